@@ -1,18 +1,24 @@
-"""A plan on fake devices."""
+"""A plan on fake devices, and several processes in one report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from itertools import product
+from unittest.mock import Mock
 
 import pytest
 
+from mpsprobe.engine.merging import clustered_statistics, merge
 from mpsprobe.engine.profiling import OUT_OF_MEMORY, profile
 from mpsprobe.engine.request import Plan, ProfileRequest, Run
+from mpsprobe.engine.statistics import bootstrap_interval, clustered_interval, duration_statistics
 from mpsprobe.errors import WorkloadError
-from mpsprobe.protocols import Device, RunOptions, Steps, Workload
-from mpsprobe.schemas.profile import ProfilePlan
-from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe, FakeProgress, FakeWorkload
+from mpsprobe.protocols import Device, RunOptions, Workload
+from mpsprobe.schemas.coverage import RunFailure
+from mpsprobe.schemas.profile import ProfilePlan, ProfileReport
+from mpsprobe_devkit.testing import sample_cell, sample_profile_report
+from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe, FakeProgress, FakeSteps, FakeWorkload
 
 MS = 1_000_000
 
@@ -27,13 +33,21 @@ def _plan(
     return Plan(ProfileRequest(steps=3, warmup=1), runs)
 
 
-class _Full(FakeDevice):
-    """Builds up to a batch of four."""
+class _Opens(FakeDevice):
+    """Calls ``before`` with name and batch size, which may raise, before it opens."""
 
-    def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> Steps:  # type: ignore[override]
-        if (options.batch_size or 1) > 4:
-            raise MemoryError("out of memory")
+    def __init__(self, before: Callable[[str, int | None], object], name: str = "fake") -> None:
+        super().__init__(name)
+        self._before = before
+
+    def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> FakeSteps:
+        self._before(self.name, options.batch_size)
         return super().open(workload, options, compiled=compiled)
+
+
+def _up_to_four(_: str, size: int | None) -> None:
+    if (size or 1) > 4:
+        raise MemoryError("out of memory")
 
 
 def test_every_configuration_is_measured_and_given_back() -> None:
@@ -42,7 +56,7 @@ def test_every_configuration_is_measured_and_given_back() -> None:
     assert [(c.batch_size, c.seq_len) for c in report.cells] == [(1, 8), (2, 8), (1, 16), (2, 16)]
     assert all(steps.closed for steps in device.opened) and report.complete
     assert (report.workloads[0].batch_size, report.workloads[0].seq_len) == (None, None)
-    assert report.plan.steps == 3 and report.plan.devices == ["fake"]
+    assert profile(_plan(device, batch_sizes=(2,)), FakeProgress()).workloads[0].batch_size == 2
 
 
 def test_the_report_has_what_was_asked_for() -> None:
@@ -73,22 +87,13 @@ def test_the_report_has_what_was_asked_for() -> None:
     )
 
 
-def test_one_configuration_keeps_its_sizes_in_the_workload() -> None:
-    report = profile(_plan(FakeDevice(), batch_sizes=(2,)), FakeProgress())
-    assert report.workloads[0].batch_size == 2
-
-
 def test_batch_sizes_that_fit_are_kept_when_one_does_not() -> None:
-    report = profile(_plan(_Full(), batch_sizes=(2, 8, 4)), FakeProgress())
-    small, large, middle = report.cells
+    small, large, middle = profile(_plan(_Opens(_up_to_four), batch_sizes=(2, 8, 4)), FakeProgress()).cells
     assert small.step is not None and middle.step is not None and large.step is None
     assert large.failure is not None and (large.failure.phase, large.failure.message) == ("build", OUT_OF_MEMORY)
     assert large.batch_size == 8
-
-
-def test_a_workload_that_never_fits_says_what_to_do() -> None:
     with pytest.raises(WorkloadError, match="does not fit") as caught:
-        profile(_plan(_Full(), batch_sizes=(8,)), FakeProgress())
+        profile(_plan(_Opens(_up_to_four), batch_sizes=(8,)), FakeProgress())
     assert caught.value.hint is not None and "--batch-size" in caught.value.hint
 
 
@@ -106,30 +111,23 @@ def test_ctrl_c_gives_a_partial_report() -> None:
     assert not report.complete and len(report.cells) == 1 and len(report.cells[0].steps) == 2
 
 
-class _Logs(FakeDevice):
-    """Writes down what it opens; ``stop_at`` is what Ctrl-C comes at."""
+def _compared(log: list[tuple[str, int | None]], turn: int, stop_at: int | None = None) -> ProfileReport:
+    """As the command plans it: the baseline, "y", is the last device. Ctrl-C comes at size ``stop_at`` of "x"."""
 
-    def __init__(self, name: str, log: list[tuple[str, int | None]], stop_at: int | None = None) -> None:
-        super().__init__(name)
-        self._log, self._stop_at = log, stop_at
-
-    def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> Steps:  # type: ignore[override]
-        if options.batch_size == self._stop_at:
+    def before(name: str, size: int | None) -> None:
+        if (name, size) == ("x", stop_at):
             raise KeyboardInterrupt
-        self._log.append((self.name, options.batch_size))
-        return super().open(workload, options, compiled=compiled)
+        log.append((name, size))
 
-
-def _compared(*devices: Device) -> Plan:
-    """As the command plans it: the baseline is the last device."""
+    devices = [_Opens(before, "x"), _Opens(before, "y")]
     runs = [Run(FakeWorkload(), RunOptions(batch_size=size), device) for size in (1, 2) for device in devices]
-    return Plan(ProfileRequest(steps=3, warmup=1), runs)
+    return profile(Plan(ProfileRequest(steps=3, warmup=1), runs), FakeProgress(), turn)
 
 
 @pytest.mark.parametrize(("turn", "first", "second"), [(0, "x", "y"), (1, "y", "x"), (2, "x", "y")])
 def test_a_baseline_is_measured_in_turns(turn: int, first: str, second: str) -> None:
     log: list[tuple[str, int | None]] = []
-    report = profile(_compared(_Logs("x", log), _Logs("y", log)), FakeProgress(), turn)
+    report = _compared(log, turn)
     assert log == [(first, 1), (second, 1), (first, 2), (second, 2)]
     assert [(cell.device, cell.batch_size) for cell in report.cells] == [("x", 1), ("y", 1), ("x", 2), ("y", 2)]
     assert report.plan.baseline == "y"
@@ -137,17 +135,75 @@ def test_a_baseline_is_measured_in_turns(turn: int, first: str, second: str) -> 
 
 def test_ctrl_c_before_the_first_of_a_pair_leaves_the_pair_out() -> None:
     log: list[tuple[str, int | None]] = []
-    report = profile(_compared(_Logs("x", log, stop_at=2), _Logs("y", log)), FakeProgress(), turn=1)
+    report = _compared(log, 1, stop_at=2)
     assert log == [("y", 1), ("x", 1), ("y", 2)] and not report.complete
     assert [(cell.device, cell.batch_size) for cell in report.cells] == [("x", 1), ("y", 1)]
     with pytest.raises(KeyboardInterrupt):
-        profile(_compared(_Logs("x", log, stop_at=1), _Logs("y", log)), FakeProgress(), turn=1)
+        _compared([], 1, stop_at=1)
 
 
 def test_an_error_while_building_is_told_with_the_device() -> None:
-    class Broken(FakeDevice):
-        def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> Steps:  # type: ignore[override]
-            raise ValueError("no such layer\nand more")
-
+    broken = _Opens(Mock(side_effect=ValueError("no such layer\nand more")))
     with pytest.raises(WorkloadError, match=r"cannot be built on fake: ValueError: no such layer$"):
-        profile(_plan(Broken()), FakeProgress())
+        profile(_plan(broken), FakeProgress())
+
+
+REPORT = sample_profile_report().model_copy(update={"complete": True})
+
+
+def test_steps_of_every_process_are_kept_apart() -> None:
+    slow = REPORT.model_copy(update={"cells": [sample_cell(step_us=2_000), *REPORT.cells[1:]]})
+    merged = merge([REPORT, slow])
+    cell = merged.cells[0]
+    assert [step.process for step in cell.steps] == [0] * 5 + [1] * 5
+    assert cell.step is not None and cell.step.count == 10
+    assert (cell.step.low_ns, cell.step.high_ns) == (1_000_000, 2_020_000)
+    assert cell.first_call_ns == [9_000_000, 8_000_000, 18_000_000, 16_000_000]
+    assert merged.complete and merged.plan == REPORT.plan
+    rate = cell.throughput[0]
+    assert rate.per_second == 2 * 1e9 / cell.step.median_ns
+
+
+def test_what_is_measured_once_says_so() -> None:
+    cell = merge([REPORT, REPORT]).cells[0]
+    assert cell.operators == REPORT.cells[0].operators
+    assert "those of the first of 2 processes" in cell.notes[-1]
+
+
+def test_peaks_are_the_largest_of_all_and_readings_name_their_process() -> None:
+    memory = REPORT.cells[0].memory
+    assert memory is not None
+    larger = memory.model_copy(update={"peak_allocated_bytes": 9_000_000, "peak_reserved_bytes": None})
+    second = REPORT.model_copy(update={"cells": [REPORT.cells[0].model_copy(update={"memory": larger})]})
+    cell = merge([REPORT, second]).cells[0]
+    assert cell.memory is not None
+    assert (cell.memory.peak_allocated_bytes, cell.memory.peak_reserved_bytes) == (9_000_000, 4_000_000)
+    assert [reading.process for reading in cell.readings] == [0, 1]
+
+
+def test_an_interrupted_process_keeps_what_it_has() -> None:
+    short = REPORT.model_copy(update={"cells": REPORT.cells[:1], "complete": False})
+    merged = merge([REPORT, short])
+    assert not merged.complete and len(merged.cells) == len(REPORT.cells)
+    assert len(merged.cells[2].steps) == 5 and len(merged.cells[0].steps) == 10
+
+
+def test_a_failure_of_any_process_is_told() -> None:
+    failure = RunFailure(phase="steps", error="RuntimeError", message="no")
+    failed = REPORT.model_copy(update={"cells": [REPORT.cells[0].model_copy(update={"failure": failure})]})
+    assert merge([REPORT, failed]).cells[0].failure == failure
+
+
+def test_the_interval_knows_that_processes_differ() -> None:
+    generator = random.Random(1)
+    groups = [[round(generator.gauss(level, 10)) for _ in range(50)] for level in (1_000, 1_100, 1_200)]
+    low, high = clustered_interval(groups)
+    naive = bootstrap_interval([sample for group in groups for sample in group])
+    assert high - low > 3 * (naive[1] - naive[0])
+    assert low < 1_010 and high > 1_190
+
+
+def test_statistics_of_one_process_are_the_usual_ones() -> None:
+    assert clustered_statistics([[1, 2, 3], []]) == duration_statistics([1, 2, 3])
+    assert clustered_statistics([[], []]) is None
+    assert merge([REPORT]) is REPORT

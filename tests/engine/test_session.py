@@ -1,12 +1,14 @@
-"""A session with a clock that the test moves."""
+"""A session with a clock that the test moves, and when its steps have settled."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from mpsprobe.engine import session as engine
+from mpsprobe.engine import warmup
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.engine.session import Measured, Session
 from mpsprobe.engine.statistics import duration_statistics
@@ -18,12 +20,12 @@ MS = 1_000_000
 
 
 def _measure(
-    *durations: int | BaseException, request: ProfileRequest | None = None, probes: tuple[Probe, ...] = ()
+    *durations: int | BaseException, probes: Sequence[Probe] = (), device: FakeDevice | None = None, **asked: Any
 ) -> tuple[Measured, FakeSteps]:
-    clock = FakeClock()
-    steps = FakeSteps(clock, durations, {"forward": 0.25, "backward": 0.75})
-    made = Session(FakeDevice(clock=clock), probes, clock)
-    return made.measure(steps, request or ProfileRequest(steps=10), FakeProgress()), steps
+    device = device or FakeDevice()
+    steps = FakeSteps(device.clock, durations, {"forward": 0.25, "backward": 0.75})
+    request = ProfileRequest(**{"steps": 10, **asked})
+    return Session(device, probes, device.clock).measure(steps, request, FakeProgress()), steps
 
 
 def test_the_first_call_stands_apart_and_warm_up_goes_on_until_stable() -> None:
@@ -35,7 +37,7 @@ def test_the_first_call_stands_apart_and_warm_up_goes_on_until_stable() -> None:
 
 
 def test_a_warm_up_of_n_steps_has_n_steps() -> None:
-    measured, steps = _measure(9 * MS, 5 * MS, 1 * MS, request=ProfileRequest(steps=3, warmup=2))
+    measured, steps = _measure(9 * MS, 5 * MS, 1 * MS, steps=3, warmup=2)
     assert measured.warmup_ns == [5 * MS, 1 * MS] and not measured.stable
     assert measured.durations_ns == [1 * MS] * 3
     assert steps.taken == 1 + 2 + 3 + engine.PHASE_STEPS
@@ -44,54 +46,35 @@ def test_a_warm_up_of_n_steps_has_n_steps() -> None:
 def test_a_warm_up_that_never_settles_ends() -> None:
     wild = [n * MS for _ in range(40) for n in (10, 30, 50, 80, 120)]
     growing = [duration * (1 + index // 5) for index, duration in enumerate(wild)]
-    measured, _ = _measure(*growing, request=ProfileRequest(steps=1))
+    measured, _ = _measure(*growing, steps=1)
     assert not measured.stable and len(measured.durations_ns) == 1
 
 
 def test_phases_come_from_steps_of_their_own() -> None:
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=2, warmup=0))
+    measured, _ = _measure(4 * MS, steps=2, warmup=0)
     assert measured.phases_ns == {"forward": [1 * MS] * engine.PHASE_STEPS, "backward": [3 * MS] * engine.PHASE_STEPS}
     assert measured.durations_ns == [4 * MS] * 2
 
 
-def test_ctrl_c_keeps_what_was_measured() -> None:
-    measured, _ = _measure(*[4 * MS] * 5, KeyboardInterrupt(), request=ProfileRequest(steps=10, warmup=1))
-    assert measured.interrupted and measured.phase == "steps"
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError("too large")])
+def test_a_step_that_raises_keeps_what_was_measured(error: BaseException) -> None:
+    measured, _ = _measure(*[4 * MS] * 5, error, steps=10, warmup=1)
+    assert measured.interrupted is isinstance(error, KeyboardInterrupt) and measured.phase == "steps"
+    assert measured.error is (None if measured.interrupted else error)
     assert measured.durations_ns == [4 * MS] * 3 and measured.first_call_ns == 4 * MS
 
 
-def test_a_step_that_raises_keeps_what_was_measured() -> None:
-    measured, _ = _measure(*[4 * MS] * 5, MemoryError("too large"), request=ProfileRequest(steps=10, warmup=1))
-    assert isinstance(measured.error, MemoryError) and measured.phase == "steps"
-    assert measured.durations_ns == [4 * MS] * 3
-
-
 def test_a_clock_that_goes_back_costs_its_step_only() -> None:
-    measured, _ = _measure(*[4 * MS] * 3, -2 * MS, 4 * MS, request=ProfileRequest(steps=4, warmup=1))
+    measured, _ = _measure(*[4 * MS] * 3, -2 * MS, 4 * MS, steps=4, warmup=1)
     assert measured.durations_ns == [4 * MS] * 3
     assert measured.notes == [engine.CLOCK_WENT_BACK.format(count=1)]
 
 
 def test_probes_see_the_timed_steps_and_those_that_disturb_get_their_own() -> None:
     calm, heavy = FakeProbe("calm"), FakeProbe("heavy", disturbs=True)
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=6, warmup=0), probes=(calm, heavy))
+    measured, _ = _measure(4 * MS, steps=6, warmup=0, probes=(calm, heavy))
     readings = {reading.probe: reading.values for reading in measured.found["readings"]}
     assert readings == {"calm": {"steps": 6.0}, "heavy": {"steps": float(engine.DISTURBED_STEPS)}}
-
-
-@pytest.mark.parametrize("method", ["start", "sample", "stop"])
-def test_a_probe_that_fails_costs_nothing_else(method: str) -> None:
-    good, bad = FakeProbe("good"), FakeProbe("bad", fails_in=method)
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=3, warmup=0), probes=(bad, good))
-    assert [(one.probe, f"no {method} today" in one.reason) for one in measured.unavailable] == [("bad", True)]
-    assert [reading.probe for reading in measured.found["readings"]] == ["good"]
-    assert measured.durations_ns == [4 * MS] * 3 and measured.error is None
-
-
-def test_a_probe_that_cannot_measure_is_told_with_its_reason() -> None:
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=1, warmup=0), probes=(FakeProbe(reason="no sensor"),))
-    assert [(one.probe, one.reason) for one in measured.unavailable] == [("fake", "no sensor")]
-    assert measured.found == {}
 
 
 def test_throughput_counts_samples_and_tokens() -> None:
@@ -110,53 +93,44 @@ def test_outliers_are_marked_and_kept() -> None:
     assert {sample.process for sample in samples} == {2}
 
 
-class _Stopwatch:
-    """Says what the test wants, whatever the host's clock says."""
-
-    def __init__(self, *says: float) -> None:
-        self.says = list(says)
-        self.started = 0
-
-    def start(self) -> None:
-        self.started += 1
-
-    def stop(self) -> float:
-        return self.says.pop(0) if len(self.says) > 1 else self.says[0]
-
-
 class _Clocked(FakeDevice):
-    """A device with a clock of its own."""
+    """A device with a clock of its own, which gives ``says``, whatever the host's says; the last one goes on."""
 
-    watch = _Stopwatch(2.0 * MS)
+    says = [2.0 * MS]
+    started = 0
     why_not: str | None = None
 
     def clock_unavailable(self) -> str | None:
         return self.why_not
 
-    def stopwatch(self) -> _Stopwatch:
+    def stopwatch(self) -> _Clocked:
         assert self.why_not is None
-        return self.watch
+        return self
+
+    def start(self) -> None:
+        self.started += 1
+
+    def stop(self) -> float:
+        return self.says[min(self.started, len(self.says)) - 1]
 
 
-def _by_the_device(device: FakeDevice, *, steps: int = 3, warmup: int = 1) -> Measured:
-    request = ProfileRequest(steps=steps, warmup=warmup, clock="device")
-    made = FakeSteps(device.clock, [9 * MS])
-    return Session(device, (), device.clock).measure(made, request, FakeProgress())
+def _by_the_device(device: FakeDevice) -> Measured:
+    return _measure(9 * MS, device=device, steps=3, warmup=1, clock="device")[0]
 
 
 def test_steps_by_the_clock_of_the_device() -> None:
     device = _Clocked()
-    device.watch = _Stopwatch(2.4 * MS)
+    device.says = [2.4 * MS]
     measured = _by_the_device(device)
     assert measured.first_call_ns == 9 * MS  # by the host's
     assert measured.warmup_ns == [2_400_000] and measured.durations_ns == [2_400_000] * 3
-    assert device.watch.started == 4 and measured.notes == [engine.DEVICE_CLOCK]
+    assert device.started == 4 and measured.notes == [engine.DEVICE_CLOCK]
 
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
 def test_what_such_a_clock_says_is_not_believed_blindly(wrong: float) -> None:
     device = _Clocked()
-    device.watch = _Stopwatch(1.0 * MS, 1.0 * MS, wrong, 1.0 * MS)
+    device.says = [1.0 * MS, 1.0 * MS, wrong, 1.0 * MS]
     measured = _by_the_device(device)
     assert measured.durations_ns == [MS] * 2 and measured.error is None
     assert engine.CLOCK_WENT_BACK.format(count=1) in measured.notes
@@ -199,16 +173,18 @@ class _Giving(FakeProbe):
 def test_a_probe_that_gives_nonsense_costs_nothing_else(gives: Any, says: str) -> None:
     bad, good = _Giving("giving"), FakeProbe("good")
     bad.gives = gives
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=3, warmup=0), probes=(bad, good))
+    measured, _ = _measure(4 * MS, steps=3, warmup=0, probes=(bad, good))
     assert [(one.probe, says in one.reason) for one in measured.unavailable] == [("giving", True)], measured.unavailable
     assert set(measured.found) == {"readings"} and len(measured.found["readings"]) == 1 and measured.error is None
 
 
 @pytest.mark.parametrize("method", ["start", "sample", "stop"])
-def test_a_probe_that_fails_is_stopped_once(method: str) -> None:
-    bad = _Giving("bad", fails_in=method)
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=3, warmup=0), probes=(bad,))
-    assert bad.stopped == 1 and [one.probe for one in measured.unavailable] == ["bad"]
+def test_a_probe_that_fails_is_stopped_once_and_costs_nothing_else(method: str) -> None:
+    good, bad = FakeProbe("good"), _Giving("bad", fails_in=method)
+    measured, _ = _measure(4 * MS, steps=3, warmup=0, probes=(bad, good))
+    assert [(one.probe, f"no {method} today" in one.reason) for one in measured.unavailable] == [("bad", True)]
+    assert bad.stopped == 1 and [reading.probe for reading in measured.found["readings"]] == ["good"]
+    assert measured.durations_ns == [4 * MS] * 3 and measured.error is None
 
 
 def test_a_probe_may_give_its_reason_itself() -> None:
@@ -216,5 +192,29 @@ def test_a_probe_may_give_its_reason_itself() -> None:
         def sample(self) -> None:
             raise MpsprobeError("the sensor went to sleep", "Wake it.")
 
-    measured, _ = _measure(4 * MS, request=ProfileRequest(steps=2, warmup=0), probes=(Refusing(),))
-    assert [one.reason for one in measured.unavailable] == ["the sensor went to sleep"]
+    probes = (FakeProbe("absent", reason="no sensor"), Refusing("asleep"))
+    measured, _ = _measure(4 * MS, steps=2, warmup=0, probes=probes)
+    found = [(one.probe, one.reason) for one in measured.unavailable]
+    assert found == [("absent", "no sensor"), ("asleep", "the sensor went to sleep")] and measured.found == {}
+
+
+@pytest.mark.parametrize(
+    ("durations", "stable"),
+    [
+        ([], False),
+        ([100.0] * 4, False),  # too few to tell
+        ([100.0] * 5, True),
+        ([900.0, 400.0, 200.0, 120.0, 110.0], False),
+        ([900.0, 400.0, 102.0, 100.0, 101.0, 100.5, 100.2], True),
+        ([100.0, 110.0, 90.0, 105.0, 95.0] * 2, True),  # noisy, but the noise has no direction
+        ([100.0, 98.0, 96.0, 94.0, 92.0, 90.0, 88.0, 86.0, 84.0, 82.0], False),  # still getting faster
+    ],
+)
+def test_is_stable(durations: list[float], stable: bool) -> None:
+    assert warmup.is_stable(durations) is stable
+
+
+def test_a_warm_up_ends_by_count_and_by_time() -> None:
+    falling = [1000.0 / (n + 1) for n in range(warmup.MOST_STEPS)]
+    assert not warmup.is_enough(falling[:-1]) and warmup.is_enough(falling)
+    assert warmup.is_enough([61e9])

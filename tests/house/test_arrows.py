@@ -1,16 +1,20 @@
-"""Import arrows: who may know whom. A new module says here what it may import."""
+"""Import arrows: who may know whom, and what decides. A new module says here what it may import."""
 
 from __future__ import annotations
 
 import ast
-import tomllib
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import mpsprobe
+from mpsprobe.plugins.discovery import CORE
+from mpsprobe.plugins.registry import Registry
+from mpsprobe.schemas import ProfilePlan
 from mpsprobe_devkit.checking.public import is_public
-from tests.house.tree import PLUGINS, ROOT, imported, parsed, python_files, shown
+from tests.house.tree import PLUGINS, ROOT, imported, parsed, project, python_files, shown
 
 # Module (or package) of mpsprobe -> the others that it may import. Itself is always allowed.
 MAY_IMPORT = {
@@ -46,24 +50,48 @@ MAY_IMPORT = {
     },
 }  # fmt: skip
 
+# The rooms of mpsprobe-coverage: what judges a call, or counts memory, knows no device that recorded it.
+COVERAGE_MAY_IMPORT = {
+    "cache": set(),
+    "kernels": set(),
+    "calls": {"kernels"},
+    "chips": set(),
+    "advisories": {"calls", "chips", "kernels"},
+    "judging": {"calls", "kernels"},
+    "memory": {"calls"},
+}
+
 # The author kit checks what finds, loads and asks plugins, and is released together with it.
 KIT = "mpsprobe-devkit"
+PACKAGES = [ROOT / "mpsprobe", *(init.parent for plugin in PLUGINS for init in (plugin / "src").glob("*/__init__.py"))]
 
 
-def _part(module: str) -> str:
-    """``mpsprobe.cli.main`` is in the part ``cli``; ``mpsprobe`` itself is the part ``""``."""
+def _room(module: str) -> str:
+    """``mpsprobe.cli.main`` is in the room ``cli``; ``mpsprobe`` itself is the room ``""``."""
     return module.split(".")[1] if "." in module else ""
 
 
-def test_arrows_of_the_core() -> None:
-    wrong = set()
-    for path in python_files(ROOT / "mpsprobe"):
-        part = path.relative_to(ROOT / "mpsprobe").parts[0].removesuffix(".py")
-        part = "" if part == "__init__" else part
-        assert part in MAY_IMPORT, f"say in MAY_IMPORT what '{part}' may import"
-        allowed = {part, *MAY_IMPORT[part]}
-        wrong |= {f"{shown(path)}: {one}" for one in imported(path, "mpsprobe") if _part(one) not in allowed}
-    assert not wrong
+def _module(path: Path, package: Path) -> str:
+    return ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _breaks(package: Path, rooms: Mapping[str, Iterable[str]]) -> list[str]:
+    return [
+        f"{shown(path)}: {other}"
+        for path in python_files(package)
+        for room in [_room(_module(path, package))]
+        for other in imported(path, package.name)
+        if room in rooms and _room(other) not in {room, *rooms[room]}
+    ]
+
+
+def test_arrows_of_the_core_and_of_coverage() -> None:
+    core = ROOT / "mpsprobe"
+    unknown = {_room(_module(path, core)) for path in python_files(core)} ^ set(MAY_IMPORT)
+    assert not unknown, f"say in MAY_IMPORT what they may import: {unknown}"
+    [coverage] = [package for package in PACKAGES if package.name == "mpsprobe_coverage"]
+    assert all(python_files(coverage / room) for room in COVERAGE_MAY_IMPORT)
+    assert not _breaks(core, MAY_IMPORT) + _breaks(coverage, COVERAGE_MAY_IMPORT)
 
 
 def test_the_core_names_plugins_for_their_functions_alone() -> None:
@@ -83,31 +111,78 @@ def test_the_core_names_plugins_for_their_functions_alone() -> None:
     assert not [shown(path) for path in others for name in names if any(imported(path, name))]
 
 
-def test_there_is_no_circle() -> None:
-    done: set[str] = set()
-    while rest := set(MAY_IMPORT) - done:
-        free = {part for part in rest if MAY_IMPORT[part] <= done}
-        assert free, f"a circle among {sorted(rest)}"
-        done |= free
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_there_is_no_circle_of_modules_or_rooms(package: Path) -> None:
+    """An import in a function, for types only or by ``import_module`` counts like one at the top of a file.
+
+    Room: a folder or file directly in the package.
+    """
+    modules = {_module(path, package): set(imported(path, package.name)) for path in python_files(package)}
+    assert not _circle(modules)
+    rooms: dict[str, set[str]] = {}
+    for module, others in modules.items():
+        if module != package.name:  # what the package itself names may lie anywhere in it
+            rooms.setdefault(_room(module), set()).update(_room(other) for other in others if other != package.name)
+    assert not _circle(rooms)
 
 
-@pytest.mark.parametrize("plugin", [one for one in PLUGINS if one.name != KIT], ids=lambda plugin: plugin.name)
-def test_plugins_import_public_names_only(plugin: Path) -> None:
-    wrong = {
-        f"{shown(path)}: {module}"
-        for path in python_files(plugin)
-        for module in imported(path, "mpsprobe")
-        if not is_public(module)
-    }
-    assert not wrong
+def _circle(arrows: Mapping[str, Iterable[str]]) -> list[str]:
+    """One circle, each module with what it imports; empty where there is none."""
+    try:
+        TopologicalSorter({name: set(others) - {name} for name, others in arrows.items()}).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
 
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.name)
-def test_a_plugin_imports_another_only_if_it_depends_on_it(plugin: Path) -> None:
-    project = tomllib.loads((plugin / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    for other in PLUGINS:
-        package = other.name.replace("-", "_")
-        if other == plugin or any(one.startswith(other.name) for one in project["dependencies"]):
-            continue
-        users = [shown(path) for path in python_files(plugin / "src") if any(imported(path, package))]
-        assert not users, f"they import {package}"
+def test_plugins_import_public_names_and_what_they_depend_on(plugin: Path) -> None:
+    files = python_files(plugin)
+    names = [(path, name) for path in files if plugin.name != KIT for name in imported(path, "mpsprobe")]
+    assert not [f"{shown(path)}: {name}" for path, name in names if not is_public(name)]
+    wanted = project(plugin)["dependencies"]
+    strangers = [one for one in PLUGINS if one != plugin and not any(want.startswith(one.name) for want in wanted)]
+    packages = [one.name.replace("-", "_") for one in strangers]
+    sources = [path for path in files if path.is_relative_to(plugin / "src")]
+    assert not [f"{shown(path)}: {name}" for path in sources for name in packages if any(imported(path, name))]
+
+
+CORE_FILES = python_files(ROOT / "mpsprobe")
+MEASURES = [path for path in CORE_FILES if path.parent.name in ("cli", "engine")]
+COMPARES = ROOT / "mpsprobe" / "engine" / "conditions.py"  # two reports and nothing else are its input
+
+
+def test_no_reports_plan_steers_a_measurement() -> None:
+    """Nothing there reads a field of some object's ``plan``: ``report.plan.compile``."""
+    assert not [
+        f"{shown(path)}:{node.lineno}"
+        for path in MEASURES
+        for node in ast.walk(parsed(path))
+        if path != COMPARES and isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith(".plan")
+    ]
+
+
+def test_the_plan_of_a_report_is_written_at_one_place() -> None:
+    calls = [
+        shown(path)
+        for path in MEASURES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == ProfilePlan.__name__
+    ]
+    assert len(calls) == 1, calls
+
+
+def test_the_core_has_no_table_of_plugins_commands() -> None:
+    """``coverage``, ``checkpoint``, ``fit``, ``upgrade`` are kinds of reports too, ``atlas`` is a distribution."""
+    registry = Registry(strict=True)
+    owners = {name: registry.owner("command", name) for name in registry.commands()}
+    kinds = {"atlas", "coverage", "checkpoint", "fit", "upgrade"}
+    theirs = {name for name, owner in owners.items() if owner is not None and owner.found != CORE} - kinds
+    assert {"kernels", "plugins check"} <= theirs
+    named = [
+        f"{shown(path)}:{node.lineno}: {node.value}"
+        for path in CORE_FILES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in theirs
+    ]
+    assert not named

@@ -1,12 +1,10 @@
-"""Rules that every file keeps."""
+"""What every file keeps to, and plain English: phrases that sound translated stay out."""
 
 from __future__ import annotations
 
 import ast
 import re
 from pathlib import Path
-
-import pytest
 
 from tests.house.tree import PLUGINS, ROOT, files, parsed, python_files, shown
 
@@ -55,36 +53,36 @@ def test_annotations_are_not_evaluated() -> None:
 
     ``mpsprobe/__init__.py`` imports nothing at all.
     """
-    files = [path for path in python_files() if path != ROOT / "mpsprobe" / "__init__.py"]
-    assert not [shown(path) for path in files if not _needs_no_future(parsed(path).body)]
+    only_name = (ast.Expr, ast.Import, ast.ImportFrom, ast.Assign)
+    wrong = [
+        shown(path)
+        for path in python_files()
+        for body in [parsed(path).body]
+        if not any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in body)
+        and not all(isinstance(node, only_name) for node in body)
+    ]
+    assert wrong == ["mpsprobe/__init__.py"]
 
 
-def _needs_no_future(body: list[ast.stmt]) -> bool:
-    future = any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in body)
-    return future or all(isinstance(node, (ast.Expr, ast.Import, ast.ImportFrom, ast.Assign)) for node in body)
-
-
-def test_nothing_ties_the_tree_to_a_machine() -> None:
-    patterns = MACHINE_PATHS + INDEX_HOSTS
+def test_nothing_ties_the_tree_to_a_machine_and_nothing_is_unfinished() -> None:
+    unwanted = re.compile("|".join([*map(re.escape, MACHINE_PATHS + INDEX_HOSTS), rf"\b({'|'.join(UNFINISHED)})\b"]))
     found = [
         f"{shown(path)}:{number}: {line.strip()[:80]}"
         for path in _texts()
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if any(pattern in line for pattern in patterns)
+        if unwanted.search(line)
     ]
     assert not found
 
 
-def test_nothing_is_unfinished() -> None:
-    pattern = re.compile(r"\b(" + "|".join(UNFINISHED) + r")\b")
-    assert not [shown(path) for path in _texts() if pattern.search(path.read_text(encoding="utf-8"))]
-
-
-@pytest.mark.parametrize(("pattern", "reason"), DANGEROUS.items())
-def test_the_product_does_nothing_dangerous(pattern: str, reason: str) -> None:
-    compiled = re.compile(pattern, re.MULTILINE)
-    sources = [path for folder in SOURCES for path in python_files(folder)]
-    assert not [shown(path) for path in sources if compiled.search(path.read_text(encoding="utf-8"))], reason
+def test_the_product_does_nothing_dangerous() -> None:
+    sources = {path: path.read_text(encoding="utf-8") for folder in SOURCES for path in python_files(folder)}
+    assert not [
+        f"{shown(path)}: {reason}"
+        for pattern, reason in DANGEROUS.items()
+        for path, text in sources.items()
+        if re.search(pattern, text, re.MULTILINE)
+    ]
 
 
 def test_every_test_runs() -> None:
@@ -94,7 +92,7 @@ def test_every_test_runs() -> None:
     assert not [shown(path) for path in tests if path != mine and re.search(NOT_RUN, path.read_text(encoding="utf-8"))]
 
 
-def _public_without_docstring(path: Path) -> list[str]:
+def _undocumented(path: Path) -> list[str]:
     found = []
     for node in parsed(path).body:
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or node.name.startswith("_"):
@@ -105,6 +103,34 @@ def _public_without_docstring(path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("folder", SOURCES, ids=shown)
-def test_public_things_are_documented(folder: Path) -> None:
-    assert not [one for path in python_files(folder) for one in _public_without_docstring(path)]
+def test_public_things_are_documented() -> None:
+    assert not [one for folder in SOURCES for path in python_files(folder) for one in _undocumented(path)]
+
+
+PHRASES = {
+    r"told": "'reported', 'shown', 'named': say who does what",
+    r"held against": "'compared with'",
+    r"beside": "'next to', 'with', 'besides', 'in addition to'",
+    r"(say|says|said) of": "'says about'",
+    r"what it comes to": "the sum, the result",
+    r"lead elsewhere": "'the result may be different'",
+    r"equal neighbours": "'successive releases with the same verdicts'",
+    r"checks hold": "'checks are true'",
+    r"torch that traced": "'the torch that ran the trace'",
+    r"a (exporter|operator|error|option|int|argument|environment|element|event)": "'an'",
+}
+PROSE = {".py", ".md", ".tmpl", ".toml", ".yaml", ".yml", ".cpp", ".h", ".sh", ".css", ".js"}
+NOT_READ = ("docs/gallery/", "CHANGELOG.md", shown(ROOT / "tests/house/test_files.py"))
+"""The gallery is what exporters write; the changelog is history."""
+
+
+def test_phrases_that_sound_translated_stay_out() -> None:
+    unwanted = re.compile(rf"\b({'|'.join(PHRASES)})\b", re.IGNORECASE)
+    found = [
+        f"{shown(path)}:{number}: '{hit[0]}'"
+        for path in files()
+        if path.suffix in PROSE and not shown(path).startswith(NOT_READ)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        for hit in unwanted.finditer(line)
+    ]
+    assert not found, "\n".join([*found, "", "Say instead:", *(f"{one}: {other}" for one, other in PHRASES.items())])

@@ -1,4 +1,4 @@
-"""The workflows and pre-commit: actions are pinned, rights are read-only, and they check what .ci/run checks."""
+"""The workflows, .ci/run and pre-commit: actions are pinned, rights are read-only, CI runs what the README promises."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,12 @@ import pytest
 import yaml
 
 from mpsprobe.plugins.registry import get_registry
-from tests.house.tree import ROOT, files, shown
+from tests.house.tree import PLUGINS, ROOT, files, read, shown
 
-OURS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 WORKFLOWS = [path for path in files() if ".github/workflows" in shown(path).replace("dot-", ".")]
 ACTION = re.compile(r"uses: ([\w.-]+/[\w./-]+)@(.*)")
 PIN = re.compile(r"[0-9a-f]{40} # v\d+\.\d+\.\d+")
-SUPPORTED = tomllib.loads((ROOT / "tests" / "supported.toml").read_text(encoding="utf-8"))
+SUPPORTED = tomllib.loads(read("tests/supported.toml"))
 
 
 def _read(path: Path) -> dict[Any, Any]:
@@ -39,7 +39,8 @@ RELEASE = _read(ROOT / ".github" / "workflows" / "release.yml")
 
 
 def test_an_action_is_one_commit_everywhere() -> None:
-    assert set(OURS) < set(WORKFLOWS)  # the example's and the scaffold's too
+    ours = set((ROOT / ".github" / "workflows").glob("*.yml"))
+    assert ours < set(WORKFLOWS)  # the example's and the scaffold's too
     pins: dict[str, set[str]] = {}
     for path in WORKFLOWS:
         for name, pin in ACTION.findall(path.read_text(encoding="utf-8")):
@@ -50,28 +51,20 @@ def test_an_action_is_one_commit_everywhere() -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=shown)
-def test_nothing_that_somebody_types_is_part_of_a_command(path: Path) -> None:
-    for job in _read(path)["jobs"].values():
-        for command in _runs(job) if "steps" in job else ():
-            found = set(re.findall(r"\$\{\{\s*([\w.]+)", command))
-            fixed = {
-                f"matrix.{name}" for name, of in job.get("strategy", {}).get("matrix", {}).items() if type(of) is list
-            }
-            assert found <= fixed, f"{found - fixed} should be variables of the step"
-
-
-@pytest.mark.parametrize("path", WORKFLOWS, ids=shown)
-def test_a_workflow_may_only_read(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    workflow = _read(path)
+def test_a_workflow_may_only_read_and_nothing_that_somebody_types_is_part_of_a_command(path: Path) -> None:
+    text, workflow = path.read_text(encoding="utf-8"), _read(path)
     assert workflow["permissions"] == {"contents": "read"}
     assert "secrets" not in text and "pull_request_target" not in text
+    assert text.count("persist-credentials: false") == text.count("actions/checkout@")
     for name, job in workflow["jobs"].items():
         writes = {right for right, kind in job.get("permissions", {}).items() if kind == "write"}
         assert writes == ({"attestations", "id-token"} if (path.stem, name) == ("release", "publish") else set())
         if "steps" in job:
             assert job["timeout-minutes"] <= 60
-    assert text.count("persist-credentials: false") == text.count("actions/checkout@")
+            matrix = job.get("strategy", {}).get("matrix", {})
+            fixed = {f"matrix.{name}" for name, values in matrix.items() if type(values) is list}
+            found = {one for command in _runs(job) for one in re.findall(r"\$\{\{\s*([\w.]+)", command)}
+            assert found <= fixed, f"{found - fixed} should be variables of the step"
 
 
 def test_ci_runs_the_script_with_every_supported_python() -> None:
@@ -93,13 +86,10 @@ def test_ci_takes_the_versions_from_where_they_are_stated(tmp_path: Path) -> Non
     assert _runs(job) == ["python tests/versions/run.py ${{ matrix.end }} -n auto"]
 
 
-def test_ci_runs_every_test_elsewhere() -> None:
-    runs = _runs(CI["jobs"]["elsewhere"])
-    assert runs == ["python -m pip install -r requirements-test.txt", "python -m pytest -n auto"]
-
-
-def test_ci_has_a_mac_and_windows() -> None:
-    systems = CI["jobs"]["elsewhere"]["strategy"]["matrix"]["os"]
+def test_ci_runs_every_test_on_a_mac_and_windows() -> None:
+    job = CI["jobs"]["elsewhere"]
+    assert _runs(job) == ["python -m pip install -r requirements-test.txt", "python -m pytest -n auto"]
+    systems = job["strategy"]["matrix"]["os"]
     assert [system.partition("-")[0] for system in systems] == ["macos", "windows"]
 
 
@@ -121,39 +111,87 @@ def test_the_device_is_compiled_for_every_supported_torch() -> None:
     assert [int(minor) for minor in found] == list(range(ends[0], ends[1] + 1))
 
 
-@pytest.mark.parametrize(("tag", "code"), [("v0.1.0", 0), ("v0.1.1", 1), ("v0.1", 1)])
-def test_the_tag_is_the_version(tmp_path: Path, tag: str, code: int) -> None:
+def test_the_tag_is_the_version(tmp_path: Path) -> None:
     (tmp_path / "dist").mkdir()
     for name in ("mpsprobe-0.1.0.tar.gz", "mpsprobe-0.1.0-py3-none-any.whl"):
         (tmp_path / "dist" / name).touch()
     script = _runs(RELEASE["jobs"]["build"])[-1]
-    ended = subprocess.run(
-        ["bash", "-ec", script], cwd=tmp_path, env=os.environ | {"GITHUB_REF_NAME": tag}, check=False
-    )
-    assert ended.returncode == code
+    for tag, code in (("v0.1.0", 0), ("v0.1.1", 1), ("v0.1", 1)):
+        variables = os.environ | {"GITHUB_REF_NAME": tag}
+        assert subprocess.run(["bash", "-ec", script], cwd=tmp_path, env=variables, check=False).returncode == code
 
 
 def test_pre_commit_runs_the_tools_of_the_environment() -> None:
     [repository] = _read(ROOT / ".pre-commit-config.yaml")["repos"]
     assert repository["repo"] == "local"
-    pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8")
-    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     for hook in repository["hooks"]:
         assert hook["language"] == "system"
         command = hook["entry"].removesuffix(" --force-exclude")
-        assert f"\n{command}" in script
-        assert f"\n{command.split()[2]}==" in pinned
+        assert f"\n{command}" in read(".ci/run")
+        assert f"\n{command.split()[2]}==" in read("constraints.txt")
 
 
 def test_the_hook_for_others_is_a_command_that_is_there() -> None:
     [hook] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     assert set(hook) == {"id", "name", "description", "entry", "language", "types", "pass_filenames"}
-    page = (ROOT / "docs" / "how-to" / "ci-gate.md").read_text(encoding="utf-8")
-    [shown_hook] = [yaml.safe_load(text) for text in re.findall(r"```yaml file=\S+\n(.+?)```", page, flags=re.DOTALL)]
-    [used] = shown_hook["repos"][0]["hooks"]
+    [text] = re.findall(r"```yaml file=\S+\n(.+?)```", read("docs/how-to/ci-gate.md"), flags=re.DOTALL)
+    [used] = yaml.safe_load(text)["repos"][0]["hooks"]
     assert used["id"] == hook["id"]
     program, name, *flags = [*shlex.split(hook["entry"]), *map(str, used["args"])]
     assert program == "mpsprobe"
-    command = get_registry().command(name)
-    parsed = command.make_context(name, flags).params
+    parsed = get_registry().command(name).make_context(name, flags).params
     assert parsed["fail_on"] == ("missing", "unsupported", "fallback") and parsed["allow"] == ("embedding_*",)
+
+
+BLOCKS = re.findall(r"^```sh\n(.*?)^```$", read("README.md"), re.MULTILINE | re.DOTALL)
+COMMANDS = "".join(BLOCKS).splitlines()
+SCRIPT = read(".ci/run")
+COLLECT = [sys.executable, "-m", "pytest", "tests/mac", "-m", "mac", "--collect-only", "-q", "-p", "no:cacheprovider"]
+SETUP = "python3 -m venv .venv && .venv/bin/pip install -q -r {} && .venv/bin/{}"
+
+
+def test_the_readme_has_the_two_commands() -> None:
+    shows = [line for line in COMMANDS if line.endswith("mpsprobe coverage bert-base")]
+    tests = [line for line in COMMANDS if "pytest" in line]
+    assert shows == [SETUP.format("requirements.txt", "mpsprobe coverage bert-base")]
+    assert tests == [SETUP.format("requirements-test.txt", "python -m pytest -n auto")]
+
+
+def test_ci_takes_its_command_from_the_readme() -> None:
+    [extraction] = re.findall(r"^command=\$\((.+)\)$", SCRIPT, re.MULTILINE)
+    found = subprocess.run(["bash", "-c", extraction], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert found.strip() == SETUP.format("requirements-test.txt", "python -m pytest -n auto")
+    assert "command=${command//.venv/$work/venv}" in SCRIPT
+    assert "-r requirements" not in SCRIPT
+
+
+def test_ci_stops_at_the_first_failure_and_reads_no_input() -> None:
+    assert SCRIPT.startswith("#!/usr/bin/env bash\n")
+    assert "set -euo pipefail" in SCRIPT
+    assert "exec </dev/null" in SCRIPT
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o100
+
+
+def test_ci_leaves_no_test_out_and_checks_the_rest() -> None:
+    options = tomllib.loads(read("pyproject.toml"))["tool"]["pytest"]["ini_options"]
+    assert not [option for option in options["addopts"] if option.startswith(("--ignore", "--deselect", "-k"))]
+    assert options["addopts"][-2:] == ["-m", "not thorough"] and "-m pytest -n auto -m thorough" in SCRIPT
+    assert "-m pytest -n auto" in COMMANDS[-1]
+    for check in ("ruff check", "ruff format --check", "mypy", ".ci/build", "third_party", "plugins list"):
+        assert check in SCRIPT
+
+
+def test_on_a_mac_every_test_is_collected_and_marked() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MPSPROBE_", "PYTEST_"))}
+    environment["MPSPROBE_COLLECT_MAC"] = "1"
+    ended = subprocess.run(COLLECT, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert len([line for line in ended.stdout.splitlines() if "::" in line]) > 10
+    assert "deselected" not in ended.stdout
+
+
+def test_the_workflow_for_macs_installs_the_checkout_with_plain_pip_and_runs_the_suite() -> None:
+    workflow = read(".github/workflows/mac.yml")
+    assert set(re.findall(r'-e "?([\w./-]+)', workflow)) == {".", *(f"plugins/{plugin.name}" for plugin in PLUGINS)}
+    assert "python -m pytest tests/mac -m mac" in workflow
+    assert "index-url" not in workflow and "secrets." not in workflow

@@ -5,11 +5,25 @@ from __future__ import annotations
 import ast
 import functools
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml"))
+
+
+def read(name: str) -> str:
+    """The text of a file by its path in the repository."""
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def project(folder: Path) -> dict[str, Any]:
+    """The table ``project`` of a distribution."""
+    found: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return found
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +10,20 @@ import pytest
 from mpsprobe.importing import columns, events
 from mpsprobe.importing.report import import_trace
 from mpsprobe.schemas.profile import ProfileReport
+from tests.importing.trace_files import write
+
+USUAL = {"ph": "X", "ts": 0, "dur": 1, "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1}
 
 
 def _read(tmp_path: Path, *made: dict[str, Any]) -> ProfileReport:
-    path = tmp_path / "trace.json"
-    usual = {"ph": "X", "ts": 0, "dur": 1, "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1}
-    path.write_text(json.dumps({"traceEvents": [usual, *({**usual, **one} for one in made)]}), encoding="utf-8")
-    return import_trace(path)
+    return import_trace(write(tmp_path, [USUAL, *({**USUAL, **one} for one in made)]))
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((columns, "MOST_ROWS"), (events, "MOST_ROWS"), (columns, "MOST_NAMES"), (events, "MOST_OPEN")):
-        monkeypatch.setattr(module, name, 3)
-    monkeypatch.setattr(columns, "MOST_DETAILS", 3)
+    for module, names in ((columns, "ROWS NAMES DETAILS"), (events, "ROWS OPEN")):
+        for name in names.split():
+            monkeypatch.setattr(module, f"MOST_{name}", 3)
     monkeypatch.setattr(events, "MOST_EVENTS", 12)
 
 
@@ -34,10 +33,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
         ([{"tid": n} for n in range(8)], "events of more than 10,000 threads or curves, left out: 5"),
         ([{"pid": n} for n in range(8)], "events of more than 10,000 threads or curves, left out: 5"),
         ([{"name": f"a{n}"} for n in range(8)], "events of more than 3 names, left out: 6"),
-        (
-            [{"ph": "C", "name": f"a{n}", "args": {"value": 1}} for n in range(8)],
-            "events of more than 10,000 threads or curves, left out: 5",
-        ),
+        ([{"ph": "C", "name": f"a{n}", "args": {"value": 1}} for n in range(8)], "threads or curves, left out: 5"),
         ([{"cat": "timed_step", "tid": n} for n in range(8)], "threads or curves, left out: 5"),
         ([{"ph": "B", "ts": n} for n in range(8)], "events that begin while 3 others have not ended, left out: 5"),
         ([{"args": {"shapes": f"[{n}]"}} for n in range(8)], "of which there are more than 250,000: 5"),
@@ -53,14 +49,10 @@ def test_too_many_of_one_kind(tmp_path: Path, made: list[dict[str, Any]], note: 
     assert trace is not None and len(trace.tracks) <= 3 and len(trace.details) <= 3
 
 
-def test_a_place_is_free_again_when_an_event_ends(tmp_path: Path) -> None:
+def test_a_place_is_free_again_when_an_event_ends_and_a_thread_may_have_no_name(tmp_path: Path) -> None:
     pairs = [{"ph": phase, "ts": n} for n in range(5) for phase in "BE"]
-    report = _read(tmp_path, *pairs)
+    report = _read(tmp_path, *pairs, {"tid": "\ud800"})
     assert not any("have not ended" in one for one in report.cells[0].notes)
-
-
-def test_a_thread_whose_name_is_no_text(tmp_path: Path) -> None:
-    report = _read(tmp_path, {"tid": "\ud800"})
     trace = report.cells[0].trace
     assert trace is not None and trace.tracks[1].name == "thread \N{REPLACEMENT CHARACTER}"
     assert report.model_dump_json()

@@ -29,15 +29,12 @@ def cuda(**more: Any) -> list[dict[str, Any]]:
     ]
 
 
-def test_steps_become_steps(tmp_path: Path) -> None:
+def test_steps_become_steps_and_a_report_says_what_is_known_and_no_more(tmp_path: Path) -> None:
     found = cell(tmp_path, *STEPS, x("aten::mm", "cpu_op", 310, 5))
     assert [one.duration_ns for one in found.steps] == [90_000] * 3
     assert found.step is not None and found.step.median_ns == 90_000 and found.profiled_steps == 3
     assert "under a profiler" in found.notes[0]
     assert (found.device, found.phase, found.workload) == ("cpu", "inference", "run")
-
-
-def test_a_report_of_it_says_what_is_known_and_no_more(tmp_path: Path) -> None:
     report = read(tmp_path, *cuda(), *STEPS, deviceProperties=[GPU])
     assert report.environment is None and report.plan.steps == 3
     [device] = report.devices
@@ -76,16 +73,8 @@ def test_what_calls_itself_only_is_one_call(tmp_path: Path) -> None:
     chain = [x("aten::add", "cpu_op", at, 30 - 2 * at) for at in (0, 1, 2)]
     two = [x("aten::mul", "cpu_op", 100, 50), x("aten::mul", "cpu_op", 110, 10), x("aten::mul", "cpu_op", 130, 10)]
     found = operators(cell(tmp_path, *chain, *two))
-    assert (found["aten::add"].calls, found["aten::add"].host_ns, found["aten::add"].self_host_ns) == (
-        1,
-        30_000,
-        30_000,
-    )
-    assert (found["aten::mul"].calls, found["aten::mul"].host_ns, found["aten::mul"].self_host_ns) == (
-        3,
-        70_000,
-        50_000,
-    )
+    times = {name: (one.calls, one.host_ns, one.self_host_ns) for name, one in found.items()}
+    assert times == {"aten::add": (1, 30_000, 30_000), "aten::mul": (3, 70_000, 50_000)}
 
 
 def test_modules_in_both_ways_of_writing_them(tmp_path: Path) -> None:
@@ -98,13 +87,8 @@ def test_modules_in_both_ways_of_writing_them(tmp_path: Path) -> None:
         *(one | {"ts": one["ts"] + 60} for one in cuda()[1:4]),
     )
     net, linear = found.modules
-    assert (net.module, net.type, net.host_ns, net.self_host_ns, net.device_ns) == (
-        "Net_0",
-        "Net",
-        100_000,
-        60_000,
-        30_000,
-    )
+    assert (net.module, net.type) == ("Net_0", "Net")
+    assert (net.host_ns, net.self_host_ns, net.device_ns) == (100_000, 60_000, 30_000)
     assert (linear.module, linear.type, linear.calls, linear.self_host_ns) == ("fc", "Linear", 1, 40_000)
     assert operators(found)["aten::linear"].modules == ["fc"]
 
@@ -132,12 +116,8 @@ def test_memory_of_the_cpu_and_of_a_device(tmp_path: Path) -> None:
     both = cell(tmp_path, *cuda(), memory(1, 64), memory(2, 4096, 1, **{"Total Reserved": 8192, "Device Id": 0}))
     assert both.memory is not None and both.memory.peak_reserved_bytes == 8192
     assert both.trace is not None
-    assert [one.name for one in both.trace.counters] == [
-        "cpu_allocated_bytes",
-        "cpu_reserved_bytes",
-        "allocated_bytes",
-        "reserved_bytes",
-    ]
+    names = [one.name.replace("_bytes", "") for one in both.trace.counters]
+    assert names == ["cpu_allocated", "cpu_reserved", "allocated", "reserved"]
 
 
 def test_beyond_the_limit_totals_are_complete_and_the_rest_is_counted(tmp_path: Path) -> None:
@@ -164,9 +144,7 @@ def test_unordered_and_overlapping_events(tmp_path: Path) -> None:
         (x("a", "cpu_op", 0, -5), "negative duration"),
         (x("a", "cpu_op", float("nan"), 5), "a time that is a number"),
         (x("a", "cpu_op", 1e300, 5), "a time that is a number"),
-        ({**x("a", "cpu_op", 0, 5), "ts": "soon"}, "a time that is a number"),
-        ({**x("a", "cpu_op", 0, 5), "ts": True}, "a time that is a number"),
-        ({**x("a", "cpu_op", 0, 5), "ts": None}, "a time that is a number"),
+        *(({**x("a", "cpu_op", 0, 5), "ts": ts}, "a time that is a number") for ts in ("soon", True, None)),
         (17, "no objects"),
         ({"ph": "E", "ts": 1, "pid": 1, "tid": 1}, "never began"),
         ({"ph": "B", "ts": 1, "pid": 1, "tid": 1, "name": "a"}, "never end"),
@@ -206,6 +184,7 @@ anything = st.recursive(
 )
 keys = ("cat", "name", "pid", "tid", "ts", "dur", "args", "id", "s")
 categories = ["cpu_op", "kernel", "cuda_runtime", "user_annotation", "python_function", "gpu_memcpy", "timed_step"]
+arguments = ("correlation", "External id", "Input Dims", "Input type", "Device Type", "Total Allocated", "name")
 likely = {
     "ph": st.sampled_from(["X", "B", "E", "C", "i", "M", "s", "f", "X", "X"]),
     "cat": st.sampled_from(categories),
@@ -213,17 +192,10 @@ likely = {
     "ts": st.integers(0, 50) | st.floats(0, 50),
     "dur": st.integers(-1, 50),
     "pid": st.integers(0, 2),
-    "args": st.fixed_dictionaries(
-        {},
-        optional=dict.fromkeys(
-            ("correlation", "External id", "Input Dims", "Input type", "Device Type", "Total Allocated", "name"),
-            anything,
-        ),
-    ),
+    "args": st.fixed_dictionaries({}, optional=dict.fromkeys(arguments, anything)),
 }
-event = st.fixed_dictionaries(
-    {"ph": likely["ph"]}, optional={key: likely.get(key, anything) | anything for key in keys}
-)
+optional = {key: likely.get(key, anything) | anything for key in keys}
+event = st.fixed_dictionaries({"ph": likely["ph"]}, optional=optional)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -233,8 +205,6 @@ event = st.fixed_dictionaries(
 )
 def test_no_event_is_a_crash(events: list[object], head: dict[str, object], tmp_path: Path) -> None:
     try:
-        report = import_trace(write(tmp_path, events, **head))
+        assert isinstance(import_trace(write(tmp_path, events, **head)), ProfileReport)
     except ReportError as error:
         assert "no event with a duration" in str(error)
-        return
-    assert isinstance(report, ProfileReport)

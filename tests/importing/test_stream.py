@@ -51,36 +51,28 @@ def test_any_json_comes_back_however_little_is_read_at_once(
 
 def test_the_head_is_there_before_the_first_event(tmp_path: Path) -> None:
     source = trace(tmp_path, '{"a": {"b": 1}, "traceEvents": [1, 2], "c": 3}')
-    assert next(source.events()) == 1
-    assert source.head == {"a": {"b": 1}}
-
-
-def test_a_list_of_events_is_a_trace_too_and_may_end_without_its_bracket(tmp_path: Path) -> None:
+    assert next(source.events()) == 1 and source.head == {"a": {"b": 1}}
+    # A list of events is a trace too, and may end without its bracket.
     assert events(tmp_path, '[{"ph": "X"}, {"ph": "M"}]') == [{"ph": "X"}, {"ph": "M"}]
     source = trace(tmp_path, '[{"ph": "X"},')
     assert list(source.events()) == [{"ph": "X"}] and source.problem is not None
 
 
-@pytest.mark.parametrize("word", ["nan", "-nan", "inf", "-inf", "N/A", "nan(ind)", "-Infinity"])
-def test_words_for_no_number_become_none_or_a_float(word: str, tmp_path: Path) -> None:
-    first, second = events(tmp_path, f'{{"traceEvents": [{{"a": {word}, "b": "{word}"}}, {{"a": 1}}]}}')
-    assert first["a"] is None or first["a"] == float("-inf")
-    assert first["b"] == word and second == {"a": 1}
+def test_words_for_no_number_become_none_or_a_float_and_any_text_is_read(tmp_path: Path) -> None:
+    for word in ("nan", "-nan", "inf", "-inf", "N/A", "nan(ind)", "-Infinity"):
+        first, second = events(tmp_path, f'{{"traceEvents": [{{"a": {word}, "b": "{word}"}}, {{"a": 1}}]}}')
+        assert first["a"] is None or first["a"] == float("-inf")
+        assert first["b"] == word and second == {"a": 1}
+    text = b'\xef\xbb\xbf{"traceEvents": ["a\nb\x01", "\xff", "\\ud800"]}'
+    assert events(tmp_path, text) == ["a\nb\x01", "\ufffd", "\ud800"]
 
 
-def test_control_characters_and_bytes_that_are_no_text_are_read(tmp_path: Path) -> None:
-    assert events(tmp_path, b'\xef\xbb\xbf{"traceEvents": ["a\nb\x01", "\xff", "\\ud800"]}') == [
-        "a\nb\x01",
-        "\ufffd",
-        "\ud800",
-    ]
-
-
-@pytest.mark.parametrize("cut", range(20, 75, 5))
-def test_a_file_that_is_cut_off_gives_what_it_has(cut: int, tmp_path: Path) -> None:
-    source = trace(tmp_path, '{"traceEvents": [{"n": 1, "s": "a"}, {"n": 2, "s": "b"}, {"n": 3, "s": "c"}]}'[:cut])
-    assert [one["n"] for one in source.events()] == [1, 2, 3][: (cut - 15) // 20]
-    assert source.problem is not None
+def test_a_file_that_is_cut_off_gives_what_it_has(tmp_path: Path) -> None:
+    whole = '{"traceEvents": [{"n": 1, "s": "a"}, {"n": 2, "s": "b"}, {"n": 3, "s": "c"}]}'
+    for cut in range(20, 75, 5):
+        source = trace(tmp_path, whole[:cut])
+        assert [one["n"] for one in source.events()] == [1, 2, 3][: (cut - 15) // 20]
+        assert source.problem is not None
 
 
 def test_compressed_files_whole_and_cut_off(tmp_path: Path) -> None:
@@ -132,18 +124,15 @@ def test_a_value_without_end_stops_at_a_limit(tmp_path: Path, monkeypatch: pytes
     assert source.problem is not None and "longer than" in source.problem
 
 
-def test_no_such_file_and_a_folder(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.json", tmp_path):
-        with pytest.raises(ReportError, match="cannot read"):
-            list(TraceFile(path).events())
-
-
-def test_it_tells_how_much_was_read(tmp_path: Path) -> None:
+def test_it_tells_how_much_was_read_and_what_cannot_be(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": list(range(1000))}))
     progress: list[int] = []
     assert len(list(TraceFile(path, progress.append).events())) == 1000
     assert sum(progress) == path.stat().st_size
+    for path in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(ReportError, match="cannot read"):
+            list(TraceFile(path).events())
 
 
 def test_what_unpacks_to_far_more_than_its_size_is_not_read_to_its_end(

@@ -24,24 +24,9 @@ def x(name: str, category: str, ts: float, dur: float, **more: Any) -> Event:
 
 def memory(ts: float, allocated: int, device: int = 0, **more: Any) -> Event:
     """An allocation as torch.profiler writes it with ``profile_memory``."""
-    args = {
-        "Total Allocated": allocated,
-        "Total Reserved": 0,
-        "Device Type": device,
-        "Device Id": -1,
-        "Addr": 1,
-        **more,
-    }
-    return {
-        "ph": "i",
-        "s": "t",
-        "cat": "cpu_instant_event",
-        "name": "[memory]",
-        "pid": 1,
-        "tid": 1,
-        "ts": ts,
-        "args": args,
-    }
+    sizes = {"Total Allocated": allocated, "Total Reserved": 0, "Device Type": device, "Device Id": -1, "Addr": 1}
+    place = {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts}
+    return {**place, "args": {**sizes, **more}}
 
 
 def write(folder: Path, events: Iterable[object], **head: object) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mpsprobe.declarations import ExporterDeclaration, WorkloadDeclaration
-from mpsprobe.plugins.catalogue import KINDS, Catalogue, checked
+from mpsprobe.plugins.catalogue import Catalogue, checked
 from mpsprobe.plugins.discovery import CORE, FoundPlugin
 from mpsprobe.plugins.loading import HookFailed, Plugin
 
@@ -40,17 +40,14 @@ def _plugin(name: str) -> Plugin:
 def test_a_wrong_answer_is_told_in_words(answer: Any, problem: str) -> None:
     with pytest.raises(HookFailed) as caught:
         checked(answer, "mpsprobe_workloads", WorkloadDeclaration)
-    assert "mpsprobe_workloads" in str(caught.value)
-    assert problem in str(caught.value)
+    assert "mpsprobe_workloads" in str(caught.value) and problem in str(caught.value)
 
 
 def test_a_right_answer_is_returned_as_a_list() -> None:
     assert checked((_workload(),), "hook", WorkloadDeclaration) == [_workload()]
     assert checked([_workload(phases=["training"])], "hook", WorkloadDeclaration)
-
-
-def test_names_of_open_name_spaces_are_as_the_user_typed_them() -> None:
-    assert checked([_workload(name="My Folder/x.py:f")], "hook", WorkloadDeclaration, open_names=True)
+    typed = [_workload(name="My Folder/x.py:f")]  # as the user typed it
+    assert checked(typed, "hook", WorkloadDeclaration, open_names=True) == typed
 
 
 def test_a_name_of_two_plugins_belongs_to_neither() -> None:
@@ -84,18 +81,9 @@ def test_nobody_takes_a_command_away_from_the_core() -> None:
 
 def test_many_shared_names_are_one_line_for_each_group_of_plugins() -> None:
     catalogue = Catalogue("workload")
-    one, two, three = _plugin("one"), _plugin("two"), _plugin("three")
-    catalogue.add(one, [_workload(f"n{number}") for number in range(7)])
-    catalogue.add(two, [_workload(f"n{number}") for number in range(5)])
-    catalogue.add(three, [_workload("n6")])
-    lines = [line for _, line in catalogue.refusals()]
-    assert lines == [
+    for name, numbers in {"one": range(7), "two": range(5), "three": [6]}.items():
+        catalogue.add(_plugin(name), [_workload(f"n{number}") for number in numbers])
+    assert [line for _, line in catalogue.refusals()] == [
         "nobody has the workload 'n0', 'n1', 'n2' and 2 more: declared by one 1.0 and two 1.0",
         "nobody has the workload 'n6': declared by one 1.0 and three 1.0",
     ]
-
-
-def test_every_kind_has_its_hook() -> None:
-    from mpsprobe import hookspecs
-
-    assert all(hasattr(hookspecs, hook) for hook, _ in KINDS.values())

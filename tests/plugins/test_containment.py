@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -13,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from mpsprobe.plugins.containment import TIMEOUT_VARIABLE, Hangs, contained, each_within_limit, time_limit
+from mpsprobe.plugins.process_state import few_things, put_few_back
 
 SHORT = 0.3  # seconds
 
@@ -26,17 +29,7 @@ def within_limit(function: Callable[[], Any], seconds: float) -> Any:
     return outcome.answer
 
 
-def _sleep() -> None:
-    time.sleep(60)
-
-
-def _wait_for_a_lock() -> None:
-    lock = threading.Lock()
-    with lock:
-        lock.acquire()
-
-
-@pytest.mark.parametrize("hangs", [_sleep, _wait_for_a_lock])
+@pytest.mark.parametrize("hangs", [lambda: time.sleep(60), threading.Semaphore(0).acquire], ids=["sleep", "lock"])
 def test_what_hangs_is_left_behind_and_the_next_question_is_answered(hangs: Callable[[], None]) -> None:
     started = time.monotonic()
     with pytest.raises(Hangs, match=r"did not end within 0\.3 s \(MPSPROBE_PLUGIN_TIMEOUT"):
@@ -50,53 +43,54 @@ def test_answers_and_errors_come_back_with_and_without_a_limit() -> None:
         assert within_limit(lambda: "answer", seconds) == "answer"
         with pytest.raises(ZeroDivisionError):
             within_limit(lambda: 1 / 0, seconds)
-        with pytest.raises(SystemExit):
+        with pytest.raises(SystemExit) as caught:
             within_limit(lambda: sys.exit(3), seconds)
+        assert caught.value.code == 3
+        with pytest.raises(EOFError):
+            within_limit(lambda: input("your name? "), seconds)
+    assert within_limit(lambda: within_limit(lambda: 7, 30), 30) == 7  # it does not wait for itself
+    with pytest.raises(KeyError), contained():
+        raise KeyError("x")
 
 
-def test_one_inside_another_does_not_wait_for_itself() -> None:
-    assert within_limit(lambda: within_limit(lambda: 7, 30), 30) == 7
+class _Late:
+    """Goes on after its time, then asks for plugins itself; says what it found."""
+
+    def __init__(self) -> None:
+        self.go_on, self.ended, self.found = threading.Event(), threading.Event(), []
+
+    def __call__(self) -> None:
+        self.go_on.wait(60)
+        with pytest.raises(Hangs, match="nobody waits"):
+            within_limit(lambda: self.found.append(sys.stdout), 30)
+        self.ended.set()
 
 
 def test_a_thread_that_was_given_up_changes_nothing_any_more() -> None:
-    streams = sys.stdin, sys.stdout, sys.stderr, sys.__stdout__
-    go_on, ended, found = threading.Event(), threading.Event(), []
-
-    def late() -> None:
-        go_on.wait(60)
-        with pytest.raises(Hangs, match="nobody waits"):
-            within_limit(lambda: found.append(sys.stdout), 30)
-        ended.set()
+    streams, late = (sys.stdin, sys.stdout, sys.stderr, sys.__stdout__), _Late()
 
     def another() -> None:  # it is contained while the one before goes on
-        go_on.set()
-        assert ended.wait(30)
+        late.go_on.set()
+        assert late.ended.wait(30)
 
     with pytest.raises(Hangs, match="did not end"):
         within_limit(late, SHORT)
     within_limit(another, 60)
-    assert found and (sys.stdin, sys.stdout, sys.stderr, sys.__stdout__) == streams
+    assert late.found and (sys.stdin, sys.stdout, sys.stderr, sys.__stdout__) == streams
 
 
 def test_a_thread_is_given_up_also_where_ctrl_c_comes_while_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    go_on, ended = threading.Event(), threading.Event()
+    late, start = _Late(), threading.Thread.start
 
     def interrupted(thread: threading.Thread) -> None:
         start(thread)
         raise KeyboardInterrupt
 
-    def late() -> None:
-        go_on.wait(60)
-        with pytest.raises(Hangs, match="nobody waits"):
-            within_limit(lambda: None, 30)
-        ended.set()
-
-    start = threading.Thread.start
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(threading.Thread, "start", interrupted)
         within_limit(late, 30)
-    go_on.set()
-    assert ended.wait(30)
+    late.go_on.set()
+    assert late.ended.wait(30)
 
 
 @pytest.mark.parametrize("seconds", [0, 30])
@@ -117,17 +111,7 @@ def test_the_process_is_as_before(seconds: float, tmp_path: Path, capfd: pytest.
     assert (sys.stdin, sys.stdout, sys.stderr, sys.__stdout__) == streams
     assert (list(warnings.filters), Path.cwd()) == (filters, folder)
     found = capfd.readouterr()
-    assert found.out == ""
-    for said in ("printed", "written", "a child"):
-        assert said in found.err
-
-
-def test_a_plugin_cannot_exit_nor_read_the_input() -> None:
-    with pytest.raises(SystemExit) as caught:
-        within_limit(lambda: sys.exit(3), 30)
-    assert caught.value.code == 3
-    with pytest.raises(EOFError):
-        within_limit(lambda: input("your name? "), 30)
+    assert found.out == "" and {"printed", "written", "a child"} <= set(found.err.split("\n"))
 
 
 ENDING = """
@@ -163,8 +147,9 @@ def test_ctrl_c_ends_the_waiting() -> None:
     assert ended.stderr.strip().endswith("KeyboardInterrupt")
 
 
-def _python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, input="in", capture_output=True, text=True, check=False, timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -182,12 +167,50 @@ def test_a_deleted_working_folder_and_a_closed_output_are_no_obstacle(tmp_path: 
         "here = pathlib.Path(sys.argv[1]); os.chdir(here); here.rmdir(); os.close(1)\n"
         "assert each_within_limit([lambda: 5], 30)[0].answer == 5"
     )
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    ended: Any = subprocess.run([sys.executable, "-c", code, str(gone)], capture_output=True, text=True, check=False)
+    (tmp_path / "gone").mkdir()
+    ended = _python(code, str(tmp_path / "gone"))
     assert ended.returncode == 0 or "WinError" in ended.stderr, ended.stderr
 
 
-def test_a_contained_block_raises_what_is_raised_in_it() -> None:
-    with pytest.raises(KeyError), contained():
-        raise KeyError("x")
+def test_the_few_things_need_no_more_than_themselves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    before = few_things()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setenv("PYTORCH_ENABLE_MPS_FALLBACK", "1")
+    monkeypatch.delenv("PATH")
+    os.umask(0o777)
+    sys.setrecursionlimit(sys.getrecursionlimit() + 1)
+    torch.set_default_dtype(torch.float64)
+    torch.set_grad_enabled(False)
+    put_few_back(before)
+    assert few_things() == before
+
+
+def test_a_closed_standard_error_is_open_again_and_new_folders_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = list(sys.path)
+    monkeypatch.setattr(sys, "path", list(given))
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    before = few_things()
+    sys.stderr.close()
+    sys.path[:] = ["/first", *reversed(given[1:]), "/last"]
+    put_few_back(before)
+    assert sys.path == [*given, "/first", "/last"]
+    assert not sys.stderr.closed and sys.stderr.fileno() == 2
+
+
+CLOSES = """
+import os, sys, tempfile
+from mpsprobe.plugins.containment import contained
+with contained():
+    for number in (0, 1, 2):
+        os.close(number)
+    kept = [open(os.devnull) for _ in range(4)]  # take the places of the three
+print("out", sys.stdin.read())
+print("err", file=sys.stderr)
+"""
+
+
+def test_a_closed_descriptor_is_open_again() -> None:
+    """In another process: it is that process's own output."""
+    found = _python(CLOSES)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "out in\n", "err\n")

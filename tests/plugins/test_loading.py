@@ -28,11 +28,11 @@ def _load(folder: Path, code: str) -> tuple[loading.Plugin, loading.pluggy.Plugi
     return loading.load(manager, FoundPlugin("under-test", "under-test", "1.0", module)), manager
 
 
-def test_a_sound_plugin(plugin_folder: Path) -> None:
-    plugin, manager = _load(plugin_folder, HEAD + "@hookimpl\ndef mpsprobe_devices(): return []")
-    assert (plugin.status, plugin.reason, plugin.hooks) == ("ok", None, ("mpsprobe_devices",))
-    assert plugin.owner == "under-test 1.0"
-    assert _call(manager, plugin, "mpsprobe_devices") == []
+def test_a_sound_plugin_which_may_have_a_hook_of_a_later_version(plugin_folder: Path) -> None:
+    later = "@hookimpl(optionalhook=True)\ndef mpsprobe_from_the_future(): ...\n"
+    plugin, manager = _load(plugin_folder, HEAD + later + "@hookimpl\ndef mpsprobe_devices(): return []")
+    assert (plugin.status, plugin.reason, plugin.owner) == ("ok", None, "under-test 1.0")
+    assert "mpsprobe_devices" in plugin.hooks and _call(manager, plugin, "mpsprobe_devices") == []
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,10 @@ def test_a_sound_plugin(plugin_folder: Path) -> None:
         ("raise ValueError('first\\nsecond')", "its import failed: ValueError: first second"),
         ("raise SystemExit(3)", "its import failed: SystemExit: 3"),
         ("class Odd(BaseException): pass\nraise Odd", "its import failed: Odd"),
+        ("raise KeyboardInterrupt", "its import failed: RuntimeError: it raised KeyboardInterrupt"),
         ("import no_such_module_anywhere", "its import failed: ModuleNotFoundError"),
         ("def broken(:", "its import failed: SyntaxError"),
-        (
-            HEAD + "@hookimpl\ndef mpsprobe_workload(): ...",
-            "no hook 'mpsprobe_workload'; did you mean 'mpsprobe_workloads'?",
-        ),
+        (HEAD + "@hookimpl\ndef mpsprobe_workload(): ...", "did you mean 'mpsprobe_workloads'?"),
         (HEAD + "@hookimpl\ndef mpsprobe_zzzzzzzzzz(): ...", "there is no hook 'mpsprobe_zzzzzzzzzz'"),
         (HEAD + "def mpsprobe_workloads(): ...", "'mpsprobe_workloads' is not marked with @mpsprobe.hookimpl"),
         (HEAD + "@hookimpl\ndef mpsprobe_resolve_workload(nam): ...", "nam"),
@@ -55,32 +53,20 @@ def test_a_sound_plugin(plugin_folder: Path) -> None:
 )
 def test_a_broken_plugin_has_a_reason(plugin_folder: Path, code: str, reason: str) -> None:
     plugin, manager = _load(plugin_folder, code)
-    assert plugin.status == "failed"
-    assert plugin.reason is not None
-    assert reason in plugin.reason
-    assert plugin.reason.isprintable()
+    assert plugin.status == "failed" and plugin.reason is not None
+    assert reason in plugin.reason and plugin.reason.isprintable()
     assert manager.get_plugins() == set()
 
 
-def test_a_hook_that_a_later_version_may_have_is_optional(plugin_folder: Path) -> None:
-    plugin, _ = _load(plugin_folder, HEAD + "@hookimpl(optionalhook=True)\ndef mpsprobe_from_the_future(): ...")
-    assert plugin.status == "ok"
-
-
-@pytest.mark.parametrize("target", ["", ":x", "no_such_module_anywhere", "json:nothing", "json:", "."])
-def test_an_entry_point_that_leads_nowhere(target: str) -> None:
-    plugin = loading.load(loading.new_manager(), FoundPlugin("x", "x", "1", target))
-    assert plugin.status == "failed"
+def test_an_entry_point_that_leads_nowhere() -> None:
+    for target in ("", ":x", "no_such_module_anywhere", "json:nothing", "json:", "."):
+        plugin = loading.load(loading.new_manager(), FoundPlugin("x", "x", "1", target))
+        assert plugin.status == "failed", target
 
 
 def test_ctrl_c_during_an_import_is_the_users(plugin_folder: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         _load(plugin_folder, "import _thread, time\n_thread.interrupt_main()\ntime.sleep(1)")
-
-
-def test_a_plugin_that_pretends_ctrl_c_has_failed(plugin_folder: Path) -> None:
-    plugin, _ = _load(plugin_folder, "raise KeyboardInterrupt")
-    assert (plugin.status, plugin.reason) == ("failed", "its import failed: RuntimeError: it raised KeyboardInterrupt")
 
 
 def test_what_a_plugin_prints_and_filters_stays_off_standard_output(
@@ -103,10 +89,7 @@ def test_what_a_plugin_prints_and_filters_stays_off_standard_output(
         ("import sys; sys.exit('bye')", "its hook mpsprobe_devices failed: SystemExit: bye"),
         ("yield 1; raise KeyError('half way')", "its hook mpsprobe_devices failed: KeyError: 'half way'"),
         ("return map(int, ['x'])", "its hook mpsprobe_devices failed: ValueError"),
-        (
-            "return type('Own', (list,), {'__iter__': lambda _: 1 / 0})()",
-            "its hook mpsprobe_devices failed: ZeroDivisionError",
-        ),
+        ("return type('Own', (list,), {'__iter__': lambda _: 1 / 0})()", "failed: ZeroDivisionError"),
     ],
 )
 def test_a_hook_that_raises(plugin_folder: Path, body: str, reason: str) -> None:
@@ -116,25 +99,20 @@ def test_a_hook_that_raises(plugin_folder: Path, body: str, reason: str) -> None
     assert reason in str(caught.value)
 
 
-def test_an_error_that_is_meant_for_the_user_comes_through(plugin_folder: Path) -> None:
-    code = "from mpsprobe.errors import WorkloadError\n" + HEAD
-    body = "@hookimpl\ndef mpsprobe_resolve_workload(name): raise WorkloadError(name)"
-    plugin, manager = _load(plugin_folder, code + body)
+def test_an_error_for_the_user_comes_through_and_a_hook_need_not_take_its_arguments(plugin_folder: Path) -> None:
+    raises = "@hookimpl\ndef mpsprobe_workload_space(space): raise WorkloadError(space)\n"
+    answers = "@hookimpl\ndef mpsprobe_resolve_workload(): return 'no name wanted'\n"
+    plugin, manager = _load(plugin_folder, f"from mpsprobe.errors import WorkloadError\n{HEAD}{raises}{answers}")
     with pytest.raises(WorkloadError, match="mine"):
-        _call(manager, plugin, "mpsprobe_resolve_workload", name="mine")
-
-
-def test_only_the_arguments_that_a_hook_wants_are_passed(plugin_folder: Path) -> None:
-    plugin, manager = _load(plugin_folder, HEAD + "@hookimpl\ndef mpsprobe_resolve_workload(): return 'no name wanted'")
+        _call(manager, plugin, "mpsprobe_workload_space", space="mine")
     assert _call(manager, plugin, "mpsprobe_resolve_workload", name="x") == "no name wanted"
 
 
 def test_two_distributions_may_use_one_name_for_their_entry_points(plugin_folder: Path) -> None:
     manager = loading.new_manager()
     for distribution in ("one", "two"):
-        module = install_plugin(
-            plugin_folder, distribution, HEAD + "@hookimpl\ndef mpsprobe_probes(): return [__name__]"
-        )
+        code = HEAD + "@hookimpl\ndef mpsprobe_probes(): return [__name__]"
+        module = install_plugin(plugin_folder, distribution, code)
         plugin = loading.load(manager, FoundPlugin("same", distribution, "1.0", module))
         assert _call(manager, plugin, "mpsprobe_probes") == [module]
         assert module in sys.modules

@@ -51,10 +51,9 @@ def test_each_file_is_a_plugin_with_targets_in_itself(tmp_path: Path) -> None:
     arguments = ("--plugins-dir", tmp_path, "-p", "no:hf")
     found = run_cli(*arguments, "plugins", "list", "--format", "json").json()
     mine = [one for one in found if one["file"]]
-    assert [(one["name"], one["distribution"], one["status"]) for one in mine] == [
-        ("one_of_mine", "one_of_mine.py", "ok"),
-        ("other-of-mine", "other-of-mine.py", "ok"),
-    ]
+    names = ("one_of_mine", "other-of-mine")
+    found = [(one["name"], one["distribution"], one["status"]) for one in mine]
+    assert found == [(name, f"{name}.py", "ok") for name in names]
     assert run_cli(*arguments, "say-one_of_mine").stdout == "said by one_of_mine\n"
     shown = run_cli(*arguments, "workloads", "show", "of-other-of-mine")
     assert "other-of-mine.py" in shown.stdout, shown.stderr
@@ -69,14 +68,9 @@ def test_folders_add_up_and_a_name_counts_once(tmp_path: Path) -> None:
         folder.mkdir()
         _write(folder, "the_same_name")
     _write(second, "only_here")
-    found = find_in_folders([str(first), str(second), str(first)])
-    assert [(one.name, one.problem is None) for one in found] == [
-        ("the_same_name", True),
-        ("only_here", True),
-        ("the_same_name", False),
-    ]
-    assert found[2].problem is not None
-    assert "has the same name" in found[2].problem
+    *found, again = find_in_folders([str(first), str(second), str(first)])
+    assert [(one.name, one.problem) for one in found] == [("the_same_name", None), ("only_here", None)]
+    assert again.name == "the_same_name" and "has the same name" in (again.problem or "")
 
 
 @pytest.mark.parametrize(
@@ -100,34 +94,28 @@ def test_a_file_that_cannot_be_one_says_why(tmp_path: Path, name: str, text: str
     messages: list[str] = []
     registry = Registry([], folders=[str(tmp_path)], tell=messages.append)
     [plugin] = registry.plugins()
-    assert plugin.status in {"failed", "incompatible"}
-    assert problem in (plugin.reason or "")
-    assert len(messages) == 1
-    assert f"'{name}' of {name}.py is left out" in messages[0]
+    assert plugin.status in {"failed", "incompatible"} and problem in (plugin.reason or "")
+    [message] = messages
+    assert f"'{name}' of {name}.py is left out" in message
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         find_in_folders([str(tmp_path / "no")])
     assert run_cli("--plugins-dir", tmp_path / "no", "plugins", "list", process=False).code == 2
     result = run_cli("plugins", "list", variables={"MPSPROBE_PLUGINS_DIR": str(tmp_path / "no")}, process=False)
-    assert result.code == 2
-    assert "does not exist" in result.stderr
-
-
-def test_the_variable_is_split_as_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert result.code == 2 and "does not exist" in result.stderr
     monkeypatch.setenv("MPSPROBE_PLUGINS_DIR", os.pathsep.join(["a", "", "b c"]))
     assert folders_from_environment() == ["a", "b c"]
 
 
-@pytest.mark.parametrize("value", ["'.'", "['.']"])
-def test_a_downloaded_folder_does_not_choose_what_runs(tmp_path: Path, value: str) -> None:
-    (tmp_path / "pyproject.toml").write_text(f"[tool.mpsprobe]\nplugins-dir = {value}\n", encoding="utf-8")
+def test_a_downloaded_folder_does_not_choose_what_runs(tmp_path: Path) -> None:
     _write(tmp_path, "runs_by_itself", "open('ran', 'w').close()")
-    result = run_cli("plugins", "list", cwd=tmp_path, process=False)
-    assert result.code == 2
-    assert "plugins-dir is not read" in result.stderr
-    assert not (tmp_path / "ran").exists()
+    for value in ("'.'", "['.']"):
+        (tmp_path / "pyproject.toml").write_text(f"[tool.mpsprobe]\nplugins-dir = {value}\n", encoding="utf-8")
+        result = run_cli("plugins", "list", cwd=tmp_path, process=False)
+        assert result.code == 2 and "plugins-dir is not read" in result.stderr
+        assert not (tmp_path / "ran").exists()
 
 
 def test_inline_metadata_as_the_standard_has_it() -> None:

@@ -20,3 +20,7 @@ TestThermal = probe_contract(PROBES["thermal"])
 TestEnergy = probe_contract(PROBES["energy"])
 TestOperators = probe_contract(PROBES["operators"], device=CpuDevice, workload=TinyWorkload())
 TestOperatorsElsewhere = probe_contract(PROBES["operators"])
+
+
+def test_what_disturbs_the_steps_does_not_run_unasked() -> None:
+    assert [name for name, one in PROBES.items() if one.default] == ["memory", "host", "thermal"]

@@ -13,6 +13,7 @@ from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_devices.cpu import CpuDevice
 from mpsprobe_devices.operators.probe import OperatorsProbe
 from mpsprobe_devices.torch_device import TorchSteps
+from mpsprobe_devkit.testing import TinyWorkload
 
 # Its device is written in Python, which torch 2.6 cannot register.
 if not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"):
@@ -47,28 +48,22 @@ class Tiny(torch.nn.Module):
         return out
 
 
-class Workload:
-    """Builds ``model``."""
-
-    name, framework = "tiny", "torch"
+class Workload(TinyWorkload):
+    """Builds ``model``; batches of 16."""
 
     def __init__(self, model: Callable[[], torch.nn.Module] = Tiny) -> None:
+        super().__init__()
         self._model = model
 
     def build(self, options: RunOptions) -> TorchRun:
-        """Batches of 16."""
+        """With the same weights each time."""
         torch.manual_seed(0)
         return TorchRun(self._model(), (torch.rand(16, 32),), loss=lambda out: out.float().pow(2).mean(), batch_size=16)
-
-    def describe(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
 
 
 def _open(phase: str = "training", model: Callable[[], torch.nn.Module] = Tiny, **more: Any) -> TorchSteps:
     """Steps on the CPU, warm."""
-    compiled = more.pop("compiled", False)
-    steps = CpuDevice().open(Workload(model), RunOptions(phase=phase, **more), compiled=compiled)
+    steps = CpuDevice().open(Workload(model), RunOptions(phase=phase, **more))
     steps.step()
     return steps
 

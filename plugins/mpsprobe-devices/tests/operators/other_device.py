@@ -18,6 +18,7 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 from mpsprobe_devices.operators import fallbacks
 from mpsprobe_devices.operators.probe import OperatorsProbe
+from mpsprobe_devkit.testing.fakes import FakeDevice
 
 CUBE = torch.zeros(2, 2, 2)
 
@@ -66,15 +67,6 @@ class Steps:
         self.model(inputs).backward(There(torch.ones(3, 4)))
 
 
-class Device:
-    """Satisfies ``mpsprobe.protocols.Device`` as far as it is used."""
-
-    name = "npy"
-
-    def synchronize(self) -> None:
-        """Nothing to wait for."""
-
-
 def main() -> None:
     """Two steps."""
     _setup_privateuseone_for_python_backend("npy")
@@ -82,7 +74,7 @@ def main() -> None:
     library.fallback(away, "PrivateUse1")
     fallbacks.TEXT = r"The use of `x\.(?P<operator>T)` on tensors of dimension other than 2"
     steps: Any = Steps()
-    device: Any = Device()
+    device = FakeDevice("npy")
     probe = OperatorsProbe(slow=True)
     reason = probe.unavailable(device)
     probe.start(device, steps)

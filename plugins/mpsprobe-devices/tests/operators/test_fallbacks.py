@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -41,9 +42,7 @@ def _library() -> Iterator[Any]:
     library.impl("away", away, "CompositeExplicitAutograd")
     library.impl("away_backward", away, "CompositeExplicitAutograd")
     torch.library.register_autograd(
-        "mpsprobe_test::away",
-        lambda _context, gradient: torch.ops.mpsprobe_test.away_backward(gradient),
-        lib=library,
+        "mpsprobe_test::away", lambda _context, gradient: torch.ops.mpsprobe_test.away_backward(gradient), lib=library
     )
     yield library
     library._destroy()
@@ -73,11 +72,8 @@ def test_each_call_is_seen_in_both_passes(open_steps: Open, measure: Measure, mo
     assert (cost.operator, cost.method, cost.verdict) == ("T", "observed", "fallback")
     assert cost.calls == 2  # of one step: one in each pass
     trace = found["trace"]
-    spent = [
-        duration
-        for category, duration in zip(trace.category, trace.duration_ns, strict=True)
-        if trace.categories[category] == "fallback"
-    ]
+    rows = zip(trace.category, trace.duration_ns, strict=True)
+    spent = [duration for category, duration in rows if trace.categories[category] == "fallback"]
     assert len(spent) == 6 and cost.duration_ns == round(sum(spent) / 3)
     operators = {one.operator: one for one in found["operators"]}
     away = operators["mpsprobe_test::away"]
@@ -85,37 +81,37 @@ def test_each_call_is_seen_in_both_passes(open_steps: Open, measure: Measure, mo
     assert operators["aten::relu"].self_device_ns == operators["aten::relu"].host_ns
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_the_text_of_each_release(text: str) -> None:
+@contextmanager
+def catching() -> Iterator[FallbackWarnings]:
     caught = FallbackWarnings()
     caught.start()
     try:
-        for _ in range(3):  # at the same place: Python's own once must not hold it back
-            warnings.warn(text, stacklevel=1)
-        assert caught.take() == ["aten::linalg_qr.out"] * 3 and caught.take() == []
+        yield caught
     finally:
         caught.stop()
 
 
+def test_the_text_of_each_release() -> None:
+    for text in TEXTS:
+        with catching() as caught:
+            for _ in range(3):  # at the same place: Python's own once must not hold it back
+                warnings.warn(text, stacklevel=1)
+            assert caught.take() == ["aten::linalg_qr.out"] * 3 and caught.take() == []
+
+
 def test_other_warnings_go_where_they_went() -> None:
-    caught = FallbackWarnings()
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        caught.start()
-        try:
+        with catching() as caught:
             warnings.warn("something else", stacklevel=1)
-        finally:
-            caught.stop()
     assert [str(one.message) for one in seen] == ["something else"] and caught.take() == []
 
 
 def test_whoever_has_turned_it_on_keeps_it() -> None:
     torch.set_warn_always(True)
     try:
-        caught = FallbackWarnings()
-        caught.start()
-        caught.stop()
-        caught.stop()
+        with catching() as caught:
+            caught.stop()
         assert torch.is_warn_always_enabled()
     finally:
         torch.set_warn_always(False)
@@ -123,13 +119,9 @@ def test_whoever_has_turned_it_on_keeps_it() -> None:
 
 def test_a_warning_arrives_when_the_call_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fallbacks, "TEXT", ONCE)
-    caught = FallbackWarnings()
-    caught.start()
-    try:
+    with catching() as caught:
         at_once(lambda: [torch.ops.aten.numpy_T(CUBE), None][1])
         assert caught.take() == ["T"]
-    finally:
-        caught.stop()
 
 
 def test_gradients_are_recorded_inside_as_outside() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
-import pytest
 import torch
 from torch._C._autograd import DeviceType
 
@@ -18,45 +18,20 @@ CPU, CUDA = DeviceType.CPU, DeviceType.CUDA
 MAIN, AUTOGRAD, SYSTEM = 1, 2, 4711  # torch's numbers of threads, and the driver's
 
 
-@dataclass
-class Double:
-    """Has the methods of ``torch._C._autograd._KinetoEvent`` that torch 2.6 has; values as keyword arguments."""
-
-    values: dict[str, Any] = field(default_factory=dict)
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in self.values:
-            raise AttributeError(name)
-        return lambda: self.values[name]
-
-
-def event(name: str, start: int, end: int, number: int = 0, device: Any = CPU, **more: Any) -> Double:
-    """One event; ``number`` is its correlation id."""
-    values = {
-        "name": name,
-        "start_ns": 1_000_000 + start,
-        "duration_ns": end - start,
-        "device_type": device,
-        "correlation_id": number,
-        "linked_correlation_id": 0,
-        "start_thread_id": MAIN,
-        "device_index": 0,
-        "device_resource_id": 7,
-        "sequence_nr": -1,
-        "fwd_thread_id": 0,
-        "scope": 0,
-        "shapes": [],
-        "dtypes": [],
-        "is_user_annotation": False,
-    }
-    return Double({**values, **more})
+def event(name: str, start: int, end: int, number: int = 0, device: Any = CPU, **more: Any) -> SimpleNamespace:
+    """One event, with the methods of ``torch._C._autograd._KinetoEvent`` in torch 2.6; ``number``: correlation id."""
+    own = {"name": name, "start_ns": 1_000_000 + start, "duration_ns": end - start, "device_type": device}
+    numbers = {"correlation_id": number, "linked_correlation_id": 0, "start_thread_id": MAIN, "sequence_nr": -1}
+    usual = {"device_index": 0, "device_resource_id": 7, "fwd_thread_id": 0, "scope": 0, "is_user_annotation": False}
+    values = {"shapes": [], "dtypes": [], **own, **numbers, **usual, **more}
+    return SimpleNamespace(**{method: partial(values.get, method) for method in values})
 
 
 def test_the_double_has_what_the_real_one_has() -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as made:
         torch.ones(1)
     (real, *_) = made.profiler.kineto_results.events()
-    assert all(callable(getattr(real, name)) for name in event("", 0, 0).values)
+    assert all(callable(getattr(real, name)) for name in vars(event("", 0, 0)))
 
 
 EVENTS = [
@@ -90,11 +65,11 @@ EVENTS = [
 ]  # fmt: skip
 
 
-def read(events: list[Double] = EVENTS, steps: int = 1) -> Recording:
+def read(events: list[SimpleNamespace] = EVENTS) -> Recording:
     """As the recorder makes it."""
     modules = [("", "Tiny")]
     host, device = _Reader(events, modules).read()
-    return Recording("torch.profiler", host, device, modules, steps, timed_device=True)
+    return Recording("torch.profiler", host, device, modules, 1, timed_device=True)
 
 
 def test_kernels_count_at_the_operator_that_started_them() -> None:
@@ -116,51 +91,40 @@ def test_a_module_has_the_time_of_both_passes() -> None:
     assert (backward.phase, backward.calls, backward.host_ns, backward.device_ns) == ("backward", 1, 800, 700)
 
 
-def test_flows_join_launches_with_their_kernels() -> None:
+def test_the_trace_has_rows_for_threads_and_streams_and_joins_launches_with_their_kernels() -> None:
     trace = make_trace(read(), "cuda")
-    rows = [
-        (trace.names[name], trace.categories[category], flow)
-        for name, category, flow in zip(trace.name, trace.category, trace.flow, strict=True)
-        if flow
+    assert sorted(track.name for track in trace.tracks) == [
+        "CUDA 0 stream 7",
+        "CUDA 0 stream 7 (2)",
+        "python",
+        "thread 3",
     ]
+    rows: dict[str, str] = {}
     by_flow: dict[int, set[tuple[str, str]]] = {}
-    for name, category, flow in rows:
-        by_flow.setdefault(flow, set()).add((name, category))
+    for name, category, track, flow in zip(trace.name, trace.category, trace.track, trace.flow, strict=True):
+        rows[trace.names[name]] = trace.tracks[track].name
+        by_flow.setdefault(flow, set()).add((trace.names[name], trace.categories[category]))
+    assert rows["cudaLaunchKernel"] == rows["cudaDeviceSynchronize"] == rows["aten::addmm"] == "python"
+    assert rows["cuLaunchKernelEx"] == rows["aten::mm"] == "thread 3"
+    assert rows["triton_1"] != rows["triton_0"]
+    assert next(detail for detail in trace.details if "bytes" in detail) == {"device": "0", "stream": "7", "bytes": "8"}
+    assert not {"[memory]", "Activity Buffer Request"} & set(trace.names)
+    del by_flow[0]
     assert sorted(map(sorted, by_flow.values())) == [
         [("Memcpy HtoD (Pageable -> Device)", "copy"), ("cudaMemcpyAsync", "launch")],
         [("cuLaunchKernelEx", "launch"), ("gemm", "kernel")],
         [("cudaGraphLaunch", "launch"), ("triton_0", "kernel"), ("triton_1", "kernel")],
         [("cudaLaunchKernel", "launch"), ("gemm", "kernel")],
     ]
-
-
-def test_rows_of_the_trace() -> None:
-    trace = make_trace(read(), "cuda")
-    names = [track.name for track in trace.tracks]
-    assert sorted(names) == ["CUDA 0 stream 7", "CUDA 0 stream 7 (2)", "python", "thread 3"]
-    rows: dict[str, int] = {}
-    for name, track in zip(trace.name, trace.track, strict=True):
-        rows[trace.names[name]] = track
-    assert trace.tracks[rows["cudaLaunchKernel"]].name == "python" == trace.tracks[rows["cudaDeviceSynchronize"]].name
-    assert rows["cuLaunchKernelEx"] == rows["aten::mm"] != rows["aten::addmm"]
-    assert rows["triton_1"] != rows["triton_0"]
-    copied = next(detail for detail in trace.details if "bytes" in detail)
-    assert copied == {"device": "0", "stream": "7", "bytes": "8"}
-    assert not {"[memory]", "Activity Buffer Request"} & set(trace.names)
-
-
-def test_events_beyond_the_limit_are_counted() -> None:
-    whole = make_trace(read(), "cuda")
     short = make_trace(read(), "cuda", most=5)
-    assert len(short.start_ns) == 5 and short.truncated == len(whole.start_ns) - 5
-    assert short.start_ns == whole.start_ns[:5] and whole.truncated == 0
+    assert len(short.start_ns) == 5 and short.truncated == len(trace.start_ns) - 5
+    assert short.start_ns == trace.start_ns[:5] and trace.truncated == 0
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"bytes": 8', "[1]", '"bytes": "many",', "null"])
-def test_metadata_that_cannot_be_read(text: str) -> None:
-    events = [*EVENTS[:1], event("Memcpy DtoD", 10, 20, 3, CUDA, metadata_json=text)]
-    trace = make_trace(read(events), "cuda")
-    assert "Memcpy DtoD" in trace.names
+def test_metadata_that_cannot_be_read() -> None:
+    for text in ("", "{", '{"bytes": 8', "[1]", '"bytes": "many",', "null"):
+        events = [*EVENTS[:1], event("Memcpy DtoD", 10, 20, 3, CUDA, metadata_json=text)]
+        assert "Memcpy DtoD" in make_trace(read(events), "cuda").names
 
 
 def test_an_overload_that_calls_another_is_one_call() -> None:

@@ -10,52 +10,49 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from mpsprobe.schemas import ProfileCell, Trace
+from mpsprobe.schemas import Trace
+from mpsprobe_devices.operators.events import Recording
+from mpsprobe_devices.operators.kineto import MARK, KinetoRecorder
 from mpsprobe_devices.operators.probe import OperatorsProbe
+from mpsprobe_devices.operators.totals import operator_times
 
 STEPS = 2
 Open = Callable[..., Any]
 Measure = Callable[..., dict[str, Any]]
 
 
-def by_hand(open_steps: Open, phase: str) -> tuple[Counter[str], Any]:
-    """Calls of each operator in ``STEPS`` steps, and the profile itself."""
-    steps = open_steps(phase)
-    with profile(activities=[ProfilerActivity.CPU]) as made:
-        for _ in range(STEPS):
-            steps.step()
-    counted: Counter[str] = Counter()
-    for event in made.events():
-        if event.scope == 0 and not event.name.startswith("autograd::engine::"):
-            counted[event.name] += 1
-    return counted, made
-
-
-@pytest.mark.parametrize("phase", ["inference", "training"])
-def test_the_same_operators_and_counts_as_by_hand(phase: str, open_steps: Open, measure: Measure) -> None:
-    counted, _ = by_hand(open_steps, phase)
-    found = measure(OperatorsProbe(slow=False), open_steps(phase), STEPS)
-    assert {one.operator: one.calls for one in found["operators"]} == dict(counted)
-
-
-def test_times_agree_with_torch_on_the_same_run(open_steps: Open) -> None:
-    from mpsprobe_devices.operators.kineto import KinetoRecorder
-    from mpsprobe_devices.operators.totals import operator_times
-
-    steps = open_steps()
-    recorder = KinetoRecorder("cpu", steps.model)
+def recorded(steps: Any, **options: Any) -> tuple[Recording, Any]:
+    """What the recorder makes of ``STEPS`` steps, and torch's own profile of them."""
+    recorder = KinetoRecorder("cpu", steps.model, **options)
     recorder.start()
     for _ in range(STEPS):
         steps.step()
         recorder.sample(None)
     recorder.stop()
-    recording = recorder.read()
-    torchs = {row.key: row for row in recorder._profile.key_averages()}
-    for one in operator_times(recording):
+    return recorder.read(), recorder._profile
+
+
+@pytest.mark.parametrize("phase", ["inference", "training"])
+def test_calls_and_times_agree_with_torch_on_the_same_run(phase: str, open_steps: Open) -> None:
+    recording, made = recorded(open_steps(phase))
+    names = Counter(event.name for event in made.events() if event.scope == 0)
+    found = operator_times(recording)
+    not_operators = (MARK, "autograd::engine::")
+    assert {one.operator: one.calls for one in found} == {
+        name: calls for name, calls in names.items() if not name.startswith(not_operators)
+    }
+    torchs = {row.key: row for row in made.key_averages()}
+    for one in found:
         row = torchs[one.operator]
-        assert one.calls == row.count
         assert one.self_host_ns == pytest.approx(row.self_cpu_time_total * 1000, abs=2 * one.calls)
         assert one.host_ns <= row.cpu_time_total * 1000 + 2 * one.calls  # torch adds a call within itself twice
+
+
+def test_what_times_has_one_mark_for_a_step(open_steps: Open) -> None:
+    recording, made = recorded(open_steps(), described=False)
+    marks = [event for event in made.events() if event.name.startswith(MARK)]
+    assert len(marks) == STEPS + 1  # one begins when the last is over
+    assert not any(event.input_shapes for event in made.events()) and recording.modules == []
 
 
 @pytest.mark.parametrize("phase", ["inference", "training"])
@@ -66,11 +63,15 @@ def test_the_slow_mode_sees_what_torch_profiler_sees(phase: str, open_steps: Ope
     """
 
     def handed_on(event: Any) -> bool:
-        name = event.name
-        return not torch._C._dispatch_has_kernel_for_dispatch_key(*_full(name), "CompositeImplicitAutograd")
+        """All overloads of these operators are composite, or none is."""
+        overload = getattr(torch.ops.aten, event.name.removeprefix("aten::")).overloads()[0]
+        full = event.name if overload == "default" else f"{event.name}.{overload}"
+        return not torch._C._dispatch_has_kernel_for_dispatch_key(full, "CompositeImplicitAutograd")
 
-    _, made = by_hand(open_steps, phase)
-    expected: Counter[str] = Counter()
+    steps, expected = open_steps(phase), Counter[str]()
+    with profile(activities=[ProfilerActivity.CPU]) as made:
+        for _ in range(STEPS):
+            steps.step()
     for event in made.events():
         around, hidden = event.cpu_parent, False
         while around is not None:
@@ -85,15 +86,10 @@ def test_the_slow_mode_sees_what_torch_profiler_sees(phase: str, open_steps: Ope
     assert seen == expected
 
 
-def _full(name: str) -> tuple[str]:
-    """An overload of ``name`` that exists; all overloads of these are composite or none is."""
-    packet = getattr(torch.ops.aten, name.removeprefix("aten::"))
-    overload = packet.overloads()[0]
-    return (name if overload == "default" else f"{name}.{overload}",)
-
-
 def test_modules_are_told_apart(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
     found = measure(probe, open_steps(), STEPS)
+    assert found["profiled_steps"] == STEPS and found["fallbacks"] == []
+    assert {one.source for one in found["operators"]} == {str(found["readings"][0].values["source"])}
     forward = {one.module: one for one in found["modules"] if one.phase == "forward"}
     backward = {one.module: one for one in found["modules"] if one.phase == "backward"}
     calls = {"": 2, "block": 4, "block.inner": 4, "block.inner.0": 4, "block.inner.1": 4, "block.norm": 4, "head": 2}
@@ -102,9 +98,8 @@ def test_modules_are_told_apart(probe: OperatorsProbe, open_steps: Open, measure
     assert forward["block.norm"].type == "LayerNorm" and forward[""].type == "Tiny"
     for rows in (forward, backward):
         for path, one in rows.items():
-            inner = [other for other in rows if other and other != path and other.rpartition(".")[0] == path]
-            held = sum(rows[other].host_ns for other in inner)
-            assert one.host_ns == one.self_host_ns + held > 0
+            held = [rows[other].host_ns for other in rows if other and other.rpartition(".")[0] == path != other]
+            assert one.host_ns == one.self_host_ns + sum(held) > 0
 
 
 def test_operators_name_their_modules_and_shapes(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
@@ -133,22 +128,6 @@ def test_times_are_of_steps_without_shapes_and_marks(open_steps: Open, measure: 
     assert "aten::sin" in found["trace"].names and "aten::cos" not in found["trace"].names
 
 
-def test_what_times_has_one_mark_for_a_step(open_steps: Open) -> None:
-    from mpsprobe_devices.operators.kineto import MARK, KinetoRecorder
-
-    steps = open_steps()
-    recorder = KinetoRecorder("cpu", steps.model, described=False)
-    recorder.start()
-    for _ in range(STEPS):
-        steps.step()
-        recorder.sample(None)
-    recorder.stop()
-    marks = [event for event in recorder._profile.events() if event.name.startswith(MARK)]
-    assert len(marks) == STEPS + 1  # one begins when the last is over
-    assert not any(event.input_shapes for event in recorder._profile.events())
-    assert recorder.read().modules == []
-
-
 def names(trace: Trace, category: str) -> list[str]:
     """Of one category, in order."""
     return [
@@ -163,12 +142,8 @@ def test_steps_and_phases_of_the_trace(probe: OperatorsProbe, open_steps: Open, 
     assert names(trace, "step") == ["ProfilerStep#0", "ProfilerStep#1"]
     assert names(trace, "phase") == ["forward", "backward", "forward", "backward", "optimizer"] * STEPS
     assert names(measure(probe, open_steps("inference"))["trace"], "phase") == ["forward"] * 2
-
-
-def test_events_of_a_thread_nest_and_begin_at_0(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
-    trace = measure(probe, open_steps())["trace"]
     assert trace.start_ns[0] == 0 and trace.start_ns == sorted(trace.start_ns) and trace.truncated == 0
-    ends: dict[int, list[int]] = {}
+    ends: dict[int, list[int]] = {}  # events of a thread nest
     for track, start, spent in zip(trace.track, trace.start_ns, trace.duration_ns, strict=True):
         open_ends = ends.setdefault(track, [])
         while open_ends and open_ends[-1] <= start:
@@ -187,11 +162,3 @@ def test_a_node_has_the_number_of_its_operator(probe: OperatorsProbe, open_steps
             if backward or of == "aten::native_layer_norm":
                 passes[backward].add(trace.details[detail]["sequence"])
     assert passes[False] and passes[False] <= passes[True]
-
-
-def test_everything_fits_into_a_cell(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
-    found = measure(probe, open_steps())
-    cell = ProfileCell(workload="tiny", phase="training", device="cpu", **found)
-    assert ProfileCell.model_validate_json(cell.model_dump_json()) == cell
-    assert cell.profiled_steps == 2 and cell.fallbacks == []
-    assert {one.source for one in cell.operators} == {str(cell.readings[0].values["source"])}

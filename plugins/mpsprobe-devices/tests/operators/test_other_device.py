@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.forking import run_script
 
 SCRIPT = Path(__file__).with_name("other_device.py")
 
 
 @pytest.fixture(name="found", scope="module")
 def _found() -> Any:
-    made = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, timeout=300, check=False)
-    assert made.returncode == 0, made.stderr
+    made = run_script(SCRIPT)
+    assert made.code == 0, made.stderr
     return json.loads(made.stdout.splitlines()[-1])
 
 

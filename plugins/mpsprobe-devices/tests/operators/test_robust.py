@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,7 +12,6 @@ import torch
 from torch.nn.modules import module as hooks
 from torch.optim import optimizer as optimizers
 from torch.profiler import ProfilerActivity, profile
-from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from mpsprobe.errors import MpsprobeError
 from mpsprobe_devices.cpu import CpuDevice
@@ -27,18 +25,16 @@ Measure = Callable[..., dict[str, Any]]
 
 
 def left_behind() -> tuple[Any, ...]:
-    """Everything that the probe touches and must leave as it was."""
+    """What the probe touches and must leave as it was, besides what is looked at after every test."""
     return (
         torch.nn.Module.__call__,
         dict(hooks._global_forward_hooks),
         dict(hooks._global_forward_pre_hooks),
         dict(optimizers._global_optimizer_pre_hooks),
         dict(optimizers._global_optimizer_post_hooks),
-        _get_current_dispatch_mode(),
         torch.is_warn_always_enabled(),
         [one for one in warnings.filters if one[1] is not None and "MPS" in getattr(one[1], "pattern", one[1])],
         warnings.showwarning,
-        kineto.running(),
     )
 
 
@@ -65,10 +61,9 @@ class Fails(torch.nn.Module):
         if self.left < 0:
             raise self.error
 
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+    def forward(self, inputs: torch.Tensor) -> Any:
         """As the inner one."""
-        out: torch.Tensor = self.inner(inputs)
-        return out
+        return self.inner(inputs)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("out of luck"), KeyboardInterrupt()], ids=["error", "ctrl-c"])
@@ -89,48 +84,38 @@ def test_a_step_that_raises_leaves_the_steps_before_it(
     assert trace.names.count("ProfilerStep#1") == 1 and "ProfilerStep#2" not in trace.names
 
 
-def test_no_whole_step_gives_nothing(probe: OperatorsProbe, open_steps: Open) -> None:
-    steps = open_steps()
+def test_no_whole_step_gives_nothing_and_it_can_be_used_again(
+    probe: OperatorsProbe, open_steps: Open, measure: Measure
+) -> None:
+    steps = open_steps("inference")
     probe.start(CpuDevice(), steps)
     steps.step()
     assert probe.stop() == {} and probe.stop() == {}
-
-
-def test_it_can_be_used_again(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
-    counts = [
-        {one.operator: one.calls for one in measure(probe, open_steps("inference"))["operators"]} for _ in range(2)
-    ]
-    assert counts[0] == counts[1]
+    first, second = [{one.operator: one.calls for one in measure(probe, steps)["operators"]} for _ in range(2)]
+    assert first == second
 
 
 def test_a_profiler_that_runs_already(open_steps: Open) -> None:
     probe = OperatorsProbe()
+    assert kineto.activity_of("mps") is None and kineto.activity_of("cpu") is ProfilerActivity.CPU
     with profile(activities=[ProfilerActivity.CPU]):
         assert kineto.RUNNING in (probe.unavailable(CpuDevice()) or "")
+        assert probe.unavailable(MpsDevice()) is None  # the slow mode bears it
         with pytest.raises(RuntimeError, match="another torch profiler"):
             probe.start(CpuDevice(), open_steps())
     assert probe.unavailable(CpuDevice()) is None and probe.stop() == {}
 
 
-def test_mps_has_the_slow_mode_and_it_bears_a_running_profiler() -> None:
-    assert kineto.activity_of("mps") is None and kineto.activity_of("cpu") is ProfilerActivity.CPU
-    with profile(activities=[ProfilerActivity.CPU]):
-        assert OperatorsProbe().unavailable(MpsDevice()) is None
-
-
-def test_steps_without_a_model_have_no_modules(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
+def test_steps_without_a_model_have_no_modules_and_those_that_are_not_torchs_say_so(
+    probe: OperatorsProbe, open_steps: Open, measure: Measure
+) -> None:
     steps = open_steps()
     steps.model = None
     found = measure(probe, steps)
     assert found["modules"] == [] and found["operators"]
     assert {"forward", "backward", "optimizer"} <= set(found["trace"].names)
-
-
-def test_steps_that_are_not_torchs_say_so(probe: OperatorsProbe) -> None:
-    probe.start(CpuDevice(), FakeSteps(FakeClock()))
-    probe.sample()
     with pytest.raises(MpsprobeError, match="no operator of torch"):
-        probe.stop()
+        measure(probe, FakeSteps(FakeClock()))
 
 
 def test_an_error_that_the_model_catches(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
@@ -195,8 +180,8 @@ def test_a_fast_path_stays_the_fast_path(open_steps: Open, measure: Measure) -> 
         steps.step()
     fast = "aten::_transformer_encoder_layer_fwd"
     assert fast in {event.name for event in made.events()}
-    assert fast in {one.operator for one in measure(OperatorsProbe(slow=False), steps)["operators"]}
-    assert fast in {one.operator for one in measure(OperatorsProbe(slow=True), steps)["operators"]}
+    for slow in (False, True):
+        assert fast in {one.operator for one in measure(OperatorsProbe(slow=slow), steps)["operators"]}
 
 
 def test_other_threads_have_rows_of_their_own(open_steps: Open, measure: Measure) -> None:
@@ -227,13 +212,5 @@ def test_an_operator_of_a_higher_order_is_measured_as_a_whole(open_steps: Open, 
         with pytest.raises(NotImplementedError, match="no rule registered"):
             measure(OperatorsProbe(slow=True), steps)
         return
-    found = {one.operator: one for one in measure(OperatorsProbe(slow=True), steps)["operators"]}
-    assert found["higher_order::out_dtype"].calls == 2 and found["higher_order::out_dtype"].host_ns > 0
-
-
-def test_the_probe_is_declared_and_the_declaration_imports_no_torch() -> None:
-    from mpsprobe_devices import plugin
-
-    declared = {one.name: one for one in plugin.mpsprobe_probes()}["operators"]
-    assert declared.default is False and declared.target.endswith("probe:OperatorsProbe")
-    assert isinstance(sys.modules["mpsprobe_devices.operators.probe"].OperatorsProbe(), OperatorsProbe)
+    [product] = [one for one in measure(OperatorsProbe(slow=True), steps)["operators"] if "out_dtype" in one.operator]
+    assert product.operator == "higher_order::out_dtype" and product.calls == 2 and product.host_ns > 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import builtins
 import importlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,22 +16,10 @@ from mpsprobe.schemas import ProbeReading
 from mpsprobe_devices.probes.energy import NOT_INSTALLED, SHORTEST_NS, EnergyProbe, make_monitor
 from mpsprobe_devkit.testing.fakes import FakeClock, FakeDevice, FakeSteps
 
-
-@dataclass
-class _AppleSiliconMeasurement:
-    """The fields of ``zeus.device.soc.apple.AppleSiliconMeasurement``, in mJ."""
-
-    cpu_total_mj: int | None = None
-    efficiency_cores_mj: list[int] | None = None
-    performance_cores_mj: list[int] | None = None
-    efficiency_cluster_mj: list[int] | None = None
-    performance_cluster_mj: list[int] | None = None
-    efficiency_core_manager_mj: int | None = None
-    performance_core_manager_mj: int | None = None
-    dram_mj: int | None = None
-    gpu_mj: int | None = None
-    gpu_sram_mj: int | None = None
-    ane_mj: int | None = None
+CORES = ("efficiency_cores", "performance_cores", "efficiency_cluster", "performance_cluster")  # each a list
+PARTS = ("cpu_total", *CORES, "efficiency_core_manager", "performance_core_manager", "dram", "gpu", "gpu_sram", "ane")
+# The fields of ``zeus.device.soc.apple.AppleSiliconMeasurement``, in mJ.
+_AppleSiliconMeasurement = make_dataclass("_AppleSiliconMeasurement", [(f"{part}_mj", Any, None) for part in PARTS])
 
 
 @dataclass
@@ -42,26 +30,18 @@ class _Measurement:
     gpu_energy: dict[int, float] = field(default_factory=dict)
     cpu_energy: dict[int, float] | None = None
     dram_energy: dict[int, float] | None = None
-    soc_energy: _AppleSiliconMeasurement | None = None
+    soc_energy: Any = None
 
 
 class _ZeusMonitor:
-    """``zeus.monitor.ZeusMonitor`` with the same arguments."""
+    """``zeus.monitor.ZeusMonitor`` with the same arguments, as far as they are used."""
 
-    def __init__(
-        self,
-        gpu_indices: list[int] | None = None,
-        cpu_indices: list[int] | None = None,
-        approx_instant_energy: bool = False,
-        log_file: str | None = None,
-        sync_execution_with: str = "torch",
-    ) -> None:
-        del approx_instant_energy, log_file, sync_execution_with
+    def __init__(self, gpu_indices: list[int] | None = None, cpu_indices: list[int] | None = None) -> None:
         self.gpu_indices = [0] if gpu_indices is None else gpu_indices
         self.cpu_indices = [] if cpu_indices is None else cpu_indices
         self.soc_is_present = False
         self.windows: set[str] = set()
-        self.gives: Any = _Measurement(2.0, {0: 300.0})
+        self.gives: Any = _Measurement(2.0, {}, {0: 5.0})
 
     def begin_window(self, key: str, sync_execution: bool = True, restart: bool = False) -> None:
         assert sync_execution is False, "the session has synchronised already"
@@ -74,8 +54,7 @@ class _ZeusMonitor:
         self.windows.remove(key)
         if isinstance(self.gives, Exception):
             raise self.gives
-        found: _Measurement = self.gives
-        return found
+        return self.gives  # type: ignore[no-any-return]
 
 
 @dataclass
@@ -86,16 +65,12 @@ class _Gpu(FakeDevice):
         return 0
 
 
-def _measured(gives: Any, device: FakeDevice | None = None, steps: int = 10, soc: bool = False) -> ProbeReading:
-    made: list[_ZeusMonitor] = []
-
-    def make(gpus: list[int]) -> _ZeusMonitor:
-        made.append(_ZeusMonitor(gpu_indices=gpus))
-        made[-1].soc_is_present, made[-1].gives = soc, gives
-        return made[-1]
-
-    probe = EnergyProbe(make)
-    device = device or _Gpu()
+def _measured(
+    gives: Any, device: FakeDevice | None = None, steps: int = 10, soc: bool = False, make: Any = None
+) -> ProbeReading:
+    monitor = _ZeusMonitor()
+    monitor.soc_is_present, monitor.gives = soc, gives
+    probe, device = EnergyProbe(make or (lambda gpus: monitor)), device or _Gpu()
     assert isinstance(probe, Probe) and probe.disturbs and probe.shortest_ns == SHORTEST_NS >= 10**9
     assert probe.unavailable(device) is None
     for _ in range(2):  # one that an error left open is no obstacle
@@ -155,11 +130,8 @@ def test_a_counter_that_goes_back_is_left_out(wrong: float) -> None:
 def test_nothing_measured_is_a_reason_and_no_reading(gives: _Measurement, says: str) -> None:
     with pytest.raises(MpsprobeError, match=says):
         _measured(gives)
-
-
-def test_without_a_step_there_is_nothing_to_tell() -> None:
     with pytest.raises(MpsprobeError, match="no step came to its end"):
-        _measured(_Measurement(2.0, {0: 1.0}), steps=0)
+        _measured(gives, steps=0)
 
 
 def test_a_window_that_was_too_short_says_so() -> None:
@@ -167,50 +139,34 @@ def test_a_window_that_was_too_short_says_so() -> None:
 
 
 def test_only_the_gpu_that_runs_is_watched() -> None:
-    asked: list[list[int]] = []
-
-    def make(gpus: list[int]) -> _ZeusMonitor:
-        asked.append(gpus)
-        return _ZeusMonitor(gpu_indices=gpus)
-
+    make = Mock(side_effect=_ZeusMonitor)
     assert EnergyProbe(make).unavailable(_Gpu()) is None
     reason = EnergyProbe(make).unavailable(FakeDevice("cpu"))
-    assert asked == [[0], []] and reason is not None and reason.startswith("zeus finds no energy counter of cpu here")
+    assert [call.args for call in make.call_args_list] == [([0],), ([],)]
+    assert reason is not None and reason.startswith("zeus finds no energy counter of cpu here")
 
 
 def test_a_gpu_that_cannot_be_asked_leaves_the_rest() -> None:
-    def make(gpus: list[int]) -> _ZeusMonitor:
-        if gpus:
-            raise ValueError("No GPUs available.")
-        monitor = _ZeusMonitor([], [0])
-        monitor.gives = _Measurement(2.0, {}, {0: 5.0})
-        return monitor
-
-    probe = EnergyProbe(make)
-    assert probe.unavailable(_Gpu()) is None
-    probe.start(_Gpu(), FakeSteps(FakeClock()))
-    probe.sample()
-    (reading,) = probe.stop()["readings"]
+    reading = _measured(None, make=Mock(side_effect=[ValueError("No GPUs available."), _ZeusMonitor([], [0])]))
     assert reading.values["cpu_mj"] == 5000 and "the GPU was not measured: No GPUs available." in reading.caveats
 
 
-def test_zeus_that_is_not_there_or_fails_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def make(gpus: list[int]) -> Any:
-        raise ModuleNotFoundError("No module named 'zeus'", name="zeus.monitor")
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ModuleNotFoundError("No module named 'zeus'", name="zeus.monitor"), NOT_INSTALLED),
+        (ModuleNotFoundError("No module named 'amdsmi'", name="amdsmi"), "zeus: No module named 'amdsmi'"),
+        (OSError("driver\nis asleep"), "zeus cannot be started: OSError: driver"),
+    ],
+)
+def test_zeus_that_is_not_there_or_fails_is_a_reason(error: Exception, reason: str) -> None:
+    probe = EnergyProbe(Mock(side_effect=error))
+    assert probe.unavailable(_Gpu()) == probe.unavailable(FakeDevice()) == reason
 
-    assert EnergyProbe(make).unavailable(FakeDevice()) == NOT_INSTALLED
 
-    def broken(gpus: list[int]) -> Any:
-        raise ModuleNotFoundError("No module named 'amdsmi'", name="amdsmi")
-
-    assert EnergyProbe(broken).unavailable(_Gpu()) == "zeus: No module named 'amdsmi'"
-
-    def failing(gpus: list[int]) -> Any:
-        raise builtins.OSError("driver\nis asleep")
-
-    reason = EnergyProbe(failing).unavailable(_Gpu())
-    assert reason == "zeus cannot be started: OSError: driver"
-    monkeypatch.setattr(importlib, "import_module", lambda name: SimpleNamespace(ZeusMonitor=(name, _ZeusMonitor)[1]))
+def test_the_monitor_is_zeus(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = {"zeus.monitor": SimpleNamespace(ZeusMonitor=_ZeusMonitor)}
+    monkeypatch.setattr(importlib, "import_module", modules.__getitem__)
     assert make_monitor([3]).gpu_indices == [3]
 
 

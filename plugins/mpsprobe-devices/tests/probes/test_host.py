@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -46,14 +47,10 @@ def test_a_clock_that_goes_back_costs_its_step(wall_step: int, processor_step: i
     assert "went back during 1 of the steps" in reading.caveats[0]
 
 
-def test_without_a_step_there_is_nothing_to_tell() -> None:
-    probe, _, _ = _probe()
-    with pytest.raises(MpsprobeError, match="no step came to its end"):
-        probe.stop()
-
-
 def test_of_cuda_it_says_that_waiting_is_busy() -> None:
     probe, wall, _ = _probe()
+    with pytest.raises(MpsprobeError, match="no step came to its end"):
+        probe.stop()
     probe.start(FakeDevice("cuda"), FakeSteps(wall))
     wall.now += MS
     probe.sample()
@@ -61,17 +58,17 @@ def test_of_cuda_it_says_that_waiting_is_busy() -> None:
 
 
 def test_for_real_a_busy_step_is_busy_and_a_sleeping_one_is_not() -> None:
-    found = {}
-    for name in ("busy", "asleep"):
+    def spent(wait: Callable[[], object]) -> float:
         probe = HostProbe()
         probe.start(CpuDevice(), FakeSteps(FakeClock()))
         for _ in range(3):
-            if name == "busy":
-                end = time.process_time_ns() + 30 * MS
-                while time.process_time_ns() < end:
-                    pass
-            else:
-                time.sleep(0.03)
+            wait()
             probe.sample()
-        found[name] = probe.stop()["readings"][0].values["cpu_ns_per_step"]
-    assert 30 * MS <= found["busy"] < 90 * MS and found["asleep"] < 15 * MS
+        return float(probe.stop()["readings"][0].values["cpu_ns_per_step"])
+
+    def busy() -> None:
+        end = time.process_time_ns() + 30 * MS
+        while time.process_time_ns() < end:
+            pass
+
+    assert 30 * MS <= spent(busy) < 90 * MS and spent(lambda: time.sleep(0.03)) < 15 * MS

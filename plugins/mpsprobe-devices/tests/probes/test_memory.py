@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -28,20 +29,20 @@ class _Allocator(FakeDevice):
     highest: Any = None
     resets: int = 0
 
-    def memory(self) -> Memory:
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+    def _given(self, answer: Any) -> Memory:
         if isinstance(answer, Exception):
             raise answer
         return answer if isinstance(answer, Memory) else Memory(answer, answer)
+
+    def memory(self) -> Memory:
+        return self._given(self.answers.pop(0) if len(self.answers) > 1 else self.answers[0])
 
     def reset_peak(self) -> bool:
         self.resets += 1
         return self.keeps_peaks
 
     def peak(self) -> Memory:
-        if isinstance(self.highest, Exception):
-            raise self.highest
-        return Memory(self.highest, self.highest)
+        return self._given(self.highest)
 
 
 def _use(device: FakeDevice, *, samples: int = 2, process: Callable[[], int] = lambda: 100) -> MemoryUse:
@@ -67,19 +68,14 @@ def test_an_allocator_that_keeps_peaks_is_believed() -> None:
     assert (use.allocated_bytes, use.reserved_bytes, use.peak_process_bytes) == (4, 4, 100)
     assert use.curve.times_ns == [0, 10, 20, 21] and use.curve.allocated_bytes == [5, 7, 6, 4]
     assert device.resets == 1 and use.caveats == []
-
-
-def test_without_its_peaks_the_largest_sample_stands_and_is_called_so() -> None:
-    use = _use(_Allocator(answers=[5, 7, 6, 4]))
+    use = _use(_Allocator(answers=[5, 7, 6, 4]))  # without its peaks the largest sample stands, and is called so
     assert (use.source, use.peak_allocated_bytes) == ("sampled", 7)
 
 
 def test_a_device_that_does_not_count_has_the_process_alone() -> None:
     assert isinstance(CpuDevice(), CountsMemory) and not isinstance(FakeDevice(), CountsMemory)
-    sizes = iter([100, 300, 200, 250])
     for device in (CpuDevice(), FakeDevice()):
-        sizes = iter([100, 300, 200, 250])
-        use = _use(device, process=lambda sizes=sizes: next(sizes))  # type: ignore[misc]
+        use = _use(device, process=Mock(side_effect=[100, 300, 200, 250]))
         assert use.source == "sampled" and use.allocated_bytes is None and use.peak_allocated_bytes is None
         assert use.peak_process_bytes == 300 and use.curve.process_bytes == [100, 300, 200, 250]
         assert use.curve.allocated_bytes == [] and use.caveats == []
@@ -108,10 +104,7 @@ def test_a_peak_that_cannot_be_is_replaced_by_samples(wrong: Any) -> None:
 
 
 def test_a_system_that_does_not_tell_of_the_process_is_named() -> None:
-    def refuse() -> int:
-        raise PermissionError("not yours")
-
-    use = _use(_Allocator(answers=[5]), process=refuse)
+    use = _use(_Allocator(answers=[5]), process=Mock(side_effect=PermissionError("not yours")))
     assert use.peak_process_bytes is None and use.curve.process_bytes == [] and use.curve.allocated_bytes == [5] * 4
     assert "process raised PermissionError: not yours" in use.caveats[0]
 
@@ -136,7 +129,7 @@ def test_the_thread_sees_what_happens_within_a_step_and_ends() -> None:
     held = [1]
     probe = MemoryProbe(lambda: held[0])
     probe.start(FakeDevice(), FakeSteps(FakeClock()))
-    assert [one for one in threading.enumerate() if one.name == "mpsprobe-memory"]
+    assert "mpsprobe-memory" in [one.name for one in threading.enumerate()]
     held[0] = 1000
     deadline = time.monotonic() + 30
     while 1000 not in probe._columns[module.PROCESS] and time.monotonic() < deadline:
@@ -144,7 +137,7 @@ def test_the_thread_sees_what_happens_within_a_step_and_ends() -> None:
     held[0] = 2
     use = probe.stop()["memory"]
     assert use.peak_process_bytes == 1000 and use.curve.process_bytes[-1] == 2
-    assert not [one for one in threading.enumerate() if one.name == "mpsprobe-memory"]
+    assert "mpsprobe-memory" not in [one.name for one in threading.enumerate()]
     probe.start(FakeDevice(), FakeSteps(FakeClock()))  # a probe serves one configuration after the other
     assert probe.stop()["memory"].peak_process_bytes == 2
 
@@ -153,9 +146,8 @@ def test_sampling_stays_cheap_when_a_sample_is_dear() -> None:
     taken = []
 
     def dear() -> int:
-        taken.append(1)
-        end = time.thread_time_ns() + 3_000_000
-        while time.thread_time_ns() < end:
+        taken.append(time.thread_time_ns())
+        while time.thread_time_ns() < taken[-1] + 3_000_000:
             pass
         return 1
 

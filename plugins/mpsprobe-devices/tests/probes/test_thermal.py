@@ -6,6 +6,7 @@ import platform
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -13,24 +14,18 @@ import pytest
 from mpsprobe.protocols import Probe
 from mpsprobe.schemas import ProbeReading
 from mpsprobe_devices.probes import thermal
-from mpsprobe_devices.probes.thermal import NOTHING, ThermalProbe, read_process_info
+from mpsprobe_devices.probes.thermal import NOTHING, ThermalProbe
 from mpsprobe_devkit.testing.fakes import FakeClock, FakeDevice, FakeSteps
 
 Values = Mapping[str, float | str]
+TOO_HOT = {"hottest_celsius": 101.0, "hottest_limit_celsius": 100.0, "hottest_sensor": "k10temp Tctl"}
 
 
-def _reading(before: Values | Exception, after: Values | Exception, device: FakeDevice | None = None) -> ProbeReading:
-    answers = iter([before, after])
-
-    def source(device: Any) -> Values:
-        answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
+def _reading(before: Values | Exception, after: Values | Exception) -> ProbeReading:
+    source = Mock(side_effect=[before, after], __name__="source")
     probe = ThermalProbe([source, lambda device: {"cpu_mhz": 1.0}])
     assert isinstance(probe, Probe) and not probe.disturbs
-    device = device or FakeDevice()
+    device = FakeDevice()
     assert probe.unavailable(device) is None
     probe.start(device, FakeSteps(FakeClock()))
     probe.sample()
@@ -41,14 +36,9 @@ def _reading(before: Values | Exception, after: Values | Exception, device: Fake
 
 def test_values_before_and_after() -> None:
     reading = _reading({"gpu_celsius": 40.0, "power_source": "mains"}, {"gpu_celsius": 61.0, "power_source": "mains"})
-    assert reading.values == {
-        "gpu_celsius_before": 40.0,
-        "gpu_celsius_after": 61.0,
-        "power_source_before": "mains",
-        "power_source_after": "mains",
-        "cpu_mhz_before": 1.0,
-        "cpu_mhz_after": 1.0,
-    }
+    before = {"gpu_celsius_before": 40.0, "power_source_before": "mains", "cpu_mhz_before": 1.0}
+    after = {"gpu_celsius_after": 61.0, "power_source_after": "mains", "cpu_mhz_after": 1.0}
+    assert reading.values == before | after
     assert reading.caveats == []
 
 
@@ -60,11 +50,7 @@ def test_values_before_and_after() -> None:
         ({"low_power_mode": "off"}, {"low_power_mode": "on"}, "low-power mode was on"),
         ({"power_source": "battery"}, {"power_source": "mains"}, "ran on battery"),
         ({"gpu_heat_throttled_ns": 1e6}, {"gpu_heat_throttled_ns": 8e6}, "lowered (gpu heat) for 7 ms"),
-        (
-            {},
-            {"hottest_celsius": 101.0, "hottest_limit_celsius": 100.0, "hottest_sensor": "k10temp Tctl"},
-            "k10temp Tctl was at 101 °C, its limit is 100 °C",
-        ),
+        ({}, TOO_HOT, "k10temp Tctl was at 101 °C, its limit is 100 °C"),
         ({"gpu_mw": 5.0}, {}, "not available after the steps: gpu_mw"),
         ({"gpu_mw": 5.0}, OSError("driver gone"), "source: driver gone"),
         (OSError("driver not there yet"), {}, "source: driver not there yet"),
@@ -88,9 +74,7 @@ def test_what_is_no_number_is_not_told() -> None:
 
 
 def test_with_nothing_to_read_it_is_unavailable_and_says_why() -> None:
-    def refuse(device: Any) -> Values:
-        raise OSError("no driver\nmore")
-
+    refuse = Mock(side_effect=OSError("no driver\nmore"), __name__="refuse")
     assert ThermalProbe([lambda device: {}]).unavailable(FakeDevice()) == NOTHING
     assert ThermalProbe([refuse]).unavailable(FakeDevice()) == f"{NOTHING}; refuse: no driver"
 
@@ -114,78 +98,55 @@ def test_with_nothing_to_read_it_is_unavailable_and_says_why() -> None:
     ],
 )
 def test_what_macos_prints(monkeypatch: pytest.MonkeyPatch, printed: str | None, found: Values) -> None:
-    assert read_process_info(printed) == found
-    asked: list[list[str]] = []
-
-    def ask(command: list[str]) -> str | None:
-        asked.append(command)
-        return printed
-
+    ask = Mock(return_value=printed)
     monkeypatch.setattr(thermal, "ask", ask)
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
-    assert thermal.macos(FakeDevice()) == found and asked[0][:3] == ["osascript", "-l", "JavaScript"]
+    assert thermal.macos(FakeDevice()) == found and ask.call_args.args[0][:3] == ["osascript", "-l", "JavaScript"]
     monkeypatch.setattr(platform, "system", lambda: "Linux")
-    assert thermal.macos(FakeDevice()) == {} and len(asked) == 1
+    assert thermal.macos(FakeDevice()) == {} and ask.call_count == 1
 
 
-def test_batteries(monkeypatch: pytest.MonkeyPatch) -> None:
-    for plugged, source in ((True, "mains"), (False, "battery")):
-        battery = SimpleNamespace(percent=80, secsleft=1, power_plugged=plugged)
-        monkeypatch.setattr(psutil, "sensors_battery", lambda battery=battery: battery, raising=False)
-        assert thermal.battery(FakeDevice()) == {"power_source": source, "battery_percent": 80.0}
-    unsure = SimpleNamespace(percent=80, secsleft=1, power_plugged=None)
-    monkeypatch.setattr(psutil, "sensors_battery", lambda: unsure, raising=False)
-    assert thermal.battery(FakeDevice()) == {"battery_percent": 80.0}
-    monkeypatch.setattr(psutil, "sensors_battery", lambda: None, raising=False)
-    assert thermal.battery(FakeDevice()) == {}
-    monkeypatch.delattr(psutil, "sensors_battery")
-    assert thermal.battery(FakeDevice()) == {}
+@pytest.mark.parametrize(
+    ("battery", "found"),
+    [
+        (SimpleNamespace(percent=80, power_plugged=True), {"power_source": "mains", "battery_percent": 80.0}),
+        (SimpleNamespace(percent=80, power_plugged=False), {"power_source": "battery", "battery_percent": 80.0}),
+        (SimpleNamespace(percent=80, power_plugged=None), {"battery_percent": 80.0}),
+        (None, {}),
+    ],
+)
+def test_batteries(monkeypatch: pytest.MonkeyPatch, battery: Any, found: Values) -> None:
+    monkeypatch.setattr(psutil, "sensors_battery", lambda: battery, raising=False)
+    assert thermal.battery(FakeDevice()) == found
 
 
 def test_temperatures(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sensor(label: str, current: Any, high: Any = None) -> SimpleNamespace:
-        return SimpleNamespace(label=label, current=current, high=high, critical=None)
-
-    sensors = {
-        "coretemp": [sensor("Core 0", 70.0, 90.0), sensor("Core 1", 75.0, 90.0)],
-        "nvme": [sensor("", float("nan"))],
-    }
+    hot = [SimpleNamespace(label=f"Core {core}", current=70.0 + core, high=90.0) for core in (0, 5)]
+    sensors = {"coretemp": hot, "nvme": [SimpleNamespace(label="", current=float("nan"), high=None)]}
     monkeypatch.setattr(psutil, "sensors_temperatures", lambda: sensors, raising=False)
     assert thermal.temperatures(FakeDevice()) == {
         "hottest_celsius": 75.0,
-        "hottest_sensor": "coretemp Core 1",
+        "hottest_sensor": "coretemp Core 5",
         "hottest_limit_celsius": 90.0,
     }
     sensors.clear()
     assert thermal.temperatures(FakeDevice()) == {}
-    monkeypatch.delattr(psutil, "sensors_temperatures")
-    assert thermal.temperatures(FakeDevice()) == {}
 
 
 def test_the_clock_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psutil, "cpu_freq", lambda: SimpleNamespace(current=2400.0), raising=False)
-    monkeypatch.setattr(platform, "system", lambda: "Linux")
-    assert thermal.processor_clock(FakeDevice()) == {"cpu_mhz": 2400.0}
-    monkeypatch.setattr(platform, "system", lambda: "Darwin")
-    assert thermal.processor_clock(FakeDevice()) == {}
-    monkeypatch.setattr(platform, "system", lambda: "Linux")
-    monkeypatch.setattr(psutil, "cpu_freq", lambda: None, raising=False)
-    assert thermal.processor_clock(FakeDevice()) == {}
+    clock = SimpleNamespace(current=2400.0)
+    for system, answer, found in (("Linux", clock, {"cpu_mhz": 2400.0}), ("Linux", None, {}), ("Darwin", clock, {})):
+        monkeypatch.setattr(psutil, "cpu_freq", lambda answer=answer: answer, raising=False)
+        monkeypatch.setattr(platform, "system", lambda system=system: system)
+        assert thermal.processor_clock(FakeDevice()) == found
+
+
+def test_a_psutil_without_these_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thermal, "psutil", SimpleNamespace())
+    for source in (thermal.battery, thermal.temperatures, thermal.processor_clock):
+        assert source(FakeDevice()) == {}
 
 
 def test_what_a_device_tells_of_itself() -> None:
-    class Warm(FakeDevice):
-        def state(self) -> Values:
-            return {"gpu_celsius": 44.0}
-
-    assert thermal.of_the_device(Warm()) == {"gpu_celsius": 44.0} and thermal.of_the_device(FakeDevice()) == {}
-
-
-def test_here_it_tells_something_or_says_why_not() -> None:
-    probe = ThermalProbe()
-    reason = probe.unavailable(FakeDevice())
-    if reason is None:
-        probe.start(FakeDevice(), FakeSteps(FakeClock()))
-        assert probe.stop()["readings"][0].values
-    else:
-        assert reason.startswith(NOTHING)
+    assert thermal.of_the_device(FakeDevice()) == {}
+    assert thermal.of_the_device(Mock(state=lambda: {"gpu_celsius": 44.0})) == {"gpu_celsius": 44.0}
