@@ -13,9 +13,6 @@ from mpsprobe_coverage.judging.chain import Chain
 from mpsprobe_coverage.judging.judgement import Judgement
 from mpsprobe_coverage.kernels.mps import load_table
 
-BF16, HALF, FLOAT, COMPLEX = torch.bfloat16, torch.float16, torch.float32, torch.complex64
-BOOL, BYTE, SHORT, INT, LONG = torch.bool, torch.uint8, torch.int16, torch.int32, torch.int64
-
 Program = Callable[[], Any]
 Refused = tuple[str, Program, str, str, str | None]
 """Releases, a program, an operator ('' for any), words of the reason, and the first release that takes the call."""
@@ -40,10 +37,12 @@ def ran(release: str, program: Program, macos: str | None = None, **how: Any) ->
 
 
 def judgements(release: str, program: Program, operator: str = "", **how: Any) -> list[Judgement]:
-    """Those on the calls of ``operator``, without ``aten::``, or on all calls."""
+    """Those on the calls of ``operator``, with or without the overload, or on all calls."""
     calls = list(ran(release, program, **how).recorder.calls())
-    found = [one.judgement for one in calls if operator in ("", one.operator.removeprefix("aten::"))]
-    assert found, [one.operator for one in calls]
+    names = [one.operator.removeprefix("aten::") for one in calls]
+    meant = [operator in ("", name, name.partition(".")[0]) for name in names]
+    found = [one.judgement for one, is_meant in zip(calls, meant, strict=True) if is_meant]
+    assert found, names
     return found
 
 

@@ -6,24 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from judged_calls import (
-    BF16,
-    BOOL,
-    BYTE,
-    COMPLEX,
-    FLOAT,
-    HALF,
-    INT,
-    LONG,
-    SHORT,
-    Program,
-    Refused,
-    Taken,
-    judgements,
-    made,
-    not_native,
-    wrong,
-)
+from judged_calls import Program, Refused, Taken, judgements, made, not_native, wrong
 from torch.nn import functional
 
 from mpsprobe_coverage.calls.keys import operator_name
@@ -37,6 +20,8 @@ from mpsprobe_coverage.kernels.releases import torch_releases
 
 GUARDS = (*guard.GUARDS, *size.GUARDS)
 aten = torch.ops.aten
+BF16, HALF, FLOAT, COMPLEX = torch.bfloat16, torch.float16, torch.float32, torch.complex64
+BOOL, BYTE, SHORT, INT, LONG = torch.bool, torch.uint8, torch.int16, torch.int32, torch.int64
 
 
 def _one(function: Callable[..., Any], dtype: torch.dtype = FLOAT, **options: Any) -> Program:
@@ -108,7 +93,8 @@ DTYPES_AND_ARGUMENTS: list[Refused] = [
     ("2.13.0", _one(torch.linalg.lu_factor, pivot=False), "linalg_lu_factor_ex", "pivot == False", None),
     ("2.5.1", _two(torch.div, HALF, rounding_mode="trunc"), "div.Tensor_mode", "trunc_divide", "2.8.0"),
     ("1.13.1", lambda: made(40).topk(17), "topk", "k<=16", "2.0.0"),
-    ("2.12.1", lambda: made(*FIVE).topk(1, dim=0), "topk", "ndims() - axis > 4", "2.13.0"),
+    ("2.9.1", _one(torch.cumsum, COMPLEX, dim=0), "cumsum", "not yet supported for complex", "2.12.0"),
+    ("2.8.0 2.12.1", lambda: made(*FIVE).topk(1, dim=0), "topk", "ndims() - axis > 4", "2.13.0"),
     ("2.9.1", lambda: torch.clamp(made(2, 2), min=made(2, 2, 2)), "clamp.Tensor", "number of dims", "2.10.0"),
     ("2.4.1", _isin(LONG), "isin.Tensor_Tensor", "test_elements.dtype()", "2.8.0"),
 ]
