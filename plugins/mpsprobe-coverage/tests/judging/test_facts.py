@@ -55,8 +55,10 @@ SWITCHES: list[Refused] = [
     ("2.10.0", _of(torch.histc, INT), "histc", "\"histogram_mps\" not implemented for ('self': int32)", "2.13.0"),
     ("2.10.0", _of(torch.histc, HALF), "histc", "float16", "2.12.0"),
     ("2.15.0", _of(torch.mm, BOOL, 2, 2, tensors=2), "mm", "no Metal kernel 'matmul_{}'", None),
-    ("2.4.1", lambda: torch.arange(4, dtype=BF16, device="mps"), "arange", '"arange_mps" not implemented for', None),
+    ("2.4.1", lambda: torch.arange(4, dtype=BF16, device="mps"), "arange", '"arange_mps" not implemented for', "2.6.0"),
     ("2.13.0", _of(torch.bmm, BOOL, 1, 2, 2, tensors=2), "bmm", "no Metal kernel", None),
+    ("2.1.2", _of(torch.mul, COMPLEX, tensors=2), "mul", "Complex types are unsupported on MPS", "2.2.0"),
+    ("2.2.2", _of(torch.div, COMPLEX, tensors=2), "div", "Complex types are unsupported on MPS", "2.3.0"),
     ("2.5.1 2.9.1 2.13.0 2.14.1", _of(lambda x: x.to(BF16), FP8), "copy_", "float8", "2.15.0"),
 ]
 STUB: list[Refused] = [("1.13.1", _put(3), "put_", "DispatchStub: missing kernel for mps (put_stub)", "2.15.0")]
@@ -82,6 +84,7 @@ NATIVE: list[Taken] = [
     *(("2.10.0", _of(torch.histc, FLOAT), "histc"), ("2.13.0", _of(torch.histc, INT), "histc")),
     ("2.15.0", _of(torch.mm, LONG, 2, 2, tensors=2), "mm"),
     ("2.9.1", _of(lambda x: x.cumsum(0), COMPLEX, 0), "cumsum"),
+    ("2.1.2", _of(torch.add, COMPLEX, tensors=2), "add"),
     ("2.9.1", lambda: torch.ones(4).to(FP8).to("mps"), ""),  # a copy of bytes: nothing is converted on the device
     ("1.13.1", _put(0), "put_"),
 ]
