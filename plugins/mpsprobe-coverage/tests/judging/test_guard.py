@@ -81,8 +81,8 @@ DTYPES_AND_ARGUMENTS: list[Refused] = [
     ("2.7.1", _one(torch.sigmoid, LONG), "sigmoid", "sigmoid op with int64", "2.8.0"),
     ("1.13.1", _one(torch.neg, LONG), "neg", "input type 'int64' in MPS backend", "2.0.0"),
     # Macs write at indices every day; what these releases have no kernel for is to add up there.
-    *(("2.0.1 2.6.0 2.8.0", _put(one, accumulate=True), PUT, ATOMIC, "2.9.0") for one in (LONG, SHORT)),
-    ("2.6.0 2.8.0", _put(BYTE, accumulate=True), PUT, "to be true", "2.9.0"),
+    *(("2.0.1 2.6.0", _put(one, accumulate=True), PUT, ATOMIC, "2.9.0") for one in (LONG, SHORT, BYTE)),
+    *(("2.8.0", _put(one, accumulate=True), PUT, "kInt", "2.9.0") for one in (LONG, SHORT, BYTE)),
     ("2.7.1", _put(HALF, accumulate=True), PUT, ATOMIC, "2.8.0"),
     ("2.8.0", _add(LONG, 2), "index_add", "Expected non int64 dtype for source", "2.9.0"),
     ("2.15.0", _two(torch.linalg.solve, HALF), SOLVE, f"lu_factor(): {SINGLE} inputs", None),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,6 @@ from mpsprobe_coverage.kernels.compositions import SUFFIX as COMPOSITIONS
 from mpsprobe_coverage.kernels.format import data_file
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
 from mpsprobe_coverage.kernels.releases import data_folder, torch_releases
-
-MOST_BYTES = 400_000
-MOST_BYTES_OF_COMPOSITIONS = 200_000
 
 
 @pytest.mark.parametrize(
@@ -60,7 +56,6 @@ def test_the_reference_counts(release: str, native: int, fallback_initialiser: i
 def test_what_is_known_of_pytorch(operator: str, release: str, verdict: str, reason: str) -> None:
     assert dict(MPS_FAMILY.history(operator))[release] == verdict, reason
     table = MPS_FAMILY.library(operator.partition("::")[0], release) or load_table(release)
-    assert table is not None
     assert table.verdict(operator) == verdict, reason
 
 
@@ -85,15 +80,6 @@ def test_sparse_kernels_have_a_key_of_their_own() -> None:
     assert MPS_FAMILY.native_since("aten::_coalesce", "SparseMPS") == "2.9.0"
     assert MPS_FAMILY.native_since("aten::_coalesce") is None
     assert set(load_table("2.13.0").keys) == {"AutocastMPS", "MPS", "SparseCsrMPS", "SparseMPS"}
-
-
-def test_history_and_tables_agree_about_everything() -> None:
-    tables = {release: load_table(release) for release in torch_releases()}
-    for operator in sorted(MPS_FAMILY.operators)[::7]:
-        if not operator.startswith("torchvision::"):
-            assert MPS_FAMILY.history(operator) == tuple(
-                (release, table.verdict(operator)) for release, table in tables.items()
-            )
 
 
 def test_every_table_says_where_it_comes_from() -> None:
@@ -129,11 +115,10 @@ def test_facts_hold_in_one_stretch_of_releases(marker: str, first: str, last: st
 
 
 def test_all_data_is_small_and_loads_in_milliseconds() -> None:
-    sizes = Counter[bool]()
-    for entry in data_folder().iterdir():
-        sizes[entry.name.endswith(COMPOSITIONS)] += len(entry.read_bytes())
-    assert sizes[False] <= MOST_BYTES
-    assert sizes[True] <= MOST_BYTES_OF_COMPOSITIONS
+    sizes = {entry.name: len(entry.read_bytes()) for entry in data_folder().iterdir()}
+    assert sum(size for name, size in sizes.items() if not name.endswith(COMPOSITIONS)) <= 400_000
+    assert sum(size for name, size in sizes.items() if name.endswith(COMPOSITIONS)) <= 200_000
+    assert sum(size for name, size in sizes.items() if name.endswith(".kernels")) < 150_000
     mps._chain.cache_clear()
     data_file.cache_clear()
     load_table.cache_clear()
@@ -174,21 +159,16 @@ def copied_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         cached.cache_clear()
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "folder"])
+@pytest.mark.parametrize("damage", ["cut", "changed", "folder", "missing"])
 def test_a_damaged_file_is_named(copied_data: Path, damage: str) -> None:
     path = copied_data / "torch-2.4.0.table"
     data = path.read_bytes()
     path.unlink()
     if damage == "folder":
         path.mkdir()
-    else:
+    elif damage != "missing":
         path.write_bytes(data[:-20] if damage == "cut" else data.replace(b"aten", b"neta"))
-    with pytest.raises(TableError, match=r"torch-2\.4\.0\.table") as caught:
+    told = r"torch-2\.4\.1\.table does not fit" if damage == "missing" else r"torch-2\.4\.0\.table"
+    with pytest.raises(TableError, match=told) as caught:
         load_table("2.13.0")
     assert "Reinstall" in str(caught.value.hint)
-
-
-def test_a_file_that_is_missing_in_between_is_noticed(copied_data: Path) -> None:
-    (copied_data / "torch-2.4.0.table").unlink()
-    with pytest.raises(TableError, match=r"torch-2\.4\.1\.table does not fit"):
-        load_table("2.13.0")
