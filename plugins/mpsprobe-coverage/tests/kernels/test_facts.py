@@ -10,34 +10,18 @@ import pytest
 
 from mpsprobe.errors import TableError
 from mpsprobe_coverage.kernels import compositions, kernel_facts
-from mpsprobe_coverage.kernels.compositions import (
-    HARMLESS,
-    Differences,
-    composition_releases,
-    decode_compositions,
-    load_compositions,
-)
+from mpsprobe_coverage.kernels.compositions import Differences, load_compositions
 from mpsprobe_coverage.kernels.format import unseal
-from mpsprobe_coverage.kernels.kernel_facts import METAL_TYPES, KernelFacts, decode_facts, facts_releases, load_facts
+from mpsprobe_coverage.kernels.kernel_facts import METAL_TYPES, decode_facts, facts_releases, load_facts
 from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.kernels.releases import data_folder, torch_releases
 
 
 def test_every_release_has_files_of_the_wheel_of_its_table() -> None:
-    assert facts_releases() == composition_releases() == torch_releases()
+    assert facts_releases() == compositions.composition_releases() == torch_releases()
     assert load_facts("0.1.0").operators == {}
     for release in torch_releases():
         assert load_facts(release).sha256 == load_compositions(release).sha256 == load_table(release).sha256, release
-
-
-def test_the_kernels_and_the_stubs_of_an_operator() -> None:
-    known = {"aten::fmax": {"binary:fmax", "binary:maximum"}, "aten::put_": {"stub:put_stub"}}
-    facts = KernelFacts("2.13.0", "bb", {}, {name: frozenset(found) for name, found in known.items()})
-    assert facts.operations("aten::fmax") == {"binary": {"fmax", "maximum"}}
-    assert facts.unset_stubs("aten::fmax") == frozenset()
-    assert facts.unset_stubs("aten::put_") == {"put_stub"}
-    assert facts.operations("aten::put_") == facts.operations("aten::unknown") == {}
-    assert load_facts("1.13.1").unset_stubs("aten::put_") == {"put_stub"}
 
 
 WHOLE = {"base": None, "release": "2.13.0", "sha256": "", "kernels": {}, "operators": {}}
@@ -58,7 +42,7 @@ def test_a_damaged_file_is_named() -> None:
     data = (data_folder() / "torch-2.13.0.compositions").read_bytes()
     assert unseal(compositions.MAGIC, data, "x", dict)["base"] == "2.12.1"
     with pytest.raises(TableError, match=r"x\.compositions is damaged"):
-        decode_compositions(data.replace(b"mul.Tensor", b"mul.tensor", 1), "x.compositions")
+        compositions.decode_compositions(data.replace(b"mul.Tensor", b"mul.tensor", 1), "x.compositions")
 
 
 @pytest.mark.parametrize("release", ["2.8.0", "2.13.0", "2.15.0"])
@@ -86,6 +70,13 @@ def test_what_the_wheels_say(release: str, operator: str, kind: str, name: str, 
     assert facts.operations(operator) == {kind: {name}}
     assert {"float", "half", "bfloat"} <= facts.kernels[name]
     assert facts.kernels[name].isdisjoint(lacking)
+    assert facts.unset_stubs(operator) == frozenset()
+
+
+def test_a_stub_is_no_kernel() -> None:
+    facts = load_facts("1.13.1")
+    assert facts.unset_stubs("aten::put_") == {"put_stub"}
+    assert facts.operations("aten::put_") == facts.operations("aten::unknown") == {}
 
 
 def test_composite_operators_are_known_and_what_is_harmless_is_served() -> None:
@@ -96,7 +87,7 @@ def test_composite_operators_are_known_and_what_is_harmless_is_served() -> None:
             bare, verdict = name.removeprefix("aten::"), table.verdict(name)
             if name.startswith("aten::") and verdict == "composite" and bare not in calls:
                 unknown.add(name)
-            if bare.partition(".")[0] in HARMLESS and verdict not in ("native", "composite"):
+            if bare.partition(".")[0] in compositions.HARMLESS and verdict not in ("native", "composite"):
                 lacking.add((release, name))
     assert not unknown and not lacking
 
