@@ -17,13 +17,11 @@ from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
 from mpsprobe_coverage.kernels.releases import data_folder, torch_releases
 
 
-@pytest.mark.parametrize(
-    ("release", "native", "fallback_initialiser"), [("1.12.1", 456, 18), ("2.6.0", 707, 6), ("2.13.0", 890, 4)]
-)
-def test_the_reference_counts(release: str, native: int, fallback_initialiser: int) -> None:
-    table = load_table(release)
-    assert len({operator for operator in table.native if operator.startswith("aten::")}) == native
-    assert len(table.fallback | table.error) == fallback_initialiser
+def test_the_reference_counts() -> None:
+    for release, native, fallback_initialiser in (("1.12.1", 456, 18), ("2.6.0", 707, 6), ("2.13.0", 890, 4)):
+        table = load_table(release)
+        assert len({operator for operator in table.native if operator.startswith("aten::")}) == native
+        assert len(table.fallback | table.error) == fallback_initialiser
 
 
 @pytest.mark.parametrize(
@@ -59,21 +57,22 @@ def test_what_is_known_of_pytorch(operator: str, release: str, verdict: str, rea
     assert table.verdict(operator) == verdict, reason
 
 
-@pytest.mark.parametrize(
-    ("operator", "since", "removed"),
-    [
-        ("aten::linear", "1.13.0", None),
-        ("aten::linalg_qr.out", "2.12.0", None),
-        ("aten::linalg_svd", "2.14.0", None),  # composite there, of _linalg_svd
-        ("aten::conv2d", None, None),  # composite, and some of what it may call has no kernel
-        ("aten::_linalg_svd.U", "2.14.0", None),
-        ("torchvision::nms", "2.1.0", None),
-        ("aten::_mps_max_pool2d", None, "2.0.0"),
-        ("aten::no_such_operator", None, None),
-    ],
-)
-def test_since_when_and_until_when(operator: str, since: str | None, removed: str | None) -> None:
-    assert (MPS_FAMILY.native_since(operator), MPS_FAMILY.removed_in(operator)) == (since, removed)
+NATIVE_SINCE = {
+    "aten::linear": "1.13.0",
+    "aten::linalg_qr.out": "2.12.0",
+    "aten::linalg_svd": "2.14.0",  # composite there, of _linalg_svd
+    "aten::conv2d": None,  # composite, and some of what it may call has no kernel
+    "aten::_linalg_svd.U": "2.14.0",
+    "torchvision::nms": "2.1.0",
+    "aten::_mps_max_pool2d": None,
+    "aten::no_such_operator": None,
+}
+
+
+def test_since_when_and_until_when() -> None:
+    assert {operator: MPS_FAMILY.native_since(operator) for operator in NATIVE_SINCE} == NATIVE_SINCE
+    removed = {operator: MPS_FAMILY.removed_in(operator) for operator in NATIVE_SINCE}
+    assert {operator: release for operator, release in removed.items() if release} == {"aten::_mps_max_pool2d": "2.0.0"}
 
 
 def test_sparse_kernels_have_a_key_of_their_own() -> None:
@@ -98,20 +97,16 @@ def test_kernels_by_hand_are_the_only_disagreement_of_the_sources() -> None:
     assert load_table("2.0.0").only_in_binary == {"MPS": tuple(f"aten::bitwise_{name}" for name in by_hand)}
 
 
-@pytest.mark.parametrize(
-    ("marker", "first", "last"),
-    [
+def test_facts_hold_in_one_stretch_of_releases() -> None:
+    known = list(torch_releases())
+    for marker, first, last in (
         ("conv3d_refused", "1.13.0", "2.2.2"),
         ("bfloat16_refused", "2.1.0", "2.2.2"),
-        ("fused_mps", "2.5.0", None),
-        ("conv_channels_2_to_16_refused", "2.5.0", None),
-    ],
-)
-def test_facts_hold_in_one_stretch_of_releases(marker: str, first: str, last: str | None) -> None:
-    holding = [release for release in torch_releases() if marker in load_table(release).markers]
-    assert (holding[0], holding[-1]) == (first, last or torch_releases()[-1])
-    start = torch_releases().index(first)
-    assert holding == list(torch_releases()[start : start + len(holding)])
+        ("fused_mps", "2.5.0", known[-1]),
+        ("conv_channels_2_to_16_refused", "2.5.0", known[-1]),
+    ):
+        holding = [release for release in known if marker in load_table(release).markers]
+        assert holding == known[known.index(first) : known.index(last) + 1], marker
 
 
 def test_all_data_is_small_and_loads_in_milliseconds() -> None:
