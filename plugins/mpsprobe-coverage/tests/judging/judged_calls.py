@@ -24,6 +24,11 @@ def made(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.empty(shape, dtype=dtype, device="mps")
 
 
+def places(*shape: int) -> torch.Tensor:
+    """Indices on the device, all of the first place."""
+    return torch.zeros(shape, dtype=torch.int64).to("mps")
+
+
 def ran(release: str, program: Program, macos: str | None = None, **how: Any) -> VirtualDevice:
     """The device of ``release`` after ``program``.
 

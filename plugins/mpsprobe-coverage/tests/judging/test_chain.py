@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from judged_calls import Program, judgements
+from judged_calls import Program, judgements, made
 from packaging.version import Version
 
 from mpsprobe_coverage.calls.call import Call
@@ -147,15 +147,7 @@ def test_an_operator_under_the_name_that_a_release_has_for_it() -> None:
 
 
 def _poisson(*generator: str) -> Program:
-    return lambda: torch.poisson(torch.ones(3, device="mps"), *map(torch.Generator, generator))
-
-
-def _indices() -> Any:
-    return torch.tril_indices(3, 3, device="mps")
-
-
-def _add_to_lists() -> Any:
-    torch._foreach_add_([torch.ones(3, device="mps")], [torch.ones(3, device="mps")])
+    return lambda: torch.poisson(made(3), *map(torch.Generator, generator))
 
 
 RAISES, WRITES = (one.format(label="MPS", variable="PYTORCH_ENABLE_MPS_FALLBACK=1") for one in (MISSING, LOST))
@@ -164,14 +156,14 @@ RAISES, WRITES = (one.format(label="MPS", variable="PYTORCH_ENABLE_MPS_FALLBACK=
 @pytest.mark.parametrize(
     ("release", "operator", "run", "verdict", "reason"),
     [
-        ("1.13.1", "unfold", lambda: torch.ones(6, device="mps").unfold(0, 2, 1), "unsupported", "view operator"),
-        ("2.3.1", "tril_indices", _indices, "unsupported", "in torch 2.3.1"),
-        ("2.4.0", "tril_indices", _indices, "missing", RAISES),
+        ("1.13.1", "unfold", lambda: made(6).unfold(0, 2, 1), "unsupported", "view operator"),
+        ("2.3.1", "tril_indices", lambda: torch.tril_indices(3, 3, device="mps"), "unsupported", "in torch 2.3.1"),
+        ("2.4.0", "tril_indices", lambda: torch.tril_indices(3, 3, device="mps"), "missing", RAISES),
         ("2.13.0", "poisson", _poisson(), "missing", RAISES),
         ("2.13.0", "poisson", _poisson("mps"), "unsupported", "refuses a generator"),
         ("2.14.0", "poisson", _poisson("mps"), "native", ""),
-        ("2.0.1", "_foreach_add_.List", _add_to_lists, "missing", WRITES),
-        ("2.13.0", "geqrf", lambda: torch.geqrf(torch.eye(2, device="mps")), "missing", RAISES),
+        ("2.0.1", "_foreach_add_.List", lambda: torch._foreach_add_([made(3)], [made(3)]), "missing", WRITES),
+        ("2.13.0", "geqrf", lambda: torch.geqrf(made(2, 2)), "missing", RAISES),
     ],
 )
 def test_what_the_variable_helps_with_is_missing(

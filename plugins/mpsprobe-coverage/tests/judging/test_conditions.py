@@ -29,14 +29,6 @@ def _of(shape: tuple[int, ...], function: Function, dtype: torch.dtype = FLOAT) 
     return lambda: function(made(*shape, dtype=dtype))
 
 
-def _transformed(*dims: int) -> Function:
-    return lambda x: torch.fft.fftn(x, dim=dims or None)
-
-
-def _linear(x: torch.Tensor) -> Any:
-    return functional.linear(x, x[0, 0, 0])
-
-
 def _fails(rows: list[tuple[str, Program, str, str | None]]) -> list[str]:
     return wrong("frameworks", ((releases, program, "", words, since) for releases, program, words, since in rows))
 
@@ -58,11 +50,11 @@ RANKS: list[tuple[str, Program, str, str | None]] = [
     ("2.1.0 2.4.1", _of(REDUCED, lambda x: x.sum(dim=-2)), "ends", "2.5.0"),
     ("2.4.1", _of(REDUCED, lambda x: x.mean(dim=-4)), "ends", "2.5.0"),
     ("2.4.1", _of(REDUCED, lambda x: x.amax(dim=-5)), "raises IndexError", "2.5.0"),
-    ("2.3.0 2.13.0", _of((2, 1, 1, 1, 2, 2), _transformed(1, 2)), "ends", "2.14.0"),
+    ("2.3.0 2.13.0", _of((2, 1, 1, 1, 2, 2), lambda x: torch.fft.fftn(x, dim=(1, 2))), "ends", "2.14.0"),
     ("2.3.0 2.13.0", _of(FIVE, lambda x: torch.fft.rfft(x, dim=0)), "ends", "2.14.0"),
     ("2.3.0 2.13.0", _of((4, 2, 3, 4, 5), lambda x: torch.fft.hfft(x, dim=-5)), "ends", "2.14.0"),
     ("2.0.0 2.7.1", _of((1025, 1025), torch.linalg.inv_ex), "ends", "2.8.0"),
-    ("2.2.2", _of((2, 64, 2, 2, 2), _linear), "ends", "2.3.0"),
+    ("2.2.2", _of((2, 64, 2, 2, 2), lambda x: functional.linear(x, x[0, 0, 0])), "ends", "2.3.0"),
     ("2.0.0 2.13.0", _of((2, 2), lambda x: torch.addmm(x, x, x.half())), "ends", "2.14.0"),
 ]
 BESIDE_THEM: list[tuple[str, tuple[int, ...], Function]] = [
@@ -72,8 +64,8 @@ BESIDE_THEM: list[tuple[str, tuple[int, ...], Function]] = [
     ("2.7.0", FIVE, lambda x: x.topk(0, 0)),
     ("2.7.0", (1024, 1024), torch.linalg.inv_ex),
     ("2.7.0", (2, 1025, 1025), torch.linalg.inv_ex),
-    ("2.7.0", FIVE, _transformed(1, 2)),
-    ("2.7.0", FIVE[1:], _transformed()),
+    ("2.7.0", FIVE, lambda x: torch.fft.fftn(x, dim=(1, 2))),
+    ("2.7.0", FIVE[1:], torch.fft.fftn),
     ("2.12.0", SIX, lambda x: x.sort(1)),
     ("2.4.1", FIVE[1:], torch.all),
     ("2.4.1", FIVE, lambda x: x.any(dim=1)),
@@ -161,10 +153,6 @@ def _multiply(*shape: int) -> Program:
     return lambda: torch.bmm(made(batch, rows, inner), made(batch, inner, rows))
 
 
-def _fill(*shape: int) -> Program:
-    return lambda: made(*shape).masked_fill_(made(1, dtype=BOOL), 0)
-
-
 DTYPES_AND_SIZES: list[tuple[str, Program, str, str | None]] = [
     ("2.0.0 2.0.1", lambda: made(2, dtype=LONG).bernoulli(0.5), "", "2.1.0"),
     ("2.0.1", lambda: torch.clamp(made(2, dtype=HALF), min=made(2)), "", "2.1.0"),
@@ -178,7 +166,7 @@ DTYPES_AND_SIZES: list[tuple[str, Program, str, str | None]] = [
     ("2.5.0 2.6.0", _attend(2, 2, 3, 4, 5), "", "2.7.0"),
     ("2.6.0", _attend(2, 4, 3, 5, keys=(2, 2, 3, 5)), "", "2.7.0"),
     ("2.7.1", _attend(1, 4, 2**14 + 1, 8), "", "2.8.0"),
-    ("2.6.0", _fill(2**15 + 1, 2**15), "", "2.7.0"),
+    ("2.6.0", lambda: made(2**15 + 1, 2**15).masked_fill_(made(1, dtype=BOOL), 0), "", "2.7.0"),
     ("2.3.1 2.4.1", _multiply(17, 2**14, 1), "", "2.5.0"),
     ("2.5.1", _multiply(1, 2**16, 1), "", "2.6.0"),
     ("1.12.0", lambda: functional.binary_cross_entropy(made(5, 1), made(5, 1)), "", "1.13.0"),
@@ -192,7 +180,7 @@ TAKEN_BY_GRAPHS: list[tuple[str, Program]] = [
     ("2.5.1", lambda: torch.fmax(made(2), made())),
     ("2.6.0", _attend(2, 4, 3, 5, keys=(2, 1, 3, 5))),
     ("2.7.1", _attend(1, 4, 2**14, 8)),
-    ("2.6.0", _fill(2**15, 2**15)),
+    ("2.6.0", lambda: made(2**15, 2**15).masked_fill_(made(1, dtype=BOOL), 0)),
     ("2.5.1", _multiply(4, 2**15, 1)),
     ("1.12.1", lambda: functional.binary_cross_entropy(made(5, 2), made(5, 2))),
 ]
@@ -273,10 +261,6 @@ def _weighted(function: Callable[..., Any], x: tuple[int, ...], weight: tuple[in
     return lambda: function(made(*x, **how), made(*weight, **how))
 
 
-def _lstm(layers: int) -> Program:
-    return lambda: torch.nn.LSTM(4, 4, num_layers=layers, device="mps")(made(2, 1, 4))
-
-
 HALF_LINEAR = _weighted(functional.linear, (2, 4), (4, 4), dtype=BF16)
 VOLUME = _weighted(functional.conv3d, (1, 1, 4, 4, 4), (1, 1, 2, 2, 2))
 CHANNELS = _weighted(functional.conv1d, (1, 1, 2), (65537, 1, 1))
@@ -292,12 +276,12 @@ CHANNELS = _weighted(functional.conv1d, (1, 1, 2), (65537, 1, 1))
         ("2.6.0", CHANNELS, ("15.1", "convolutions with over 65536 channels")),
         ("2.13.0", CHANNELS, ("15.1", "convolutions with over 65536 channels")),
         ("2.8.0", lambda: torch.isin(made(2, dtype=INT), made(2, dtype=INT)), ("14.0", "isin of integers")),
-        ("2.0.1", _lstm(3), ("13.0", "an LSTM of several layers")),
+        ("2.0.1", lambda: torch.nn.LSTM(4, 4, 3, device="mps")(made(2, 1, 4)), ("13.0", "an LSTM of several layers")),
         # What every system of the release has needs no condition.
         ("2.6.0", _weighted(functional.linear, (2, 4), (4, 4)), None),
         ("2.9.0", HALF_LINEAR, None),
         ("2.6.0", _weighted(functional.conv2d, (1, 1, 4, 4), (1, 1, 2, 2)), None),
-        ("2.0.1", _lstm(1), None),
+        ("2.0.1", lambda: torch.nn.LSTM(4, 4, 1, device="mps")(made(2, 1, 4)), None),
     ],
 )
 def test_conditions_name_the_macos(release: str, program: Program, needs: tuple[str, str] | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from judged_calls import Program, Refused, Taken, judgements, made, not_native, wrong
+from judged_calls import Program, Refused, Taken, judgements, made, not_native, places, wrong
 from torch.nn import functional
 
 from mpsprobe_coverage.calls.call import Call
@@ -38,7 +38,7 @@ def _enlarged(operator: str) -> Program:
 
 def _put(elements: int) -> Program:
     few = min(elements, 1)
-    return lambda: made(elements).put_(made(few, dtype=LONG), made(few))
+    return lambda: made(elements).put_(places(few), made(few))
 
 
 def _long(dimension: int) -> Program:

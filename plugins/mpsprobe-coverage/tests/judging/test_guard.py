@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from judged_calls import Program, Refused, Taken, judgements, made, not_native, wrong
+from judged_calls import Program, Refused, Taken, judgements, made, not_native, places, wrong
 from torch.nn import functional
 
 from mpsprobe_coverage.calls.keys import operator_name
@@ -35,34 +35,17 @@ def _two(function: Callable[..., Any], dtype: torch.dtype = FLOAT, **options: An
 
 
 def _put(dtype: torch.dtype, accumulate: bool) -> Program:
-    places = (torch.tensor([0, 1]),)
-    return _one(lambda x: x.index_put_(tuple(one.to("mps") for one in places), x[:2], accumulate=accumulate), dtype)
+    return _one(lambda x: x.index_put_((places(2),), x[:2], accumulate=accumulate), dtype)
 
 
-def _add(dtype: torch.dtype, places: int) -> Program:
-    return _one(lambda x: x.index_add(0, made(places, dtype=LONG), x[:places]), dtype)
-
-
-def _isin(dtype: torch.dtype) -> Program:
-    return lambda: torch.isin(made(4), made(4, dtype=dtype))
-
-
-def _scatter_mean(x: torch.Tensor) -> Any:
-    return x.scatter_reduce(0, made(4, 4, dtype=LONG), x, "mean")
-
-
-def _cross(x: torch.Tensor) -> Any:
-    return torch.linalg.cross(x[:, :3], x[:, :3])
-
-
-def _triangular(*squares: torch.Tensor) -> Any:
-    return torch.linalg.solve_triangular(*squares, upper=True)
+def _add(dtype: torch.dtype, number: int) -> Program:
+    return _one(lambda x: x.index_add(0, places(number), x[:number]), dtype)
 
 
 PUT, SOLVE, SINGLE = "_index_put_impl_", "_linalg_solve_ex", "MPS supports float32 and complex64"
 ATOMIC = "scalar_type == ScalarType::Bool to be true"
 LINEAR = "MPS device does not support linear for non-float inputs"
-TRIANGULAR = "linalg.solve.triangular()"
+TRIANGULAR = "linalg_solve_triangular"
 NO_COMPLEX = "MPS doesn't support complex types"
 FIVE = (2, 2, 2, 2, 2)
 DTYPES_AND_ARGUMENTS: list[Refused] = [
@@ -72,12 +55,12 @@ DTYPES_AND_ARGUMENTS: list[Refused] = [
     ("2.6.0", _two(torch.mm, SHORT), "mm", "does not support mm for non-float", "2.7.0"),
     ("2.13.0", _one(torch.linalg.inv, COMPLEX), "linalg_inv_ex", "linalg_inv: not supported for complex types", None),
     ("2.13.0", _one(torch.linalg.det, COMPLEX), "_linalg_det", f"linalg.lu_factor(): {NO_COMPLEX}", "2.15.0"),
-    ("2.13.0", _two(_triangular, COMPLEX), "linalg_solve_triangular", f"{TRIANGULAR}; Only float", "2.15.0"),
+    ("2.13.0", _two(torch.linalg.solve_triangular, COMPLEX, upper=True), TRIANGULAR, "Only float", "2.15.0"),
     ("2.13.0", _one(functional.mish, COMPLEX), "mish", "Mish for complex", "2.14.0"),
     ("2.13.0", _two(torch.special.zeta, COMPLEX), "special_zeta", "zeta", None),
     ("2.14.1", _one(torch.median, BOOL), "median", "median_mps not implemented for", None),
     ("2.0.1", _one(torch.max, LONG, dim=1), "max.dim", "min/max ops with int64", "2.1.0"),
-    ("2.14.0", _one(_cross, BOOL), "linalg_cross", "linalg.cross", None),
+    ("2.14.0", _one(lambda x: torch.linalg.cross(x[:, :3], x[:, :3]), BOOL), "linalg_cross", "linalg.cross", None),
     ("2.7.1", _one(torch.sigmoid, LONG), "sigmoid", "sigmoid op with int64", "2.8.0"),
     ("1.13.1", _one(torch.neg, LONG), "neg", "input type 'int64' in MPS backend", "2.0.0"),
     # Macs write at indices every day; what these releases have no kernel for is to add up there.
@@ -98,7 +81,7 @@ DTYPES_AND_ARGUMENTS: list[Refused] = [
     ("2.9.1", _one(torch.cumsum, COMPLEX, dim=0), "cumsum", "not yet supported for complex", "2.12.0"),
     ("2.8.0 2.12.1", lambda: made(*FIVE).topk(1, dim=0), "topk", "ndims() - axis > 4", "2.13.0"),
     ("2.9.1", lambda: torch.clamp(made(2, 2), min=made(2, 2, 2)), "clamp.Tensor", "number of dims", "2.10.0"),
-    ("2.4.1", _isin(LONG), "isin.Tensor_Tensor", "test_elements.dtype()", "2.8.0"),
+    ("2.4.1", lambda: torch.isin(made(4), made(4, dtype=LONG)), "isin.Tensor_Tensor", "test_elements.dtype()", "2.8.0"),
 ]
 NOT_REFUSED: list[Taken] = [
     ("2.13.0", _two(functional.linear, HALF), "linear"),
@@ -116,11 +99,12 @@ NOT_REFUSED: list[Taken] = [
     ("2.8.0", _add(LONG, 0), "index_add"),  # nothing is checked where nothing is added
     ("2.15.0", _two(torch.linalg.solve, COMPLEX), SOLVE),
     ("2.9.1", _two(torch.linalg.solve, HALF), SOLVE),
-    ("2.12.1", _one(_scatter_mean), "scatter_reduce.two"),  # the kernel adds up, and the caller divides
+    # The kernel adds up, and the caller divides.
+    ("2.12.1", _one(lambda x: x.scatter_reduce(0, places(4, 4), x, "mean")), "scatter_reduce.two"),
     *(("2.5.1", _two(torch.div, HALF, rounding_mode=mode), "div.Tensor_mode") for mode in ("floor", None)),
     ("1.13.1", lambda: made(40).topk(16), "topk"),
     ("2.12.1", lambda: made(*FIVE).topk(1, dim=1), "topk"),
-    ("2.4.1", _isin(FLOAT), "isin.Tensor_Tensor"),
+    ("2.4.1", lambda: torch.isin(made(4), made(4)), "isin.Tensor_Tensor"),
 ]
 
 
@@ -138,41 +122,21 @@ def _average(size: tuple[int, int], output: Any) -> Program:
     return lambda: functional.adaptive_avg_pool2d(made(1, 2, *size), output)
 
 
-def _largest(*output: int) -> Program:
-    return lambda: functional.adaptive_max_pool2d(made(1, 2, 5, 7), output)
-
-
-def _convolve(channels: int) -> Program:
-    return lambda: functional.conv1d(made(1, 1, 3), made(channels, 1, 1))
-
-
-def _multiply(columns: int) -> Program:
-    return lambda: made(1, 1, 1).bmm(made(1, 1, 1).expand(1, 1, columns))
-
-
-def _argmax(elements: int) -> Program:
-    return lambda: made(1).expand(elements).argmax()
-
-
 def _gradient_of_pool(elements: int) -> Program:
     def pool() -> Any:
-        images, places = made(1, 1, 1, elements, dtype=HALF), made(1, 1, 1, 1, dtype=LONG)
+        images = made(1, 1, 1, elements, dtype=HALF)
         options = [1, 1], [1, elements], [0, 0], [1, 1], False
-        return aten.max_pool2d_with_indices_backward(made(1, 1, 1, 1, dtype=HALF), images, *options, places)
+        return aten.max_pool2d_with_indices_backward(made(1, 1, 1, 1, dtype=HALF), images, *options, places(1, 1, 1, 1))
 
     return pool
 
 
 def _embed(indices: int, rows: int, size: int) -> Program:
     def embed() -> Any:
-        places = made(1, dtype=LONG).expand(indices)
-        return aten.embedding_dense_backward(made(1, 1).expand(indices, size), places, rows, -1, False)
+        grads, rows_read = made(1, 1).expand(indices, size), places(1).expand(indices)
+        return aten.embedding_dense_backward(grads, rows_read, rows, -1, False)
 
     return embed
-
-
-def _fill(elements: int) -> Program:
-    return lambda: made(elements, dtype=torch.int8).masked_fill_(made(1, dtype=BOOL).expand(elements), 0)
 
 
 REDUCTIONS: dict[str, Callable[[torch.Tensor], Any]] = {
@@ -198,33 +162,34 @@ SIZES: list[Refused] = [
     ("2.13.0", _average((3, 4), (7, 8)), MEAN, "output sizes must be divisible by input sizes", None),
     ("2.13.0", _average((4, 4), (2, 8)), MEAN, "Input height and width must both be great", None),
     ("1.13.1", _average((3, 4), (7, 8)), MEAN, "output sizes must be multiples of input sizes", None),
-    ("2.13.0", _largest(2, 9), LARGEST, "Input height and width", "2.14.0"),
+    ("2.13.0", lambda: functional.adaptive_max_pool2d(made(1, 2, 5, 7), (2, 9)), LARGEST, "Input height", "2.14.0"),
     # From 2.6.0 on the message is for macOS before 15.1 only.
-    ("2.5.1", _convolve(65537), CONVOLUTION, "65536", "2.6.0"),
-    ("2.13.0", _multiply(2**32 + 1), "bmm", "2**32", None),
+    ("2.5.1", lambda: functional.conv1d(made(1, 1, 3), made(65537, 1, 1)), CONVOLUTION, "65536", "2.6.0"),
+    ("2.13.0", lambda: made(1, 1, 1).bmm(made(1, 1, 1).expand(1, 1, 2**32 + 1)), "bmm", "2**32", None),
     ("2.13.0", lambda: made(*[1] * 17), "empty.memory_format", "dimensions <=", None),
-    ("2.15.0", _argmax(2**32), "argmax", "argmax: tensors requiring 64-bit indexing are not supported", None),
+    ("2.15.0", lambda: made(1).expand(2**32).argmax(), "argmax", "argmax: tensors requiring 64-bit", None),
     ("2.15.0", _gradient_of_pool(2**31 - 1), BACK, "64-bit", None),
     *(("2.13.0", _embed(*one), EMBEDDING, "INT32_MAX", None) for one in ((1, 2**15, 2**16), (2**15, 1, 2**16))),
     ("2.13.0", _embed(2**31, 1, 1), EMBEDDING, "INT32_MAX", None),
-    ("2.13.0", _fill(2**32), FILL, "2**32", None),
+    ("2.13.0", lambda: made(2**32, dtype=BOOL).masked_fill_(made(1, dtype=BOOL).expand(2**32), 0), FILL, "2**32", None),
 ]
 SIZES_THAT_FIT: list[Taken] = [
     *(("2.13.0", _average((6, 9), (3, 3)), MEAN), ("2.13.0", _average((3, 4), (6, 8)), MEAN)),
     *(("2.13.0", _average((4, 4), (4, 4)), MEAN), ("2.13.0", _average((4, 4), (4, 8)), MEAN)),
     ("1.13.1", _average((6, 7), (3, 3)), MEAN),
     ("2.13.0", _average((5, 7), 1), "mean.dim"),  # to one pixel
-    ("2.13.0", _largest(2, 2), LARGEST),
-    ("2.4.1", _convolve(65537), CONVOLUTION),
-    ("2.4.1 2.5.1 2.6.0", _convolve(65536), CONVOLUTION),
-    ("2.13.0", _multiply(2**32), "bmm"),
+    ("2.13.0", lambda: functional.adaptive_max_pool2d(made(1, 2, 5, 7), (2, 2)), LARGEST),
+    ("2.4.1", lambda: functional.conv1d(made(1, 1, 3), made(65537, 1, 1)), CONVOLUTION),
+    ("2.4.1 2.5.1 2.6.0", lambda: functional.conv1d(made(1, 1, 3), made(65536, 1, 1)), CONVOLUTION),
+    ("2.13.0", lambda: made(1, 1, 1).bmm(made(1, 1, 1).expand(1, 1, 2**32)), "bmm"),
     ("2.13.0", lambda: made(*[1] * 16), "empty.memory_format"),
-    *(("2.15.0", _argmax(2**32 - 1), "argmax"), ("2.13.0", _argmax(2**32), "argmax")),
+    ("2.15.0", lambda: made(1).expand(2**32 - 1).argmax(), "argmax"),
+    ("2.13.0", lambda: made(1).expand(2**32).argmax(), "argmax"),
     *(("2.15.0", _gradient_of_pool(2**31 - 2), BACK), ("2.13.0", _gradient_of_pool(2**31 - 1), BACK)),
     *(("2.12.1", _embed(*one), EMBEDDING) for one in ((1, 2**15, 2**16), (2**15, 1, 2**16))),
     *(("2.15.0", _embed(*one), EMBEDDING) for one in ((1, 2**15 - 1, 2**16), (2**15 - 1, 1, 2**16))),
     *(("2.15.0", _embed(*one), EMBEDDING) for one in ((2**31 - 1, 1, 1), (0, 2**15, 2**16))),
-    ("2.13.0", _fill(2**32 - 1), FILL),
+    ("2.13.0", lambda: made(2**32 - 1, dtype=BOOL).masked_fill_(made(1, dtype=BOOL).expand(2**32 - 1), 0), FILL),
 ]
 
 
