@@ -1,13 +1,17 @@
-"""Opens devices."""
+"""Opens devices, and makes the modules of these tests importable wherever pytest was started."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.kernels.mps import load_table
+
+sys.path[:0] = [str(Path(__file__).parent / room) for room in ("advisories", "judging", "scanner", "statements")]
 
 
 @pytest.fixture

@@ -25,11 +25,11 @@ def test_findings(torch: str | None, platform: str, levels: list[str], said: str
     assert said in " ".join(one.message for one in found)
 
 
-@pytest.mark.parametrize(("vision", "levels"), [("0.28.0+cpu", ["ok"]), ("0.10.0", ["ok", "warning"]), (None, ["ok"])])
-def test_a_torchvision_of_another_torch_is_named(vision: str | None, levels: list[str]) -> None:
-    found = list(findings({"torch": "2.13.0", "platform": "linux-x86_64", "torchvision": vision}))
-    assert [one.level for one in found] == levels
-    assert vision != "0.10.0" or found[1].hint == "pip install torch==2.13.0 torchvision==0.28.0"
+def test_a_torchvision_of_another_torch_is_named() -> None:
+    for vision, levels in (("0.28.0+cpu", ["ok"]), ("0.10.0", ["ok", "warning"]), (None, ["ok"])):
+        found = list(findings({"torch": "2.13.0", "platform": "linux-x86_64", "torchvision": vision}))
+        assert [one.level for one in found] == levels
+        assert len(found) == 1 or found[1].hint == "pip install torch==2.13.0 torchvision==0.28.0"
 
 
 def test_an_old_macos_is_told_which_release_fits_it() -> None:

@@ -135,15 +135,6 @@ FAILING = {
 PASSING = 11
 
 
-def run(folder: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "pytest", "-q", "-rfEp", *arguments]
-    environment = {**command_environment(), "COLUMNS": "300"}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
-    )
-    return done.stdout + done.stderr
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "pyproject.toml").write_text(PROJECT, encoding="utf-8")
@@ -151,12 +142,19 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def _run(project: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", "pytest", "-q", "-rfEp", *arguments]
+    environment = {**command_environment(), "COLUMNS": "300"}
+    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [(), pytest.param(("-n", "2"), marks=pytest.mark.thorough)], ids=["one process", "xdist"]
 )
 def test_a_project_of_a_stranger(project: Path, arguments: tuple[str, ...]) -> None:
-    said = run(project, *arguments)
+    said = _run(project, *arguments)
     failed = {line.split(" ")[1].partition("::")[2] for line in said.splitlines() if line.startswith("FAILED ")}
     assert failed == set(FAILING), said
     assert all(text in said for text in FAILING.values()), said
@@ -164,24 +162,31 @@ def test_a_project_of_a_stranger(project: Path, arguments: tuple[str, ...]) -> N
     assert "During handling of the above exception" not in said and "mpsprobe_coverage/" not in said
 
 
-def test_settings_that_are_none_fail_each_test_with_a_sentence(project: Path) -> None:
-    (project / "pyproject.toml").write_text("[tool.mpsprobe.check]\nalow = ['linalg_eig']\n", encoding="utf-8")
-    said = run(project, "-k", "test_missing or test_unmarked")
-    assert "unknown setting 'alow'; did you mean 'allow'?" in said and "1 failed, 1 passed" in said, said
+MARKED = "import pytest\n\n@pytest.mark.mps\ndef test_marked():\n    pass\n\n"
+UNMARKED = """\
+def test_unmarked():
+    import sys
+    print(*[one for one in sys.modules if one.startswith('mpsprobe')])
+    assert 'torch' not in sys.modules
+"""
+OWN_MARKER = '[tool.pytest.ini_options]\nmarkers = ["mps: needs a Mac"]\naddopts = "--strict-markers"\n'
 
 
-def test_a_marker_of_that_name_stays_the_projects_own(project: Path) -> None:
-    (project / "pyproject.toml").write_text(
-        '[tool.pytest.ini_options]\nmarkers = ["mps: needs a Mac"]\naddopts = "--strict-markers"\n', encoding="utf-8"
-    )
-    (project / "test_mine.py").write_text(
-        "import pytest\n@pytest.mark.mps\ndef test_mine():\n    import sys\n    assert 'torch' not in sys.modules\n"
-    )
-    assert "1 passed" in run(project)
+ALOW = "[tool.mpsprobe.check]\nalow = ['linalg_eig']\n"
+LOADED = "mpsprobe_coverage mpsprobe_coverage.pytest_plugin\n"
 
 
-def test_it_loads_nothing_for_a_suite_that_does_not_ask(project: Path) -> None:
-    text = "def test_one():\n    import sys\n    print(*[one for one in sys.modules if one.startswith('mpsprobe')])\n"
-    (project / "test_mine.py").write_text(text + "    assert 'torch' not in sys.modules\n", encoding="utf-8")
-    said = run(project, "-s")
-    assert "1 passed" in said and "mpsprobe_coverage mpsprobe_coverage.pytest_plugin\n" in said, said
+@pytest.mark.parametrize(
+    ("settings", "tests", "said"),
+    [
+        (PROJECT, UNMARKED, ["1 passed", LOADED]),
+        (OWN_MARKER, MARKED + UNMARKED, ["2 passed", LOADED]),
+        (ALOW, MARKED + UNMARKED, ["1 failed, 1 passed", "unknown setting 'alow'; did you mean 'allow'?"]),
+    ],
+    ids=["does not ask", "has a marker of that name", "settings that are none"],
+)
+def test_it_loads_nothing_for_tests_that_do_not_ask(project: Path, settings: str, tests: str, said: list[str]) -> None:
+    (project / "pyproject.toml").write_text(settings, encoding="utf-8")
+    (project / "test_mine.py").write_text(tests, encoding="utf-8")
+    found = _run(project, "-s", "-p", "no:randomly")
+    assert all(text in found for text in said), found

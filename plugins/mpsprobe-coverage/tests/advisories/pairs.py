@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-Function = Callable[[torch.Tensor], Any]
+Function = Callable[..., Any]
 aten = torch.ops.aten
 
 
@@ -26,20 +26,14 @@ class Pair:
     phase: str = "inference"
 
 
-def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Function:
-    """A function that makes zeros of ``shape`` on the device."""
-    return lambda x: x.new_zeros(shape, dtype=dtype)
+def _of(function: Function, *shapes: tuple[int, ...], dtype: torch.dtype = torch.float32, **options: Any) -> Function:
+    """``function`` of zeros of these shapes, which are made on the device."""
+    return lambda x: function(*[x.new_zeros(shape, dtype=dtype) for shape in shapes], **options)
 
 
-def _attention(
-    queries: int, keys: int, width: int = 64, dtype: torch.dtype = torch.float16, batch: int = 1, **options: Any
-) -> Function:
-    def run(x: torch.Tensor) -> Any:
-        q = x.new_zeros((batch, 4, queries, width), dtype=dtype)
-        k = x.new_zeros((batch, 4, keys, width), dtype=dtype)
-        return functional.scaled_dot_product_attention(q, k, torch.zeros_like(k), **options)
-
-    return run
+def _attention(queries: int, keys: int, dtype: torch.dtype, **options: Any) -> Function:
+    shapes = [(1, 4, length, 64) for length in (queries, keys, keys)]
+    return _of(functional.scaled_dot_product_attention, *shapes, dtype=dtype, **options)
 
 
 def _permuted_attention(queries: int) -> Function:
@@ -61,21 +55,15 @@ def _chunked(batch: int) -> Function:
 
 
 def _wide_values(width: int) -> Function:
-    def run(x: torch.Tensor) -> Any:
-        q = x.new_zeros(1, 4, 16, 32)
-        return functional.scaled_dot_product_attention(q, torch.zeros_like(q), x.new_zeros(1, 4, 16, width))
-
-    return run
+    return _of(functional.scaled_dot_product_attention, (1, 4, 16, 32), (1, 4, 16, 32), (1, 4, 16, width))
 
 
 def _mm(rows: int, inner: int, columns: int) -> Function:
-    return lambda x: x.new_zeros(rows, inner) @ x.new_zeros(inner, columns)
+    return _of(torch.mm, (rows, inner), (inner, columns))
 
 
 def _linear(*shape: int, bias: bool = True) -> Function:
-    return lambda x: functional.linear(
-        x.new_zeros(shape), x.new_zeros(512, shape[-1]), x.new_zeros(512) if bias else None
-    )
+    return _of(functional.linear, shape, (512, shape[-1]), *[(512,)] * bias)
 
 
 def _half_linear(*shape: int, trained: bool = False) -> Function:
@@ -101,15 +89,21 @@ def _one_output(summed: bool) -> Function:
     return run
 
 
-def _conv(weight: Function, channels: int = 4, dims: int = 2) -> Function:
-    convolution = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}[dims]
-    return lambda x: convolution(x.new_zeros((2, channels, *[9] * dims)), weight(x))
+def _weighted(shape: tuple[int, ...]) -> Function:
+    """A convolution in two dimensions, whose weight may be a slice of one in three."""
+    return _of(
+        lambda x, weight: functional.conv2d(x, weight[:, :, 1] if len(shape) == 5 else weight), (2, 4, 9, 9), shape
+    )
 
 
-def _volume(memory_format: torch.memory_format, kernel: int = 3) -> Function:
+def _channels(number: int) -> Function:
+    return _of(functional.conv1d, (2, 4, 9), (number, 4, 3))
+
+
+def _volume(memory_format: torch.memory_format) -> Function:
     def run(x: torch.Tensor) -> Any:
         volume = x.new_zeros(1, 4, 9, 9, 9).contiguous(memory_format=memory_format)
-        return functional.conv3d(volume, x.new_zeros(2, 4, kernel, kernel, kernel))
+        return functional.conv3d(volume, x.new_zeros(2, 4, 3, 3, 3))
 
     return run
 
@@ -134,12 +128,8 @@ def _lstm(layers: int, dropout: float) -> Function:
     return run
 
 
-def _norm(shape: tuple[int, ...], first: int) -> Function:
-    def run(x: torch.Tensor) -> Any:
-        sliced = x.new_zeros(shape)[..., first:]
-        return functional.batch_norm(sliced, None, None, training=True)
-
-    return run
+def _norm(first: int) -> Function:
+    return _of(lambda x: functional.batch_norm(x[..., first:], None, None, training=True), (2, 3, 5))
 
 
 def _strided(operator: Callable[..., Any], tensors: int = 1) -> tuple[Function, Function]:
@@ -152,85 +142,73 @@ def _strided(operator: Callable[..., Any], tensors: int = 1) -> tuple[Function, 
     return (lambda x: run(x, False)), (lambda x: run(x, True))
 
 
-def _expanded(x: torch.Tensor) -> Any:
-    return x.new_zeros(1, 64).expand(64, 64) @ x.new_zeros(64, 64)
+def _masked(step: int) -> Function:
+    return _of(lambda bits: bits[:, ::step].bitwise_and_(torch.ones_like(bits[:, ::step])), (6, 6), dtype=torch.int32)
 
 
-def _masked(straight: bool) -> Function:
-    def run(x: torch.Tensor) -> Any:
-        bits = x.new_zeros((6, 6), dtype=torch.int32)
-        view = bits if straight else bits[:, ::2]
-        return view.bitwise_and_(torch.ones_like(view))
+def _embedding(rows: int) -> Function:
+    return lambda x: functional.embedding(x.new_zeros(3, dtype=torch.int64), x.new_zeros((rows, 10752), dtype=BF16))
 
-    return run
+
+def _pool(size: int) -> Function:
+    return _of(functional.adaptive_max_pool2d, (1, 1, size, size), output_size=3)
+
+
+def _transposed_product(batch: int) -> Function:
+    return _of(lambda left, right: left @ right.mT, (batch, 256, 4), (batch, 256, 4))
 
 
 BF16 = torch.bfloat16
+HALF, FLOAT = torch.float16, torch.float32
 PAIRS = {
-    "attention-two-pass-bounds": Pair("2.9.0", _attention(1, 1024, dtype=BF16), _attention(1, 1023, dtype=BF16)),
+    "attention-two-pass-bounds": Pair("2.9.0", _attention(1, 1024, BF16), _attention(1, 1023, BF16)),
     "attention-short-permuted": Pair("2.9.0", _permuted_attention(3), _permuted_attention(9)),
     "attention-value-width": Pair("2.11.0", _wide_values(24), _wide_values(32)),
     "attention-causal-half": Pair(
-        "2.12.0", _attention(17, 17, is_causal=True), _attention(17, 17, dtype=torch.float32, is_causal=True)
+        "2.12.0", _attention(17, 17, HALF, is_causal=True), _attention(17, 17, FLOAT, is_causal=True)
     ),
     "matmul-long-reduction": Pair("2.13.0", _mm(16, 32767, 16), _mm(16, 32766, 16)),
     "bmm-long-reduction": Pair(
-        "2.14.0",
-        lambda x: torch.bmm(x.new_zeros(2, 16, 40000), x.new_zeros(2, 40000, 16)),
-        lambda x: torch.bmm(x.new_zeros(2, 8, 40000), x.new_zeros(2, 40000, 16)),
+        "2.14.0", _of(torch.bmm, (2, 16, 40000), (2, 40000, 16)), _of(torch.bmm, (2, 8, 40000), (2, 40000, 16))
     ),
     "linear-backward-many-rows": Pair("2.13.0", _trained_linear(40000), _trained_linear(30000), "training"),
     "linear-backward-one-output": Pair("2.13.0", _one_output(True), _one_output(False), "training"),
     "matmul-large-dimension": Pair("2.2.0", _mm(4, 3, 32769), _mm(4, 3, 32768)),
-    "matmul-expanded-input": Pair("2.6.0", _expanded, _mm(64, 64, 64)),
+    "matmul-expanded-input": Pair(
+        "2.6.0", _of(lambda row, square: row.expand(64, 64) @ square, (1, 64), (64, 64)), _mm(64, 64, 64)
+    ),
     "linear-bias-large-batch": Pair("2.13.0", _linear(65537, 11, 8), _linear(65537, 11, 8, bias=False)),
     "linear-bias-m1-macos-26": Pair("2.13.0", _linear(80, 1, 2), _linear(80, 2, 2)),
     "linear-half-m5": Pair("2.12.1", _half_linear(2, 13, 64), _half_linear(26, 64)),
     "linear-backward-half-m5": Pair(
         "2.13.0", _half_linear(2, 13, 64, trained=True), _half_linear(26, 64, trained=True), "training"
     ),
-    "bmm-above-32-bits": Pair(
-        "2.14.0",
-        lambda x: x.new_zeros(65537, 256, 4) @ x.new_zeros(65537, 256, 4).mT,
-        lambda x: x.new_zeros(65536, 256, 4) @ x.new_zeros(65536, 256, 4).mT,
-    ),
+    "bmm-above-32-bits": Pair("2.14.0", _transposed_product(65537), _transposed_product(65536)),
     "linear-macos-13-2": Pair("2.0.0", _linear(253, 144, 8), _linear(253, 100, 8)),
-    "conv-strided-weight": Pair(
-        "2.13.0", _conv(lambda x: x.new_zeros(3, 4, 3, 3, 3)[:, :, 1]), _conv(zeros(3, 4, 3, 3))
-    ),
+    "conv-strided-weight": Pair("2.13.0", _weighted((3, 4, 3, 3, 3)), _weighted((3, 4, 3, 3))),
     "conv-channel-slice": Pair("2.12.1", _sliced_channels(2), _sliced_channels(4)),
     "conv-chunk-batch": Pair("2.9.1", _chunked(2), _chunked(1)),
-    "conv-many-channels": Pair("2.4.1", _conv(zeros(65537, 4, 3), dims=1), _conv(zeros(65536, 4, 3), dims=1)),
+    "conv-many-channels": Pair("2.4.1", _channels(65537), _channels(65536)),
     "conv3d-channels-last": Pair("2.5.1", _volume(torch.channels_last_3d), _volume(torch.contiguous_format)),
     "conv3d-macos-26-2": Pair("2.14.0", _volume(torch.contiguous_format), _volume(torch.channels_last_3d)),
     "lstm-dropout-mask": Pair("2.12.1", _lstm(2, 0.5), _lstm(1, 0.5)),
     "lstm-dropout-gradient": Pair("2.13.0", _lstm(2, 0.5), _lstm(2, 0.0), "training"),
-    "batch-norm-slice": Pair("2.4.0", _norm((2, 3, 5), 1), _norm((2, 3, 5), 0)),
+    "batch-norm-slice": Pair("2.4.0", _norm(1), _norm(0)),
     "layer-norm-mixed-dtypes": Pair("2.13.0", _layer_norm(torch.float32), _layer_norm(BF16)),
-    "adaptive-max-pool-uneven": Pair(
-        "2.13.0",
-        lambda x: functional.adaptive_max_pool2d(x.new_zeros(1, 1, 5, 5), 3),
-        lambda x: functional.adaptive_max_pool2d(x.new_zeros(1, 1, 6, 6), 3),
-    ),
+    "adaptive-max-pool-uneven": Pair("2.13.0", _pool(5), _pool(6)),
     "avg-pool-ceil-mode": Pair(
         "2.8.0",
-        lambda x: functional.avg_pool2d(x.new_zeros(1, 1, 5, 5), 2, ceil_mode=True),
-        lambda x: functional.avg_pool2d(x.new_zeros(1, 1, 5, 5), 2),
+        _of(functional.avg_pool2d, (1, 1, 5, 5), kernel_size=2, ceil_mode=True),
+        _of(functional.avg_pool2d, (1, 1, 5, 5), kernel_size=2),
     ),
     "softplus-strided": Pair("2.13.0", *_strided(functional.softplus)),
     "gelu-strided": Pair("2.3.1", *_strided(functional.gelu)),
     "addcmul-strided": Pair("2.3.1", *_strided(torch.addcmul, 3)),
     "addcmul-integers": Pair(
-        "2.14.0",
-        lambda x: torch.addcmul(*[x.new_zeros(4, dtype=torch.int32)] * 3),
-        lambda x: torch.addcmul(*[x.new_zeros(4)] * 3),
+        "2.14.0", _of(torch.addcmul, *[(4,)] * 3, dtype=torch.int32), _of(torch.addcmul, *[(4,)] * 3)
     ),
-    "bitwise-strided-output": Pair("2.6.0", _masked(straight=False), _masked(straight=True)),
+    "bitwise-strided-output": Pair("2.6.0", _masked(2), _masked(1)),
     "cumsum-bool": Pair("2.3.1", lambda x: (x > 0).cumsum(0), lambda x: x.cumsum(0)),
-    "index-select-large-source": Pair(
-        "2.13.0",
-        lambda x: functional.embedding(x.new_zeros(3, dtype=torch.int64), x.new_zeros((262144, 10752), dtype=BF16)),
-        lambda x: functional.embedding(x.new_zeros(3, dtype=torch.int64), x.new_zeros((2621, 10752), dtype=BF16)),
-    ),
+    "index-select-large-source": Pair("2.13.0", _embedding(262144), _embedding(2621)),
     "argmax-macos-27": Pair("2.12.1", lambda x: x.argmin(), lambda x: x.amin()),
 }

@@ -1,17 +1,21 @@
-"""Which versions an advisory concerns, and which data files are refused."""
+"""Which versions and which calls an advisory concerns, and which data files are refused."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mpsprobe.errors import MpsprobeError, UnknownName
+from mpsprobe_coverage.advisories import conditions
 from mpsprobe_coverage.advisories.model import Advisory
 from mpsprobe_coverage.advisories.store import advisories_for, all_advisories, named, parse
+from mpsprobe_coverage.calls.call import Call
+from mpsprobe_coverage.device.tensor import spec_of
 
 ENTRY: dict[str, Any] = {
     "id": "an-example",
@@ -98,18 +102,18 @@ def test_what_is_no_advisory_is_refused(changes: dict[str, Any]) -> None:
         _made(**changes)
 
 
-@pytest.mark.parametrize("text", ["", "advisory = 3", "[[advisory]]\nid = 3", "][", "advisory = [3]"])
-def test_damaged_files_are_named(text: str) -> None:
-    with pytest.raises(MpsprobeError, match=r"^damaged\.toml"):
-        parse(text, "damaged.toml")
-
-
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         parse(text, "any.toml")
     except MpsprobeError as error:
         assert str(error).startswith("any.toml")
+
+
+def test_damaged_files_are_named() -> None:
+    for text in ("", "advisory = 3", "[[advisory]]\nid = 3", "][", "advisory = [3]"):
+        with pytest.raises(MpsprobeError, match=r"^damaged\.toml"):
+            parse(text, "damaged.toml")
 
 
 def test_names_that_are_nearly_right() -> None:
@@ -138,8 +142,101 @@ def test_chips(chips: list[str], inside: list[str], outside: list[str], where: s
     assert advisory.where == where and advisory.affects("2.1.0")
     assert all(advisory.affects("2.1.0", chip=one) for one in inside)
     assert not any(advisory.affects("2.1.0", chip=one) for one in outside)
-
-
-def test_a_chip_that_is_not_there() -> None:
     with pytest.raises(ValidationError, match="no chip and no generation"):
-        _made(chips=["m17"])
+        _made(chips=[*chips, "m17"])
+
+
+def _call() -> Call:
+    """``addmm`` of a 2x3 and an expanded 3x4 in float16, with a bias of four elements and alpha=2."""
+    bias, left = torch.zeros(4, dtype=torch.float16), torch.zeros(2, 3, dtype=torch.float16)
+    right = torch.zeros(1, 4, dtype=torch.float16).expand(3, 4)
+    specs = tuple(map(spec_of, (bias, left, right)))
+    out = spec_of(torch.zeros(2, 4, dtype=torch.float16))
+    return Call(torch.ops.aten.addmm.default, (bias, left), {"mat2": right, "alpha": 2}, specs, (out,))
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        (["mat1[-1]", "==", 3], True),
+        (["mat1[-1]", ">", 3], False),
+        (["mat1[0]", "<", "mat2[1]"], True),
+        (["mat1[5]", "==", 3], False),
+        (["mat1[-1]", "divides", 9], True),
+        (["mat1[-1]", "does not divide", 9], False),
+        (["mat1[-1]", "does not divide", "output0[-1]"], True),
+        (["mat1.elements", ">=", 6], True),
+        (["mat1.rows", "==", 2], True),
+        (["mat1.dims", "!=", 2], False),
+        (["self.dtype", "in", ["float16", "bfloat16"]], True),
+        (["self.dtype", "not in", ["float16"]], False),
+        (["mat2", "is", "expanded"], True),
+        (["mat1", "is not", "contiguous"], False),
+        (["beta", "is", 1], True),
+        (["alpha", "is", 1], False),
+        (["alpha", ">", 1], True),
+        (["beta", "is", True], False),
+        (["self", "is", "given"], True),
+        (["tensor2[-1]", "==", 4], True),
+        (["tensor7[-1]", "==", 4], False),
+        (["nothing", "is not", "given"], False),
+        (["mat1[-3]", "==", 2], False),
+        (["phase", "in", ["forward"]], True),
+        (["phase", "in", ["backward"]], False),
+    ],
+)
+def test_one_condition(condition: list[Any], holds: bool) -> None:
+    assert conditions.matches(_made(when=[condition]), _call(), "forward") is holds
+
+
+def test_all_of_when_and_one_of_the_alternatives() -> None:
+    yes, no = ["mat1[-1]", "==", 3], ["mat1[-1]", "==", 4]
+    assert conditions.matches(_made(when=[yes, yes]), _call(), "forward")
+    assert not conditions.matches(_made(when=[yes, no]), _call(), "forward")
+    assert conditions.matches(_made(when=[yes], when_any=[[no], [yes, yes]]), _call(), "forward")
+    assert not conditions.matches(_made(when=[yes], when_any=[[no], [yes, no]]), _call(), "forward")
+
+
+def test_entries_of_a_list() -> None:
+    arguments = (torch.zeros(2, 4), torch.zeros(2, 3), torch.zeros(3, 4), [True, False, False])
+    call = Call(torch.ops.aten.linear_backward.default, arguments, {}, (), ())
+    masks = {"output_mask[0]": True, "output_mask[1]": False, "output_mask[-1]": False, "output_mask[7]": None}
+    for entry, value in masks.items():
+        for asked in (True, False):
+            assert conditions.matches(_made(when=[[entry, "is", asked]]), call, "backward") is (asked is value), entry
+
+
+@st.composite
+def _viewed(draw: st.DrawFn) -> torch.Tensor:
+    shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
+    made = torch.zeros(shape).permute(*draw(st.permutations(range(len(shape)))))
+    if draw(st.booleans()):
+        dim = draw(st.integers(0, len(shape) - 1))
+        made = made.narrow(dim, 0, max(made.shape[dim] - 1, 1))
+    if made.dim() in (4, 5) and draw(st.booleans()):
+        last = torch.channels_last if made.dim() == 4 else torch.channels_last_3d
+        made = made.contiguous(memory_format=last)
+    return made
+
+
+@given(_viewed())
+def test_layouts_are_those_of_pytorch(tensor: torch.Tensor) -> None:
+    spec = spec_of(tensor)
+    assert conditions.is_contiguous(spec) == tensor.is_contiguous()
+    assert conditions.is_packed(spec) == (torch._debug_has_internal_overlap(tensor) == 0 and _fills_its_memory(tensor))
+    assert not conditions.is_expanded(spec)
+    if tensor.dim() in (4, 5):
+        last = torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d
+        assert conditions.is_channels_last(spec) == tensor.is_contiguous(memory_format=last)
+
+
+def _fills_its_memory(tensor: torch.Tensor) -> bool:
+    reach = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return reach == tensor.numel()
+
+
+def test_a_slice_of_channels() -> None:
+    image = torch.zeros(2, 4, 5, 6).contiguous(memory_format=torch.channels_last)
+    others = (image, image.contiguous(), torch.zeros(2, 4, 5, 6)[:, :2], image[:, :, 1:], torch.zeros(4))
+    found = [conditions.is_channels_last_slice(spec_of(one)) for one in (image[:, :2], image[:, 1:], *others)]
+    assert found == [True, True, *[False] * len(others)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import threading
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -151,19 +152,16 @@ def test_the_oldest_go(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_several_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reads one of the answers, whole; the bound takes them away meanwhile."""
     monkeypatch.setattr(folder, "MOST_ENTRIES", 2)
-    wrong: list[object] = []
+    report = "{}" * 1000
 
-    def work(number: int) -> None:
+    def work(number: int) -> list[object]:
+        wrong: list[object] = []
         for turn in range(40):
             key = f"{(number + turn) % 4}"
-            keep(key, Answer(QUESTION, key, "{}" * 1000))
+            keep(key, Answer(QUESTION, key, report))
             found = find(key, QUESTION)
-            if found is not None and (found.made != key or found.report != "{}" * 1000):
-                wrong.append(found)
+            wrong += [] if found is None or (found.made, found.report) == (key, report) else [found]
+        return wrong
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert not wrong
+    with ThreadPoolExecutor(8) as pool:
+        assert not [*chain.from_iterable(pool.map(work, range(8)))]

@@ -134,17 +134,10 @@ def _content(path: str) -> Callable[[World], None]:
 
     def change(world: World) -> None:
         file = world.project / path
-        text = file.read_text(encoding="utf-8")
-        file.write_text(text + "#" if text else "x", encoding="utf-8")
+        file.write_text(file.read_text(encoding="utf-8")[:-1] + "#", encoding="utf-8")
         os.utime(file, (1_600_000_000, 1_600_000_000))
 
     return change
-
-
-def _width(world: World) -> None:
-    file = world.project / "config.json"
-    file.write_text('{"width": 5}', encoding="utf-8")  # as long as before
-    os.utime(file, (1_600_000_000, 1_600_000_000))
 
 
 def _new_version(world: World) -> None:
@@ -176,7 +169,7 @@ CHANGES: dict[str, Callable[[World], None]] = {
     "the user's file": _content("model.py"),
     "a module that it imports": _content("layers.py"),
     "a module of a package": _content("shapes/more.py"),
-    "a file that it reads": _width,
+    "a file that it reads": _content("config.json"),
     "a file that was not there": lambda world: world.write(world.project / "absent.json", "{}"),
     "a file that is gone": lambda world: (world.project / "config.json").unlink(),
     "a folder that it lists": lambda world: world.write(world.project / "blocks" / "b.txt", ""),
@@ -205,8 +198,10 @@ CHANGES: dict[str, Callable[[World], None]] = {
 
 
 def test_every_option_is_among_them() -> None:
-    not_kept = {"weights", "trust_remote_code"}  # no answer is kept with these
-    assert {one.name for one in fields(RunOptions)} - not_kept <= set(OTHERS)
+    """With those that are not, no answer is kept."""
+    not_kept = {one.name for one in fields(RunOptions)} - set(OTHERS)
+    assert not_kept == {"weights", "trust_remote_code"}
+    assert not [name for name in not_kept if Question("coverage", "x", {**OPTIONS, name: True}, cached=True).cached]
 
 
 def test_what_is_the_same_is_given(world: World) -> None:
@@ -238,12 +233,6 @@ def test_nor_are_several(parts: list[str], tmp_path_factory: pytest.TempPathFact
             assert made.ask().answer is None
 
 
-@pytest.mark.parametrize("name", ["weights", "trust_remote_code"])
-def test_what_no_key_has_is_not_kept(name: str, world: World) -> None:
-    world.options[name] = True
-    assert not world.ask().cached
-
-
 def test_what_an_earlier_function_imported_counts(world: World) -> None:
     """In one process, the module is imported and the file is read only once."""
     world.write(world.project / "config.py", "from pathlib import Path\n\nWIDTH = Path('config.json').read_text()\n")
@@ -258,7 +247,7 @@ def test_what_an_earlier_function_imported_counts(world: World) -> None:
         assert earlier is not None
         assert keep(question.key, Answer(question.asked, "", "{}", earlier.evidence()))
     assert world.ask().answer is not None
-    _width(world)
+    _content("config.json")(world)
     assert world.ask().answer is None
 
 

@@ -21,15 +21,12 @@ def test_every_name_is_its_own() -> None:
     assert machine_named("m5-ultra-96gb").memory_bytes == 96 * GIB  # no source with all of its sizes
 
 
-def test_a_chip_that_is_not_there() -> None:
-    with pytest.raises(UnknownName) as error:
+def test_a_machine_that_there_never_was() -> None:
+    with pytest.raises(UnknownName) as unknown:
         machine_named("m2-prro")
-    assert "m2-pro" in error.value.nearest
+    assert "m2-pro" in unknown.value.nearest
     with pytest.raises(UnknownName):
         machine_named("m2-pro-lots")
-
-
-def test_a_memory_that_a_chip_never_had() -> None:
     with pytest.raises(UsageError, match="no Apple M1 with 24gb") as error:
         machine_named("m1-24gb")
     assert "8 or 16 GB" in (error.value.hint or "") and "--memory 24gb" in (error.value.hint or "")

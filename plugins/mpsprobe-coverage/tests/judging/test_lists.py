@@ -1,31 +1,36 @@
-"""Refusals that rest on the lists of PyTorch's tests: which lists speak, when they agree, what they overrule."""
+"""The lists of PyTorch's tests: which of them speak, when they agree, what they overrule, and what they prove."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
+from judged_calls import Program, judgements
 
 from mpsprobe.errors import TableError
 from mpsprobe_coverage.calls.call import Call
-from mpsprobe_coverage.device import VirtualDevice
+from mpsprobe_coverage.calls.spec import spec_of
 from mpsprobe_coverage.judging import lists as judge
 from mpsprobe_coverage.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.judging.lists import Learned, Lists, decode, lists_about, rules_of, uncontradicted
-from mpsprobe_coverage.judging.signatures import dtypes_in
+from mpsprobe_coverage.judging.proof import REGISTERED_ONLY, with_proof
+from mpsprobe_coverage.judging.signatures import dtypes_in, flags_of, signature, without_flags
 from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_coverage.kernels.table import MPS
 
-OPERATOR = "aten::relu"
+aten = torch.ops.aten
+OPERATOR, PUT = "aten::relu", "aten::_index_put_impl_"
+INT8 = frozenset({torch.int8})
 
 
-def _list(*releases: str, blamed: tuple[str, ...] = (), accepted: tuple[str, ...] = ()) -> Learned:
-    shown = {OPERATOR: dict.fromkeys(blamed, "nn.functional.relu")} if blamed else {}
-    return Learned(releases, shown, {}, {OPERATOR: frozenset(accepted)} if accepted else {})
+def _list(releases: str, blamed: str = "", accepted: str = "") -> Learned:
+    shown = {OPERATOR: dict.fromkeys(blamed.split(), "nn.functional.relu")} if blamed else {}
+    return Learned(tuple(releases.split()), shown, {}, {OPERATOR: frozenset(accepted.split())} if accepted else {})
 
 
 @pytest.fixture
@@ -43,58 +48,62 @@ def lists_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mpsprobe_coverage.judging.chain._ABOUT_KERNELS", {MPS: ()})
 
 
-def _refusal(release: str, lists: Lists, dtype: torch.dtype) -> Judgement | None:
+def _call(dtype: torch.dtype) -> Call:
+    tensor = torch.ones(2).to(dtype)
+    return Call(aten.relu.default, (tensor,), {}, (spec_of(tensor),), (spec_of(tensor),))
+
+
+def _refusal(release: str, lists: Lists, dtype: str) -> Judgement | None:
     """What a call of ``OPERATOR`` meets."""
-    table = load_table(release)
-    with VirtualDevice(table) as device:
-        tensor = device.move(torch.ones(2).to(dtype))
-    spec = tensor.spec
-    call = Call(torch.ops.aten.relu.default, (tensor,), {}, (spec,), (spec,))
-    judgements = (rule(call) for rule in rules_of(OPERATOR, table, lists))
-    return next((judgement for judgement in judgements if judgement is not None), None)
+    call = _call(getattr(torch, dtype))
+    found = (rule(call) for rule in rules_of(OPERATOR, load_table(release), lists))
+    return next((judgement for judgement in found if judgement is not None), None)
 
 
-def test_the_own_list_speaks_for_a_release(known: list[Learned]) -> None:
-    known += [_list("2.12.0", "2.12.1"), _list("2.13.0", blamed=("int8",)), _list("2.14.0", accepted=("int8",))]
-    judgement = _refusal("2.13.0", "own", torch.int8)
-    assert judgement is not None
-    assert (judgement.verdict, judgement.source) == ("unsupported", "list")
-    assert judgement.evidence == "list of 2.13.0: nn.functional.relu"
-    assert judgement.accepted_since == "2.14.0"
-    assert _refusal("2.13.0", "own", torch.int16) is None
-    assert _refusal("2.13.0", "none", torch.int8) is None
-    assert _refusal("2.13.0", "neighbours", torch.int8) is None  # its own list is no source here
+OWN = [_list("2.12.0 2.12.1"), _list("2.13.0", "int8"), _list("2.14.0", "", "int8")]
+NEIGHBOURS = [
+    _list("2.12.0 2.12.1", "int8 int16 bool"),
+    _list("2.13.0", "", "int8 int16 bool"),
+    _list("2.14.0 2.14.1", "int8", "int16"),
+    _list("2.15.0", "int16"),
+]
+PATCHES = [_list("2.13.0"), _list("2.14.0 2.14.1", "int8"), _list("2.15.0")]
+GAPS = [_list("2.8.0", "int8"), _list("2.9.0 2.9.1"), _list("2.14.0", "int8")]
 
 
-def test_neighbours_have_to_agree(known: list[Learned]) -> None:
-    known += [
-        _list("2.12.0", "2.12.1", blamed=("int8", "int16", "bool")),
-        _list("2.13.0", accepted=("int8", "int16", "bool")),
-        _list("2.14.0", "2.14.1", blamed=("int8",), accepted=("int16",)),
-        _list("2.15.0", blamed=("int16",)),
-    ]
-    both = _refusal("2.13.0", "neighbours", torch.int8)
-    assert both is not None
-    assert both.evidence == "lists of 2.12.1 and 2.14.0: nn.functional.relu"
-    assert _refusal("2.13.0", "neighbours", torch.int16) is None  # they contradict each other
-    alone = _refusal("2.13.0", "neighbours", torch.bool)
-    assert alone is not None  # the other one says nothing
-    assert alone.evidence == "list of 2.12.1: nn.functional.relu"
+@pytest.mark.parametrize(
+    ("voices", "release", "lists", "dtype", "evidence"),
+    [
+        (OWN, "2.13.0", "own", "int8", "list of 2.13.0"),
+        (OWN, "2.13.0", "own", "int16", None),
+        (OWN, "2.13.0", "none", "int8", None),
+        (OWN, "2.13.0", "neighbours", "int8", None),  # its own list is no source here
+        (NEIGHBOURS, "2.13.0", "neighbours", "int8", "lists of 2.12.1 and 2.14.0"),
+        (NEIGHBOURS, "2.13.0", "neighbours", "int16", None),  # they contradict each other
+        (NEIGHBOURS, "2.13.0", "neighbours", "bool", "list of 2.12.1"),  # the other one says nothing
+        (PATCHES, "2.14.1", "neighbours", "int8", None),  # one list of two releases is no neighbour
+        (PATCHES, "2.14.0", "own", "int8", "list of 2.14.0"),
+        (GAPS, "2.7.1", "own", "int8", "list of 2.8.0"),  # a release without a list hears its neighbours
+        (GAPS, "2.0.0", "own", "int8", "list of 2.8.0"),
+        (GAPS, "2.10.0", "own", "int8", "list of 2.14.0"),
+        (GAPS, "2.15.0", "own", "int8", None),  # it may have learned it since
+    ],
+)
+def test_which_lists_speak(
+    known: list[Learned], voices: list[Learned], release: str, lists: Lists, dtype: str, evidence: str | None
+) -> None:
+    known += voices
+    judgement = _refusal(release, lists, dtype)
+    assert (judgement and judgement.evidence) == (evidence and f"{evidence}: nn.functional.relu")
+    assert judgement is None or (judgement.verdict, judgement.source) == ("unsupported", "list")
 
 
-def test_patch_releases_with_one_list_are_no_neighbours(known: list[Learned]) -> None:
-    known += [_list("2.13.0"), _list("2.14.0", "2.14.1", blamed=("int8",)), _list("2.15.0")]
+def test_since_when_it_is_taken_and_who_the_neighbours_are(known: list[Learned]) -> None:
+    known += OWN
+    judgement = _refusal("2.13.0", "own", "int8")
+    assert judgement is not None and judgement.accepted_since == "2.14.0"
+    known[:] = PATCHES
     assert [voice.releases for voice in judge.lists_about("2.14.1", "neighbours")] == [("2.13.0",), ("2.15.0",)]
-    assert _refusal("2.14.1", "neighbours", torch.int8) is None
-    assert _refusal("2.14.0", "own", torch.int8) is not None
-
-
-def test_a_release_without_a_list_hears_its_neighbours(known: list[Learned]) -> None:
-    known += [_list("2.8.0", blamed=("int8",)), _list("2.9.0", "2.9.1"), _list("2.14.0", blamed=("int8",))]
-    assert _refusal("2.7.1", "own", torch.int8) is not None
-    assert _refusal("2.0.0", "own", torch.int8) is not None
-    assert _refusal("2.10.0", "own", torch.int8) is not None
-    assert _refusal("2.15.0", "own", torch.int8) is None  # it may have learned it since
 
 
 @dataclass(frozen=True)
@@ -112,46 +121,45 @@ class _WithShape(_Always):
 
 
 def test_a_rule_about_more_than_dtypes_is_not_contradicted(known: list[Learned]) -> None:
-    known += [_list("2.13.0", accepted=("int8",))]
-    kept: tuple[Rule, ...] = (_WithShape(frozenset({torch.int8})), _Always(frozenset({torch.int16})))
+    known += [_list("2.13.0", "", "int8")]
+    kept: tuple[Rule, ...] = (_WithShape(INT8), _Always(frozenset({torch.int16})))
     assert uncontradicted(OPERATOR, kept, load_table("2.13.0"), "own") == kept  # the same rules, equal elsewhere too
 
 
 @pytest.mark.parametrize(
-    ("release", "accepted", "about", "refuses"),
+    ("release", "older", "newer", "about", "refuses"),
     [
-        ("2.13.0", (("int8",), ("int8",)), frozenset({torch.int8}), False),
-        ("2.13.0", (("int8",), ()), frozenset({torch.int8}), True),  # one of them alone contradicts nothing
-        ("2.13.0", (("int16",), ("int16",)), frozenset({torch.int8}), True),
-        ("2.13.0", (("int8",), ("int8",)), None, True),  # a rule about sizes
-        ("2.7.1", (("int8",), ("int8",)), frozenset({torch.int8}), True),  # later releases may have learned it
+        ("2.13.0", "int8", "int8", INT8, False),
+        ("2.13.0", "int8", "", INT8, True),  # one of them alone contradicts nothing
+        ("2.13.0", "int16", "int16", INT8, True),
+        ("2.13.0", "int8", "int8", None, True),  # a rule about sizes
+        ("2.7.1", "int8", "int8", INT8, True),  # later releases may have learned it
     ],
 )
 def test_what_all_lists_show_to_be_taken_is_not_refused(
-    known: list[Learned], release: str, accepted: tuple[tuple[str, ...], ...], about: object, refuses: bool
+    known: list[Learned], release: str, older: str, newer: str, about: Any, refuses: bool
 ) -> None:
-    known += [_list("2.12.1", accepted=accepted[0]), _list("2.14.0", accepted=accepted[1])]
-    table = load_table(release)
-    with VirtualDevice(table) as device:
-        spec = device.move(torch.ones(2, dtype=torch.int8)).spec
-    call = Call(torch.ops.aten.relu.default, (), {}, (spec,), (spec,))
-    kept = uncontradicted(OPERATOR, (_Always(about),), table, "neighbours")  # type: ignore[arg-type]
-    assert [rule(call) is not None for rule in kept] == [refuses]
-    assert [rule(call) is not None for rule in uncontradicted(OPERATOR, (_Always(about),), table, "none")] == [True]  # type: ignore[arg-type]
+    known += [_list("2.12.1", "", older), _list("2.14.0", "", newer)]
+    for lists, expected in (("neighbours", refuses), ("none", True)):
+        kept = uncontradicted(OPERATOR, (_Always(about),), load_table(release), lists)  # type: ignore[arg-type]
+        assert [rule(_call(torch.int8)) is not None for rule in kept] == [expected]
 
 
-PUT = "aten::_index_put_impl_"
+def test_what_is_taken_with_a_flag_contradicts_a_rule_about_dtypes(known: list[Learned]) -> None:
+    known += [Learned(("2.13.0",), {}, {}, {OPERATOR: frozenset({"int8 with a_flag"})})]
+    [kept] = uncontradicted(OPERATOR, (_Always(INT8),), load_table("2.13.0"), "own")
+    assert kept(_call(torch.int8)) is None
 
 
-def _put(release: str, accumulate: bool, dtype: torch.dtype = torch.int64) -> Judgement:
-    """What ``index_put`` meets on the device of ``release``."""
-    with VirtualDevice(load_table(release)) as device:
-        target, values = device.move(torch.zeros(4, dtype=dtype)), device.move(torch.ones(2, dtype=dtype))
-        places = device.move(torch.tensor([0, 1]))
-        with device.recording("forward"):
-            target.index_put_((places,), values, accumulate=accumulate)
-        [record] = [record for record in device.recorder.calls() if record.operator == PUT]
-    return record.judgement
+def _put(release: str, accumulate: bool) -> Judgement:
+    """What ``index_put`` of whole numbers meets on the device of ``release``."""
+
+    def put() -> Any:
+        target, places = torch.zeros(4, dtype=torch.int64).to("mps"), torch.tensor([0, 1]).to("mps")
+        return target.index_put_((places,), target[:2], accumulate=accumulate)
+
+    [judgement] = judgements(release, put, PUT.removeprefix("aten::"))
+    return judgement
 
 
 @pytest.mark.usefixtures("lists_alone")
@@ -169,40 +177,18 @@ def test_a_flag_is_refused_by_itself(known: list[Learned]) -> None:
     assert _put("2.13.0", accumulate=True).verdict == "native"
 
 
-def test_what_is_taken_with_a_flag_contradicts_a_rule_about_dtypes(known: list[Learned]) -> None:
-    known += [Learned(("2.13.0",), {}, {}, {OPERATOR: frozenset({"int8 with a_flag"})})]
-    table = load_table("2.13.0")
-    with VirtualDevice(table) as device:
-        spec = device.move(torch.ones(2, dtype=torch.int8)).spec
-    call = Call(torch.ops.aten.relu.default, (), {}, (spec,), (spec,))
-    [kept] = uncontradicted(OPERATOR, (_Always(frozenset({torch.int8})),), table, "own")
-    assert kept(call) is None
+def _reduce(way: str) -> Program:
+    def reduce() -> Any:
+        numbers, places = (torch.ones(2, dtype=torch.int64).to("mps") for _ in range(2))
+        return numbers.scatter_reduce(0, places, numbers, way)
 
-
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int16, torch.uint8])
-@pytest.mark.parametrize("release", ["2.6.0", "2.8.0"])
-def test_whole_numbers_are_put_and_not_added_up(release: str, dtype: torch.dtype) -> None:
-    """Macs with these releases write indices every day; what they have no kernel for is to add up at an index."""
-    assert _put(release, accumulate=False, dtype=dtype).verdict == "native"
-    judgement = _put(release, accumulate=True, dtype=dtype)
-    assert judgement.verdict == "unsupported"
-    assert judgement.source == "message"
-    assert _put("2.9.0", accumulate=True, dtype=dtype).verdict == "native"
+    return reduce
 
 
 def test_the_way_of_reducing_counts() -> None:
-    def reduced(release: str, way: str) -> set[str]:
-        with VirtualDevice(load_table(release)) as device:
-            numbers, places = device.move(torch.ones(2, dtype=torch.int64)), device.move(torch.tensor([0, 1]))
-            with device.recording("forward"):
-                numbers.scatter_reduce(0, places, numbers, way)
-            calls = [call for call in device.recorder.calls() if call.operator == "aten::scatter_reduce.two"]
-            return {call.judgement.verdict for call in calls}
-
-    assert reduced("2.12.0", "sum") == {"native"}
-    assert reduced("2.12.0", "amax") == {"unsupported"}
-    assert reduced("2.13.0", "amax") == {"native"}
-    assert reduced("2.13.0", "prod") == {"unsupported"}
+    ways = [("2.12.0", "sum"), ("2.12.0", "amax"), ("2.13.0", "amax"), ("2.13.0", "prod")]
+    verdicts = [one.verdict for release, way in ways for one in judgements(release, _reduce(way), "scatter_reduce")]
+    assert verdicts == ["native", "unsupported", "native", "unsupported"]
 
 
 def test_equal_rules_are_equal_in_every_release() -> None:
@@ -214,41 +200,20 @@ def test_equal_rules_are_equal_in_every_release() -> None:
 
 
 @pytest.mark.usefixtures("lists_alone")
-@pytest.mark.parametrize(
-    ("dtype", "call", "sources"),
-    [
-        (torch.complex64, torch.linalg.cholesky_ex, ["list"]),
-        (torch.float32, torch.linalg.cholesky_ex, []),
-        (torch.complex64, torch.std, ["list"]),
-        (torch.float32, torch.std, []),
-    ],
-)
-def test_a_call_on_the_device_is_judged_by_them(
-    dtype: torch.dtype, call: Callable[[torch.Tensor], object], sources: list[str]
-) -> None:
-    with VirtualDevice(load_table("2.13.0")) as device:
-        tensor = device.move(torch.eye(2).to(dtype))
-        with device.recording("forward"):
-            call(tensor)
-        judgements = [record.judgement for record in device.recorder.calls()]
-    assert [judgement.source for judgement in judgements if judgement.verdict == "unsupported"] == sources
+@pytest.mark.parametrize("call", [torch.linalg.cholesky_ex, torch.std])
+def test_a_call_on_the_device_is_judged_by_them(call: Callable[[torch.Tensor], object]) -> None:
+    for dtype, sources in ((torch.complex64, ["list"]), (torch.float32, [])):
+        found = judgements("2.13.0", lambda dtype=dtype: call(torch.eye(2).to(dtype).to("mps")))
+        assert [judgement.source for judgement in found if judgement.verdict == "unsupported"] == sources
 
 
 def test_what_the_shipped_file_says_fits_together() -> None:
-    known = judge.learned()
-    for one in known:
+    for one in judge.learned():
         assert one.refused or one.unclaimed
         assert sum(map(len, one.accepted.values())) > 1000
-        for operator, taken in one.accepted.items():
-            assert taken.isdisjoint(one.blamed(operator))
-        tensors = {
-            name
-            for part in (one.refused, one.unclaimed)
-            for them in part.values()
-            for s in them
-            for name in dtypes_in(s)
-        }
-        assert all(isinstance(getattr(torch, name), torch.dtype) for name in tensors)
+        assert all(taken.isdisjoint(one.blamed(operator)) for operator, taken in one.accepted.items())
+        blamed = [found for part in (one.refused, one.unclaimed) for them in part.values() for found in them]
+        assert all(isinstance(getattr(torch, name), torch.dtype) for found in blamed for name in dtypes_in(found))
     assert all(lists_about(release, "own") for release in torch_releases())
 
 
@@ -257,7 +222,97 @@ def test_what_the_shipped_file_says_fits_together() -> None:
 )
 def test_a_file_with_other_content_is_told(body: bytes) -> None:
     data = f"{judge.MAGIC} {hashlib.sha256(body).hexdigest()}\n".encode() + body
-    with pytest.raises(TableError, match="is damaged"):
-        decode(data)
-    with pytest.raises(TableError, match="is damaged"):
-        decode(data[:-1] + b"x")
+    for damaged in (data, data[:-1] + b"x"):
+        with pytest.raises(TableError, match="is damaged"):
+            decode(damaged)
+
+
+REGISTERED = Judgement("native", None, "registration", "a kernel is registered under MPS", "1.12.0")
+BY_BRANCH = REGISTERED._replace(source="branch")
+
+
+@pytest.mark.parametrize(
+    ("operator", "dtypes", "release", "proven"),
+    [
+        ("add.Tensor", "float32", "2.13.0", True),
+        ("add_.Tensor", "float32", "2.13.0", True),  # no entry calls it; it is the kernel of add
+        ("linear_backward", "float32", "2.13.0", True),  # from the tests of gradients
+        ("__ilshift__.Tensor", "int32", "2.13.0", True),  # no entry calls it; the Metal kernels are there
+        # Other tests than those of the lists.
+        ("_scaled_dot_product_attention_math_for_mps", "bfloat16", "2.13.0", True),
+        ("view", "uint16", "2.13.0", True),  # computes nothing
+        ("empty.memory_format", "uint16", "2.13.0", True),
+        ("linear_backward", "bfloat16", "2.13.0", False),  # PyTorch tests gradients of float32 and float16
+        ("sort.stable", "uint16 int64", "2.13.0", False),
+        ("an_operator_of_that_release", "float32", "2.13.0", False),
+        # A release without a list asks its neighbour.
+        ("add.Tensor", "float32", "2.1.0", True),
+        ("sort.stable", "uint16 int64", "2.1.0", False),
+        # A cast is proven by its two dtypes.
+        ("copy_", "float32 float16", "2.13.0", True),
+        ("copy_", "float32 uint16", "2.13.0", False),
+    ],
+)
+def test_what_nothing_but_the_registration_shows(operator: str, dtypes: str, release: str, proven: bool) -> None:
+    by = BY_BRANCH if operator == "copy_" else REGISTERED
+    tensors = frozenset(getattr(torch, name) for name in dtypes.split())
+    judgement = with_proof(f"aten::{operator}", by, tensors, load_table(release))
+    assert judgement.evidence == (REGISTERED.evidence if proven else REGISTERED_ONLY)
+    assert with_proof(f"aten::{operator}", refused("why"), tensors, load_table(release)) == refused("why")
+
+
+TENSOR = torch.ones(2)
+AMAX = (TENSOR, 0, TENSOR, TENSOR, "amax")
+
+
+@pytest.mark.parametrize(
+    ("func", "args", "kwargs", "flags"),
+    [
+        (aten._index_put_impl_.default, (TENSOR, [TENSOR], TENSOR), {}, ()),
+        (aten._index_put_impl_.default, (TENSOR, [TENSOR], TENSOR, False, False), {}, ()),
+        (aten._index_put_impl_.default, (TENSOR, [TENSOR], TENSOR, True), {}, ("accumulate",)),
+        (aten._index_put_impl_.default, (TENSOR, [TENSOR], TENSOR), {"accumulate": True}, ("accumulate",)),
+        (aten._index_put_impl_.default, (TENSOR, [TENSOR], TENSOR, True, True), {}, ("accumulate", "unsafe")),
+        (aten.topk.default, (TENSOR, 1), {}, ()),
+        (aten.topk.default, (TENSOR, 1, 0, False), {"sorted": False}, ("largest=False", "sorted=False")),
+        (aten.sort.stable, (TENSOR,), {"stable": None}, ()),  # no default: nothing and False are the same
+        (aten.sort.stable, (TENSOR,), {"stable": False}, ()),
+        (aten.sort.stable, (TENSOR,), {"stable": True, "descending": True}, ("stable", "descending")),
+        (aten.gelu.default, (TENSOR,), {"approximate": "none"}, ()),
+        (aten.gelu.default, (TENSOR,), {"approximate": "tanh"}, ("approximate=tanh",)),
+        (aten.gelu.default, (TENSOR,), {"approximate": None}, ("approximate=None",)),
+        (aten.div.Tensor_mode, (TENSOR, TENSOR), {"rounding_mode": None}, ()),
+        (aten.div.Tensor_mode, (TENSOR, TENSOR), {"rounding_mode": "floor"}, ("rounding_mode=floor",)),
+        (
+            aten.scatter_reduce.two,
+            (TENSOR, 0, TENSOR, TENSOR, "amax", False),
+            {},
+            ("reduce=amax", "include_self=False"),
+        ),
+        (aten.std.correction, (TENSOR, [0]), {"correction": 2}, ()),  # numbers are in no signature
+        (aten.abs.default, (TENSOR,), {}, ()),
+        (aten.einsum.default, ("a,b->ab|@ ", [TENSOR, TENSOR]), {}, ("equation=a%2Cb-%3Eab%7C%40%20",)),
+    ],
+)
+def test_flags_are_what_differs_from_the_default(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], flags: tuple[str, ...]
+) -> None:
+    assert flags_of(func, args, kwargs) == flags
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "flags", "made"),
+    [
+        (("int64", "int64"), ("int64",), (), "int64"),
+        (("int64",), ("float32",), (), "int64>float32"),
+        ((), ("float32",), (), ">float32"),
+        (("float32", "int64"), ("float32", "bool"), ("a", "b=c"), "float32 int64>bool with a, b=c"),
+    ],
+)
+def test_a_signature_can_be_taken_apart(
+    inputs: tuple[str, ...], outputs: tuple[str, ...], flags: tuple[str, ...], made: str
+) -> None:
+    found = signature(inputs, outputs, flags)
+    assert found == made
+    assert without_flags(found) == signature(inputs, outputs)
+    assert dtypes_in(found) == list(dict.fromkeys((*inputs, *outputs)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from mpsprobe_coverage.kernels.live import origin_of
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY, live_table, load_table
 from mpsprobe_coverage.kernels.releases import installed_release
 from mpsprobe_coverage.kernels.table import DEFINED, EXPLICIT, IMPLICIT, NON_FUNCTIONAL
+from tests.forking import run_script
 
 DUMP = """\
 name: aten::linalg_svd
@@ -47,11 +47,7 @@ print(json.dumps([sorted(table.python), table.verdict("aten::linalg_qr.out"), ta
 )
 def test_where_a_kernel_comes_from(place: str, forms: str, origin: str | None) -> None:
     assert origin_of(DUMP.format(place, forms), "MPS") == origin
-
-
-def test_the_kernel_of_another_key_says_nothing() -> None:
-    assert origin_of(DUMP.format("/MPSFallback.mm:75 :: (none)", "boxed"), "SparseMPS") is None
-    assert origin_of("", "MPS") is None
+    assert origin_of("", "MPS") is origin_of(DUMP.format(place, forms), "SparseMPS") is None  # not that key
 
 
 def test_real_dumps_of_this_torch_are_read() -> None:
@@ -63,10 +59,8 @@ def test_real_dumps_of_this_torch_are_read() -> None:
 
 
 def test_a_kernel_that_python_registers_is_seen(tmp_path: Path) -> None:
-    script = tmp_path / "register.py"
-    script.write_text(REGISTER_FOR_MPS, encoding="utf-8")
-    finished = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-    python, registered, other = json.loads(finished.stdout)
+    (tmp_path / "register.py").write_text(REGISTER_FOR_MPS, encoding="utf-8")
+    python, registered, other = json.loads(run_script(tmp_path / "register.py").stdout)
     assert ("aten::linalg_qr.out" in python) is not torch.__version__.startswith("2.6.")
     assert registered == "native"
     assert other == live_table().verdict("aten::nonzero")  # here nothing was registered
@@ -76,31 +70,22 @@ def test_the_shipped_table_has_the_operators_and_composite_kernels_of_this_torch
     """The table comes from a macOS wheel, the dispatcher from this machine's build: two builds of the same source."""
     shipped, running = load_table(installed_release()), live_table()
     for label in (DEFINED, EXPLICIT, IMPLICIT, NON_FUNCTIONAL):
-        ours = {operator for operator in shipped.with_label(label) if operator.startswith("aten::")}
-        theirs = {operator for operator in running.with_label(label) if operator.startswith("aten::")}
+        differing = shipped.with_label(label) ^ running.with_label(label)
         # get_gradients is registered by torch.distributed, and only where that is built
-        assert ours ^ theirs <= {"aten::get_gradients"}, label
+        assert {operator for operator in differing if operator.startswith("aten::")} <= {"aten::get_gradients"}, label
 
 
 def test_installed_means_the_table_of_the_installed_release(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "has_mps_build", lambda: False)
     monkeypatch.setattr(table, "installed_release", lambda: "2.6.0")
-    assert MPS_FAMILY.target("installed") is load_table("2.6.0")
-    assert MPS_FAMILY.target("2.6") is load_table("2.6.0")
-
-
-def test_installed_means_the_dispatcher_on_a_build_with_mps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "has_mps_build", lambda: True)
-    table = MPS_FAMILY.target("installed")
-    assert (table.wheel, table.release) == ("", installed_release())
-
-
-def test_an_installed_release_without_a_table_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "has_mps_build", lambda: False)
+    assert MPS_FAMILY.target("installed") is MPS_FAMILY.target("2.6") is load_table("2.6.0")
     monkeypatch.setattr(table, "installed_release", lambda: "9.9.0")
     with pytest.raises(UnknownName) as caught:
         MPS_FAMILY.target("installed")
     assert "--torch latest" in str(caught.value.hint)
+    monkeypatch.setattr(live, "has_mps_build", lambda: True)  # there the dispatcher is asked
+    running = MPS_FAMILY.target("installed")
+    assert (running.wheel, running.release) == ("", installed_release())
 
 
 def test_no_torch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,17 +97,14 @@ def test_no_torch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         installed_release()
 
 
-def test_another_system_has_no_mps_and_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live.platform, "system", lambda: "Windows")
-    monkeypatch.setitem(sys.modules, "torch", None)  # an import would fail
-    assert live.has_mps_build() is False
-
-
-def test_a_mac_asks_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_mac_asks_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live.platform, "system", lambda: "Darwin")
     for built in (True, False):
         monkeypatch.setattr(torch.backends.mps, "is_built", lambda built=built: built)
         assert live.has_mps_build() is built
+    monkeypatch.setattr(live.platform, "system", lambda: "Windows")
+    monkeypatch.setitem(sys.modules, "torch", None)  # an import would fail
+    assert live.has_mps_build() is False
 
 
 def test_a_dispatch_key_that_this_torch_lacks_has_no_operators() -> None:

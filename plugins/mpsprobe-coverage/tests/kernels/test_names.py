@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpsprobe.errors import UnknownName
@@ -13,35 +13,27 @@ from mpsprobe_coverage.kernels.names import resolve_operators
 OPERATORS = sorted(MPS_FAMILY.operators)
 
 
-def test_one_overload() -> None:
-    for prefix in ("aten::", "", "aten.", "torch.ops.aten.", " "):
-        assert resolve_operators([f"{prefix}linalg_qr.out"], MPS_FAMILY.operators) == ["aten::linalg_qr.out"], prefix
-    assert resolve_operators(["linalg_qr.out "], MPS_FAMILY.operators) == ["aten::linalg_qr.out"]
+SPELLINGS = {
+    "aten::linalg_qr.out": "aten::linalg_qr.out linalg_qr.out aten.linalg_qr.out torch.ops.aten.linalg_qr.out",
+    # A name without an overload means all of them.
+    "aten::linalg_qr aten::linalg_qr.out": "aten::linalg_qr linalg_qr torch.linalg_qr torch.linalg.qr aten.linalg_qr",
+    "aten::abs": "aten::abs.default abs.default",
+    "torchvision::nms": "torchvision::nms torchvision.ops.nms nms",
+    "aten::abs_": "torch.Tensor.abs_",
+    "aten::relu aten::relu.out": "torch.nn.functional.relu",
+    "aten::fft_fft aten::fft_fft.out": "torch.fft.fft",
+}
 
 
-def test_a_name_without_an_overload_means_all_of_them() -> None:
-    for text in ("aten::linalg_qr", "linalg_qr", "torch.linalg_qr", "torch.linalg.qr", "aten.linalg_qr"):
-        assert resolve_operators([text], MPS_FAMILY.operators) == ["aten::linalg_qr", "aten::linalg_qr.out"], text
+@pytest.mark.parametrize("operators", SPELLINGS)
+def test_a_name_may_be_written_in_several_ways(operators: str) -> None:
+    for text in SPELLINGS[operators].split():
+        assert resolve_operators([f" {text}", f"{text} "], MPS_FAMILY.operators) == operators.split(), text
 
 
-def test_the_overload_without_a_name_can_be_named() -> None:
-    assert resolve_operators(["aten::abs.default"], MPS_FAMILY.operators) == ["aten::abs"]
+def test_each_is_named_once_and_may_only_have_named_overloads() -> None:
     assert resolve_operators(["abs.default", "abs"], MPS_FAMILY.operators) == ["aten::abs", "aten::abs.out"]
-
-
-def test_a_name_may_only_have_named_overloads() -> None:
     assert "aten::add.Tensor" in resolve_operators(["torch.add"], MPS_FAMILY.operators)
-
-
-def test_operators_of_torchvision() -> None:
-    for text in ("torchvision::nms", "torchvision.ops.nms", "nms"):
-        assert resolve_operators([text], MPS_FAMILY.operators) == ["torchvision::nms"], text
-
-
-def test_methods_and_functions() -> None:
-    assert resolve_operators(["torch.Tensor.abs_"], MPS_FAMILY.operators) == ["aten::abs_"]
-    assert "aten::relu" in resolve_operators(["torch.nn.functional.relu"], MPS_FAMILY.operators)
-    assert "aten::fft_fft" in resolve_operators(["torch.fft.fft"], MPS_FAMILY.operators)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +58,7 @@ def test_every_operator_is_found_by_its_own_name(operator: str) -> None:
     assert all(other == operator or other.startswith(f"{operator}.") for other in found)
 
 
+@settings(max_examples=30)  # each looks for the nearest of 3,000 names
 @given(st.text(max_size=20))
 def test_any_text_is_an_operator_or_an_error(text: str) -> None:
     try:

@@ -16,7 +16,7 @@ RELEASES = st.sampled_from(torch_releases())
 
 def test_every_release_since_mps_came_is_there_in_order() -> None:
     releases = torch_releases()
-    assert (releases[0], torch_releases()[-1]) == ("1.12.0", releases[-1])
+    assert releases[0] == "1.12.0" and MPS_FAMILY.resolve("latest") == MPS_FAMILY.resolve("Latest") == releases[-1]
     assert list(releases) == sorted(releases, key=Version)
     assert releases.index("2.9.1") + 1 == releases.index("2.10.0")
     minors = {Version(release).release[:2] for release in releases}
@@ -32,10 +32,6 @@ def test_a_release_has_several_spellings(release: str, form: str) -> None:
 def test_a_minor_release_means_its_newest_patch(release: str) -> None:
     minor = release.rpartition(".")[0]
     assert MPS_FAMILY.resolve(minor) == max((r for r in torch_releases() if r.startswith(f"{minor}.")), key=Version)
-
-
-def test_latest_is_a_name() -> None:
-    assert MPS_FAMILY.resolve("latest") == MPS_FAMILY.resolve("Latest") == torch_releases()[-1]
 
 
 def test_a_release_from_before_mps_is_told() -> None:
@@ -54,39 +50,27 @@ def test_another_name_gets_the_nearest(text: str, near: str | None) -> None:
     assert torch_releases()[0] in str(caught.value.hint)
 
 
-@given(st.text(max_size=60))
-def test_any_text_is_a_release_or_an_error(text: str) -> None:
+@given(st.text(max_size=60) | st.lists(st.integers(0, 10**30), min_size=1, max_size=30))
+def test_any_text_and_any_numbers_are_a_release_or_an_error(asked: str | list[int]) -> None:
+    text = asked if isinstance(asked, str) else ".".join(map(str, asked))
     try:
         assert MPS_FAMILY.resolve(text) in torch_releases()
     except UsageError as error:
-        assert error.message.isprintable()
+        assert error.message.isprintable() and len(error.message) < 400
 
 
-@given(st.lists(st.integers(0, 10**30), min_size=1, max_size=30))
-def test_any_number_is_a_release_or_an_error(numbers: list[int]) -> None:
-    text = ".".join(map(str, numbers))
-    try:
-        assert MPS_FAMILY.resolve(text) in torch_releases()
-    except UsageError as error:
-        assert len(error.message) < 400
-
-
-@pytest.mark.parametrize(
-    ("torch_release", "torchvision"),
-    [
-        ("1.12.1", "0.13.1"),  # its metadata asks for any torch
-        ("2.0.0", "0.15.1"),  # 0.15.0 was never published
-        ("2.13.0", "0.28.0"),
-        ("2.14.0", "0.29.2"),  # asks for torch 2.14.0 or newer
-        ("2.15.0", "0.29.2"),
-        ("1.11.0", None),
-    ],
-)
-def test_the_torchvision_of_a_torch_release(torch_release: str, torchvision: str | None) -> None:
-    assert torchvision_for(torch_release) == torchvision
+TORCHVISION = {
+    "1.12.1": "0.13.1",  # its metadata asks for any torch
+    "2.0.0": "0.15.1",  # 0.15.0 was never published
+    "2.13.0": "0.28.0",
+    "2.14.0": "0.29.2",  # asks for torch 2.14.0 or newer
+    "2.15.0": "0.29.2",
+    "1.11.0": None,
+}
 
 
 def test_every_torch_release_has_its_torchvision() -> None:
+    assert {release: torchvision_for(release) for release in TORCHVISION} == TORCHVISION
     found = {torchvision_for(release) for release in torch_releases()}
     assert None not in found
     assert len(found) >= len(library_releases("torchvision")) - 2  # 0.29.0 and 0.29.1 gave way to 0.29.2

@@ -1,77 +1,55 @@
-"""The dispatcher's rules, one operator at a time."""
+"""The dispatcher's rules, one operator at a time, and what changed between two tables."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mpsprobe_coverage.kernels.difference import Change, compare
+from mpsprobe_coverage.kernels.dtypes import dtype_use
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
-from mpsprobe_coverage.kernels.table import (
-    COMPOSITE_LABELS,
-    DEFINED,
-    MPS,
-    MPS_ERROR,
-    MPS_FALLBACK,
-    MPS_PYTHON,
-    KernelTable,
-    tensor_keys,
-    verdict_of,
-)
+from mpsprobe_coverage.kernels.releases import torch_releases
+from mpsprobe_coverage.kernels.table import COMPOSITE_LABELS, MPS, KernelTable, tensor_keys, verdict_of
 
-LABELS = st.frozensets(
-    st.sampled_from([DEFINED, MPS_FALLBACK, MPS_ERROR, MPS_PYTHON, *COMPOSITE_LABELS, *tensor_keys(), "AutocastMPS"])
-)
-VERDICTS = {"native", "composite", "fallback", "missing", "unsupported", "unknown"}
+OTHERS = ("defined", "MPS:fallback", "MPS:error", "MPS:python", "AutocastMPS")
+LABELS = st.frozensets(st.sampled_from([*OTHERS, *COMPOSITE_LABELS, *tensor_keys()]))
 
 
 @pytest.mark.parametrize(
-    ("labels", "verdict"),
+    ("labels", "verdict", "key"),
     [
-        ("defined MPS", "native"),
-        ("defined MPS CompositeImplicitAutograd", "native"),  # a kernel of the backend comes before a composite one
-        ("defined MPS MPS:fallback", "fallback"),
-        ("defined MPS MPS:fallback CompositeImplicitAutograd", "fallback"),  # linalg_svd in 2.13
-        ("defined MPS MPS:error", "unsupported"),  # _slow_conv2d_forward
-        ("defined MPS:python CompositeExplicitAutograd", "native"),  # native_group_norm up to 2.12
-        ("defined CompositeExplicitAutograd", "composite"),
-        ("defined CompositeExplicitAutogradNonFunctional", "composite"),
-        ("defined CompositeImplicitAutograd", "composite"),
-        ("defined", "missing"),
-        ("defined SparseMPS", "missing"),
-        ("MPS", "native"),  # registered for a schema that another library defines
-        ("", "unknown"),
+        ("defined MPS", "native", MPS),
+        (
+            "defined MPS CompositeImplicitAutograd",
+            "native",
+            MPS,
+        ),  # comes before a composite kernel
+        ("defined MPS MPS:fallback", "fallback", MPS),
+        ("defined MPS MPS:fallback CompositeImplicitAutograd", "fallback", MPS),  # linalg_svd in 2.13
+        ("defined MPS MPS:error", "unsupported", MPS),  # _slow_conv2d_forward
+        ("defined MPS:python CompositeExplicitAutograd", "native", MPS),  # native_group_norm up to 2.12
+        ("defined CompositeExplicitAutograd", "composite", MPS),
+        ("defined CompositeExplicitAutogradNonFunctional", "composite", MPS),
+        ("defined CompositeImplicitAutograd", "composite", MPS),
+        ("defined", "missing", MPS),
+        ("defined SparseMPS", "missing", MPS),
+        ("MPS", "native", MPS),  # registered for a schema that another library defines
+        ("", "unknown", MPS),
+        ("defined SparseMPS", "native", "SparseMPS"),
+        ("defined MPS", "missing", "SparseMPS"),
+        ("defined MPS MPS:fallback", "missing", "SparseMPS"),  # the fallback is registered for dense tensors only
+        ("defined CompositeExplicitAutograd", "composite", "SparseMPS"),
+        ("defined CompositeExplicitAutogradNonFunctional", "missing", "SparseMPS"),  # does not serve sparse tensors
+        ("CompositeExplicitAutogradNonFunctional", "composite", "SparseCsrMPS"),
     ],
 )
-def test_the_verdict_on_a_dense_tensor(labels: str, verdict: str) -> None:
-    assert verdict_of(labels.split()) == verdict
+def test_the_verdict_on_a_tensor(labels: str, verdict: str, key: str) -> None:
+    assert verdict_of(labels.split(), key) == verdict
 
 
-@pytest.mark.parametrize(
-    ("labels", "verdict"),
-    [
-        ("defined SparseMPS", "native"),
-        ("defined MPS", "missing"),
-        ("defined MPS MPS:fallback", "missing"),  # the fallback is registered for dense tensors only
-        ("defined CompositeExplicitAutograd", "composite"),
-        ("defined CompositeExplicitAutogradNonFunctional", "missing"),  # does not serve sparse tensors
-    ],
-)
-def test_the_verdict_on_a_sparse_tensor(labels: str, verdict: str) -> None:
-    assert verdict_of(labels.split(), "SparseMPS") == verdict
-
-
-def test_compressed_sparse_tensors_have_the_non_functional_kernels() -> None:
-    assert verdict_of(["CompositeExplicitAutogradNonFunctional"], "SparseCsrMPS") == "composite"
-
-
-@given(LABELS, st.sampled_from(tensor_keys()))
-def test_every_operator_has_one_verdict(labels: frozenset[str], key: str) -> None:
-    verdict = verdict_of(labels, key)
-    assert verdict in VERDICTS
-    assert (verdict == "unknown") == (not labels)
-    if not labels & {*COMPOSITE_LABELS, key, "MPS:fallback", "MPS:error", "MPS:python"} and labels:
-        assert verdict == "missing"
+def test_a_tensor_is_dense_where_nothing_else_is_said() -> None:
+    assert verdict_of(["defined", "MPS"]) == "native"
 
 
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), LABELS.filter(bool), max_size=8))
@@ -92,3 +70,67 @@ def test_intel_macs_have_no_kernels_of_torchvision(release: str, said: bool) -> 
     notes = MPS_FAMILY.notes(load_table(release), ["aten::abs", "torchvision::nms"])
     assert ["On an Intel Mac" in note and "torchvision::nms would" in note for note in notes] == [True] * said
     assert MPS_FAMILY.notes(load_table(release), ["aten::abs"]) == []
+
+
+def _table(release: str, **labels: str) -> KernelTable:
+    found = {f"aten::{name}": frozenset(joined.split()) for name, joined in labels.items()}
+    return KernelTable(MPS_FAMILY, release, found, macos_minimum="13.0")
+
+
+def test_every_way_to_change() -> None:
+    here, nowhere, other = "defined MPS", "defined", "defined CompositeImplicitAutograd"
+    fallback, sparse = "defined MPS MPS:fallback", "defined SparseMPS"
+    old = _table("2.0.0", same=here, gains=nowhere, loses=here, otherwise=fallback, goes=here, sparse=nowhere)
+    new = _table("2.1.0", same=here, gains=here, loses=nowhere, otherwise=other, comes=here, sparse=sparse)
+    difference = compare(old, new)
+    assert difference.gained == (
+        Change("aten::comes", "unknown", "native"),
+        Change("aten::gains", "missing", "native"),
+    )
+    assert difference.lost == (Change("aten::loses", "native", "missing"),)
+    assert difference.changed == (Change("aten::otherwise", "fallback", "composite"),)
+    assert (difference.added, difference.removed) == (("aten::comes",), ("aten::goes",))
+    assert difference.keys == {"SparseMPS": (("aten::sparse",), ())}
+    assert difference.as_dict()["by_key"] == {"SparseMPS": {"gained": ["aten::sparse"], "lost": []}}
+    itself = compare(new, new).as_dict()
+    assert not any(itself[what] for what in ("gained", "lost", "changed", "added", "removed", "by_key"))
+
+
+@settings(max_examples=30)
+@given(st.sampled_from(torch_releases()), st.sampled_from(torch_releases()))
+def test_the_difference_leads_from_one_to_the_other(first: str, second: str) -> None:
+    old, new = load_table(first), load_table(second)
+    difference = compare(old, new)
+    assert (old.operators | set(difference.added)) - set(difference.removed) == new.operators
+    gained = {change.operator for change in difference.gained}
+    lost = {change.operator for change in difference.lost}
+    serving = {o for o in old.operators if old.verdict(o) == "native"}
+    assert (serving | gained) - lost - set(difference.removed) == {
+        o for o in new.operators if new.verdict(o) == "native"
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "use", "since"),
+    [
+        ("float32", "computed", "1.12.0"),
+        ("float64", "refused", None),
+        ("complex128", "refused", None),
+        ("bfloat16", "computed", "2.3.0"),
+        ("complex64", "computed", "2.3.0"),
+        ("uint16", "computed", "2.9.0"),
+        ("float8_e4m3fn", "computed", "2.15.0"),
+        ("float8_e5m2", "held", None),
+        ("qint8", "refused", None),
+    ],
+)
+def test_dtypes_that_the_newest_release_computes_with(name: str, use: str, since: str | None) -> None:
+    found = dtype_use(name, "2.15.0")
+    assert (found.use, found.since) == (use, since)
+    assert bool(found.reason) == (use != "computed")
+
+
+def test_before_a_dtype_was_taken() -> None:
+    assert dtype_use("float8_e4m3fn", "2.14.1").use == "held"
+    assert dtype_use("bfloat16", "2.2.2").use == "refused"  # "BFloat16 is not supported on MPS", in empty_mps
+    assert dtype_use("bfloat16", "1.12.0").use == "held"

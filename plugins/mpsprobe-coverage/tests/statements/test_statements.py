@@ -19,15 +19,11 @@ def verdicts() -> list[Judged]:
 def test_statements_are_whole(name: str) -> None:
     mine = [statement for statement in statements() if statement.set == name]
     assert len(mine) >= 60
+    assert not [name for name, count in Counter(one.id for one in statements()).items() if count > 1]
     assert not [one.id for one in mine if one.kind not in CLASSES or one.expected not in EXPECTED]
     assert not [one.id for one in mine if one.torch not in torch_releases() or not one.words]
     assert not [one.id for one in mine if not one.source.startswith("https://github.com/")]
     assert 3 * sum(one.expected == "native" for one in mine) >= len(mine) * (name == "calls")
-
-
-def test_identifiers_are_unique() -> None:
-    counts = Counter(statement.id for statement in statements())
-    assert not [name for name, count in counts.items() if count > 1]
 
 
 def test_mpsprobe_agrees(verdicts: list[Judged]) -> None:
