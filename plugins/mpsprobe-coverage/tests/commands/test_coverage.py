@@ -61,6 +61,7 @@ def test_explain_names_the_judges_that_were_asked(folder: Path) -> None:
 def test_every_release_at_once(folder: Path) -> None:
     report = _coverage(folder, "models.py:late", "--format", "json", torch="all").json()
     assert report["kind"] == "coverage-matrix" and report["native_since"] == "2.0.0"
+    assert {one["operator"] for one in report["operators"]} == {"aten::linear", "aten::cumsum"}
     releases = [cell["target"]["torch"] for cell in report["releases"]]
     assert releases[0] == "1.12.0" and len(releases) == len(set(releases)) >= 30
     findings = {cell["target"]["torch"]: cell["findings"] for cell in report["releases"]}

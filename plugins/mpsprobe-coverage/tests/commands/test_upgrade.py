@@ -35,6 +35,7 @@ def test_what_changed_is_what_the_tables_say(old: str, new: str) -> None:
     lists = ([c.operator for c in report.gained], [c.operator for c in report.lost], report.added, report.own)
     together = [name for names in (*lists, report.removed) for name in names]
     assert len(together) == len(set(together))
+    assert not [name for name in report.removed if before.verdict(name) in ("missing", "unsupported", "fallback")]
     assert (report.old.macos_minimum, report.new.macos_minimum) == (before.macos_minimum, after.macos_minimum)
 
 
