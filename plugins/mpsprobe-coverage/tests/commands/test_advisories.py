@@ -86,7 +86,7 @@ def test_no_line_is_wider_than_the_pipe(
 
 
 @pytest.mark.parametrize(
-    ("torch", "fail_on", "code"),
+    ("torch", "gate", "code"),
     [("2.12.1", "missing,advisory", 1), ("2.12.1", "missing", 0), ("2.13.0", "advisory", 0)],
 )
 def test_a_build_can_fail_for_it(folder: Path, torch: str, gate: str, code: int) -> None:
