@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,30 +15,21 @@ from mpsprobe_devkit.testing import run_cli
 SMALL = ["--size", "small", "--torch", "2.13.0"]
 
 
-def fit(*arguments: str) -> dict[str, Any]:
+def fit(workload: str, *arguments: str) -> Any:
     """The report of ``fit``."""
-    result = run_cli("fit", *arguments, *SMALL, "--format", "json", process=False)
-    assert result.code == 0, result.stderr
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
-
-
-def answer(*arguments: str) -> str:
-    """Whether ``coverage`` says that a training of bert-base fits."""
-    result = run_cli(
-        "coverage", "bert-base", "--phase", "training", *SMALL, "--format", "json", *arguments, process=False
-    )
-    return str(json.loads(result.stdout)["memory"]["fit"]["answer"])
+    size = () if ".py:" in workload else SMALL
+    return run_cli("fit", workload, *arguments, *size, "--format", "json", process=False).json()
 
 
 def test_the_largest_batch_fits_and_the_next_one_does_not() -> None:
-    found = fit("bert-base", "--phase", "training", "--memory", "2GB", "--plain")
-    (row,) = found["rows"]
-    largest, calm = row["largest"]["low"], row["without_pressure"]["low"]
-    assert answer("--memory", "2GB", "--batch-size", str(largest)) == "pressure"
-    assert answer("--memory", "2GB", "--batch-size", str(row["largest"]["high"] + 1)) == "raises"
-    assert answer("--memory", "2GB", "--batch-size", str(calm)) == "fits"
+    training = ("bert-base", "--phase", "training", "--memory", "2GB")
+    (row,) = fit(*training, "--plain")["rows"]
     assert row["runs"] <= 4
+    sizes = row["without_pressure"]["low"], row["largest"]["low"], row["largest"]["high"] + 1
+    for size, answer in zip(sizes, ("fits", "pressure", "raises"), strict=True):
+        asked = ("--batch-size", str(size), "--format", "json")
+        report = run_cli("coverage", *training, *SMALL, *asked, process=False).json()
+        assert report["memory"]["fit"]["answer"] == answer, size
 
 
 @pytest.mark.thorough
@@ -72,41 +62,6 @@ def test_an_optimizer_of_eight_bits_is_run(monkeypatch: pytest.MonkeyPatch) -> N
     saved = rows["as it is"]["peak_bytes"] - rows["8-bit AdamW"]["peak_bytes"]
     parameters = 38_603_520
     assert saved == pytest.approx(parameters * 6, rel=0.05) and "torch.compile" in rows["8-bit AdamW"]["note"]
-
-
-def test_slices_of_attention_are_run(tmp_path: Path) -> None:
-    path = tmp_path / "sliced.py"
-    path.write_text(SLICED)
-    result = run_cli("fit", f"{path}:make", "--vary", "size", "--memory", "2GB", "--format", "json", process=False)
-    rows = {one["what"]: one for one in json.loads(result.stdout)["rows"]}
-    assert rows["attention slicing"]["largest"]["low"] > rows["as it is"]["largest"]["low"] > 16
-
-
-SLICED = """
-import torch
-
-class Attention(torch.nn.Module):
-    slices = 1
-
-    def set_attention_slice(self, size):
-        assert size == "auto"
-        self.slices = 2
-
-    def forward(self, image):
-        rows = image.flatten(2)
-        return sum(((part.transpose(1, 2) @ rows).softmax(-1)).sum() for part in rows.chunk(self.slices, 2))
-
-class Pipeline(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.unet = Attention()
-
-    def forward(self, image):
-        return self.unet(image)
-
-def make():
-    return Pipeline(), torch.ones(1, 4, 32, 32)
-"""
 
 
 def test_a_context_is_as_long_as_its_cache_allows() -> None:
@@ -147,28 +102,45 @@ class Listed(Fixed):
     def forward(self, images):
         return [self.cut(one[None]) for one in images]
 
+class Attention(torch.nn.Module):
+    slices = 1
+
+    def set_attention_slice(self, size):
+        assert size == "auto"
+        self.slices = 2
+
+    def forward(self, image):
+        rows = image.flatten(2)
+        return sum(((part.transpose(1, 2) @ rows).softmax(-1)).sum() for part in rows.chunk(self.slices, 2))
+
+class Pipeline(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.unet = Attention()
+
+    def forward(self, image):
+        return self.unet(image)
+
 def fixed():
     return Fixed(), torch.ones(2, 3, 224, 224)
 
 def listed():
     return Listed(), ([torch.ones(3, 224, 448), torch.ones(3, 224, 448)],)
+
+def sliced():
+    return Pipeline(), torch.ones(1, 4, 32, 32)
 """
 
 
-def test_images_of_a_model_of_ones_own(tmp_path: Path) -> None:
-    path = tmp_path / "made.py"
-    path.write_text(MADE)
-
-    def row(name: str) -> dict[str, Any]:
-        arguments = ["--vary", "size", "--memory", "1GB", "--plain", "--format", "json"]
-        result = run_cli("fit", f"{path}:{name}", *arguments, process=False)
-        assert result.code == 0, result.stderr
-        found: dict[str, Any] = json.loads(result.stdout)["rows"][0]
-        return found
-
-    fixed, listed = row("fixed"), row("listed")
+def test_images_of_a_model_of_ones_own_and_slices_of_its_attention(tmp_path: Path) -> None:
+    (tmp_path / "made.py").write_text(MADE)
+    asked = ("--vary", "size", "--memory", "1GB")
+    [fixed] = fit(f"{tmp_path}/made.py:fixed", *asked, "--plain")["rows"]
+    [listed] = fit(f"{tmp_path}/made.py:listed", *asked, "--plain")["rows"]
     assert fixed["size"] == fixed["largest"]["low"] == 224 and "only 224" in fixed["bound"]
     assert listed["size"] == 448 and listed["largest"]["low"] > 4000 and listed["largest"]["low"] % 14 == 0
+    rows = {one["what"]: one for one in fit(f"{tmp_path}/made.py:sliced", *asked[:2], "--memory", "2GB")["rows"]}
+    assert rows["attention slicing"]["largest"]["low"] > rows["as it is"]["largest"]["low"] > 16
 
 
 def test_a_memory_smaller_than_the_parameters_is_said_without_a_run() -> None:
@@ -186,24 +158,17 @@ def test_a_memory_smaller_than_the_parameters_is_said_without_a_run() -> None:
         (["bert-base", "--memory", "16GB", "--vary", "size"], "has no image to vary"),
         (["resnet50", "--memory", "16GB", "--vary", "seq-len"], "has no sequence length to vary"),
         (["bert-base", "--memory", "16GB", "--torch", "2.6,2.13"], "about one torch release"),
+        (["models.py:late", "--memory", "16GB"], "has no batch size to vary"),
     ],
 )
-def test_bad_input(arguments: list[str], said: str) -> None:
-    result = run_cli("fit", *arguments, process=False)
+def test_bad_input(folder: Path, arguments: list[str], said: str) -> None:
+    result = run_cli("fit", *arguments, cwd=folder, process=False)
     assert result.code == 2 and said in result.stderr
 
 
-def test_a_workload_whose_code_makes_its_inputs(tmp_path: Path) -> None:
-    path = tmp_path / "made.py"
-    path.write_text("import torch\n\n\ndef make():\n    return torch.nn.Linear(4, 3), torch.ones(2, 4)\n")
-    result = run_cli("fit", f"{path}:make", "--memory", "8GB", process=False)
-    assert result.code == 2 and "has no batch size to vary" in result.stderr
-
-
 def test_every_format_of_a_report(tmp_path: Path) -> None:
-    names = {"markdown": "fit.md", "html": "fit.html", "csv": "fit.csv"}
-    flags = [f"--export={name}={tmp_path / path}" for name, path in names.items()]
+    pages = [tmp_path / name for name in ("markdown", "html", "csv")]
+    flags = [f"--export={path.name}={path}" for path in pages]
     result = run_cli("fit", "bert-base", "--memory", "1GB", *SMALL, *flags, process=False)
     assert result.code == 0 and "The largest batch that fits" in result.stdout
-    for path in names.values():
-        assert "as it is" in (tmp_path / path).read_text(encoding="utf-8")
+    assert all("as it is" in path.read_text(encoding="utf-8") for path in pages)

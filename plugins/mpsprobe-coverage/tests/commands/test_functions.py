@@ -14,14 +14,14 @@ import pytest
 import torch
 
 import mpsprobe
-from mpsprobe.errors import CheckFailed, MpsprobeError, UsageError, WorkloadError
+from mpsprobe.errors import CheckFailed, MpsprobeError, UsageError
 from mpsprobe.protocols import TorchRun
 from mpsprobe.schemas import CoverageReport, MatrixReport
 from mpsprobe_coverage.commands.coverage import coverage as command
 from mpsprobe_coverage.commands.functions import CoverageOptions
+from mpsprobe_coverage.commands.judge import is_allowed
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.kernels.mps import load_table
-from mpsprobe_devkit.testing import run_cli
 
 RELEASE = "2.13.0"
 INPUT = torch.ones(2, 4)
@@ -160,10 +160,8 @@ def test_what_torch_makes_of_a_module() -> None:
 
 
 def test_several_releases_make_a_matrix() -> None:
-    for releases in (["2.6.0", RELEASE], ("2.6", "2.13")):
-        report: Any = judge(Net(), INPUT, torch=releases)
-        assert isinstance(report, MatrixReport) and [cell.target.torch for cell in report] == ["2.6.0", RELEASE]
-    assert len(mpsprobe.coverage(torch.nn.Linear(4, 2), INPUT, torch="all").releases) > 10
+    report: Any = judge(Net(), INPUT, torch=("2.6", RELEASE))
+    assert isinstance(report, MatrixReport) and [cell.target.torch for cell in report] == ["2.6.0", RELEASE]
 
 
 def test_the_dtype_of_a_model_is_its_own() -> None:
@@ -194,19 +192,11 @@ def test_check_returns_the_report_or_raises_with_the_findings() -> None:
     mpsprobe.check(Net(), INPUT, torch=RELEASE, fail_on=["fallback"])
 
 
-@pytest.mark.parametrize("allowed", ["aten::_linalg_eigvals", "_linalg_eigvals", "*linalg_*", "aten::_linalg*"])
-def test_what_is_allowed_passes(allowed: str) -> None:
-    mpsprobe.check(Net(), INPUT, torch=RELEASE, allow=["cumsum", allowed])
-
-
-def test_the_command_line_allows_the_same(tmp_path: Path) -> None:
-    text = "import torch\ndef make():\n"
-    text += "    class Net(torch.nn.Module):\n        def forward(self, x): return torch.linalg.eigvals(x)\n"
-    (tmp_path / "mine.py").write_text(text + "    return Net(), torch.ones(2, 2)\n", encoding="utf-8")
-    gate = ["coverage", "mine.py:make", "--torch", RELEASE, "--format", "json", "--fail-on", "missing,fallback"]
-    refused = run_cli(*gate, cwd=tmp_path, process=False)
-    allowed = run_cli(*gate, "--allow", "*linalg_*", cwd=tmp_path, process=False)
-    assert (refused.code, allowed.code) == (1, 0), refused.stderr + allowed.stderr
+def test_what_is_allowed_passes() -> None:
+    mpsprobe.check(Net(), INPUT, torch=RELEASE, allow=["cumsum", "_linalg_eigvals"])
+    named = ("aten::linalg_qr.out", "linalg_qr.out", "aten::linalg_qr", "linalg_qr", "*linalg_*", "aten::linalg*")
+    assert all(is_allowed("aten::linalg_qr.out", ["cumsum", name]) for name in named)
+    assert not any(is_allowed("aten::linalg_qr.out", [name]) for name in ("linalg", "qr", "aten::_linalg*"))
 
 
 BAD = [
@@ -216,11 +206,9 @@ BAD = [
     ("bert-base", INPUT, {}, "brings its own inputs"),
     (Net(), INPUT, {"phase": "trainign"}, "unknown phase 'trainign'; did you mean 'training'"),
     (Net(), INPUT, {"grad_accum": 2}, "--grad-accum makes sense with --phase training only"),
-    (Net(), INPUT, {"grad_accum": 0}, "--grad-accum takes a whole number from 1, not '0'"),
     (Net(), INPUT, {"clip_norm": -1}, "--clip-norm"),
     (Net(), INPUT, {"batch_size": 2}, "Leave --batch-size out"),
     (Net(), INPUT, {"dtype": "float16"}, "Net is made of float32, not of float16"),
-    (Net(), INPUT, {"torch": "2.13.9"}, "2.13.9"),
     (Net(), INPUT, {"torch": []}, "--torch needs a release"),
     (Net(), INPUT, {"torch": 2.10}, "a torch release is written in quotes, not as 2.1"),
     (Net(), INPUT, {"torch": "2.6,2.13"}, "several torch releases are a list, not '2.6,2.13'"),
@@ -236,24 +224,21 @@ def test_what_cannot_work_is_an_error_with_the_words_of_the_command(
     model: Any, inputs: Any, options: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(MpsprobeError, match=says):
-        mpsprobe.coverage(model, inputs, **{"torch": RELEASE, **options})
+        judge(model, inputs, **options)
 
 
-def test_what_is_elsewhere_is_refused() -> None:
+def test_what_is_elsewhere_is_refused_and_where_the_device_is_open() -> None:
+    net = Net()
     with VirtualDevice(load_table(RELEASE)) as device:
         moved, there = device.move(torch.nn.Linear(4, 2)), device.move(INPUT)
+        with pytest.raises(UsageError, match="is open in this process already"):
+            judge(net, INPUT)
+    assert net.training and type(net.first.weight) is torch.nn.Parameter
     with pytest.raises(UsageError, match="Linear is on mps:0") as caught:
         judge(moved, INPUT)
     assert "copy.deepcopy(model).cpu()" in str(caught.value.hint)
     with pytest.raises(UsageError, match="an input of Linear is on mps:0"):
         judge(torch.nn.Linear(4, 2), there)
-
-
-def test_a_device_that_is_open_is_refused_and_the_model_is_as_before() -> None:
-    net = Net()
-    with VirtualDevice(load_table(RELEASE)), pytest.raises(UsageError, match="is open in this process already"):
-        judge(net, INPUT)
-    assert net.training and type(net.first.weight) is torch.nn.Parameter
 
 
 def test_a_model_that_another_thread_runs_is_refused() -> None:
@@ -306,8 +291,6 @@ def test_generate_of_a_model_that_has_it() -> None:
 
     found = judge(Writes(4, 4), INPUT, phase="generate", new_tokens=3)
     assert found.operators[0].calls == 3
-    with pytest.raises(WorkloadError, match="does not say how Linear generates"):
-        judge(torch.nn.Linear(4, 2), INPUT, phase="generate")
 
 
 def test_a_report_is_saved_loaded_exported_and_compared(tmp_path: Path) -> None:
@@ -320,17 +303,10 @@ def test_a_report_is_saved_loaded_exported_and_compared(tmp_path: Path) -> None:
     assert "<html" in (tmp_path / "net.html").read_text(encoding="utf-8")
     compared = mpsprobe.compare(path, judge(Net(), INPUT, torch="2.6.0"))
     assert (compared.old.source, compared.new.source) == (path, "new")
-    for name, says in (("htlm", "did you mean 'html'"), ("table", ""), ("chrome", "this report is a 'coverage'")):
-        if says:
-            with pytest.raises(UsageError, match=says):
-                report.to(name)
-
-
-def test_a_report_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    for name, says in (("htlm", "did you mean 'html'"), ("chrome", "this report is a 'coverage'")):
+        with pytest.raises(UsageError, match=says):
+            report.to(name)
     (tmp_path / "new.json").write_text('{"kind": "coverage", "schema_version": 2}', encoding="utf-8")
-    with pytest.raises(MpsprobeError, match="kind 'coverage' and version 2, which this mpsprobe does not know") as one:
+    with pytest.raises(MpsprobeError, match="version 2, which this mpsprobe does not know") as error:
         mpsprobe.load_report(tmp_path / "new.json")
-    assert one.value.hint == "Upgrade mpsprobe, or the plugin that wrote it."
-    with pytest.raises(MpsprobeError) as other:
-        mpsprobe.compare(judge(Net(), INPUT), tmp_path / "new.json")
-    assert str(other.value) == str(one.value)
+    assert error.value.hint == "Upgrade mpsprobe, or the plugin that wrote it."

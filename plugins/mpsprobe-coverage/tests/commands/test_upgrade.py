@@ -8,37 +8,16 @@ from typing import Any
 
 import pytest
 
-from mpsprobe.schemas import UpgradeReport
+import mpsprobe
+from mpsprobe.schemas import JudgedWorkload, UpgradeReport
 from mpsprobe_coverage.advisories.store import all_advisories
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
 from mpsprobe_coverage.scanner.upgrade import upgrade_report
 from mpsprobe_devkit.testing import run_cli
 
-MODEL = """
-import torch
-
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(4, 4)
-
-    def forward(self, x):
-        return torch.linalg.qr(self.layer(x)).Q
-
-def make():
-    return Model(), (torch.ones(4, 4),)
-"""
-
 
 def upgraded(old: str, new: str, **how: Any) -> UpgradeReport:
     return upgrade_report(load_table(old), load_table(new), **how)
-
-
-def judged(*arguments: str) -> dict[str, Any]:
-    result = run_cli("upgrade", *arguments, "--format", "json", process=False)
-    assert result.code == 0, result.stderr
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
 
 
 @pytest.mark.parametrize(("old", "new"), [("1.12.0", "2.15.0"), ("2.6.0", "2.15.0"), ("2.15.0", "1.13.1")])
@@ -56,6 +35,7 @@ def test_what_changed_is_what_the_tables_say(old: str, new: str) -> None:
     lists = ([c.operator for c in report.gained], [c.operator for c in report.lost], report.added, report.own)
     together = [name for names in (*lists, report.removed) for name in names]
     assert len(together) == len(set(together))
+    assert not [name for name in report.removed if before.verdict(name) in ("missing", "unsupported", "fallback")]
     assert (report.old.macos_minimum, report.new.macos_minimum) == (before.macos_minimum, after.macos_minimum)
 
 
@@ -64,19 +44,13 @@ def test_a_composite_of_native_operators_is_neither_lost_nor_gained() -> None:
     assert load_table("2.9.1").verdict("aten::linalg_lu_factor") == "native"
     assert load_table("2.10.0").verdict("aten::linalg_lu_factor") == "composite"
     assert "aten::linalg_lu_factor" not in {one.operator for one in (*report.gained, *report.lost)}
-
-
-def test_an_operator_under_another_name_is_not_lost() -> None:
-    assert "aten::_mps_linear" not in upgraded("1.12.1", "1.13.0").removed
-
-
-def test_what_ran_on_the_cpu_and_goes_to_the_gpu() -> None:
-    assert "aten::linalg_svd" in upgraded("2.6.0", "2.15.0").fallbacks_gone
+    assert "aten::_mps_linear" not in upgraded("1.12.1", "1.13.0").removed  # it has another name
 
 
 def test_there_and_back_is_the_same_the_other_way_round() -> None:
     up, down = upgraded("2.6.0", "2.15.0"), upgraded("2.15.0", "2.6.0")
     assert {one.operator for one in up.gained} == {one.operator for one in down.lost}
+    assert "aten::linalg_svd" in up.fallbacks_gone
     assert [one.id for one in up.fixed] == [one.id for one in down.introduced]
     assert up.remaining == down.remaining
     assert (up.old.macos_minimum, up.new.macos_minimum) == ("13.0", "15.0")
@@ -101,24 +75,25 @@ def test_a_mac_leaves_out_what_it_does_not_have() -> None:
     assert "conv3d-macos-26-2" not in {one.id for one in m3.introduced}
 
 
-def test_a_workload_is_judged_on_both(tmp_path: Path) -> None:
-    path = tmp_path / "model.py"
-    path.write_text(MODEL, encoding="utf-8")
-    [one] = judged("2.6.0", "latest", f"{path}:make")["workloads"]
-    assert one["old"]["findings"] == {"aten::linalg_qr.out": "missing"}
+@pytest.mark.slow
+def test_a_workload_is_judged_on_both_also_where_a_macos_is_too_old_for_one(folder: Path) -> None:
+    arguments = ("1.13.1", "2.15.0", "models.py:late", "--macos", "14", "-o", "report.json")
+    assert run_cli("upgrade", *arguments, cwd=folder, process=False).code == 0
+    [one] = json.loads((folder / "report.json").read_text(encoding="utf-8"))["workloads"]
+    assert one["old"]["findings"] == {"aten::cumsum.out": "missing"}
     assert one["new"]["findings"] == {} and one["error"] is None
-    shown = run_cli("upgrade", "2.6.0", "latest", f"{path}:make", process=False).stdout
+    shown = run_cli("export", "report.json", "--to", "table", cwd=folder, process=False).stdout
     assert "1 missing" in shown and "all native" in shown
-    back = run_cli("upgrade", "latest", "2.6.0", f"{path}:make", process=False).stdout
-    assert "1 workload would be worse off" in back
+    assert "does not use the GPU on macOS 14: it needs 15.0" in shown
 
 
-def test_a_macos_that_is_too_old_for_one_of_them(tmp_path: Path) -> None:
-    path = tmp_path / "model.py"
-    path.write_text(MODEL, encoding="utf-8")
-    shown = run_cli("upgrade", "2.6.0", "2.15.0", f"{path}:make", "--macos", "14", process=False)
-    assert shown.code == 0 and "does not use the GPU on macOS 14: it needs 15.0" in shown.stdout
-    assert "1 missing" in shown.stdout
+def test_a_workload_is_worse_off_on_the_release_without_its_kernel(folder: Path) -> None:
+    report = mpsprobe.coverage(f"{folder / 'models.py'}:late", torch=["1.13.1", "2.15.0"])
+    rows = [JudgedWorkload(name="late", seconds=1, report=report)]
+    pages = [
+        str(upgraded(*both, workloads=rows).to("markdown")) for both in (("1.13.1", "2.15.0"), ("2.15.0", "1.13.1"))
+    ]
+    assert ["1 workload would be worse off" in page for page in pages] == [False, True]
 
 
 @pytest.mark.parametrize(

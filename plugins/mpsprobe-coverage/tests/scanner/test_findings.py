@@ -1,25 +1,33 @@
-"""Call records become findings: one for each operator and verdict."""
+"""Call records become findings: one for each operator and verdict, with examples, and the first tensor refused."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpsprobe.schemas import Verdict
+from mpsprobe.schemas import OperatorFinding, Verdict
 from mpsprobe_coverage.calls.spec import interned
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.device.attribution import NOWHERE, Origin
-from mpsprobe_coverage.device.recorder import Recorder
+from mpsprobe_coverage.device.recorder import EXAMPLES_KEPT, Recorder
 from mpsprobe_coverage.judging.judgement import Judgement, refused
 from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.scanner.advice import advise
-from mpsprobe_coverage.scanner.findings import data_dependence, findings, not_judged, site, summarise
+from mpsprobe_coverage.scanner.findings import (
+    data_dependence,
+    findings,
+    first_refused_tensor,
+    not_judged,
+    site,
+    summarise,
+)
 
 _FLOAT = interned((2, 3), (3, 1), torch.float32)
 _HALF = interned((4,), (1,), torch.float16)
@@ -75,13 +83,8 @@ def test_calls_that_differ_in_their_judgement_alone_are_two_records_and_two_find
     added, largest = (record for record in device.recorder.calls() if record.operator == "aten::scatter_reduce.two")
     assert replace(added, judgement=largest.judgement, calls=1) == largest
     once, twice = (one for one in findings(device.recorder, device.table) if "scatter_reduce" in one.operator)
-    assert (once.calls, once.verdict, once.source, once.judges) == (
-        1,
-        "unsupported",
-        "message",
-        ["dtype", "devices", "guard"],
-    )
-    assert "torch.int64" in (once.reason or "")
+    assert (once.calls, once.verdict, once.source) == (1, "unsupported", "message")
+    assert once.judges == ["dtype", "devices", "guard"] and "torch.int64" in (once.reason or "")
     assert (twice.calls, twice.verdict, twice.reason) == (2, "native", None)
 
 
@@ -151,5 +154,107 @@ def test_advice_says_what_to_do(judgement: Judgement, said: list[str]) -> None:
     assert "PYTORCH_ENABLE_MPS_FALLBACK" not in advice or judgement.verdict == "missing"
 
 
-def test_what_is_native_needs_no_advice() -> None:
-    assert advise("aten::x", Judgement("native", accepted_since="1.12.0"), load_table("2.6.0"), None, 0) is None
+def _found(release: str, *sizes: int) -> dict[str, OperatorFinding]:
+    table = load_table(release)
+    with VirtualDevice(table) as device:
+        device.recorder.phase = "forward"
+        for size in sizes:
+            square = torch.ones(size, size, device="mps")
+            torch.linalg.qr(square.t(), mode="complete")
+            torch.linalg.eigvals(square)
+            torch.bincount(torch.ones(size, dtype=torch.int64, device="mps"), minlength=2)
+            torch.cat([square, square.relu()], dim=1)
+    return {one.operator: one for one in findings(device.recorder, table)}
+
+
+def _made_again(example: str) -> Any:
+    def tensor(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty_strided(shape, strides, dtype=dtype).zero_()
+
+    return eval(example, {"torch": torch, "tensor": tensor, "device": "cpu"})
+
+
+def test_each_distinct_call_that_is_not_native_is_kept_and_runs() -> None:
+    by_name = _found("2.6.0", 3, 4, 3)
+    refused = {name: one for name, one in by_name.items() if one.verdict != "native"}
+    assert {"aten::linalg_qr.out", "aten::_linalg_eigvals"} <= refused.keys()
+    first, second = refused["aten::linalg_qr.out"].examples
+    assert first.startswith("torch.ops.aten.linalg_qr.out(tensor((3, 3), (1, 3), torch.float32), 'complete', Q=tensor(")
+    assert "(4, 4)" in second
+    for one in refused.values():
+        for example in one.examples:
+            _made_again(example)
+    assert not any(one.examples for one in by_name.values() if one.verdict == "native")
+
+
+def test_there_are_no_more_than_one_reads() -> None:
+    assert len(_found("2.6.0", *range(1, 12))["aten::linalg_qr.out"].examples) == EXAMPLES_KEPT
+
+
+class _Doubles(torch.nn.Module):
+    def __init__(self, made: bool) -> None:
+        super().__init__()
+        self.made = made
+        if not made:
+            self.register_buffer("scale", torch.ones(3, dtype=torch.float64))
+
+    def forward(self, tensor: Any) -> Any:
+        doubled = tensor.double() if self.made else tensor * self.scale.float()
+        return doubled + doubled
+
+
+def _run(model: torch.nn.Module, *inputs: torch.Tensor) -> VirtualDevice:
+    device = VirtualDevice(load_table("2.13.0"))
+    with device:
+        device.move(model)
+        moved = device.move(inputs)
+        with torch.no_grad(), device.recording("forward"):
+            model(*moved)
+    return device
+
+
+def test_the_line_that_makes_the_first_wide_tensor_is_named() -> None:
+    device = _run(torch.nn.Sequential(_Doubles(made=True)), torch.ones(3))
+    first = first_refused_tensor(device.recorder)
+    assert first is not None and (first.dtype, first.phase, first.module) == ("float64", "forward", "0")
+    assert first.call_site is not None and "test_findings.py:" in first.call_site
+    line = int(first.call_site.rsplit(":", 1)[1])
+    assert line == _Doubles.forward.__code__.co_firstlineno + 1
+
+
+def test_a_wide_buffer_or_input_is_refused_where_it_is_moved() -> None:
+    device = _run(torch.nn.Sequential(_Doubles(made=False)), torch.ones(3))
+    first = first_refused_tensor(device.recorder)
+    assert first is not None and (first.phase, first.module, first.call_site) == ("move", "0", None)
+    moved = [one for one in findings(device.recorder, load_table("2.13.0")) if "move" in one.phases]
+    assert [(one.operator, one.verdict, one.source) for one in moved] == [("aten::copy_", "unsupported", "dtype")]
+    device = _run(torch.nn.Identity(), torch.ones(3, dtype=torch.float64))
+    first = first_refused_tensor(device.recorder)
+    assert first is not None and (first.dtype, first.phase, first.module) == ("float64", "move", None)
+    assert first_refused_tensor(_run(torch.nn.Linear(3, 3), torch.ones(3)).recorder) is None
+
+
+def test_a_sparse_buffer_is_refused_where_it_is_moved() -> None:
+    """As the alignment heads of openai-whisper are, also where nothing uses them; SparseMPS came with 2.1."""
+    for release, verdict in (("2.0.1", "unsupported"), ("2.13.0", "")):
+        model = torch.nn.Linear(3, 3)
+        model.register_buffer("heads", torch.eye(3).to_sparse())
+        device = VirtualDevice(load_table(release))
+        with device:
+            device.move(model)
+        moved = [(record.phase, record.judgement.verdict) for record in device.recorder.calls()]
+        assert moved == ([("move", verdict)] if verdict else []), release
+
+
+@pytest.mark.filterwarnings("ignore:.*quantized tensor creation:UserWarning")
+def test_quantized_tensors_are_refused_where_they_are_moved() -> None:
+    """No release has a kernel under QuantizedMPS; what is done with such a tensor after that is only a consequence."""
+    model = torch.nn.Linear(3, 3)
+    model.register_buffer("weights", torch.quantize_per_tensor(torch.ones(3, 3), 0.1, 0, torch.qint8))
+    device = _run(model, torch.ones(1, 3))
+    first = first_refused_tensor(device.recorder)
+    assert first is not None and (first.dtype, first.phase) == ("qint8", "move")
+    reasons = {
+        finding.reason for finding in findings(device.recorder, device.table) if finding.verdict == "unsupported"
+    }
+    assert reasons == {"a qint8 tensor: MPS has no quantized tensors"}

@@ -1,14 +1,10 @@
-"""What only the device and the observer in C++ know of a program: work of the CPU, the chip, every thread."""
+"""What only the device in C++ knows of a program: work of the CPU, the chip."""
 
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 
-import torch
-
-import mpsprobe
 from mpsprobe_coverage.chips.limits import limits_of
 from mpsprobe_devkit.testing import run_cli
 
@@ -28,14 +24,10 @@ for x, y in loader:
     optimizer.zero_grad()
     correct = (net(x.to("mps")).detach().cpu().argmax(1) == y).float().mean()
 """
-LOSS = """
+COMPUTED = """
 loss = torch.nn.functional.cross_entropy(net(data.to("mps")).cpu(), labels)
 loss.backward()
-"""
-SEARCH = """
 nearest = torch.cdist(bank, bank).argmin(1)
-"""
-TOWER = """
 tower = torch.nn.Parameter(torch.randn(64, 64))
 for _ in range(9):
     net(torch.tanh(data @ tower).to("mps")).sum().backward()
@@ -44,37 +36,18 @@ for _ in range(9):
 
 def test_what_the_cpu_computed_is_found_and_what_it_prepared_is_not(tmp_path: Path) -> None:
     found = {}
-    for name, more in {"prepared": "", "loss": LOSS, "search": SEARCH, "tower": TOWER}.items():
+    for name, more in {"prepared": "", "computed": COMPUTED}.items():
         (tmp_path / f"{name}.py").write_text(PROGRAM + more, encoding="utf-8")
         ran = run_cli("run", "-o", "report.json", f"{name}.py", cwd=tmp_path)
         assert ran.code == 0, ran.stderr
         lines = json.loads((tmp_path / "report.json").read_bytes())["program"]["computed_on_cpu"]
-        found[name] = [(one["call_site"], one["operators"][0], one["calls"]) for one in lines]
+        found[name] = {one["call_site"]: (one["operators"][0], one["calls"]) for one in lines}
     last = PROGRAM.count("\n")
-    assert found["prepared"] == []
-    assert found["loss"] == [(f"loss.py:{last + 2}", "aten::_log_softmax_backward_data", 3)]
-    assert found["search"] == [(f"search.py:{last + 2}", "aten::cdist", 2)]
-    assert [one[0] for one in found["tower"]] == [f"tower.py:{last + 4}"]
-
-
-def test_what_runs_inside_is_seen_and_computed_as_ever() -> None:
-    model, x = torch.nn.Linear(4, 2), torch.rand(3, 4)
-    wanted = model(x)
-    with mpsprobe.observe("cpu") as run:
-        found = model(x)
-        halfway = run.report()
-        with mpsprobe.observe("cpu") as inner:
-            thread = threading.Thread(target=model, args=(x,))
-            thread.start()
-            thread.join()
-    assert torch.equal(found, wanted)
-    report = run.report("two calls")
-    assert (report.method, report.workload.name, report.target.backend) == ("observed", "two calls", "cpu")
-    calls = {name: sum(one.calls for one in found) for name, found in (("half", halfway), ("inner", inner.report()))}
-    assert 0 < calls["half"] == calls["inner"] and sum(one.calls for one in report) == 2 * calls["half"]
-    with run:
-        model(x)
-    assert sum(one.calls for one in run.report()) == 3 * calls["half"]
+    assert found["prepared"] == {}
+    loss, search, tower = (f"computed.py:{last + line}" for line in (2, 4, 7))
+    assert found["computed"].keys() == {loss, search, tower}
+    assert found["computed"][loss] == ("aten::_log_softmax_backward_data", 3)
+    assert found["computed"][search] == ("aten::cdist", 2)
 
 
 def test_the_chip_that_the_program_runs_on(tmp_path: Path) -> None:

@@ -1,10 +1,16 @@
-"""What a program computed with tensors of the CPU, apart from what it prepared there for the device."""
+"""What a program computed on the CPU, apart from what it prepared there for the device; models that stayed there."""
 
 from __future__ import annotations
 
-from mpsprobe_coverage.device.attribution import Origin
+from pathlib import Path
+
+import torch
+
+from mpsprobe_coverage.device.attribution import Attribution, Origin
 from mpsprobe_programs.native.on_cpu import OnCpu, Site
+from mpsprobe_programs.running import roots as module
 from mpsprobe_programs.running.cpu_work import computed
+from mpsprobe_programs.running.roots import Roots
 
 
 def _site(line: int, size: int, phase: str = "forward", **more: bool) -> Site:
@@ -29,3 +35,24 @@ def test_a_model_that_stayed_is_said_once() -> None:
     inside = Site("aten::linear", "forward", Origin("Teacher.head", "m.py", 3), 1, 500)
     assert _lines([inside, _site(4, 500)], [(0, 1)]) == ["m.py:3", "4.py:4"]
     assert _lines([inside, _site(4, 500)], [(0, 1)], 1000, "Teacher") == []
+
+
+class Teacher(torch.nn.Linear):
+    """A model that nobody moves."""
+
+
+def test_only_models_that_never_left_the_cpu_stayed() -> None:
+    with Attribution() as attribution:
+        roots = Roots(attribution)
+        attribution.follow_program(roots.called, str(Path(module.__file__).parent))
+        teachers, student = [Teacher(2, 3), Teacher(2, 3)], torch.nn.Sequential(torch.nn.Linear(3, 1))
+        loss = torch.nn.MSELoss()
+        for teacher in teachers:
+            student(teacher(torch.ones(1, 2)))
+        student.to("meta")(torch.ones(1, 3, device="meta"))
+        student[0](torch.ones(1, 3, device="meta"))
+        loss(torch.ones(1), torch.ones(1))
+    (stayed,) = roots.stayed()
+    assert (stayed.module, stayed.calls, stayed.parameters_bytes) == ("Teacher", 2, 2 * 9 * 4)
+    assert stayed.call_site is not None and "test_work_on_the_cpu.py:" in stayed.call_site
+    assert [(root.kind, root.parameters) for root in roots] == [("Teacher", 9), ("Sequential", 4), ("Teacher", 9)]
