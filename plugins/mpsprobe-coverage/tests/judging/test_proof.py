@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mpsprobe.assembling import REGISTERED_ONLY
 from mpsprobe_coverage.judging.judgement import Judgement, refused
-from mpsprobe_coverage.judging.proof import REGISTERED_ONLY, with_proof
+from mpsprobe_coverage.judging.proof import with_proof
 from mpsprobe_coverage.kernels.mps import load_table
 
 REGISTERED = Judgement("native", None, "registration", "a kernel is registered under MPS", "1.12.0")
