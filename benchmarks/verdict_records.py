@@ -100,6 +100,7 @@ def record_job(job: Job, path: Path) -> None:
 
 
 def _add_trace(sheet: Sheet, traced: Any, parameters_bytes: int, macos: str | None) -> None:
+    from mpsprobe.assembling import summary_of
     from mpsprobe_coverage.scanner import findings as reported
     from mpsprobe_coverage.scanner.advisories import advisory_matches
     from mpsprobe_coverage.scanner.macos import conditions
@@ -119,7 +120,7 @@ def _add_trace(sheet: Sheet, traced: Any, parameters_bytes: int, macos: str | No
         "advisories": advisory_matches(recorder, table, macos),
         "first refused tensor": reported.first_refused_tensor(recorder),
         "failure": traced.failure,
-        "summary": reported.summarise(operators, parameters_bytes, None, 0),
+        "summary": summary_of(operators, parameters_bytes=parameters_bytes),
     }
     plain = {name: _plain(part) for name, part in parts.items()}
     _add_report(sheet, table.release, _plain(operators), plain)

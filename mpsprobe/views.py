@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os.path
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,13 @@ _NULL = {"type": "null"}
 
 
 class View(SimpleNamespace):
-    """A report or a part of one, with the fields of its model in ``mpsprobe.schemas``; not to be changed."""
+    """A report or a part of one, with the fields of its model in ``mpsprobe.schemas``; not to be changed.
+
+    Attributes:
+        folds: as its model has them.
+    """
+
+    folds: Mapping[str, str] = {}
 
     def model_copy(self, *, update: dict[str, Any]) -> View:
         """The same with other values of some fields."""
@@ -59,10 +66,11 @@ def view(document: dict[str, Any]) -> Any:
 class _Reader:
     def __init__(self, models: dict[str, dict[str, Any]]) -> None:
         self._models = models
+        self._views: dict[str, type[View]] = {}
 
     def model(self, name: str, value: object) -> View:
         """A model by its name; a key that it does not have is none of a report that was written by this version."""
-        if type(value) is not dict:
+        if not isinstance(value, dict):
             raise _NotAsItIs
         found, missing = {}, 0
         for field, schema in self._models[name].items():
@@ -74,7 +82,10 @@ class _Reader:
                 raise _NotAsItIs
         if len(value) + missing != len(found):
             raise _NotAsItIs
-        return (TargetView if name == "Target" else View)(**found)
+        if name not in self._views:
+            folds = {field: schema["fold"] for field, schema in self._models[name].items() if "fold" in schema}
+            self._views[name] = type(name, (TargetView if name == "Target" else View,), {"folds": folds})
+        return self._views[name](**found)
 
     def any(self, schema: dict[str, Any], value: Any) -> Any:
         """What ``value`` is by ``schema``; of several models the first."""
@@ -89,7 +100,7 @@ class _Reader:
         kind = schema.get("type")
         if kind == "array" and type(value) is list and len(value) >= schema.get("minItems", 0):
             return [self.any(schema["items"], one) for one in value]
-        if kind == "object" and type(value) is dict:
+        if kind == "object" and isinstance(value, dict):
             names = schema.get("propertyNames", {"type": "string"})
             return {self.any(names, one): self.any(schema["additionalProperties"], of) for one, of in value.items()}
         if kind in ("number", "integer") and type(value) in (int, float) and value < schema.get("minimum", value):

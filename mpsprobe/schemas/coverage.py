@@ -13,7 +13,7 @@ from mpsprobe.schemas.graphs import CompilesGraph, GraphCount, GraphGrowth
 from mpsprobe.schemas.memory import MemoryFigures, MemoryFit, MemoryPrediction
 from mpsprobe.schemas.program import ProgramInfo
 from mpsprobe.schemas.recalled import FROM_A_RUN, Recalled
-from mpsprobe.schemas.record import Exportable, Record
+from mpsprobe.schemas.record import Exportable, First, Record, Sum, Unite
 from mpsprobe.schemas.target import AnyTarget
 from mpsprobe.schemas.workload import WorkloadInfo
 
@@ -28,30 +28,34 @@ DispatchStub that is never set; the lists of PyTorch's own tests; threads in whi
 class Transfers(Record):
     """Tensors that are copied between the memory of the GPU and that of the CPU, over the whole run."""
 
-    to_gpu: int = Field(default=0, ge=0, description="Copies to the GPU.")
-    to_gpu_bytes: int = Field(default=0, ge=0, description="What they hold, as far as their shapes are known.")
-    to_cpu: int = Field(default=0, ge=0, description="Copies to the CPU.")
-    to_cpu_bytes: int = Field(default=0, ge=0, description="What they hold, as far as their shapes are known.")
+    to_gpu: Sum[int] = Field(default=0, ge=0, description="Copies to the GPU.")
+    to_gpu_bytes: Sum[int] = Field(default=0, ge=0, description="What they hold, as far as their shapes are known.")
+    to_cpu: Sum[int] = Field(default=0, ge=0, description="Copies to the CPU.")
+    to_cpu_bytes: Sum[int] = Field(default=0, ge=0, description="What they hold, as far as their shapes are known.")
 
 
 class CoverageSummary(Record):
     """Counts. They do not include composite operators, but the operators that these are made of."""
 
-    calls: int = Field(ge=0, description="Of all operators.")
-    operators: int = Field(ge=0, description="Distinct ones.")
-    calls_by_verdict: dict[Verdict, int] = Field(description="A verdict that does not occur has no entry.")
-    operators_by_verdict: dict[Verdict, int] = Field(description="Likewise.")
-    native_since: str | None = Field(
+    calls: Sum[int] = Field(ge=0, description="Of all operators.")
+    operators: First[int] = Field(ge=0, description="Distinct ones.")
+    calls_by_verdict: Sum[dict[Verdict, int]] = Field(description="A verdict that does not occur has no entry.")
+    operators_by_verdict: First[dict[Verdict, int]] = Field(description="Likewise.")
+    native_since: First[str | None] = Field(
         default=None,
         description="The first release from which on, without a gap up to the newest, all of the workload is native.",
     )
-    parameters_bytes: int | None = Field(default=None, description="Memory of the parameters.")
-    advisories: int = Field(default=0, ge=0, description="Known wrong results that match what was called.")
-    transfers: Transfers | None = Field(default=None, description="What is copied; `None` where it was not found out.")
-    graphs: GraphCount | None = Field(
+    parameters_bytes: First[int | None] = Field(default=None, description="Memory of the parameters.")
+    advisories: First[int] = Field(default=0, ge=0, description="Known wrong results that match what was called.")
+    transfers: Sum[Transfers | None] = Field(
+        default=None, description="What is copied; `None` where it was not found out."
+    )
+    graphs: Sum[GraphCount | None] = Field(
         default=None, description="MPSGraphs that this run compiles, predicted; `null` where that was not read."
     )
-    calls_registered_only: int = Field(default=0, ge=0, description="Native calls whose dtypes no test shows to work.")
+    calls_registered_only: Sum[int] = Field(
+        default=0, ge=0, description="Native calls whose dtypes no test shows to work."
+    )
 
 
 class OperatorFinding(Record):
@@ -59,43 +63,45 @@ class OperatorFinding(Record):
 
     operator: str = Field(description="`namespace::name.overload`, without `.default`.")
     verdict: Verdict = Field(description="What becomes of it.")
-    calls: int = Field(ge=1, description="Over the whole run.")
-    phases: dict[str, int] = Field(
+    calls: Sum[int] = Field(ge=1, description="Over the whole run.")
+    phases: Sum[dict[str, int]] = Field(
         description="Calls by phase: `forward`, `backward` …; `prefill`, `decode`, `sampling`."
     )
-    dtypes: list[str] = Field(description="Of its tensors.")
-    shapes: list[str] = Field(
+    dtypes: Unite[list[str]] = Field(description="Of its tensors.")
+    shapes: Unite[list[str]] = Field(
         default=[],
         description="Of the tensor arguments, as the distinct combinations that occurred, most frequent first.",
     )
-    modules: list[str] = Field(default=[], description="Where in the model it is called, as paths of modules.")
-    call_sites: list[str] = Field(default=[], description="Where in the source, as `file:line`.")
+    modules: Unite[list[str]] = Field(default=[], description="Where in the model it is called, as paths of modules.")
+    call_sites: Unite[list[str]] = Field(default=[], description="Where in the source, as `file:line`.")
     native_since: str | None = Field(
         default=None, description="The first release from which on, without a gap up to the newest, it is native."
     )
-    input_bytes: int = Field(default=0, ge=0, description="What its tensor arguments hold, over the whole run.")
-    output_bytes: int = Field(default=0, ge=0, description="What its results hold, over the whole run.")
-    transfers: Transfers | None = Field(
+    input_bytes: Sum[int] = Field(default=0, ge=0, description="What its tensor arguments hold, over the whole run.")
+    output_bytes: Sum[int] = Field(default=0, ge=0, description="What its results hold, over the whole run.")
+    transfers: Sum[Transfers | None] = Field(
         default=None, description="What is copied to and from it; `None` where nothing is, or it was not found out."
     )
     reason: str | None = Field(default=None, description="Why this verdict, in a sentence.")
     source: Source | None = Field(default=None, description="The kind of evidence that the verdict rests on.")
     evidence: str | None = Field(default=None, description="What was found there.")
-    judges: list[str] = Field(default=[], description="The judges that were asked, in order; the last one answered.")
+    judges: First[list[str]] = Field(
+        default=[], description="The judges that were asked, in order; the last one answered."
+    )
     needs_macos: str | None = Field(default=None, description="The first macOS on which the same release serves it.")
-    ends_process: bool = Field(
+    ends_process: First[bool] = Field(
         default=False, description="Whether a call ends the process instead of raising: no `try` catches it."
     )
-    advice: str | None = Field(default=None, description="What the user can do about it.")
-    graph: CompilesGraph | None = Field(
+    advice: First[str | None] = Field(default=None, description="What the user can do about it.")
+    graph: First[CompilesGraph | None] = Field(
         default=None, description="Whether a call with new shapes compiles an MPSGraph; `null` where that was not read."
     )
-    graphs: int = Field(default=0, ge=0, description="MPSGraphs that its calls compile in this run, at most.")
-    composed_by: dict[str, int] = Field(
+    graphs: Sum[int] = Field(default=0, ge=0, description="MPSGraphs that its calls compile in this run, at most.")
+    composed_by: Sum[dict[str, int]] = Field(
         default={},
         description="Composite operators and derivatives not known to be composed so in the release → their calls.",
     )
-    examples: list[str] = Field(
+    examples: Unite[list[str]] = Field(
         default=[],
         description="Distinct calls of it as Python writes them, up to eight, where it is not native: "
         "`tensor(shape, strides, dtype)` stands for a tensor, `device` for the device.",
@@ -107,8 +113,8 @@ class Unjudged(Record):
 
     operator: str = Field(description="Its name, or what could not be followed.")
     reason: str = Field(description="Why, in words.")
-    calls: int = Field(default=1, description="Over the whole run.")
-    call_sites: list[str] = Field(default=[], description="Where in the source, as `file:line`.")
+    calls: Sum[int] = Field(default=1, description="Over the whole run.")
+    call_sites: Unite[list[str]] = Field(default=[], description="Where in the source, as `file:line`.")
 
 
 class DataDependence(Record):
@@ -116,8 +122,8 @@ class DataDependence(Record):
 
     operator: str = Field(description="What read the value.")
     assumed: str = Field(description="The value that was taken instead.")
-    calls: int = Field(default=1, description="Over the whole run.")
-    call_sites: list[str] = Field(default=[], description="Where in the source, as `file:line`.")
+    calls: Sum[int] = Field(default=1, description="Over the whole run.")
+    call_sites: Unite[list[str]] = Field(default=[], description="Where in the source, as `file:line`.")
 
 
 class RefusedTensor(Record):
@@ -135,7 +141,7 @@ class MacosCondition(Record):
 
     macos: str = Field(description="The first version that serves it.")
     what: str = Field(description="That it serves, in words.")
-    operators: list[str] = Field(description="Those that it concerns.")
+    operators: Unite[list[str]] = Field(description="Those that it concerns.")
 
 
 class AffectedRange(Record):
@@ -172,17 +178,17 @@ class AdvisoryMatch(Record):
     symptom: str = Field(description="What happens.")
     workaround: str = Field(description="What to do instead.")
     hardware: str | None = Field(default=None, description="The chips that have it, where it is not all of them.")
-    chips: list[str] = Field(
+    chips: First[list[str]] = Field(
         default=[], description="The same for programs: generations such as `m1`, or names; empty where it may be any."
     )
     torch: AffectedRange = Field(description="The releases that have it, of torch or of a plugin's backend.")
     macos: AffectedSystems = Field(description="The systems that have it.")
-    sources: list[str] = Field(description="Addresses of what establishes it.")
-    operators: list[str] = Field(description="Those of this workload that match.")
-    calls: int = Field(ge=1, description="Of this workload that match.")
-    phases: dict[str, int] = Field(description="These calls by phase.")
-    modules: list[str] = Field(default=[], description="Where in the model they are, as paths of modules.")
-    call_sites: list[str] = Field(default=[], description="Where in the source, as `file:line`.")
+    sources: First[list[str]] = Field(description="Addresses of what establishes it.")
+    operators: Unite[list[str]] = Field(description="Those of this workload that match.")
+    calls: Sum[int] = Field(ge=1, description="Of this workload that match.")
+    phases: Sum[dict[str, int]] = Field(description="These calls by phase.")
+    modules: Unite[list[str]] = Field(default=[], description="Where in the model they are, as paths of modules.")
+    call_sites: Unite[list[str]] = Field(default=[], description="Where in the source, as `file:line`.")
 
 
 class RunFailure(Record):
@@ -201,36 +207,36 @@ class CoverageReport(Exportable):
     kind: Literal["coverage"] = "coverage"
     schema_version: Literal[1] = 1
     method: Method = Field(description="How the verdicts were found.")
-    workload: WorkloadInfo = Field(description="What was run.")
-    target: AnyTarget = Field(description="What was judged.")
-    environment: Environment = Field(description="Where it was traced.")
-    summary: CoverageSummary = Field(description="Counts.")
-    operators: list[OperatorFinding] = Field(description="Every operator, by verdict.")
-    not_judged: list[Unjudged] = Field(default=[], description="What has no verdict.")
-    data_dependence: list[DataDependence] = Field(
+    workload: Unite[WorkloadInfo] = Field(description="What was run.")
+    target: First[AnyTarget] = Field(description="What was judged.")
+    environment: First[Environment] = Field(description="Where it was traced.")
+    summary: Unite[CoverageSummary] = Field(description="Counts.")
+    operators: Unite[list[OperatorFinding]] = Field(description="Every operator, by verdict.")
+    not_judged: Unite[list[Unjudged]] = Field(default=[], description="What has no verdict.")
+    data_dependence: Unite[list[DataDependence]] = Field(
         default=[], description="Where the model looked at values that a prediction does not have."
     )
     first_refused_tensor: RefusedTensor | None = Field(
         default=None, description="Where the first tensor of a dtype that the backend does not have (float64) is made."
     )
-    macos_conditions: list[MacosCondition] = Field(
+    macos_conditions: Unite[list[MacosCondition]] = Field(
         default=[], description="What needs a newer macOS than the release itself; empty when --macos settles it."
     )
-    advisories: list[AdvisoryMatch] = Field(
+    advisories: Unite[list[AdvisoryMatch]] = Field(
         default=[], description="Calls whose results are known to be wrong on this release, under some condition."
     )
-    memory: MemoryPrediction | None = Field(
+    memory: First[MemoryPrediction | None] = Field(
         default=None, description="What the step needs; `null` in reports of earlier versions, and of programs."
     )
-    growth: GraphGrowth | None = Field(default=None, description="What --vary asked for.")
+    growth: First[GraphGrowth | None] = Field(default=None, description="What --vary asked for.")
     explained: bool = Field(default=False, description="Whether --explain asked for the evidence to be shown.")
     failure: RunFailure | None = Field(
         default=None, description="Set if the run ended with an exception; the report ends there."
     )
-    program: ProgramInfo | None = Field(
+    program: Unite[ProgramInfo | None] = Field(
         default=None, description="Of a whole program, what the report has in addition to its operators."
     )
-    allowed: list[str] = Field(default=[], description="Operators with findings that `--allow` named.")
+    allowed: Unite[list[str]] = Field(default=[], description="Operators with findings that `--allow` named.")
     recalled: Recalled | None = Field(default=None, description=FROM_A_RUN)
 
     @property

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mpsprobe.schemas.record import Record
+from mpsprobe.schemas.record import Record, Sum
 
 CompilesGraph = Literal["always", "may", "never"]
 """Whether a call with new shapes compiles an MPSGraph: every call, some calls, or none, which have ready kernels."""
@@ -15,8 +15,8 @@ CompilesGraph = Literal["always", "may", "never"]
 class GraphCount(Record):
     """How many MPSGraphs are compiled: those of operators that always run one, and with those that may."""
 
-    least: int = Field(ge=0, description="Of operators whose every call runs one.")
-    most: int = Field(ge=0, description="Together with those of operators of which some calls need not run one.")
+    least: Sum[int] = Field(ge=0, description="Of operators whose every call runs one.")
+    most: Sum[int] = Field(ge=0, description="Together with those of operators of which some calls need not run one.")
 
 
 class GraphGrowth(Record):

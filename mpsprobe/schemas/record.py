@@ -1,19 +1,37 @@
-"""The settings that every schema shares."""
+"""The settings that every schema shares, and the words by which fields say how several records become one."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from mpsprobe.declarations import resolve
 
+T = TypeVar("T")
+Sum = Annotated[T, Field(json_schema_extra={"fold": "sum"})]
+Unite = Annotated[T, Field(json_schema_extra={"fold": "unite"})]
+First = Annotated[T, Field(json_schema_extra={"fold": "first"})]
+"""What becomes of a field where several records become one (``mpsprobe.folding``); without one, it tells them apart."""
+
 
 class Record(BaseModel):
-    """Keys that this version does not know are kept verbatim, so that a newer report survives a round trip."""
+    """Keys that this version does not know are kept verbatim, so that a newer report survives a round trip.
+
+    Attributes:
+        folds: the word of each field that has one.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
+    folds: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Note the words."""
+        extras = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
+        cls.folds = {name: str(extra["fold"]) for name, extra in extras.items() if isinstance(extra, dict)}
 
 
 class Exportable(Record):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mpsprobe.schemas.record import Record
+from mpsprobe.schemas.record import First, Record, Unite
 
 
 class WorkloadInfo(Record):
@@ -30,16 +30,16 @@ class WorkloadInfo(Record):
     """
 
     name: str
-    architecture: str
+    architecture: Unite[str]
     phase: Literal["inference", "training", "generate", "program"]
-    dtype: str
-    parameters: int = Field(ge=0)
-    batch_size: int | None = None
-    seq_len: int | None = None
+    dtype: Unite[str]
+    parameters: First[int] = Field(ge=0)
+    batch_size: First[int | None] = None
+    seq_len: First[int | None] = None
     autocast: str | None = None
-    grad_accum: int = 1
+    grad_accum: First[int] = 1
     optimizer: str | None = None
-    trained: int | None = None
-    lora_rank: int | None = None
+    trained: First[int | None] = None
+    lora_rank: First[int | None] = None
     weights: bool = False
-    notes: list[str] = []
+    notes: Unite[list[str]] = []

@@ -24,6 +24,8 @@ MAY_IMPORT = {
     "suggestions": set(),
     "schemas": {"declarations", "errors", "suggestions"},
     "declarations": {"errors"},
+    "folding": set(),
+    "assembling": {"declarations", "folding", "schemas"},
     "protocols": {"schemas"},
     "hookspecs": {"declarations", "protocols"},
     "streams": {"errors"},

@@ -11,13 +11,14 @@ import pytest
 import torch
 from judged_calls import Program, judgements
 
+from mpsprobe.assembling import REGISTERED_ONLY
 from mpsprobe.errors import TableError
 from mpsprobe_coverage.calls.call import Call
 from mpsprobe_coverage.calls.spec import spec_of
 from mpsprobe_coverage.judging import lists as judge
 from mpsprobe_coverage.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.judging.lists import Learned, Lists, decode, lists_about, rules_of, uncontradicted
-from mpsprobe_coverage.judging.proof import REGISTERED_ONLY, with_proof
+from mpsprobe_coverage.judging.proof import with_proof
 from mpsprobe_coverage.judging.signatures import dtypes_in, flags_of, signature, without_flags
 from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.kernels.releases import torch_releases

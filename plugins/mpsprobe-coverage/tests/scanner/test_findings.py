@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpsprobe.assembling import summary_of
 from mpsprobe.schemas import OperatorFinding, Verdict
 from mpsprobe_coverage.calls.spec import interned
 from mpsprobe_coverage.device import VirtualDevice
@@ -26,7 +27,6 @@ from mpsprobe_coverage.scanner.findings import (
     first_refused_tensor,
     not_judged,
     site,
-    summarise,
 )
 
 _FLOAT = interned((2, 3), (3, 1), torch.float32)
@@ -58,7 +58,7 @@ def test_one_finding_for_each_operator_and_verdict() -> None:
     assert usual.modules == ["a", "b"] and usual.call_sites == ["model.py:5", "model.py:3"]
     assert usual.shapes == ["2x3, scalar"] and sorted(usual.dtypes) == ["float32", "int64"]
     assert (usual.input_bytes, usual.output_bytes) == (3 * (24 + 8), 3 * 8)
-    summary = summarise([worst, usual])
+    summary = summary_of([worst, usual])
     assert summary.operators == 1 and summary.operators_by_verdict == {"unsupported": 1}
     assert summary.calls_by_verdict == {"native": 3, "unsupported": 1}
 
@@ -71,7 +71,7 @@ def test_calls_with_dtypes_that_nothing_shows_to_work_are_counted_apart() -> Non
     usual, untried = findings(recorder, load_table("2.13.0"))
     assert (usual.calls, usual.dtypes, usual.evidence) == (2, ["float32"], registered.evidence)
     assert (untried.calls, untried.dtypes, untried.evidence) == (1, ["uint16"], "registered only")
-    assert summarise([usual, untried]).calls_registered_only == 1
+    assert summary_of([usual, untried]).calls_registered_only == 1
 
 
 def test_calls_that_differ_in_their_judgement_alone_are_two_records_and_two_findings() -> None:
@@ -106,7 +106,7 @@ def test_nothing_is_lost(calls: list[tuple[str, Verdict, str, Origin]]) -> None:
     for one in found:
         assert sum(one.phases.values()) == one.calls
         assert (one.advice is None) == (one.verdict == "native")
-    summary = summarise(found)
+    summary = summary_of(found)
     assert sum(summary.operators_by_verdict.values()) == summary.operators == len({operator for operator, *_ in calls})
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from mpsprobe.schemas import SEVERITY, CoverageSummary, OperatorFinding, Transfers, Unjudged, Verdict
+from mpsprobe.assembling import Tally, worst_first
+from mpsprobe.schemas import SEVERITY, OperatorFinding, Transfers, Unjudged, Verdict
 from mpsprobe_tensorflow.placing import crossing
 from mpsprobe_tensorflow.placing.crossing import Border, Crossing
 from mpsprobe_tensorflow.placing.kernels import GPU, Kernels
@@ -17,7 +18,6 @@ from mpsprobe_tensorflow.placing.placer import Placed
 from mpsprobe_tensorflow.since import native_since
 from mpsprobe_tensorflow.tracing import Step
 
-SHAPES_SHOWN = 8
 SITES_SHOWN = 5
 UNKNOWN = "the installed TensorFlow has no such operator: it comes from a library that registers its own"
 IN_HOST_MEMORY = "the GPU's kernel works in host memory: the CPU computes it, and nothing is copied for it"
@@ -36,14 +36,9 @@ class Judged:
 
 @dataclass
 class _Group:
-    phases: Counter[str] = field(default_factory=Counter)
-    dtypes: Counter[str] = field(default_factory=Counter)
-    shapes: Counter[str] = field(default_factory=Counter)
-    modules: dict[str, None] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
     names: list[str] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
-    input_bytes: int = 0
-    output_bytes: int = 0
     crossings: list[Crossing] = field(default_factory=list)
 
 
@@ -66,15 +61,8 @@ def findings(
             OperatorFinding(
                 operator=operator,
                 verdict=verdict,  # type: ignore[arg-type]
-                calls=group.phases.total(),
-                phases=dict(group.phases),
-                dtypes=list(group.dtypes),
-                shapes=[shape for shape, _ in group.shapes.most_common(SHAPES_SHOWN)],
-                modules=list(group.modules),
-                call_sites=[*sites],
+                **{**group.tally.fields(), "call_sites": [*sites]},
                 native_since=_native_since(verdict, group.nodes, kernels, macos),
-                input_bytes=group.input_bytes,
-                output_bytes=group.output_bytes,
                 transfers=transfers(group.crossings) if group.crossings else None,
                 reason=reason,
                 source="registration" if verdict != "unknown" else None,
@@ -85,7 +73,7 @@ def findings(
     unknown = [
         Unjudged(operator=one.operator, reason=UNKNOWN, calls=one.calls) for one in found if one.verdict == "unknown"
     ]
-    return sorted(found, key=lambda one: (-SEVERITY[one.verdict], -one.calls, one.operator)), unknown
+    return worst_first(found), unknown
 
 
 def _native_since(verdict: str, nodes: Sequence[Node], kernels: Kernels, macos: str | None) -> str | None:
@@ -111,28 +99,6 @@ def judge(node: Node, placed: Placed, kernels: Kernels) -> Judged:
     return Judged("native")
 
 
-def summarise(
-    operators: Iterable[OperatorFinding], step: Step, border: Border, since: str | None, advisories: int
-) -> CoverageSummary:
-    """Counts by verdict. An operator with several verdicts counts once, under the worst."""
-    worst: dict[str, Verdict] = {}
-    calls: Counter[Verdict] = Counter()
-    for one in operators:
-        calls[one.verdict] += one.calls
-        worst.setdefault(one.operator, one.verdict)
-    counted = Counter(worst.values())
-    return CoverageSummary(
-        calls=calls.total(),
-        operators=len(worst),
-        calls_by_verdict={verdict: calls[verdict] for verdict in SEVERITY if calls[verdict]},
-        operators_by_verdict={verdict: counted[verdict] for verdict in SEVERITY if counted[verdict]},
-        native_since=since,
-        parameters_bytes=step.parameters_bytes,
-        advisories=advisories,
-        transfers=transfers(border.crossings),
-    )
-
-
 def transfers(crossings: Iterable[Crossing]) -> Transfers:
     """Counts and bytes, by direction."""
     counted: Counter[str] = Counter()
@@ -144,22 +110,21 @@ def transfers(crossings: Iterable[Crossing]) -> Transfers:
 
 
 def _add(group: _Group, step: Step, graph: Graph, node: Node, crossings: Iterable[Crossing]) -> None:
-    times = node.times
-    group.phases[step.phase(node.full_name)] += times
     read = []
     for value in node.inputs:
         results = graph.nodes[value.node].results
         if value.output < len(results):
             read.append(results[value.output])
-    for dtype in dict.fromkeys(one.dtype for one in (read or node.results) if one.dtype != "resource"):
-        group.dtypes[dtype] += times
-    group.shapes[", ".join(map(_shape, (one.shape for one in read)))] += times
-    if node.module:
-        group.modules[node.module] = None
+    group.tally.add_place(node.times, step.phase(node.full_name), node.module or None, None)
+    group.tally.add_tensors(
+        node.times,
+        [one.dtype for one in (read or node.results) if one.dtype != "resource"],
+        ", ".join(map(_shape, (one.shape for one in read))),
+        sum(crossing.nbytes(one.dtype, one.shape) or 0 for one in read),
+        sum(crossing.nbytes(one.dtype, one.shape) or 0 for one in node.results),
+    )
     group.nodes.append(node)
     group.names.append(node.name if not node.scope else node.scope.partition("/")[0])
-    group.input_bytes += times * sum(crossing.nbytes(one.dtype, one.shape) or 0 for one in read)
-    group.output_bytes += times * sum(crossing.nbytes(one.dtype, one.shape) or 0 for one in node.results)
     group.crossings += crossings
 
 

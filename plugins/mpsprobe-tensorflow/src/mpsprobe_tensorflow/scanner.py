@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mpsprobe.assembling import matrix_of, report_of
 from mpsprobe.environment import collect_environment
 from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import (
     AdvisoryMatch,
-    CoverageReport,
     Environment,
     FrameworkTarget,
-    MatrixCell,
-    MatrixReport,
     OperatorFinding,
     Report,
     TableProvenance,
@@ -22,7 +20,7 @@ from mpsprobe.schemas import (
     WorkloadInfo,
 )
 from mpsprobe_tensorflow import advising, models, releases
-from mpsprobe_tensorflow.findings import findings, summarise
+from mpsprobe_tensorflow.findings import findings, transfers
 from mpsprobe_tensorflow.libraries import import_tensorflow
 from mpsprobe_tensorflow.names import BACKEND
 from mpsprobe_tensorflow.placing import grappler
@@ -100,21 +98,24 @@ def _report(
         step.notes.append(f"of {unknown} tensors that are copied the shape is not known: they count as none")
     info = _info(workload.name, step, graph, options)
     environment = _environment(version)
-    if len(found) > 1:
-        return _matrix(info, step, found, environment)
-    [one] = found
-    operations = (node for node in graph.nodes if node.operator not in ARGUMENTS)
-    since = None if one.not_judged else native_since(operations, options.macos)
-    return CoverageReport(
-        method="predicted",
-        workload=info,
-        target=one.target,
-        environment=environment,
-        summary=summarise(one.operators, step, one.border, since, len(one.advisories)),
-        operators=one.operators,
-        not_judged=one.not_judged,
-        advisories=one.advisories,
-    )
+    operations = [node for node in graph.nodes if node.operator not in ARGUMENTS]
+    since = None
+    if len(found) == 1 and not found[0].not_judged:
+        since = native_since(operations, options.macos)
+    summary = {"native_since": since, "parameters_bytes": step.parameters_bytes}
+    reports = [
+        report_of(
+            one.operators,
+            {**summary, "transfers": transfers(one.border.crossings)},
+            workload=info,
+            target=one.target,
+            environment=environment,
+            not_judged=one.not_judged,
+            advisories=one.advisories,
+        )
+        for one in found
+    ]
+    return reports[0] if len(reports) == 1 else matrix_of(reports)
 
 
 def _placed(step: Step, graph: Graph, release: str, options: RunOptions, soft: bool, tensorflow: str) -> Placement:
@@ -148,33 +149,6 @@ def _placed(step: Step, graph: Graph, release: str, options: RunOptions, soft: b
 
 def _flat(step: Step) -> Graph:
     return flatten(step.graph, step.held, step.resident, step.returned, step.open_dimension, step.times)
-
-
-def _matrix(info: WorkloadInfo, step: Step, found: Sequence[Placement], environment: Environment) -> MatrixReport:
-    cells = [
-        MatrixCell(
-            target=one.target,
-            summary=summarise(one.operators, step, one.border, None, len(one.advisories)),
-            findings={each.operator: each.verdict for each in reversed(one.operators) if each.verdict != "native"},
-            advisories=[known.id for known in one.advisories],
-        )
-        for one in found
-    ]
-    since = None
-    for cell in reversed(cells):
-        if cell.findings:
-            break
-        since = cell.target.version
-    return MatrixReport(
-        method="predicted",
-        workload=info,
-        environment=environment,
-        native_since=since,
-        releases=cells,
-        operators=found[-1].operators,
-        not_judged=found[-1].not_judged,
-        advisories=list({known.id: known for one in found for known in one.advisories}.values()),
-    )
 
 
 def _info(name: str, step: Step, graph: Graph, options: RunOptions) -> WorkloadInfo:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 import torch
 
+from mpsprobe.assembling import REGISTERED_ONLY
 from mpsprobe_coverage.calls.keys import overload_named
 from mpsprobe_coverage.judging import metal
 from mpsprobe_coverage.judging.judgement import Judgement
@@ -21,7 +22,6 @@ from mpsprobe_coverage.judging.lists import lists_about
 from mpsprobe_coverage.judging.signatures import dtypes_in
 from mpsprobe_coverage.kernels.table import MPS, KernelTable
 
-REGISTERED_ONLY = "registered only"
 _TESTED_BESIDE: Mapping[str, frozenset[str]] = {
     # Pull requests 155005 and 174945. The samples of the lists ask for gradients, with which attention goes elsewhere.
     "_scaled_dot_product_attention_math_for_mps": frozenset({"float32", "float16", "bfloat16"}),

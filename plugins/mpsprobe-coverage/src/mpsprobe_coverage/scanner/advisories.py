@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from mpsprobe.assembling import Tally
 from mpsprobe.schemas import AdvisoryMatch
 from mpsprobe_coverage.advisories.model import Advisory
 from mpsprobe_coverage.advisories.store import named
 from mpsprobe_coverage.device.recorder import Advised, Recorder
 from mpsprobe_coverage.kernels.table import KernelTable
-from mpsprobe_coverage.scanner.findings import Origins
+from mpsprobe_coverage.scanner.findings import add_place
 
 
 def advisory_matches(
@@ -30,9 +31,9 @@ def advisory_matches(
 
 
 def _match(advisory: Advisory, calls: list[Advised]) -> AdvisoryMatch:
-    origins = Origins()
+    tally = Tally()
     for advised in calls:
-        origins.add(advised)
+        add_place(tally, advised)
     return AdvisoryMatch(
         id=advisory.id,
         title=advisory.title,
@@ -45,5 +46,5 @@ def _match(advisory: Advisory, calls: list[Advised]) -> AdvisoryMatch:
         macos=advisory.macos,
         sources=list(advisory.sources),
         operators=sorted({advised.operator for advised in calls}),
-        **origins.as_fields(),
+        **tally.places(),
     )

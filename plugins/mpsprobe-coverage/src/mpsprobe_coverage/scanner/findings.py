@@ -6,7 +6,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from operator import itemgetter
 from pathlib import PurePath
@@ -15,58 +14,24 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from mpsprobe.assembling import Tally, worst_first
+from mpsprobe.folding import united
 from mpsprobe.protocols import Backend
-from mpsprobe.schemas import (
-    SEVERITY,
-    CoverageSummary,
-    DataDependence,
-    GraphCount,
-    OperatorFinding,
-    RefusedTensor,
-    Unjudged,
-)
+from mpsprobe.schemas import DataDependence, OperatorFinding, RefusedTensor, Unjudged
 from mpsprobe_coverage.calls.spec import TensorSpec
 from mpsprobe_coverage.device.attribution import Origin
 from mpsprobe_coverage.device.recorder import EXAMPLES_KEPT, Advised, CallRecord, Note, Recorder
 from mpsprobe_coverage.judging.judgement import Judgement
-from mpsprobe_coverage.judging.proof import REGISTERED_ONLY, with_proof
+from mpsprobe_coverage.judging.proof import with_proof
 from mpsprobe_coverage.kernels.table import COMPOSITE, KernelTable
 from mpsprobe_coverage.scanner.advice import advise
 from mpsprobe_coverage.scanner.graphs import compiles, graph_key
 
-SHAPES_SHOWN = 8
 NO_DERIVATIVE = "no gradient passes {operator}{where}: torch {release} has a kernel for it, and no derivative"
 MOVED = (
     "{line} moves to {there}, which raises where there is none: leave it out, as mpsprobe moves the model itself, or "
     'write .to("{device}")'
 )
-
-
-@dataclass
-class Origins:
-    """When, in which modules and in which source lines calls were made."""
-
-    phases: Counter[str] = field(default_factory=Counter)
-    sites: Counter[str] = field(default_factory=Counter)
-    modules: dict[str, None] = field(default_factory=dict)
-
-    def add(self, record: CallRecord | Advised) -> None:
-        """Count the calls of ``record``."""
-        self.phases[record.phase] += record.calls
-        module, line = _module(record.origin), _site(record.origin)
-        if module is not None:
-            self.modules[module] = None
-        if line is not None:
-            self.sites[line] += record.calls
-
-    def as_fields(self) -> dict[str, Any]:
-        """As a report has them."""
-        return {
-            "calls": self.phases.total(),
-            "phases": dict(self.phases),
-            "modules": list(self.modules),
-            "call_sites": [line for line, _ in self.sites.most_common()],
-        }
 
 
 class _Group:
@@ -89,30 +54,25 @@ class _Group:
     @cached_property
     def fields(self) -> dict[str, Any]:
         """What a finding says whatever the judgement is."""
-        origins = Origins()
-        dtypes: Counter[str] = Counter()
-        shapes: Counter[str] = Counter()
+        tally = Tally()
         composed_by: Counter[str] = Counter()
-        inputs = outputs = 0
         for _, record in self.records:
-            count = record.calls
-            origins.add(record)
-            for dtype in dict.fromkeys(spec.dtype for spec in (record.inputs or record.outputs)):
-                dtypes[str(dtype).removeprefix("torch.")] += count
-            shapes[_shapes(record.inputs)] += count
+            add_place(tally, record)
+            tally.add_tensors(
+                record.calls,
+                [str(spec.dtype).removeprefix("torch.") for spec in (record.inputs or record.outputs)],
+                _shapes(record.inputs),
+                sum(spec.nbytes for spec in record.inputs),
+                sum(spec.nbytes for spec in record.outputs),
+            )
             if record.composed_by is not None:
-                composed_by[record.composed_by] += count
-            inputs += count * sum(spec.nbytes for spec in record.inputs)
-            outputs += count * sum(spec.nbytes for spec in record.outputs)
-        return {
-            "dtypes": [name for name, _ in dtypes.most_common()],
-            "shapes": [name for name, _ in shapes.most_common(SHAPES_SHOWN)],
-            "input_bytes": inputs,
-            "output_bytes": outputs,
-            "composed_by": dict(composed_by),
-            "examples": list(self.examples),
-            **origins.as_fields(),
-        }
+                composed_by[record.composed_by] += record.calls
+        return {**tally.fields(), "composed_by": dict(composed_by), "examples": list(self.examples)}
+
+
+def add_place(tally: Tally, record: CallRecord | Advised) -> None:
+    """Count the calls of ``record`` where they are made."""
+    tally.add_place(record.calls, record.phase, _module(record.origin), _site(record.origin))
 
 
 class _Groups:
@@ -162,47 +122,23 @@ def findings(recorder: Recorder, table: KernelTable, workload_since: str | None 
         proven = with_proof(operator, recorder.says(judgement), dtypes, table)
         judged.setdefault((operator, proven), []).append(group)
     unsorted = [_finding(*key, groups.together(parts), table, workload_since) for key, parts in judged.items()]
-    return sorted(unsorted, key=lambda f: (-SEVERITY[f.verdict], -f.calls, f.operator))
-
-
-def summarise(
-    operators: list[OperatorFinding],
-    parameters_bytes: int | None = None,
-    since: str | None = None,
-    advisories: int = 0,
-    graphs: GraphCount | None = None,
-) -> CoverageSummary:
-    """Counts by verdict. An operator with several verdicts counts once, under the worst."""
-    worst: dict[str, str] = {}
-    calls: Counter[str] = Counter()
-    for finding in operators:
-        calls[finding.verdict] += finding.calls
-        worst.setdefault(finding.operator, finding.verdict)
-    return CoverageSummary.model_validate(
-        {
-            "calls": sum(calls.values()),
-            "operators": len(worst),
-            "calls_by_verdict": _ordered(calls),
-            "operators_by_verdict": _ordered(Counter(worst.values())),
-            "native_since": since,
-            "parameters_bytes": parameters_bytes,
-            "advisories": advisories,
-            "graphs": graphs,
-            "calls_registered_only": sum(f.calls for f in operators if f.evidence == REGISTERED_ONLY),
-        }
-    )
+    return worst_first(unsorted)
 
 
 def not_judged(recorder: Recorder) -> list[Unjudged]:
     """What no rule could judge, by operator and reason."""
-    notes = _by_text(recorder.not_judged())
-    return [Unjudged(operator=operator, reason=text, **where) for (operator, text), where in notes.items()]
+    return united(
+        Unjudged(operator=one.operator, reason=one.text, calls=one.calls, call_sites=_sites(one))
+        for one in recorder.not_judged()
+    )
 
 
 def data_dependence(recorder: Recorder) -> list[DataDependence]:
     """Where the program read values that are not known, and what was assumed."""
-    notes = _by_text(recorder.assumptions())
-    return [DataDependence(operator=operator, assumed=text, **where) for (operator, text), where in notes.items()]
+    return united(
+        DataDependence(operator=one.operator, assumed=one.text, calls=one.calls, call_sites=_sites(one))
+        for one in recorder.assumptions()
+    )
 
 
 def first_refused_tensor(recorder: Recorder) -> RefusedTensor | None:
@@ -284,25 +220,13 @@ def _shapes(specs: Iterable[TensorSpec]) -> str:
     return ", ".join("x".join(map(str, spec.shape)) or "scalar" for spec in specs)
 
 
-def _ordered(counts: Counter[str]) -> dict[str, int]:
-    return {verdict: counts[verdict] for verdict in SEVERITY if counts[verdict]}
-
-
-def _by_text(notes: Iterable[Note]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Operator and text → how many calls, and where."""
-    grouped: dict[tuple[str, str], dict[str, Any]] = {}
-    for note in notes:
-        group = grouped.setdefault((note.operator, note.text), {"calls": 0, "call_sites": []})
-        group["calls"] += note.calls
-        line = _site(note.origin)
-        if line is not None and line not in group["call_sites"]:
-            group["call_sites"].append(line)
-    return grouped
-
-
 def _module(origin: Origin) -> str | None:
     return None if origin.module is None else origin.module or "(model)"
 
 
 def _site(origin: Origin) -> str | None:
     return None if origin.file is None else site(origin.file, origin.line)
+
+
+def _sites(note: Note) -> list[str]:
+    return [line] if (line := _site(note.origin)) is not None else []

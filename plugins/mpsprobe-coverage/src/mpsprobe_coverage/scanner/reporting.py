@@ -1,61 +1,85 @@
-"""Traces as reports: on one release, and on many."""
+"""Recordings as reports: of one release, and of many."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from mpsprobe.assembling import matrix_of, report_of
 from mpsprobe.environment import collect_environment
 from mpsprobe.protocols import RunOptions
-from mpsprobe.schemas import (
-    AdvisoryMatch,
-    CoverageReport,
-    Environment,
-    MatrixCell,
-    MatrixReport,
-    MemoryPrediction,
-    OperatorFinding,
-    WorkloadInfo,
-)
+from mpsprobe.schemas import CoverageReport, Environment, MatrixReport, MemoryPrediction, OperatorFinding, WorkloadInfo
 from mpsprobe_coverage.chips.mac import mac_asked
-from mpsprobe_coverage.kernels.releases import since_without_gap
+from mpsprobe_coverage.device.recorder import Recorder
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_coverage.scanner.advisories import advisory_matches
-from mpsprobe_coverage.scanner.findings import (
-    data_dependence,
-    findings,
-    first_refused_tensor,
-    gradients,
-    not_judged,
-    summarise,
-)
+from mpsprobe_coverage.scanner.findings import data_dependence, findings, first_refused_tensor, gradients, not_judged
 from mpsprobe_coverage.scanner.graphs import run_graphs
 from mpsprobe_coverage.scanner.macos import conditions
 from mpsprobe_coverage.scanner.memory import prediction
 from mpsprobe_coverage.scanner.traces import Trace
 
 
+def reported(
+    recorder: Recorder,
+    table: KernelTable,
+    info: WorkloadInfo,
+    *,
+    macos: str | None = None,
+    chip: str | None = None,
+    said: Sequence[str] = (),
+    operators: list[OperatorFinding] | None = None,
+    summary: Mapping[str, Any] | None = None,
+    environment: Environment | None = None,
+    **fields: Any,
+) -> CoverageReport:
+    """What was called on a device, judged by ``table``.
+
+    Args:
+        macos, chip: to judge for; ``None`` for a new one, for any.
+        said: notes of the step on gradients.
+        operators: the findings, where the calls alone do not say them.
+        summary: the fields of the summary that the calls do not say.
+        environment: found out where it is not given, which takes ten milliseconds.
+        fields: of the report, which the calls do not say.
+    """
+    found = findings(recorder, table) if operators is None else operators
+    native = [one.operator for one in found if one.verdict == "native"]
+    notes = [*info.notes, *gradients(recorder, table, said), *table.family.notes(table, native)]
+    return report_of(
+        found,
+        summary or {},
+        workload=info.model_copy(update={"notes": list(dict.fromkeys(notes))}),
+        target=table.family.report_target(table, macos),
+        not_judged=not_judged(recorder),
+        data_dependence=data_dependence(recorder),
+        macos_conditions=[] if macos else conditions(recorder, table),
+        first_refused_tensor=first_refused_tensor(recorder),
+        advisories=advisory_matches(recorder, table, macos, chip),
+        environment=environment or collect_environment(),
+        **fields,
+    )
+
+
 def single(
     info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | None, environment: Environment | None = None
 ) -> CoverageReport:
-    """The report on one release; ``since`` is the one from which on all of the workload is native.
-
-    ``environment`` is found out where it is not given, which takes ten milliseconds.
-    """
+    """The report on one release; ``since`` is the one from which on all of the workload is native."""
     table, recorder = trace.table, trace.recorder
-    operators = findings(recorder, table, since)
-    advised = advisory_matches(recorder, table, options.macos, options.chip)
-    return CoverageReport(
-        method="predicted",
-        workload=_noted(_with_gradients(info, [trace]), [(table, operators)]),
-        target=table.family.report_target(table, options.macos),
-        environment=environment or collect_environment(),
-        summary=summarise(operators, trace.parameters_bytes, since, len(advised), run_graphs(recorder, table)),
-        operators=operators,
-        not_judged=not_judged(recorder),
-        data_dependence=data_dependence(recorder),
-        macos_conditions=[] if options.macos else conditions(recorder, table),
-        first_refused_tensor=first_refused_tensor(recorder),
-        advisories=advised,
+    return reported(
+        recorder,
+        table,
+        info,
+        macos=options.macos,
+        chip=options.chip,
+        said=trace.notes,
+        operators=findings(recorder, table, since),
+        summary={
+            "native_since": since,
+            "parameters_bytes": trace.parameters_bytes,
+            "graphs": run_graphs(recorder, table),
+        },
+        environment=environment,
         memory=memory_of(trace, options),
         failure=trace.failure,
     )
@@ -71,61 +95,7 @@ def memory_of(trace: Trace, options: RunOptions) -> MemoryPrediction | None:
     return prediction(trace.events, trace.table.release, options.macos, asked, detailed=options.allocations)
 
 
-def matrix(info: WorkloadInfo, options: RunOptions, traces: list[Trace]) -> MatrixReport:
+def matrix(info: WorkloadInfo, options: RunOptions, traces: Sequence[Trace]) -> MatrixReport:
     """The report on many releases."""
-    cells = []
-    newest: list[OperatorFinding] = []
-    judged = []
-    advisories: dict[str, AdvisoryMatch] = {}
-    for trace in traces:
-        table = trace.table
-        advised = {match.id: match for match in advisory_matches(trace.recorder, table, options.macos, options.chip)}
-        advisories = {**advisories, **advised}
-        newest = findings(trace.recorder, table)
-        judged.append((table, newest))
-        memory = memory_of(trace, options)
-        cells.append(
-            MatrixCell(
-                target=table.family.report_target(table, options.macos),
-                summary=summarise(newest, trace.parameters_bytes, advisories=len(advised)),
-                memory=memory.figures() if memory and not trace.failure else None,
-                fit=memory.fit if memory else None,
-                findings={
-                    finding.operator: finding.verdict for finding in reversed(newest) if finding.verdict != "native"
-                },
-                advisories=list(advised),
-                failure=trace.failure,
-            )
-        )
-    native = {cell.target.torch: not cell.findings and cell.failure is None for cell in cells}
-    return MatrixReport(
-        method="predicted",
-        workload=_noted(_with_gradients(info, traces), judged),
-        environment=collect_environment(),
-        native_since=since_without_gap([*native], native.__getitem__),
-        releases=cells,
-        operators=newest,
-        not_judged=not_judged(traces[-1].recorder),
-        data_dependence=data_dependence(traces[-1].recorder),
-        advisories=list(advisories.values()),
-    )
-
-
-def _noted(info: WorkloadInfo, judged: Sequence[tuple[KernelTable, list[OperatorFinding]]]) -> WorkloadInfo:
-    """``info`` with what the tables say in addition to their native verdicts, each sentence once."""
-    notes = dict.fromkeys(info.notes)
-    for table, operators in judged:
-        notes |= dict.fromkeys(
-            table.family.notes(table, [one.operator for one in operators if one.verdict == "native"])
-        )
-    return info.model_copy(update={"notes": list(notes)})
-
-
-def _with_gradients(info: WorkloadInfo, traces: Sequence[Trace]) -> WorkloadInfo:
-    """With what is to be said about gradients; where that differs, of the newest release that has something to say."""
-    said = [(trace.table.release, gradients(trace.recorder, trace.table, trace.notes)) for trace in traces]
-    alike = all(notes == said[0][1] for _, notes in said)
-    release, notes = next(((release, notes) for release, notes in reversed(said) if notes), ("", []))
-    return info.model_copy(
-        update={"notes": [*info.notes, *(note if alike else f"torch {release}: {note}" for note in notes)]}
-    )
+    environment = collect_environment()
+    return matrix_of([single(info, options, trace, None, environment) for trace in traces])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 PUBLIC_PARTS = frozenset({
-    "", "commands", "declarations", "doubts", "environment", "errors", "exporting", "options", "output",
+    "", "assembling", "commands", "declarations", "doubts", "environment", "errors", "exporting", "folding", "options",
+    "output",
     "plugins.registry", "progress", "protocols", "schemas", "settings", "stepping", "streams", "suggestions", "views",
 })  # fmt: skip
 """Modules and packages in ``mpsprobe``; ``""`` is ``mpsprobe`` itself. Others may change without notice."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
+from mpsprobe.folding import folded
 from mpsprobe_exporters import advisories, answer, backends, fitting, graphs, program_answer, recalled, sources
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
 from mpsprobe_exporters.module_names import fold_names
@@ -165,16 +165,10 @@ def one_for_each_cure(found: Iterable[OperatorFinding]) -> list[OperatorFinding]
 def _as_one(group: Sequence[OperatorFinding]) -> OperatorFinding:
     if len(group) == 1:
         return group[0]
-    phases: Counter[str] = Counter()
-    for one in group:
-        phases.update(one.phases)
     named = (
         [f"{group[0].operator} and {len(group) - 1} more"] if len(group) > MOST_NAMED else [f.operator for f in group]
     )
-    united = ("dtypes", "shapes", "modules", "call_sites")
-    update: dict[str, Any] = {name: list(dict.fromkeys(x for f in group for x in getattr(f, name))) for name in united}
-    update |= {name: sum(getattr(f, name) for f in group) for name in ("calls", "input_bytes", "output_bytes")}
-    return group[0].model_copy(update={**update, "operator": ", ".join(named), "phases": dict(phases)})
+    return folded(group).model_copy(update={"operator": ", ".join(named)})
 
 
 def explained(report: CoverageReport) -> Iterator[Section]:

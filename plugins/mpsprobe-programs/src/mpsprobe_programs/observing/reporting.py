@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from mpsprobe.environment import collect_environment
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import Backend
 from mpsprobe.schemas import BackendTarget, CoverageReport, OperatorFinding, WorkloadInfo
@@ -15,7 +14,8 @@ from mpsprobe_coverage.kernels import live
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY, live_table
 from mpsprobe_coverage.kernels.releases import installed_release
 from mpsprobe_coverage.kernels.table import KernelFamily, KernelTable
-from mpsprobe_coverage.scanner.findings import findings, first_refused_tensor, not_judged, summarise
+from mpsprobe_coverage.scanner.findings import findings
+from mpsprobe_coverage.scanner.reporting import reported
 from mpsprobe_programs.observing.profile_log import disagreements
 
 if TYPE_CHECKING:
@@ -86,9 +86,10 @@ def report(observation: Observation, name: str, profile_log: str | None = None) 
     seen = [(call.kind, call.calls) for call in observation.calls()]
     differing = [] if profile_log is None else disagreements(seen, profile_log)
     notes = [ELSEWHERE.format(calls=calls, device=device) for device, calls in elsewhere.most_common()]
-    return CoverageReport(
-        method="observed",
-        workload=WorkloadInfo(
+    return reported(
+        observation.recorder,
+        table,
+        WorkloadInfo(
             name=name,
             architecture="",
             phase="program",
@@ -96,12 +97,8 @@ def report(observation: Observation, name: str, profile_log: str | None = None) 
             parameters=0,
             notes=[*differing, *observation.limits, *notes],
         ),
-        target=table.family.report_target(table, None),
-        environment=collect_environment(),
-        summary=summarise(operators),
         operators=operators,
-        not_judged=not_judged(observation.recorder),
-        first_refused_tensor=first_refused_tensor(observation.recorder),
+        method="observed",
     )
 
 

@@ -113,14 +113,13 @@ def _signals_passed_on() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def _read(code: int, settings: Settings) -> Ended:
+    from mpsprobe.assembling import merged
     from mpsprobe.schemas import CoverageReport
 
     processes = settings.processes()
     found = [path for path in (settings.report, *processes) if path.is_file()]
     if found:
-        from mpsprobe_programs.running.merging import merge
-
-        report = merge([CoverageReport.model_validate_json(path.read_bytes()) for path in found])
+        report = merged([CoverageReport.model_validate_json(path.read_bytes()) for path in found])
         assert report.program is not None
         unreported = sum(not path.is_file() for path in processes)
         ended = {"exit_code": code, "processes": len(processes), "processes_unreported": unreported}

@@ -9,21 +9,11 @@ from pathlib import Path
 
 import torch
 
-from mpsprobe.environment import collect_environment
 from mpsprobe.schemas import CoverageReport, OperatorFinding, ProgramInfo, RunFailure, WorkloadInfo
 from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage import device as virtual
-from mpsprobe_coverage.scanner.advisories import advisory_matches
-from mpsprobe_coverage.scanner.findings import (
-    data_dependence,
-    findings,
-    first_refused_tensor,
-    gradients,
-    not_judged,
-    site,
-    summarise,
-)
-from mpsprobe_coverage.scanner.macos import conditions
+from mpsprobe_coverage.scanner.findings import site
+from mpsprobe_coverage.scanner.reporting import reported
 from mpsprobe_programs.native.device import NativeDevice
 from mpsprobe_programs.observing.observe import Observation
 from mpsprobe_programs.observing.reporting import report
@@ -77,38 +67,32 @@ class Session:
 
     def _report(self, seconds: float) -> CoverageReport:
         settings, table, recorder = self._settings, self._chain.table, self._device.recorder
-        operators, seen = self._operators()
-        advised = advisory_matches(recorder, table, settings.macos, settings.chip)
-        native = [one.operator for one in operators if one.verdict == "native"]
         roots = [*self._roots]
-        notes = [*seen, *gradients(recorder, table, ""), *table.family.notes(table, native)]
-        return CoverageReport(
-            method="observed" if settings.device == "mps" else "predicted",
-            workload=WorkloadInfo(
+        operators, seen = self._observed()
+        made = reported(
+            recorder,
+            table,
+            WorkloadInfo(
                 name=settings.name,
                 architecture=", ".join(list(dict.fromkeys(root.kind for root in roots))[:MOST_CLASSES]),
                 phase="program",
                 dtype=", ".join(dict.fromkeys(root.dtype for root in roots)),
                 parameters=sum(root.parameters for root in roots),
-                notes=notes,
+                notes=seen,
             ),
-            target=table.family.report_target(table, settings.macos),
-            environment=collect_environment(),
-            summary=summarise(operators, sum(root.parameters_bytes for root in roots), advisories=len(advised)),
+            macos=settings.macos,
+            chip=settings.chip,
             operators=operators,
-            not_judged=not_judged(recorder),
-            data_dependence=data_dependence(recorder),
-            first_refused_tensor=first_refused_tensor(recorder),
-            macos_conditions=[] if settings.macos else conditions(recorder, table),
-            advisories=advised,
+            summary={"parameters_bytes": sum(root.parameters_bytes for root in roots)},
+            method="observed" if settings.device == "mps" else "predicted",
             failure=self._failure(),
-            program=self._program(seconds, bool(operators)),
         )
+        return made.model_copy(update={"program": self._program(seconds, bool(made.operators))})
 
-    def _operators(self) -> tuple[list[OperatorFinding], list[str]]:
-        """The findings, and what to know of an observation."""
+    def _observed(self) -> tuple[list[OperatorFinding] | None, list[str]]:
+        """What is seen on a real device beside the calls: findings with what was copied, and notes."""
         if not isinstance(self._device, Observation):
-            return findings(self._device.recorder, self._chain.table), []
+            return None, []
         observed = report(self._device, self._settings.name)
         return observed.operators, observed.workload.notes
 

@@ -20,10 +20,11 @@ from typing import Any
 
 import torch
 
+from mpsprobe.assembling import REGISTERED_ONLY
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.device.wrapping import NotStrided
 from mpsprobe_coverage.judging.judgement import Judgement
-from mpsprobe_coverage.judging.proof import REGISTERED_ONLY, with_proof
+from mpsprobe_coverage.judging.proof import with_proof
 from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.kernels.table import KernelTable
 from mpsprobe_tables.audit.device import SHADOW_LIMIT, AuditDevice, Seen

@@ -1,0 +1,211 @@
+"""Reports put together: one of what was found on a release, one of many releases, one of many processes. Public.
+
+Every ``CoverageReport`` and ``MatrixReport`` that is worked out comes from here, whoever recorded the calls. Many
+releases need no pydantic: their reports may be documents as JSON has them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from mpsprobe.declarations import SEVERITY
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import CoverageReport, CoverageSummary, MatrixReport, OperatorFinding
+
+REGISTERED_ONLY = "registered only"
+"""The evidence of a native call whose dtypes no test and no Metal kernel shows to work."""
+SHAPES_SHOWN = 8
+"""Distinct shapes, and examples, of one finding."""
+OF_A_CELL = ("peak_bytes", "allocated_bytes", "reserved_bytes")
+"""Of its memory, what a report has that is one of many."""
+
+
+class Tally:
+    """Calls of one operator under one judgement, counted by where they are made and what they are made on."""
+
+    def __init__(self) -> None:
+        self.phases: Counter[str] = Counter()
+        self.sites: Counter[str] = Counter()
+        self.modules: dict[str, None] = {}
+        self.dtypes: Counter[str] = Counter()
+        self.shapes: Counter[str] = Counter()
+        self.input_bytes = self.output_bytes = 0
+
+    def add_place(self, calls: int, phase: str, module: str | None, site: str | None) -> None:
+        """Count ``calls`` of one place: in ``module`` of the model, at the line ``site``."""
+        self.phases[phase] += calls
+        if module is not None:
+            self.modules[module] = None
+        if site is not None:
+            self.sites[site] += calls
+
+    def add_tensors(self, calls: int, dtypes: Iterable[str], shapes: str, input_bytes: int, output_bytes: int) -> None:
+        """Count ``calls`` with tensors alike; bytes are those of one call."""
+        for dtype in dict.fromkeys(dtypes):
+            self.dtypes[dtype] += calls
+        self.shapes[shapes] += calls
+        self.input_bytes += calls * input_bytes
+        self.output_bytes += calls * output_bytes
+
+    def places(self) -> dict[str, Any]:
+        """As the fields of a record that has calls, the most frequent lines first."""
+        return {
+            "calls": self.phases.total(),
+            "phases": dict(self.phases),
+            "modules": list(self.modules),
+            "call_sites": [site for site, _ in self.sites.most_common()],
+        }
+
+    def fields(self) -> dict[str, Any]:
+        """As fields of a finding, the most frequent dtypes and shapes first."""
+        return {
+            **self.places(),
+            "dtypes": [name for name, _ in self.dtypes.most_common()],
+            "shapes": [name for name, _ in self.shapes.most_common(SHAPES_SHOWN)],
+            "input_bytes": self.input_bytes,
+            "output_bytes": self.output_bytes,
+        }
+
+
+def worst_first(findings: Iterable[OperatorFinding]) -> list[OperatorFinding]:
+    """In the order of a report: the worst verdicts first, then by calls."""
+    return sorted(findings, key=lambda one: (-SEVERITY[one.verdict], -one.calls, one.operator))
+
+
+def summary_of(operators: Sequence[OperatorFinding], **others: Any) -> CoverageSummary:
+    """Counts by verdict. An operator with several verdicts counts once, under the worst.
+
+    Args:
+        operators: the worst verdicts first.
+        others: the fields of the summary that operators do not say.
+    """
+    from mpsprobe.schemas import CoverageSummary
+
+    worst: dict[str, str] = {}
+    calls: Counter[str] = Counter()
+    for one in operators:
+        calls[one.verdict] += one.calls
+        worst.setdefault(one.operator, one.verdict)
+    counted = Counter(worst.values())
+    return CoverageSummary.model_validate(
+        {
+            "calls": calls.total(),
+            "operators": len(worst),
+            "calls_by_verdict": {verdict: calls[verdict] for verdict in SEVERITY if calls[verdict]},
+            "operators_by_verdict": {verdict: counted[verdict] for verdict in SEVERITY if counted[verdict]},
+            "calls_registered_only": sum(one.calls for one in operators if one.evidence == REGISTERED_ONLY),
+            **others,
+        }
+    )
+
+
+def report_of(operators: list[OperatorFinding], summary: Mapping[str, Any], **fields: Any) -> CoverageReport:
+    """The report on one release.
+
+    Args:
+        operators: the worst verdicts first.
+        summary: the fields of the summary that neither operators nor advisories say.
+        fields: the other fields of the report.
+    """
+    from mpsprobe.schemas import CoverageReport
+
+    counts = summary_of(operators, advisories=len(fields.get("advisories", ())), **summary)
+    return CoverageReport(operators=operators, summary=counts, **{"method": "predicted", **fields})
+
+
+def merged(reports: Sequence[CoverageReport]) -> CoverageReport:
+    """What all processes of a program did; what cannot be added up is that of the first report.
+
+    Args:
+        reports: at least one; for the same device and release.
+    """
+    from mpsprobe.folding import folded
+
+    if len(reports) == 1:
+        return reports[0]
+    whole = folded(reports)
+    operators = [
+        one.model_copy(update={"shapes": one.shapes[:SHAPES_SHOWN], "examples": one.examples[:SHAPES_SHOWN]})
+        for one in worst_first(whole.operators)
+    ]
+    known = whole.summary.model_dump(include={"native_since", "parameters_bytes", "transfers", "graphs"})
+    # What ended a worker is the cause of what ended the program that waited for it.
+    failure = next((one.failure for one in reversed(reports) if one.failure), None)
+    summary = summary_of(operators, advisories=len(whole.advisories), **known)
+    return whole.model_copy(update={"operators": operators, "summary": summary, "failure": failure})
+
+
+def matrix_of(reports: Sequence[CoverageReport]) -> MatrixReport:
+    """The report on many releases, from those on single ones, the oldest first."""
+    from mpsprobe.schemas import MatrixReport
+
+    return MatrixReport.model_validate(matrix_fields(reports))
+
+
+def matrix_fields(reports: Sequence[Any]) -> dict[str, Any]:
+    """``matrix_of`` as the fields of a report, which are a document where ``reports`` are (``Document``)."""
+    newest = reports[-1]
+    cells = [_cell(report) for report in reports]
+    native = [*takewhile(lambda one: not one["findings"] and one["failure"] is None, reversed(cells))]
+    advisories = {one.id: one for report in reports for one in report.advisories}
+    return {
+        "kind": "coverage-matrix",
+        "schema_version": 1,
+        "method": newest.method,
+        "workload": newest.workload.model_copy(update={"notes": _notes(reports)}),
+        "environment": newest.environment,
+        "native_since": _release(native[-1]["target"]) if native else None,
+        "releases": cells,
+        "operators": newest.operators,
+        "not_judged": newest.not_judged,
+        "data_dependence": newest.data_dependence,
+        "advisories": [*advisories.values()],
+    }
+
+
+class Document(dict[str, Any]):
+    """An object of JSON with its keys as attributes, and those of the objects in it."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            value = self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+        if type(value) is list:
+            return [Document(one) if type(one) is dict else one for one in value]
+        return Document(value) if type(value) is dict else value
+
+    def model_copy(self, *, update: Mapping[str, Any]) -> Document:
+        """The same with other values of some keys."""
+        return Document({**self, **update})
+
+
+def _cell(report: Any) -> dict[str, Any]:
+    memory = report.memory
+    return {
+        "target": report.target,
+        "summary": report.summary.model_copy(update={"native_since": None, "graphs": None}),
+        "memory": {name: getattr(memory, name) for name in OF_A_CELL} if memory and not report.failure else None,
+        "fit": memory.fit if memory else None,
+        "findings": {one.operator: one.verdict for one in reversed(report.operators) if one.verdict != "native"},
+        "advisories": [one.id for one in report.advisories],
+        "failure": report.failure,
+    }
+
+
+def _release(target: Any) -> str:
+    return str(target.torch or target.release)  # another framework's target has no torch
+
+
+def _notes(reports: Sequence[Any]) -> list[str]:
+    """Those of all releases; where they differ, with the newest release that has one of its own."""
+    notes = {_release(report.target): report.workload.notes for report in reports}
+    shared = [note for note in reports[-1].workload.notes if all(note in others for others in notes.values())]
+    for release, of_release in reversed(notes.items()):
+        if own := [note for note in of_release if note not in shared]:
+            return [*shared, *(f"torch {release}: {note}" for note in own)]
+    return shared
