@@ -75,6 +75,16 @@ def test_no_grad_and_inference_mode(device: VirtualDevice) -> None:
     assert {name: plain[f"native:aten::{name}"] for name in expected} == expected and plain[SVD] == 1
 
 
+def test_what_is_an_inference_tensor_is_one_on_the_cpu_too(device: VirtualDevice) -> None:
+    kinds = []
+    for place in ("mps", "cpu"):
+        x = torch.randn(2, 4, device=place)
+        with torch.inference_mode():
+            made = [x + 1, x[0], x.t(), x.view(8), x.detach(), (x + 1).t(), torch.randn(3, device=place)]
+        kinds.append([one.is_inference() for one in (*made, x.t())])
+    assert kinds[0] == kinds[1]
+
+
 class _Cube(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

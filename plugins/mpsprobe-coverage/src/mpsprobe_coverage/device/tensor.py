@@ -310,6 +310,9 @@ def virtual_tensor(
 
     Outside the dispatch mode's handler, call it under ``undispatched``.
     """
+    if base is not None and torch.is_inference_mode_enabled() and not base.is_inference():
+        with torch.inference_mode(False):  # a view is an inference tensor only where its base is one
+            return virtual_tensor(spec, shadow, requires_grad, base)
     inner = spec.empty()
     if spec.layout is not torch.strided:
         layouts_seen.add(spec.layout)
