@@ -202,10 +202,12 @@ def _release(target: Any) -> str:
 
 
 def _notes(reports: Sequence[Any]) -> list[str]:
-    """Those of all releases; where they differ, with the newest release that has one of its own."""
+    """Those of all releases, then what only some say, with the newest of these; another release in it is no other note."""
     notes = {_release(report.target): report.workload.notes for report in reports}
     shared = [note for note in reports[-1].workload.notes if all(note in others for others in notes.values())]
+    own: dict[str, str] = {}
     for release, of_release in reversed(notes.items()):
-        if own := [note for note in of_release if note not in shared]:
-            return [*shared, *(f"torch {release}: {note}" for note in own)]
-    return shared
+        for note in of_release:
+            if note not in shared:
+                own.setdefault(note.replace(release, ""), f"torch {release}: {note}")
+    return [*shared, *own.values()]

@@ -1,4 +1,4 @@
-"""Several records as one, by what each field says of itself: of processes, of releases, of findings with one cure.
+"""Several records as one, by what each field says about itself: of processes, of releases, of findings with one cure.
 
 ``sum`` adds numbers, counts by key, and the parts of a record. ``unite`` keeps what is distinct, in order. ``first`` is
 that of the first record that has one. A field without a word is what a record is known by: of a list, those that agree

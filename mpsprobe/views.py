@@ -12,7 +12,7 @@ import math
 import os.path
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 MODELS_FILE = os.path.join(os.path.dirname(__file__), "views.json")
 """The models below a report, by their names; those of reports by their kinds. ``docs/_site/schemas.py`` writes it."""
@@ -21,13 +21,10 @@ _NULL = {"type": "null"}
 
 
 class View(SimpleNamespace):
-    """A report or a part of one, with the fields of its model in ``mpsprobe.schemas``; not to be changed.
+    """A report or a part of one, with the fields of its model in ``mpsprobe.schemas``; not to be changed."""
 
-    Attributes:
-        folds: as its model has them.
-    """
-
-    folds: Mapping[str, str] = {}
+    folds: ClassVar[Mapping[str, str]] = {}
+    """What becomes of fields where several become one, as the model has it."""
 
     def model_copy(self, *, update: dict[str, Any]) -> View:
         """The same with other values of some fields."""

@@ -12,9 +12,11 @@ from mpsprobe.declarations import resolve
 
 T = TypeVar("T")
 Sum = Annotated[T, Field(json_schema_extra={"fold": "sum"})]
+"""A field that is added up where several records become one (``mpsprobe.folding``)."""
 Unite = Annotated[T, Field(json_schema_extra={"fold": "unite"})]
+"""A field that then has what is distinct in all of them."""
 First = Annotated[T, Field(json_schema_extra={"fold": "first"})]
-"""What becomes of a field where several records become one (``mpsprobe.folding``); without one, it tells them apart."""
+"""A field that then is that of the first which has one. Fields without a word tell records apart."""
 
 
 class Record(BaseModel):

@@ -1,4 +1,4 @@
-"""Reports of several processes as one: what each field says of itself, and that each of them says it."""
+"""Reports of several processes as one: what each field says about itself, and that each of them does."""
 
 from __future__ import annotations
 

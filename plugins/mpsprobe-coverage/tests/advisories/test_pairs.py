@@ -120,5 +120,5 @@ def test_nothing_is_told_outside_a_phase() -> None:
         with device.recording("forward"):
             torch.nn.functional.softplus(made)
         [found] = device.recorder.advisories()
-    told = (found.advisory, found.operator, found.phase, found.calls)
-    assert told == ("softplus-strided", "aten::softplus", "forward", 1)
+    facts = (found.advisory, found.operator, found.phase, found.calls)
+    assert facts == ("softplus-strided", "aten::softplus", "forward", 1)

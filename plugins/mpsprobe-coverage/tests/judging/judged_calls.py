@@ -1,4 +1,4 @@
-"""What the judges say of the calls that a program makes on the virtual device of a release."""
+"""What the judges say about the calls that a program makes on the virtual device of a release."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ran(release: str, program: Program, macos: str | None = None, **how: Any) ->
     """The device of ``release`` after ``program``.
 
     Args:
-        how: what else the judges are told.
+        how: what else the judges know.
     """
     chain = Chain(load_table(release), macos=None if macos is None else Version(macos), **how)
     with VirtualDevice(chain) as device, device.recording("forward"):

@@ -163,7 +163,7 @@ def test_a_damaged_file_is_named(copied_data: Path, damage: str) -> None:
         path.mkdir()
     elif damage != "missing":
         path.write_bytes(data[:-20] if damage == "cut" else data.replace(b"aten", b"neta"))
-    told = r"torch-2\.4\.1\.table does not fit" if damage == "missing" else r"torch-2\.4\.0\.table"
-    with pytest.raises(TableError, match=told) as caught:
+    message = r"torch-2\.4\.1\.table does not fit" if damage == "missing" else r"torch-2\.4\.0\.table"
+    with pytest.raises(TableError, match=message) as caught:
         load_table("2.13.0")
     assert "Reinstall" in str(caught.value.hint)

@@ -195,7 +195,7 @@ def test_the_tables_say_more_beside_native_verdicts(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(MpsFamily, "notes", lambda _, table, native: [f"{table.release} {sorted(native)[0]}", "same"])
     assert scan(calling(), "2.2.2").workload.notes == ["2.2.2 aten::linear", "same"]
     many = scan_many(calling(), ["2.2.2", "2.3.0"]).workload.notes
-    assert many == ["2.2.2 aten::linear", "same", "2.3.0 aten::linear"]
+    assert many == ["same", "torch 2.3.0: 2.3.0 aten::linear"]
 
 
 def _model() -> nn.Module:

@@ -90,7 +90,7 @@ class Session:
         return made.model_copy(update={"program": self._program(seconds, bool(made.operators))})
 
     def _observed(self) -> tuple[list[OperatorFinding] | None, list[str]]:
-        """What is seen on a real device beside the calls: findings with what was copied, and notes."""
+        """What is seen on a real device in addition to the calls: findings with what was copied, and notes."""
         if not isinstance(self._device, Observation):
             return None, []
         observed = report(self._device, self._settings.name)

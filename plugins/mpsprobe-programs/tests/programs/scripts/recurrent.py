@@ -33,4 +33,4 @@ packed = nn.utils.rnn.pack_padded_sequence(torch.randn(10, 3, 8).to(device), len
 for layer in (nn.LSTM(8, 12).to(device), nn.GRU(8, 12).to(device)):
     padded, known = nn.utils.rnn.pad_packed_sequence(layer(packed)[0])
     padded.square().sum().backward()
-    print(f"{padded.sum().item():.4f} {layer.weight_ih_l0.grad.sum().item():.4f}", known.tolist())
+    print(f"{padded.sum().item():.3f} {layer.weight_ih_l0.grad.sum().item():.3f}", known.tolist())
