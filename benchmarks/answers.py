@@ -151,14 +151,17 @@ def written(path: Path, record: dict[str, Any]) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def read(path: Path) -> dict[str, Any]:
-    """A record.
+def read(path: Path, parts: list[str] | None = None) -> dict[str, Any]:
+    """A record, or ``parts`` of it.
 
     Raises:
-        OSError, ValueError: it is none.
+        OSError, ValueError: it is none, or has no such part.
     """
     document: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
-    return document
+    if parts and (missing := set(parts) - set(document["answers"])):
+        raise ValueError(f"{path} has no part {', '.join(sorted(missing))}")
+    known = {part: found for part, found in document["answers"].items() if part in (parts or document["answers"])}
+    return {"about": document["about"] | {"parts": [*known]}, "answers": known}
 
 
 def main() -> int:
@@ -177,12 +180,13 @@ def main() -> int:
     asked = parser.parse_args()
     try:
         accepting = rules(asked.accept) if asked.accept else []
-        before = read(asked.file) if asked.what == "compare" else None
-        after = read(asked.after) if asked.after else None
+        before = read(asked.file, asked.part) if asked.what == "compare" else None
+        after = read(asked.after, asked.part) if asked.after else None
     except (OSError, ValueError) as error:
         parser.error(str(error))
     about = {"draw": asked.draw, "seed": asked.seed, "parts": asked.part or [*PARTS]}
-    about = before["about"] if before is not None else about
+    if before is not None:
+        about = before["about"]
     after = after or {
         "about": about,
         "answers": answers(Asking(about["draw"], about["seed"], asked.jobs), about["parts"]),

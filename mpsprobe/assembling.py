@@ -202,7 +202,7 @@ def _release(target: Any) -> str:
 
 
 def _notes(reports: Sequence[Any]) -> list[str]:
-    """Those of all releases, then what only some say, with the newest of these; another release in it is no other note."""
+    """Those of all releases, then what only some say, with the newest of these; a release in a text does not make it another."""
     notes = {_release(report.target): report.workload.notes for report in reports}
     shared = [note for note in reports[-1].workload.notes if all(note in others for others in notes.values())]
     own: dict[str, str] = {}
