@@ -1,11 +1,12 @@
 # ruff: noqa: T201 - a program for a terminal
-"""Which seeded mistakes in the source do the tests find? ``benchmarks/mutations.py draw FILE``, then ``try FILE``.
+"""Which seeded mistakes in the source do the tests find? ``benchmarks/mutations.py draw``, ``reach``, then ``try``.
 
 ``draw FILE --seed 33 --number 40`` writes a list of mistakes, each a small change of one line, drawn over all rooms:
-two in each, the others by size. ``try FILE --checkout FOLDER --results FILE`` makes one after the other in a checkout
-that may be broken and has its ``.venv``, and runs tests there until one fails: those of the file's name, then of its
-room, then, for all that are left together, the whole suite. The same list can be tried on two commits: a mistake is
-known by its line.
+two in each, the others by size. ``reach FILE --reached FILE`` runs the whole suite once, with every place marked where
+a mistake would be, and writes down which tests come there. ``try FILE --reached FILE --results FILE`` makes one mistake
+after the other and runs those tests, the quickest way there first, until one fails; where the line runs at an import,
+the tests of its room. All change a checkout (``--checkout``), which has its ``.venv``, and put it back. The same list
+can be tried on two commits: a mistake is known by its line.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,8 @@ OTHER: dict[type[ast.AST], Any] = {
 }  # fmt: skip
 LONGEST_S = 1500
 """A run that takes longer has no end: it counts as one that fails."""
+MOST_TRIED = 150
+"""Of the tests that come to a place."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +67,8 @@ class Mistake:
         return "\n".join(lines)
 
 
-def mistakes_of(path: Path, checkout: Path) -> Iterator[Mistake]:
-    """Each one that can be made in a file, in one line."""
+def mistakes_of(path: Path, checkout: Path) -> Iterator[tuple[Mistake, str]]:
+    """Each one that can be made in a file, in one line; with that line as it notes that it is reached."""
     text = path.read_text(encoding="utf-8")
     lines = text.split("\n")
     for node in _nodes(ast.parse(text)):
@@ -71,13 +76,24 @@ def mistakes_of(path: Path, checkout: Path) -> Iterator[Mistake]:
         if changed is None or node.lineno != node.end_lineno:
             continue
         line = lines[node.lineno - 1].encode()
-        start, end = node.col_offset, node.end_col_offset
-        text_of_node = line[start:end].decode()
+        before, text_of_node, after = (
+            part.decode()
+            for part in (
+                line[: node.col_offset],
+                line[node.col_offset : node.end_col_offset],
+                line[node.end_col_offset :],
+            )
+        )
         if text_of_node == changed:
             continue
-        made = (line[:start] + changed.encode() + line[end:]).decode()
-        occurrence = lines[: node.lineno - 1].count(line.decode())
-        yield Mistake(path.relative_to(checkout).as_posix(), line.decode(), occurrence, made)
+        whole = line.decode()
+        mistake = Mistake(
+            path.relative_to(checkout).as_posix(),
+            whole,
+            lines[: node.lineno - 1].count(whole),
+            before + changed + after,
+        )
+        yield mistake, f"{before}(REACHED(NUMBER), {text_of_node})[1]{after}"
 
 
 def _nodes(tree: ast.AST) -> Iterator[ast.expr]:
@@ -131,34 +147,84 @@ def draw(checkout: Path, seed: int, number: int) -> list[Mistake]:
 
 def _each(checkout: Path, room: str) -> list[Mistake]:
     files = sorted((checkout / room).rglob("*.py"))
-    return [one for path in files if "templates" not in path.parts for one in mistakes_of(path, checkout)]
+    return [one for path in files if "templates" not in path.parts for one, _ in mistakes_of(path, checkout)]
+
+
+NOTING = """
+import builtins, os
+SEEN = set()
+def REACHED(number):
+    test = os.environ.get("PYTEST_CURRENT_TEST", "at an import (call)").rpartition(" (")[0]
+    if (number, test) not in SEEN and "REACHED" in os.environ:
+        SEEN.add((number, test))
+        with open(os.environ["REACHED"], "a", encoding="utf-8") as file:
+            file.write(f"{number} {test}\\n")
+builtins.REACHED = REACHED
+"""
+"""A module of the environment while the suite runs, which each of its processes imports at its start."""
 
 
 class Trial:
-    """Tries mistakes in a checkout, with the interpreter of its environment."""
+    """Changes a checkout and runs tests there, with the interpreter of its environment."""
 
     def __init__(self, checkout: Path, options: list[str]) -> None:
-        self.checkout = checkout
-        self.options = options
+        self.checkout, self.options = checkout, options
 
-    def fails(self, mistakes: list[Mistake], tests: list[str]) -> str | None:
-        """The first test that fails with ``mistakes`` made; None if all pass."""
-        before = {path: (self.checkout / path).read_text(encoding="utf-8") for path in {one.path for one in mistakes}}
+    @contextmanager
+    def _with(self, change: Callable[[str, str], str], paths: set[str]) -> Iterator[None]:
+        before = {path: (self.checkout / path).read_text(encoding="utf-8") for path in paths}
         try:
-            for one in mistakes:
-                file = self.checkout / one.path
-                text = one.into(file.read_text(encoding="utf-8"))
-                assert text is not None, one
-                file.write_text(text, encoding="utf-8")
-            return self._run(tests)
+            for path, text in before.items():
+                (self.checkout / path).write_text(change(path, text), encoding="utf-8")
+            yield
         finally:
             for path, text in before.items():
                 (self.checkout / path).write_text(text, encoding="utf-8")
 
-    def _run(self, tests: list[str]) -> str | None:
-        command = [str(self.checkout / ".venv/bin/python"), "-B", "-m", "pytest", "-x", "-q", *self.options, *tests]
+    def reached(self, mistakes: list[Mistake]) -> dict[int, list[str]]:
+        """The tests that come to the place of each, those first that come to few others."""
+
+        def marked(path: str, text: str) -> str:
+            known = dict(mistakes_of(self.checkout / path, self.checkout))
+            for number, one in enumerate(mistakes):
+                if one.path == path and one in known:
+                    text = replace(one, changed=known[one].replace("NUMBER", str(number))).into(text) or text
+            return text
+
+        [packages] = (self.checkout / ".venv/lib").glob("python*/site-packages")
+        module, at_start = packages / "reached_by_tests.py", packages / "reached_by_tests.pth"
+        with tempfile.TemporaryDirectory() as folder, self._with(marked, {one.path for one in mistakes}):
+            notes = Path(folder, "reached.txt")
+            notes.touch()
+            try:
+                module.write_text(NOTING, encoding="utf-8")
+                at_start.write_text("import reached_by_tests\n", encoding="utf-8")
+                self._run([], {"REACHED": str(notes)})
+            finally:
+                at_start.unlink(missing_ok=True)
+                module.unlink(missing_ok=True)
+            found: dict[int, list[str]] = {number: [] for number in range(len(mistakes))}
+            for line in notes.read_text(encoding="utf-8").splitlines():
+                number, _, test = line.partition(" ")
+                found[int(number)].append(test)
+        often = Counter(test for tests in found.values() for test in tests)
+        return {number: sorted({*tests}, key=lambda test: (often[test], test)) for number, tests in found.items()}
+
+    def fails(self, mistake: Mistake, tests: list[str]) -> str | None:
+        """The first test that fails with ``mistake`` made; None if all pass."""
+
+        def wrong(_: str, text: str) -> str:
+            changed = mistake.into(text)
+            assert changed is not None, mistake
+            return changed
+
+        with self._with(wrong, {mistake.path}):
+            return self._run(["-x", *tests], {})
+
+    def _run(self, arguments: list[str], variables: dict[str, str]) -> str | None:
+        command = [str(self.checkout / ".venv/bin/python"), "-B", "-m", "pytest", "-q", *self.options, *arguments]
         # -B and the variable: what was compiled of a file with a mistake is not taken for the file without.
-        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | variables
         with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
             process = subprocess.Popen(
                 command, cwd=self.checkout, stdout=output, stderr=output, env=environment, start_new_session=True
@@ -177,44 +243,52 @@ class Trial:
         found = re.search(r"^(?:FAILED|ERROR) (.*)$", said, re.MULTILINE)
         return found[1] if found else said[-200:]
 
-    def one(self, mistake: Mistake) -> str | None:
-        """The first test that fails among those of the file's name, then of its room."""
-        folder = "tests" if mistake.path.startswith("mpsprobe/") else mistake.path.partition("/src/")[0] + "/tests"
-        path = Path(mistake.path)
-        named = re.compile(rf"\b{path.parent.name}(\.| import (.*, )?){path.stem}\b")
-        files = sorted(file for file in (self.checkout / folder).rglob("test_*.py") if file.parent.name != "mac")
-        near = [str(file) for file in files if named.search(file.read_text(encoding="utf-8"))]
-        return (near and self.fails([mistake], near)) or self.fails([mistake], [folder])
+    def one(self, mistake: Mistake, reached: list[str]) -> str | None:
+        """The first test that fails among those that come there; the room's, where an import does too."""
+        room = "tests" if mistake.path.startswith("mpsprobe/") else mistake.path.partition("/src/")[0] + "/tests"
+        tests = [test for test in reached if "::" in test][:MOST_TRIED]
+        found = self.fails(mistake, tests) if tests else None
+        return found or (self.fails(mistake, [room]) if len(tests) < len(reached) <= MOST_TRIED else None)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("draw", "try"))
+    parser.add_argument("what", choices=("draw", "reach", "try"))
     parser.add_argument("file", type=Path)
     parser.add_argument("--seed", type=int, default=33)
     parser.add_argument("--number", type=int, default=40)
     parser.add_argument("--checkout", type=Path, default=ROOT)
+    parser.add_argument("--reached", type=Path, help="which tests come to the place of each mistake")
     parser.add_argument("--results", type=Path)
     parser.add_argument("--pytest", default="", help="options of pytest, as one argument")
     asked = parser.parse_args()
+    checkout = asked.checkout.resolve()
     if asked.what == "draw":
-        drawn = [asdict(one) for one in draw(asked.checkout.resolve(), asked.seed, asked.number)]
-        asked.file.write_text(json.dumps(drawn, indent=1) + "\n", encoding="utf-8")
+        _write(asked.file, [asdict(one) for one in draw(checkout, asked.seed, asked.number)])
         return 0
-    trial = Trial(asked.checkout.resolve(), shlex.split(asked.pytest))
-    left, results = [], {}
+    trial = Trial(checkout, shlex.split(asked.pytest))
     mistakes = [Mistake(**one) for one in json.loads(asked.file.read_text(encoding="utf-8"))]
+    if asked.what == "reach":
+        _write(asked.reached, trial.reached(mistakes))
+        return 0
+    reached = json.loads(asked.reached.read_text(encoding="utf-8"))
+    results: dict[int, str | None] = {}
     for number, one in enumerate(mistakes):
-        results[number] = trial.one(one)
+        gone = (
+            one.into((checkout / one.path).read_text(encoding="utf-8")) is None
+            if (checkout / one.path).exists()
+            else True
+        )
+        results[number] = "the line is gone" if gone else trial.one(one, reached[str(number)])
         print(number, one.path, one.changed.strip(), "->", results[number], flush=True)
-        if results[number] is None:
-            left.append(number)
         if asked.results:
-            asked.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    if left:
-        print("all that are left, in the whole suite:", left, trial.fails([mistakes[n] for n in left], []), flush=True)
-    print(f"{len(mistakes) - len(left)} of {len(mistakes)} found by the tests of their room")
+            _write(asked.results, results)
+    print(f"{sum(found is not None for found in results.values())} of {len(mistakes)} found")
     return 0
+
+
+def _write(path: Path, document: object) -> None:
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
