@@ -44,9 +44,7 @@ def new(name: str, kind_names: tuple[str, ...], license_name: str | None, into: 
     mpsprobe plugins new my-format --kind exporter
     mpsprobe plugins check my-format --tests
     """
-    from mpsprobe_devkit.scaffold.author import author_from_git
-    from mpsprobe_devkit.scaffold.licenses import license_expression
-    from mpsprobe_devkit.scaffold.names import names_of
+    from mpsprobe_devkit.scaffold.names import author_from_git, license_expression, names_of
     from mpsprobe_devkit.scaffold.rendering import render
 
     names = names_of(name)

@@ -1,4 +1,4 @@
-"""Runs the installed command as a user does: in a process of its own, or quicker in this one."""
+"""Runs the installed command as a user does, and installs plugins for it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -152,3 +153,34 @@ def _put_back() -> Iterator[None]:
 
 def _can_be_imported(name: str) -> bool:
     return any(finder.find_spec(name, None) is not None for finder in sys.meta_path)
+
+
+def install_plugin(
+    folder: Path,
+    name: str,
+    code: str,
+    *,
+    version: str = "1.0",
+    entry_points: str | None = None,
+    modules: Mapping[str, str] | None = None,
+) -> str:
+    """Write a distribution with one entry point to ``folder``, found by whoever has it on ``sys.path``.
+
+    Args:
+        name: of the distribution and of the entry point; its module is ``NAME_plugin`` with ``_`` for ``-``.
+        code: the thin module, indented as suits the test.
+        entry_points: the text of ``entry_points.txt`` instead of the usual one.
+        modules: more modules, by file name.
+
+    Returns:
+        The name of the thin module.
+    """
+    stem = name.replace("-", "_")
+    for file_name, text in {f"{stem}_plugin.py": code, **(modules or {})}.items():
+        (folder / file_name).write_text(textwrap.dedent(text), encoding="utf-8")
+    metadata = folder / f"{stem}-{version}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
+    wanted = f"[mpsprobe]\n{name} = {stem}_plugin\n" if entry_points is None else entry_points
+    (metadata / "entry_points.txt").write_text(wanted, encoding="utf-8")
+    return f"{stem}_plugin"

@@ -14,9 +14,16 @@ import pytest
 from mpsprobe.errors import UnknownName
 from mpsprobe.schemas import Report
 from mpsprobe_devkit.testing.commands import CommandResult, run_cli
-from mpsprobe_devkit.testing.fakes import FakeClock, FakeDevice, FakeProbe, FakeProgress, FakeSteps, FakeWorkload
+from mpsprobe_devkit.testing.fakes import (
+    FakeClock,
+    FakeDevice,
+    FakeProbe,
+    FakeProgress,
+    FakeSteps,
+    FakeWorkload,
+    TinyWorkload,
+)
 from mpsprobe_devkit.testing.samples import sample_reports
-from mpsprobe_devkit.testing.tiny import TinyWorkload
 from mpsprobe_devkit.testing.virtual import OpenDevice, open_virtual_device
 
 

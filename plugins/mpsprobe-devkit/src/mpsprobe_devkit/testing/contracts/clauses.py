@@ -1,20 +1,24 @@
-"""What a contract is made of: clauses as plain functions, run one by one, or as a class of tests. No pytest in here."""
+"""What a contract is made of: clauses, which are run one by one or as a class of tests. No pytest in here."""
 
 from __future__ import annotations
 
+import io
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, TypeVar
 
+from mpsprobe.declarations import resolve
 from mpsprobe.suggestions import an, nearest, printable
 from mpsprobe_devkit.process_state import IMPORT_STAYS, VARIABLE, changed, process_state, put_back
 
-Subject = TypeVar("Subject")
-Check = Callable[[Subject], None]
+Function = TypeVar("Function", bound=Callable[..., None])
 SHOWN = 160  # characters of a foreign message
+PATIENCE_S = 2.0  # a thread that was asked to stop may need a moment
 
 
 class Broken(AssertionError):
@@ -34,129 +38,89 @@ class BrokenClause:
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class Clause(Generic[Subject]):
-    """One thing that a contract asks for.
+def clause(*, when: Callable[[Any], bool] = bool, rested_on: bool = False) -> Callable[[Function], Function]:
+    """Makes a method a clause, whose name it has and whose docstring says what it asks for.
 
-    Attributes:
-        name: what the test is called, after ``test_``.
-        says: what it asks for, in a sentence.
-        check: raises ``Broken`` where it does not hold.
-        applies: whether it says anything about this subject, by what the subject declares; nothing heavy is imported.
+    Args:
+        when: whether it says anything about this subject, by what that declares; nothing heavy is imported.
         rested_on: the clauses after it would only say the same again where this one is broken.
     """
 
-    name: str
-    says: str
-    check: Check[Subject]
-    applies: Callable[[Subject], bool]
-    rested_on: bool = False
+    def mark(method: Function) -> Function:
+        method.__dict__.update(applies=when, rested_on=rested_on)
+        return method
 
-    def broken(self, subject: Subject) -> Broken | None:
-        """What is broken about ``subject``, with the exception that led to it as its cause; ``None`` if nothing is."""
-        try:
-            with restored():
-                self.check(subject)
-        except Broken as broken:
-            return broken
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the plugin's code, which the message quotes
-            raised = Broken(described(error))
-            raised.__cause__ = error
-            return raised
-        return None
+    return mark
 
 
-def _always(subject: object) -> bool:
-    del subject
-    return True
+class Contract:
+    """The clauses for one kind of thing, in the order in which they are tried. Each kind is a subclass.
 
-
-@dataclass
-class Contract(Generic[Subject]):
-    """The clauses for one kind of thing, in the order in which they are tried.
-
-    Attributes:
-        kind: ``exporter``, ``workload``, …
+    Args:
+        declaration: what it declares.
+        make: makes it, or gives the one that there is.
+        given: what else the kind needs, as attributes.
     """
 
-    kind: str
-    clauses: list[Clause[Subject]] = field(default_factory=list)
+    kind: ClassVar[str]
 
-    def clause(
-        self, *, when: Callable[[Subject], bool] = _always, rested_on: bool = False
-    ) -> Callable[[Callable[[Subject], None]], Callable[[Subject], None]]:
-        """Makes a function a clause, whose name it has and whose docstring says what it asks for."""
+    def __init__(self, declaration: Any, make: Callable[[], Any], **given: Any) -> None:
+        self.declaration = declaration
+        self.made = make
+        vars(self).update(given)
 
-        def add(check: Callable[[Subject], None]) -> Callable[[Subject], None]:
-            says = " ".join((check.__doc__ or "").split("\n\n")[0].split())
-            self.clauses.append(Clause(check.__name__, says, check, when, rested_on))
-            return check
-
-        return add
-
-    def asked_of(self, subject: Subject, without: Mapping[str, str] | None = None) -> list[Clause[Subject]]:
-        """The clauses that apply to ``subject``, less those that ``without`` names.
-
-        Args:
-            without: clauses to leave out, each with the reason why.
+    def clauses(self, without: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """The clauses that apply, by name, less those that ``without`` names with the reason why.
 
         Raises:
             ValueError: ``without`` names a clause that there is not, or gives no reason.
         """
-        known = [clause.name for clause in self.clauses]
+        every = [item for parent in type(self).__mro__ for item in vars(parent).items()]  # its own, then shared ones
+        known = {name: one for name, one in every if hasattr(one, "rested_on")}
         for name, reason in (without or {}).items():
             if name not in known:
-                near = nearest(name, known)
-                meant = f"; did you mean {' or '.join(near)}?" if near else f"; there are: {', '.join(known)}"
-                raise ValueError(f"the contract for {an(self.kind)} has no clause '{printable(name)}'{meant}")
+                near = nearest(name, known) or list(known)
+                raise ValueError(f"the contract for {an(self.kind)} has no clause '{name}', but {listed(near)}")
             if not reason.strip():
                 raise ValueError(f"say why the clause '{name}' is left out")
-        return [one for one in self.clauses if one.name not in (without or {}) and one.applies(subject)]
+        return {name: one for name, one in known.items() if name not in (without or {}) and one.applies(self)}
 
-    def broken(self, subject: Subject, without: Mapping[str, str] | None = None) -> list[BrokenClause]:
-        """Every clause that ``subject`` breaks, up to one that the others rest on. Raises as ``asked_of``."""
+    def broken(self, without: Mapping[str, str] | None = None) -> list[BrokenClause]:
+        """Every clause that is broken, up to one that the others rest on. Raises as ``clauses``."""
         found: list[BrokenClause] = []
-        for clause in self.asked_of(subject, without):
-            broken = clause.broken(subject)
-            if broken is not None:
-                found.append(BrokenClause(clause.name, str(broken)))
-                if clause.rested_on:
+        for name, one in self.clauses(without).items():
+            if (broken := self._broken(one)) is not None:
+                found.append(BrokenClause(name, str(broken)))
+                if one.rested_on:
                     break
         return found
 
-    def suite(self, subject: Subject, name: str, without: Mapping[str, str] | None = None) -> type:
-        """A class with one test method for each clause that applies, for pytest to collect. Raises as ``asked_of``.
+    def suite(self, without: Mapping[str, str] | None = None) -> type:
+        """A class with one test method for each clause that applies, for pytest to collect. Raises as ``clauses``."""
+        about = {"__doc__": f"The {self.kind} '{self.declaration.name}' keeps the contract.", "__module__": __name__}
+        methods = {f"test_{name}": self._method(one) for name, one in self.clauses(without).items()}
+        return type(f"Test{self.kind.capitalize()}Contract", (), {**about, **methods})
 
-        Args:
-            name: of what is tested, for the docstring.
-        """
-        methods = {f"test_{one.name}": _method(one, subject) for one in self.asked_of(subject, without)}
-        titled = "".join(part.capitalize() for part in self.kind.split())
-        about = {"__doc__": f"The {self.kind} '{name}' keeps the contract.", "__module__": __name__}
-        return type(f"Test{titled}Contract", (), {**about, **methods})
+    def _method(self, one: Any) -> Callable[[Any], None]:
+        def test(_suite: Any) -> None:
+            __tracebackhide__ = True  # a failure shows the sentence and the plugin's own code, not this
+            if (broken := self._broken(one)) is not None:
+                raise AssertionError(f"{broken}\nThe contract: {one.__doc__}") from broken.__cause__
 
+        return test
 
-def _method(clause: Clause[Any], subject: Any) -> Callable[[Any], None]:
-    def test(self: Any) -> None:
-        __tracebackhide__ = True  # a failure shows the sentence and the plugin's own code, not this
-        del self
-        broken = clause.broken(subject)
-        if broken is not None:
-            # The short class name leaves pytest's summary room for what is broken.
-            raise AssertionError(f"{broken}\nThe contract: {clause.says}") from broken.__cause__
-
-    test.__name__ = test.__qualname__ = f"test_{clause.name}"
-    test.__doc__ = clause.says
-    return test
+    def _broken(self, one: Any) -> Broken | None:
+        try:
+            with restored(), doing("it"):
+                one(self)
+        except Broken as broken:
+            return broken
+        return None
 
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Code of the plugin runs in here: an exception of it is a broken clause, reported as ``what`` that raised.
-
-    Args:
-        what: as a subject of "raised": "rendering the sample report of the kind 'profile'".
-    """
+    """Code of the plugin runs in here: an exception of it is a broken clause, reported as ``what`` that raised."""
     __tracebackhide__ = True
     try:
         yield
@@ -178,6 +142,74 @@ def restored() -> Iterator[None]:
     finally:
         found = changed(before, process_state())
         put_back(before, [name for name in found if name not in IMPORT_STAYS and not name.startswith(VARIABLE)])
+
+
+def want(holds: object, problem: str) -> None:
+    """Raise ``Broken`` with ``problem`` unless it holds."""
+    if not holds:
+        raise Broken(problem)
+
+
+def want_all(made: Any, protocol: type, name: str, *members: str) -> None:
+    """``made`` has the ``members`` of its protocol, and the declared ``name``; raises ``Broken`` otherwise."""
+    missing = [one for one in members if not hasattr(made, one)]
+    want(isinstance(made, protocol), f"it is {an(type(made).__name__)}, which has no {listed(missing)}")
+    want("name" not in members or made.name == name, f"its name is {made.name!r}, and it declares {name!r}")
+
+
+def want_sentence(reason: Any) -> None:
+    """What ``unavailable`` gives is ``None`` or a sentence on one line; raises ``Broken`` otherwise."""
+    sentence = isinstance(reason, str) and bool(reason.strip()) and len(reason.splitlines()) == 1
+    want(reason is None or sentence, f"unavailable() gives {reason!r}, neither None nor a sentence on one line")
+
+
+def want_no_traces(what: str, action: Callable[[], object], *, random_numbers: bool = False) -> None:
+    """``action`` changes nothing of the process, prints nothing and leaves no thread behind; raises ``Broken`` else.
+
+    It is called twice: what its imports change, the first time, is no business of it.
+
+    Args:
+        what: the subject of "changes …": "building it for training".
+        random_numbers: it may not draw any either.
+    """
+    with restored():
+        action()
+    threads, before, printed = set(threading.enumerate()), process_state(random_numbers=random_numbers), io.StringIO()
+    with redirect_stdout(printed):
+        action()
+    found = changed(before, process_state(random_numbers=random_numbers))
+    put_back(before, found)
+    want_no_threads(what, threads)
+    want(not found, f"{what} changes {listed(found)}")
+    want(not printed.getvalue(), f"{what} prints {printed.getvalue()[:60]!r} to standard output")
+
+
+def want_no_threads(what: str, before: set[threading.Thread]) -> None:
+    """No thread runs that is not in ``before``, a moment later; raises ``Broken`` otherwise."""
+    until = time.monotonic() + PATIENCE_S
+    while left := [thread.name for thread in threading.enumerate() if thread not in before]:
+        want(time.monotonic() < until, f"{what} leaves a thread running: {listed(left)}")
+        time.sleep(0.01)
+
+
+def made_by(target: str, *arguments: Any) -> Callable[[], Any]:
+    """Makes what a declaration names, as mpsprobe does: a class is called, the rest is ready."""
+
+    def make() -> Any:
+        with doing(f"importing '{target}'"):
+            found = resolve(target)
+        return given(found, *arguments)()
+
+    return make
+
+
+def given(one: Any, *arguments: Any) -> Callable[[], Any]:
+    """Makes one of a class, or of a function where there are arguments; or gives the object that there is."""
+
+    def make() -> Any:
+        return one(*arguments) if isinstance(one, type) or arguments else one
+
+    return make
 
 
 def described(error: BaseException) -> str:
