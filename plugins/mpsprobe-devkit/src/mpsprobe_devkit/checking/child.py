@@ -1,9 +1,7 @@
 """Loads a plugin and tries what it declares, in a process of its own.
 
-It is started as ``python -m mpsprobe_devkit.checking.child FOLDER``.
-It reads ``request.json`` in the folder and appends what it finds to ``events.jsonl``, line by line, so that all of it
-is there when the plugin ends the process. What is wrong is said by mpsprobe's own loading, asked about each hook and
-each declaration by itself.
+It is started as ``python -m mpsprobe_devkit.checking.child FOLDER``, with a ``request.json`` in the folder. What is
+wrong is said by mpsprobe's own loading, asked about each hook and each declaration by itself.
 """
 
 from __future__ import annotations
@@ -52,85 +50,73 @@ class Hook(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """A declaration that mpsprobe would take, and the place of its hook."""
+    """A declaration that mpsprobe would take: its kind, itself, the place of its hook, how messages name it."""
 
     kind: str
     declaration: Any
     where: str
-
-    @property
-    def what(self) -> str:
-        """As messages name it."""
-        return f"the {self.kind} '{self.declaration.name}'"
+    what: str
 
 
-class Check:
-    """The check of one entry point.
+class Check(Steps):
+    """The check of one entry point, by the ``request`` of the parent; it writes into ``folder``."""
 
-    Args:
-        steps: takes what is found.
-        request: what the parent asks for.
-    """
-
-    def __init__(self, steps: Steps, request: Mapping[str, Any]) -> None:
-        self._steps = steps
+    def __init__(self, folder: Path, request: Mapping[str, Any]) -> None:
+        super().__init__(folder, request["root"], request["own"])
         self._request = request
-        point = request["point"]
-        self._found = FoundPlugin(**{**point, "requires": tuple(point["requires"])})
+        self._found = FoundPlugin(**{**request["point"], "requires": tuple(request["point"]["requires"])})
         self._limit = float(request["limit"])
 
     def run(self) -> None:
         """Everything, in the order in which mpsprobe does it."""
         if wrong := incompatibility(self._found.requires):
-            self._steps.found("left-out", wrong, self._request["where"])
+            self.found("left-out", wrong, self._request["where"])
         elif (plugin := self._imported()) is not None:
-            hooks = self._loaded(plugin)
-            declared = [one for hook in hooks for one in self._declared(hook)]
-            mine = self._plugin({KINDS[kind][0]: _listing(declared, kind) for kind in {one.kind for one in declared}})
-            self._compare_names(declared, mine)
+            declared = [one for hook in self._hooks(plugin) for one in self._declared(hook)]
+            kinds = {one.kind: [other.declaration for other in declared if other.kind == one.kind] for one in declared}
+            mine = self._plugin({KINDS[kind][0]: _listing(answer) for kind, answer in kinds.items()})
+            if self._found != CORE:
+                self._compare_names(declared, mine)
             self._try_targets(declared, Registry([mine], tell=_nobody))
-        self._steps.tell(done=True)
+        self.tell(done=True)
 
     def _imported(self) -> Any:
         """The thin module, or the object that the entry point names; ``None`` after a finding."""
-        target, steps = self._found.target, self._steps
-        before, running = process_state(random_numbers=False), set(threading.enumerate())
-        plugin = None
-        with steps.step(f"importing {target}", self._limit, prints=True) as step:
+        target, doing = self._found.target, f"importing {self._found.target}"
+        before, running, plugin = process_state(random_numbers=False), set(threading.enumerate()), None
+        with self.step(doing, self._limit, loads=True) as step:
             try:
                 plugin = loading.imported(self._found)
             except BaseException as error:  # noqa: BLE001 - SystemExit too
-                where = steps.place_of_error(error) or f"entry point {self._found.name}"
-                steps.found("left-out", f"its import failed: {loading.describe(error)}", where, _near(target))
-        where = steps.shown(getattr(plugin, "__file__", None) or "")
-        steps.tell(import_ms=step.seconds * 1e3)
+                where = self.place_of_error(error) or f"entry point {self._found.name}"
+                self.found("left-out", f"its import failed: {loading.describe(error)}", where, _near(target))
+        where = self.shown(getattr(plugin, "__file__", None) or "")
+        self.tell(import_ms=round(step.seconds * 1e3, 2))
         if step.seconds > SLOW_IMPORT_S:
-            steps.found("slow", f"importing {target} takes {step.seconds * 1e3:.0f} ms", where)
+            self.found("slow", f"{doing} takes {step.seconds * 1e3:.0f} ms", where)
         changes = changed(before, process_state(random_numbers=False))
         changes += [f"the threads that run ('{one.name}')" for one in set(threading.enumerate()) - running]
         if changes:
-            steps.found("changes-process", f"importing {target} changes {', '.join(changes)}", where)
+            self.found("changes-process", f"{doing} changes {', '.join(changes)}", where)
         return plugin
 
-    def _loaded(self, plugin: Any) -> list[Hook]:
+    def _hooks(self, plugin: Any) -> list[Hook]:
         """The hooks that mpsprobe would take; a finding for each other one."""
-        hooks = []
-        meant = [name for name in dir(plugin) if _is_meant_as_hook(plugin, name)]
+        hooks, meant = [], [name for name in dir(plugin) if _is_meant_as_hook(plugin, name)]
         for name in meant:
             function = getattr(plugin, name)
             loaded = loading.load(loading.new_manager(), self._plugin({name: function}, plugin))
-            where = self._steps.place(function)
+            where, known = self.place(function), getattr(hookspecs, name, None)
+            form = f"It is called so: def {name}{inspect.signature(known)}" if known else None
             if loaded.status != "ok":
-                known = getattr(hookspecs, name, None)
-                form = f"It is called so: def {name}{inspect.signature(known)}" if known else None
-                self._steps.found("left-out", str(loaded.reason), where, form)
-                continue
+                self.found("left-out", str(loaded.reason), where, form)
             for problem in loaded.problems:
-                self._steps.found("deprecated-hook", problem, where)
-            hooks += [Hook(one, function, where) for one in loaded.hooks]
+                self.found("deprecated-hook", problem, where)
+            for one in loaded.hooks:
+                self.tell(hook=one)
+                hooks.append(Hook(one, function, where))
         if not meant:
-            self._steps.found("left-out", "it implements no hook: mark one with @mpsprobe.hookimpl")
-        self._steps.tell(hooks=[one.name for one in hooks])
+            self.found("left-out", "it implements no hook: mark one with @mpsprobe.hookimpl")
         return sorted(hooks, key=lambda one: one.name == "mpsprobe_doctor")  # it may import what it judges
 
     def _plugin(self, functions: Mapping[str, Any], origin: Any = None) -> FoundPlugin:
@@ -144,16 +130,14 @@ class Check:
         """What a hook declares; one that a run announces is not called: it may send something somewhere."""
         kind = next((kind for kind, (name, _) in KINDS.items() if name == hook.name), "")
         if kind:
-            right = self._right(hook, self._answer(hook), KINDS[kind][1])
-            for one in right:
-                self._steps.tell(declared=kind, name=one.name)
-            return [Declared(kind, one, hook.where) for one in right]
-        if hook.name == "mpsprobe_resolve_workload":
-            answer = self._answer(hook, name=NOBODYS_NAME)
-            if answer not in (None, []):
-                message = f"its hook {hook.name} answers to '{NOBODYS_NAME}', which is nobody's name"
-                self._steps.found("name-taken", message, hook.where, "Answer None to every name not of your form.")
-                self._right(hook, [answer], WorkloadDeclaration, open_names=True)
+            right = {one.name: one for one in self._right(hook, self._answer(hook), KINDS[kind][1])}
+            for name in right:
+                self.tell(declared=[kind, name])
+            return [Declared(kind, one, hook.where, f"the {kind} '{name}'") for name, one in right.items()]
+        if hook.name == "mpsprobe_resolve_workload" and (answer := self._answer(hook, name=NOBODYS_NAME)):
+            message = f"its hook {hook.name} answers to '{NOBODYS_NAME}', which is nobody's name"
+            self.found("name-taken", message, hook.where, "Answer None to every name not of your form.")
+            self._right(hook, [answer], WorkloadDeclaration, open_names=True)
         elif hook.name == "mpsprobe_doctor":
             from mpsprobe.environment import collect_environment
 
@@ -162,61 +146,57 @@ class Check:
         return []
 
     def _answer(self, hook: Hook, **arguments: Any) -> Any:
-        """What the hook returns; an empty list after a finding."""
-        manager = loading.new_manager()
+        """What the hook returns; an empty list after a finding, and where it says that a name is its own and wrong."""
+        manager, listing = loading.new_manager(), not arguments
         loaded = loading.load(manager, self._plugin({hook.function.__name__: hook.function}))
-        with self._steps.step(f"the hook {hook.name}", self._limit, prints=True, where=hook.where) as step:
+        with self.step(f"the hook {hook.name}", self._limit, loads=listing, where=hook.where) as step:
             [(_, outcome)] = loading.call_each(manager, [loaded], hook.name, **arguments)
-        if step.seconds > SLOW_HOOK_S and not arguments:
-            self._steps.found("slow", f"the hook {hook.name} takes {step.seconds:.1f} s", hook.where)
+        if step.seconds > SLOW_HOOK_S and listing:
+            self.found("slow", f"the hook {hook.name} takes {step.seconds:.1f} s", hook.where)
         try:
             return loading.answer_of(outcome, hook.name)
         except (HookFailed, MpsprobeError) as error:
-            said = str(error) if isinstance(error, HookFailed) else f"its hook {hook.name}: {error.message}"
-            if hook.name != "mpsprobe_resolve_workload" or isinstance(error, HookFailed):
-                place = self._steps.place_of_error(outcome.error) or hook.where
-                self._steps.found("hook-failed", said, place)
+            if isinstance(error, HookFailed) or listing:
+                place = self.place_of_error(outcome.error) or hook.where
+                self.found("hook-failed", str(error), place)
             return []
 
     def _right(self, hook: Hook, answer: Any, expected: type[Any], **more: Any) -> list[Any]:
         """The elements of an answer that are right; a finding for each other one."""
         right, wrong = [], []
-        elements = answer if isinstance(answer, (list, tuple)) else ()
-        for part in (*([one] for one in elements), answer):
+        for part in (*([one] for one in answer if isinstance(answer, (list, tuple))), answer) if answer else (answer,):
             try:
-                right += checked(part, hook.name, expected, **more) if part is not answer else []
-                checked(answer, hook.name, expected, **more) if part is answer else None
+                found = checked(part, hook.name, expected, **more)
+                right += found if part is not answer else []
             except HookFailed as failed:
                 wrong.append(str(failed))
         for one in dict.fromkeys(wrong):
-            self._steps.found("hook-failed", one, hook.where)
-        return list({one.name: one for one in right}.values()) if expected is not DoctorFinding else right
+            self.found("hook-failed", one, hook.where)
+        return right
 
     def _compare_names(self, declared: list[Declared], mine: FoundPlugin) -> None:
         """What mpsprobe says where another plugin has a name too."""
-        if self._found == CORE or not declared:
-            return
         others = [one for one in find_plugins() if one == CORE or one.distribution != self._found.distribution]
-        folders = [one for one in self._request["folders"] if not self._found.file]
+        folders = [] if self._found.file else self._request["folders"]
         registry = Registry([*others, mine], folders=folders, blocked=self._request["blocked"], tell=_nobody)
-        with self._steps.step("asking all plugins for their names", self._limit * TARGET_FACTOR):
+        with self.step("asking all plugins for their names", self._limit * TARGET_FACTOR):
             [plugin] = [one for one in registry.plugins() if one.found == mine]
             registry.contributions(plugin)
         for one in declared:
             named = f"{one.kind} '{getattr(one.declaration, 'key', one.declaration.name)}'"
             for problem in plugin.problems:
                 if named in problem:
-                    self._steps.found("name-taken", problem, one.where)
+                    self.found("name-taken", problem, one.where)
 
     def _try_targets(self, declared: list[Declared], registry: Registry) -> None:
         """Make what each declaration names, as mpsprobe does, and hold it to its contract."""
         held = set()
         for one in declared:
-            with self._steps.step(f"making {one.what}", self._limit * TARGET_FACTOR, where=one.where):
+            with self.step(f"making {one.what}", self._limit * TARGET_FACTOR, where=one.where):
                 made = self._made(one, registry)
             if made is not None and self._request["contracts"] and (one.kind, one.declaration.target) not in held:
                 held.add((one.kind, one.declaration.target))
-                self._hold_to_contract(one, self._steps.place_of_object(made) or one.where)
+                self._hold_to_contract(one, self.place_of_object(made) or one.where)
 
     def _made(self, one: Declared, registry: Registry) -> Any:
         make = getattr(registry, {"backend": "kernel_tables"}.get(one.kind, one.kind))
@@ -225,29 +205,25 @@ class Check:
         except MpsprobeError as error:
             cause = error.__cause__
             lacking = str(cause.name).partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
-            if isinstance(error, MissingPackage) or nearest(
-                lacking.replace("_", "-"), normalized_names(self._request["optional"])
-            ):
-                self._steps.tell(not_checked=f"{one.what}: {error.message}")
+            optional = nearest(lacking.replace("_", "-"), normalized_names(self._request["optional"]))
+            if isinstance(error, MissingPackage) or optional:
+                self.tell(not_checked=f"{one.what}: {error.message}")
             else:
-                place = (cause and self._steps.place_of_error(cause)) or one.where
-                self._steps.found("bad-target", error.message, place, _near(one.declaration.target))
+                place = self.place_of_error(cause) or one.where
+                self.found("bad-target", error.message, place, _near(one.declaration.target))
         return None
 
     def _hold_to_contract(self, one: Declared, where: str) -> None:
         from mpsprobe_devkit.testing import contracts
 
         declaration = one.declaration
-        if not hasattr(contracts, f"{one.kind}_contract"):
-            return
-        if one.kind == "scanner":
-            if "torch" not in declaration.frameworks:
-                self._steps.tell(not_checked=f"the contract of {one.what}: only its author has something to scan")
-                return
-            declaration = dataclasses.replace(declaration, frameworks=("torch",))
-        with self._steps.step(f"the contract of {one.what}", self._request["contract_limit"], where=where):
-            for broken in contracts.broken_clauses(declaration):
-                self._steps.found("contract-broken", f"{one.what}: {broken.clause}: {broken.problem}", where)
+        if one.kind == "scanner" and "torch" not in declaration.frameworks:
+            self.tell(not_checked=f"the contract of {one.what}: only its author has something to scan")
+        elif type(declaration) in contracts.CONTRACTS:
+            more = {"frameworks": ("torch",)} if one.kind == "scanner" else {}
+            with self.step(f"the contract of {one.what}", self._request["contract_limit"], where=where):
+                for broken in contracts.broken_clauses(dataclasses.replace(declaration, **more)):
+                    self.found("contract-broken", f"{one.what}: {broken.clause}: {broken.problem}", where)
 
 
 def _is_meant_as_hook(plugin: Any, name: str) -> bool:
@@ -259,9 +235,8 @@ def _is_meant_as_hook(plugin: Any, name: str) -> bool:
     return options is not None or (own and name.startswith(loading.HOOK_PREFIX))
 
 
-def _listing(declared: list[Declared], kind: str) -> Any:
-    """A hook that returns the declarations of a kind."""
-    declarations = [one.declaration for one in declared if one.kind == kind]
+def _listing(declarations: list[Any]) -> Any:
+    """A hook that returns them."""
     return hookimpl(lambda: declarations)
 
 
@@ -277,22 +252,18 @@ def _near(target: str) -> str | None:
         if module in sys.modules:
             last, names = attribute, dir(sys.modules[module])
         else:
-            folders = importlib.import_module(package).__path__
-            names = [path.stem for folder in folders for path in Path(folder).iterdir()]
+            names = [
+                path.stem for folder in importlib.import_module(package).__path__ for path in Path(folder).iterdir()
+            ]
     except Exception:  # noqa: BLE001 - the plugin's code, or not there
         return None
     near = nearest(last, names, count=2) if last not in names else []
     return f"There is {' and '.join(near)}." if near else None
 
 
-def main(folder: Path) -> None:
-    """Do what ``request.json`` in ``folder`` asks for."""
-    request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    sys.dont_write_bytecode = True  # a check leaves no trace in the folder that it looks at
-    sys.path[:] = request["path"]
-    Check(Steps(folder, request["root"], request["own"]), request).run()
-    os._exit(0)  # whatever threads the plugin has left, and whatever it wanted to do at the end
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    sys.dont_write_bytecode = True  # a check leaves no trace in the folder that it looks at
+    request = json.loads(Path(sys.argv[1], "request.json").read_text(encoding="utf-8"))
+    sys.path[:] = request["path"]
+    Check(Path(sys.argv[1]), request).run()
+    os._exit(0)  # whatever threads the plugin has left, and whatever it wanted to do at the end

@@ -22,7 +22,7 @@ from mpsprobe.plugins.containment import TIMEOUT_VARIABLE
 from mpsprobe.plugins.discovery import GROUP, FoundPlugin
 from mpsprobe.plugins.plugin_files import folders_from_environment
 from mpsprobe_devkit.checking.codes import Finding, finding, in_order
-from mpsprobe_devkit.checking.sources import judged_metadata, judged_sources, not_here
+from mpsprobe_devkit.checking.sources import judged_metadata, judged_sources
 from mpsprobe_devkit.checking.subject import FOLDER, Subject, found_subject
 
 CONTRACT_LIMIT_S = 120.0  # a contract renders every sample report several times
@@ -36,25 +36,38 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (.+)$", re.MULTILINE)
 
 @dataclass(slots=True)
 class Examined:
-    """What a check found out.
+    """What a check found out, as ``--format json`` has it.
 
     Attributes:
-        subject: what was checked.
-        findings: everything that is wrong, by the part of the check, errors first.
-        contributes: the declared names by kind.
+        target, kind, distribution, version, entry_points: what was checked.
         hooks: the hooks that it implements.
+        contributes: the declared names by kind.
         import_ms: the time that importing its thin module takes; ``None`` where it was not imported.
         tests: the last line of the plugin's own tests; ``None`` where they were not run.
+        findings: everything that is wrong, by the part of the check, errors first.
         not_checked: what could not be looked at, and why; no fault of the plugin.
     """
 
-    subject: Subject
-    findings: list[Finding] = field(default_factory=list)
-    contributes: dict[str, list[str]] = field(default_factory=dict)
+    target: str
+    kind: str
+    distribution: str
+    version: str
+    entry_points: dict[str, str]
     hooks: list[str] = field(default_factory=list)
+    contributes: dict[str, list[str]] = field(default_factory=dict)
     import_ms: float | None = None
     tests: str | None = None
+    findings: list[Finding] = field(default_factory=list)
     not_checked: list[str] = field(default_factory=list)
+
+    def take(self, finding: Any = None, declared: Any = None, hook: str = "", **event: Any) -> None:
+        """Add what the child tells in one event."""
+        self.findings += [Finding(**finding)] if finding else []
+        self.hooks += [hook] if hook else []
+        self.not_checked += [event["not_checked"]] if "not_checked" in event else []
+        self.import_ms = event.get("import_ms", self.import_ms)
+        if declared:
+            self.contributes.setdefault(declared[0], []).append(declared[1])
 
 
 def examine(
@@ -74,63 +87,63 @@ def examine(
         folders: of single files that are asked too; by default those of ``MPSPROBE_PLUGINS_DIR``.
         progress: takes what is done next, in a few words.
     """
-    others = {"blocked": sorted(blocked), "folders": list(folders_from_environment() if folders is None else folders)}
+    folders = list(folders_from_environment() if folders is None else folders)
+    request = {"limit": time_limit, "contracts": contracts, "contract_limit": CONTRACT_LIMIT_S}
     with found_subject(target) as subject:
         if run_tests and subject.kind != FOLDER:
             raise UsageError(f"'{subject.shown}' is not a folder, so it has no tests to run", "Leave out --tests.")
-        examined = Examined(subject, list(subject.findings))
-        if subject.entry_points:
-            examined.findings += [*judged_metadata(subject), *judged_sources(subject)]
-            examined.not_checked += not_here(subject)
+        points = {one.name: one.target for one in subject.entry_points}
+        examined = Examined(subject.shown, subject.kind, subject.distribution, subject.version, points)
+        examined.findings += subject.findings
+        if points:
+            examined.findings += [*judged_metadata(subject, examined.not_checked), *judged_sources(subject)]
         for point in subject.entry_points:
             progress(f"loading {point.target} and trying what it declares")
-            request = {**others, "limit": time_limit, "contracts": contracts, "contract_limit": CONTRACT_LIMIT_S}
-            for event in _in_a_process(subject, point, request):
-                _take(examined, event)
+            for event in _told(subject, point, {**request, "blocked": sorted(blocked), "folders": folders}):
+                examined.take(**event)
         if run_tests:
             progress("running its tests")
-            _run_tests(examined)
+            _run_tests(subject, examined)
     examined.findings = in_order(examined.findings)
     return examined
 
 
-def _take(examined: Examined, event: dict[str, Any]) -> None:
-    if "finding" in event:
-        examined.findings.append(Finding(**event["finding"]))
-    elif "declared" in event:
-        examined.contributes.setdefault(event["declared"], []).append(event["name"])
-    elif "hooks" in event:
-        examined.hooks = sorted({*examined.hooks, *event["hooks"]})
-    elif "import_ms" in event:
-        examined.import_ms = max(event["import_ms"], examined.import_ms or 0.0)
-    elif "not_checked" in event:
-        examined.not_checked.append(event["not_checked"])
-
-
-def _in_a_process(subject: Subject, point: FoundPlugin, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _told(subject: Subject, point: FoundPlugin, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What the child tells; of one that did not come to its end, a finding about the step in which it ended."""
     front = [str(path) for path in subject.paths]
-    own = front or [str(subject.root / package) for package in subject.packages]
+    own = [os.path.realpath(one) for one in front or [str(subject.root / package) for package in subject.packages]]
     path = [*front, *(path for path in sys.path if path not in front)]
     request |= {"point": dataclasses.asdict(point), "path": path, "own": own, "root": str(subject.root)}
     request |= {"where": subject.where, "optional": subject.optional}
     with tempfile.TemporaryDirectory(prefix="mpsprobe-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        events, output, trace = (Path(name, file) for file in ("events.jsonl", "output.txt", "trace.txt"))
+        Path(name, "request.json").write_text(json.dumps(request), encoding="utf-8")
+        events.touch()
+        trace.touch()
         # -P: no file of the current folder stands in for a module. A thread for each limit is not needed there.
         command = [sys.executable, "-P", "-m", "mpsprobe_devkit.checking.child", name]
         variables = {**os.environ, TIMEOUT_VARIABLE: "0", "PYTHONIOENCODING": "utf-8:backslashreplace"}
-        code = _finished(command, folder / "output.txt", env=variables)
-        lines = (folder / "events.jsonl").read_bytes().splitlines() if (folder / "events.jsonl").exists() else []
-        events = [json.loads(line) for line in lines]
-        yield from events
-        if not any("done" in event for event in events):
-            begun = next((one for one in reversed(events) if "begin" in one), {"begin": "the check", "where": ""})
-            trace = (folder / "trace.txt").read_text("utf-8", "replace") if (folder / "trace.txt").exists() else ""
-            ended = _ended(begun, code, trace, (folder / "output.txt").read_bytes()[-500:].decode("utf-8", "replace"))
-            places = [f"{path}:{line}" for path, line in FRAME.findall(trace) if path.startswith(tuple(own))]
-            where = os.path.relpath(places[0], subject.root) if places else begun["where"]
-            yield {"finding": dataclasses.replace(ended, where=where).as_dict()}
+        code = _finished(command, output, env=variables)
+        step: dict[str, Any] = {"begin": "the check", "where": ""}
+        for event in map(json.loads, events.read_bytes().splitlines()):
+            step = event if "begin" in event else {} if "done" in event else step
+            yield event
+        if step:
+            traced, last = trace.read_text("utf-8", "replace"), output.read_bytes()[-500:].decode("utf-8", "replace")
+            places = [(path, line) for path, line in FRAME.findall(traced) if path.startswith(tuple(own))]
+            where = f"{os.path.relpath(places[0][0], subject.root)}:{places[0][1]}" if places else step["where"]
+            yield {"finding": _ended(step, code, traced, last, where).as_dict()}
+
+
+def _ended(step: dict[str, Any], code: int | None, trace: str, output: str, where: str) -> Finding:
+    doing = step["begin"]
+    if code is None:
+        return finding("prints", f"{doing} prints without end", where)
+    if "Timeout (" in trace:
+        return finding("hangs", f"{doing} does not end within {step['limit']:g} s", where)
+    how = f"signal {signal.Signals(-code).name}" if code < 0 and os.name != "nt" else f"exit code {code}"
+    said = "" if trace or code <= 0 else output.strip().rpartition("\n")[2]
+    return finding("ends-process", f"{doing} ends the process ({how}) {said}", where)
 
 
 def _finished(command: list[str], output: Path, *, limit: float | None = None, **more: Any) -> int | None:
@@ -142,8 +155,9 @@ def _finished(command: list[str], output: Path, *, limit: float | None = None, *
             while process.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(0.02)
-                late = limit is not None and time.monotonic() - started > limit
-                if late or (limit is None and output.stat().st_size > MOST_OUTPUT):
+                if limit is not None and time.monotonic() - started > limit:
+                    return None
+                if limit is None and output.stat().st_size > MOST_OUTPUT:
                     return None
         finally:
             process.kill()
@@ -151,24 +165,12 @@ def _finished(command: list[str], output: Path, *, limit: float | None = None, *
     return process.returncode
 
 
-def _ended(begun: dict[str, Any], code: int | None, trace: str, output: str) -> Finding:
-    doing = begun["begin"]
-    if code is None:
-        return finding("prints", f"{doing} prints without end")
-    if "Timeout (" in trace:
-        return finding("hangs", f"{doing} does not end within {begun['limit']:g} s")
-    last = output.strip().rpartition("\n")[2] if code > 0 else ""
-    how = f"signal {signal.Signals(-code).name}" if code < 0 and os.name != "nt" else f"exit code {code}"
-    return finding("ends-process", f"{doing} ends the process ({how}){': ' if last else ''}{last}")
-
-
-def _run_tests(examined: Examined) -> None:
+def _run_tests(subject: Subject, examined: Examined) -> None:
     """What pytest says in the subject's folder.
 
     The plugin need not be installed: its packages are put on ``PYTHONPATH``, and so is metadata that names its entry
     points, so that commands which the tests start find it too.
     """
-    subject = examined.subject
     with tempfile.TemporaryDirectory(prefix="mpsprobe-", ignore_cleanup_errors=True) as name:
         info = Path(name, f"{re.sub(r'[^A-Za-z0-9.]+', '_', subject.distribution)}-0.dist-info")
         info.mkdir()

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-import contextlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import SpecifierSet
 
 import mpsprobe
 from mpsprobe.plugins.requirements import is_installed
@@ -20,43 +17,34 @@ from mpsprobe_devkit.checking.subject import FILE, OURS, Subject
 LOWER_BOUNDS = {">=", ">", "==", "~=", "==="}
 
 
-def judged_metadata(subject: Subject) -> Iterator[Finding]:
-    """What the distribution does not say, and what it says that cannot be."""
-    here, bounds = ".".join(map(str, sys.version_info[:3])), set()
+def judged_metadata(subject: Subject, not_checked: list[str]) -> Iterator[Finding]:
+    """What the distribution does not say; what it depends on and is not here goes into ``not_checked``."""
+    bounds = set()
     if subject.lacks:
         yield finding("missing-metadata", f"it lacks {', '.join(subject.lacks)}", subject.where)
     for text in subject.requires:
         try:
             one = Requirement(text)
-            bounds |= {clause.operator for clause in one.specifier if one.name.lower() == OURS}
         except InvalidRequirement:
-            yield finding("bad-package", f"the dependency '{text}' is not a requirement", subject.where)
+            yield finding("bad-package", f"the dependency '{text}' is not a requirement", subject.where, "Correct it.")
+            continue
+        plain, ours = f"{one.name}{one.specifier}", one.name.lower() == OURS
+        bounds |= {clause.operator for clause in one.specifier if ours}
+        if not ours and (one.marker is None or one.marker.evaluate()) and not is_installed(plain):
+            not_checked.append(f"what needs {plain}, which is not installed here")
     if subject.kind != FILE and OURS not in subject.packages and not bounds & LOWER_BOUNDS:
         hint = f'Add "{OURS}>={".".join(mpsprobe.__version__.split(".")[:2])}" to the dependencies.'
         message = f"the dependencies do not name {OURS} with a lower bound"
         yield finding("missing-metadata", message, subject.where, hint)
-    try:
-        if not SpecifierSet(subject.python).contains(here, prereleases=True):
-            yield finding("bad-package", f"it needs Python {subject.python}, and this is {here}", subject.where)
-    except ValueError as error:
-        yield finding("bad-package", f"requires-python: {error}", subject.where)
-
-
-def not_here(subject: Subject) -> Iterator[str]:
-    """What it depends on and is not installed: what needs it cannot be checked."""
-    for text in subject.requires:
-        with contextlib.suppress(InvalidRequirement):
-            one = Requirement(text)
-            plain = f"{one.name}{one.specifier}"
-            if one.name.lower() != OURS and (one.marker is None or one.marker.evaluate()) and not is_installed(plain):
-                yield f"what needs {plain}, which is not installed here"
 
 
 def judged_sources(subject: Subject) -> Iterator[Finding]:
     """Imports of what is private to mpsprobe; what lies in mpsprobe itself may import it."""
     hint = f"Import from the public modules: {', '.join(sorted(PUBLIC_PARTS - {''}))}."
     parts = {path.stem for path in Path(mpsprobe.__file__).parent.iterdir()}
-    for path in () if OURS in subject.packages else subject.sources():
+    places = [root / package for root in {*subject.paths, subject.root} for package in subject.packages]
+    found = [one for place in places for one in (sorted(place.rglob("*.py")) or [place.with_suffix(".py")])]
+    for path in found if OURS not in subject.packages else ():
         try:
             tree = ast.parse(path.read_bytes(), str(path))
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):

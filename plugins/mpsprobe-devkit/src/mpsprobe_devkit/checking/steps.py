@@ -11,8 +11,8 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from mpsprobe_devkit.checking.codes import finding
@@ -27,15 +27,8 @@ HEAVY = frozenset({
 """Packages that take tens of milliseconds or more to import. What is not here and takes long is found by the clock."""
 
 
-@dataclass(slots=True)
-class Step:
-    """A part of the plugin's work, and how long it took."""
-
-    seconds: float = 0.0
-
-
 class Steps:
-    """Writes events to ``events.jsonl`` and watches the time, the output and the imports of each step.
+    """Writes events to ``events.jsonl``, line by line, and watches the time, the output and the imports of each step.
 
     Args:
         folder: of this child.
@@ -44,10 +37,8 @@ class Steps:
     """
 
     def __init__(self, folder: Path, root: str, own: list[str]) -> None:
-        self._root = Path(root)
-        self._own = tuple(os.path.realpath(one) for one in own)
-        self._events = folder / "events.jsonl"
-        self._output = folder / "output.txt"
+        self._root, self._own = Path(root), tuple(own)
+        self._events, self._output = folder / "events.jsonl", folder / "output.txt"
         self._trace = (folder / "trace.txt").open("w", encoding="utf-8")
         self._asked: dict[str, list[str]] = {}
         sys.meta_path.insert(0, self)  # a finder that finds nothing and sees who asks
@@ -63,25 +54,26 @@ class Steps:
         self.tell(finding=finding(code, message, where, hint).as_dict())
 
     @contextlib.contextmanager
-    def step(self, doing: str, limit: float, *, prints: bool = False, where: str = "") -> Iterator[Step]:
-        """Inside, code of the plugin runs. After ``limit`` seconds the process ends, and the trace says where it was.
+    def step(self, doing: str, limit: float, *, loads: bool = False, where: str = "") -> Iterator[SimpleNamespace]:
+        """Inside, code of the plugin runs; gives how many ``seconds``.
+
+        After ``limit`` seconds the process ends, and the trace says where it was.
 
         Args:
-            prints: whether it is a part of loading: then it may neither print nor import what is heavy.
+            loads: whether it is a part of loading: then it may neither print nor import what is heavy.
         """
-        step, begin, started = Step(), self._size(), time.perf_counter()
+        step, begin, started = SimpleNamespace(seconds=0.0), self._size(), time.perf_counter()
         self._asked.clear()
         self.tell(begin=doing, where=where, limit=limit)
         faulthandler.dump_traceback_later(limit, exit=True, file=self._trace)
         yield step
         faulthandler.cancel_dump_traceback_later()
         step.seconds = time.perf_counter() - started
-        self.tell(end=doing)
-        if prints and self._size() > begin:
+        if loads and self._size() > begin:
             text = self._output.read_bytes()[begin : begin + 1000].decode("utf-8", "replace").strip()
-            self.found("prints", f"{doing} prints '{text.partition(chr(10))[0]}'", where)
-        for name, places in self._asked.items() if prints else ():
-            if places and "doctor" not in doing:
+            self.found("prints", f"{doing} prints '{text.splitlines()[0]}'", where)
+        for name, places in self._asked.items() if loads else ():
+            if places:
                 self.found("heavy-import", f"{doing} imports {name}: {' → '.join([*places, name])}", places[0])
 
     def _size(self) -> int:
@@ -95,28 +87,22 @@ class Steps:
 
         What another heavy package brings is left out (it goes when that one does).
         """
-        if name not in HEAVY or name in self._asked:
-            return
-        frames = [one for one, _ in traceback.walk_stack(None)][1:]
-        modules = {str(one.f_globals.get("__name__", "")).partition(".")[0] for one in frames}
-        lines = [f"{self.shown(one.f_code.co_filename)}:{one.f_lineno}" for one in frames if self._is_own(one)]
-        self._asked[name] = [] if modules & (HEAVY - {name}) else list(dict.fromkeys(reversed(lines)))
+        if name in HEAVY and name not in self._asked:
+            frames = [one for one, _ in traceback.walk_stack(None)][1:]
+            modules = {str(one.f_globals.get("__name__", "")).partition(".")[0] for one in frames}
+            files = [(one.f_code.co_filename, one.f_lineno) for one in reversed(frames)]
+            lines = [f"{self.shown(file)}:{line}" for file, line in files if self._is_own(file)]
+            self._asked[name] = [] if modules & (HEAVY - {name}) else list(dict.fromkeys(lines))
 
-    def _is_own(self, frame: Any) -> bool:
-        return self._lies_in(frame.f_code.co_filename)
-
-    def _lies_in(self, path: str) -> bool:
+    def _is_own(self, path: str) -> bool:
         path = os.path.realpath(path)
         return any(path in (one, f"{one}.py") or path.startswith(one + os.sep) for one in self._own)
 
-    # -- places --------------------------------------------------------------------------------------
-
     def shown(self, path: str) -> str:
         """``path`` relative to the plugin's folder where it lies in there."""
-        try:
+        with contextlib.suppress(ValueError):
             return Path(path).resolve().relative_to(self._root.resolve()).as_posix() if path else ""
-        except ValueError:
-            return Path(path).name
+        return Path(path).name
 
     def place(self, value: Any) -> str:
         """``file:line`` of a function, empty where that is not known."""
@@ -125,16 +111,15 @@ class Steps:
 
     def place_of_object(self, made: Any) -> str:
         """``file:line`` of the class of an object, or of the function of a command."""
-        try:
-            kind = getattr(made, "callback", None) or type(made)
+        kind = getattr(made, "callback", None) or type(made)
+        with contextlib.suppress(OSError, TypeError):
             return f"{self.shown(inspect.getfile(kind))}:{inspect.getsourcelines(kind)[1]}"
-        except (OSError, TypeError):
-            return ""
+        return ""
 
     def place_of_error(self, error: BaseException | None) -> str:
         """``file:line`` of the plugin's own line that raised, or called what raised."""
         if isinstance(error, SyntaxError) and error.filename:
             return f"{self.shown(error.filename)}:{error.lineno or 1}"
         frames = traceback.extract_tb(error.__traceback__) if error is not None else []
-        own = [one for one in frames if self._lies_in(one.filename)]
-        return f"{self.shown(own[-1].filename)}:{own[-1].lineno}" if own else ""
+        own = [f"{self.shown(one.filename)}:{one.lineno}" for one in frames if self._is_own(one.filename)]
+        return own[-1] if own else ""

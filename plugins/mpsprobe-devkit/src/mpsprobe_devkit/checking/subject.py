@@ -18,7 +18,7 @@ from typing import Any
 
 from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.plugins.discovery import CORE, GROUP, FoundPlugin, find_plugins
-from mpsprobe.plugins.plugin_files import find_in_folders, inline_metadata
+from mpsprobe.plugins.plugin_files import find_in_folders
 from mpsprobe.plugins.requirements import specifier_of_ours
 from mpsprobe.suggestions import nearest, printable
 from mpsprobe_devkit.checking.codes import Finding, finding
@@ -44,21 +44,19 @@ class Subject:
         paths: what has to stand in front of ``sys.path`` to import it.
         entry_points: the modules that mpsprobe would load.
         requires, optional: requirements without extras, and those of extras.
-        python: the specifier of the versions of Python that it asks for.
         lacks: what its pyproject.toml does not say.
         findings: what is wrong with it before any code runs.
     """
 
     kind: str
     shown: str
-    root: Path = field(default_factory=Path.cwd)
-    distribution: str = "?"
+    root: Path
+    distribution: str
     version: str = "?"
     paths: tuple[Path, ...] = ()
     entry_points: tuple[FoundPlugin, ...] = ()
     requires: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
-    python: str = ""
     lacks: tuple[str, ...] = ()
     findings: list[Finding] = field(default_factory=list)
 
@@ -72,28 +70,21 @@ class Subject:
         """Its own top-level modules and packages."""
         return tuple(dict.fromkeys(re.split("[.:]", one.target)[0] for one in self.entry_points))
 
-    def sources(self) -> Iterator[Path]:
-        """The Python files of its packages."""
-        for package in self.packages:
-            for root in (*self.paths, self.root):
-                if (root / package).is_dir() or (root / f"{package}.py").is_file():
-                    yield from sorted((root / package).rglob("*.py")) or [root / f"{package}.py"]
-                    break
-
-    def is_wrong(self, message: str, hint: str | None = None) -> Subject:
+    def wrong(self, message: str, hint: str | None = None) -> Subject:
         """Itself, with one more ``bad-package``."""
         self.findings.append(finding("bad-package", message, self.where, hint))
         return self
 
-    def enter_by(self, declared: Mapping[str, Any]) -> None:
-        """Take over the usable ones of the entry points ``declared``."""
-        requires = tuple(found for one in self.requires if (found := specifier_of_ours(one)) is not None)
+    def enter_by(self, declared: Mapping[str, Any]) -> Subject:
+        """Itself, with the usable ones of the entry points ``declared``."""
+        ours = tuple(found for one in self.requires if (found := specifier_of_ours(one)) is not None)
         for name, target in declared.items():
             if isinstance(target, str) and ENTRY_POINT.fullmatch(target.strip()):
-                point = FoundPlugin(name, self.distribution, self.version, target.strip(), requires=requires)
+                point = FoundPlugin(name, self.distribution, self.version, target.strip(), requires=ours)
                 self.entry_points += (point,)
             else:
-                self.is_wrong(f"the entry point '{name}' is '{target}', which should be like 'package.module'")
+                self.wrong(f"the entry point '{name}' is '{target}', which should be like 'package.module'")
+        return self
 
 
 @contextlib.contextmanager
@@ -106,78 +97,65 @@ def found_subject(target: str | Path) -> Iterator[Subject]:
     text = os.fspath(target)
     if not text.strip() or "\0" in text:
         raise UsageError("no plugin was named", "Name a folder, a .py file, a wheel or an installed plugin.")
-    if not _is_path(target):
+    is_path = isinstance(target, Path) or os.sep in text or "/" in text or text in {".", ".."} or text[0] == "~"
+    path = Path(text).expanduser()
+    if not (is_path or text.endswith((".py", ".whl")) or os.path.lexists(path / PROJECT)):
         yield _installed(text)
         return
-    path = Path(text).expanduser()
     try:
-        path.stat()
+        is_folder, path = path.stat() and path.is_dir(), path.resolve()
+        if is_folder:
+            yield _project(path, text, (path / PROJECT).read_bytes())
+        elif path.suffix == ".whl":
+            # The links of a temporary folder are followed: macOS has /tmp in /private, and paths are compared.
+            with tempfile.TemporaryDirectory(prefix="mpsprobe-", ignore_cleanup_errors=True) as unpacked:
+                yield _wheel(path, text, Path(unpacked).resolve())
+        elif path.suffix == ".py":
+            yield _file(path, text)
+        else:
+            raise UsageError(f"'{printable(text)}' is neither a folder nor a .py file nor a wheel")
     except OSError as error:
-        near = nearest(path.name, [one.name for one in path.parent.iterdir()], count=1) if path.parent.is_dir() else []
-        hint = f"There is '{printable(str(path.parent / near[0]))}'." if near else None
-        raise UsageError(f"'{printable(text)}' cannot be read: {error.strerror}", hint) from error
-    if path.is_dir():
-        yield _project(path, text)
-    elif path.suffix == ".whl":
-        # The links of a temporary folder are followed: macOS has /tmp in /private, and paths are compared.
-        with tempfile.TemporaryDirectory(prefix="mpsprobe-", ignore_cleanup_errors=True) as unpacked:
-            yield _wheel(path, text, Path(unpacked).resolve())
-    elif path.suffix == ".py":
-        yield _file(path.resolve(), text)
-    else:
-        raise UsageError(f"'{printable(text)}' is neither a folder nor a .py file nor a wheel")
+        names = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = nearest(path.name, names, count=1)
+        hint = f"There is '{printable(near[0])}'." if near else "A new project: mpsprobe plugins new NAME"
+        raise UsageError(f"'{printable(error.filename or text)}' cannot be read: {error.strerror}", hint) from error
 
 
-def _is_path(target: str | Path) -> bool:
-    """Whether a path is meant: it has a separator, one of our suffixes, or is a folder that holds a project."""
-    if isinstance(target, Path) or target in {".", ".."} or target.startswith("~") or target.endswith((".py", ".whl")):
-        return True
-    return os.sep in target or "/" in target or os.path.lexists(os.path.join(target, PROJECT))  # noqa: PTH118 - any text
-
-
-# -- a folder --------------------------------------------------------------------------------------
-
-
-def _project(folder: Path, shown: str) -> Subject:
-    subject = Subject(FOLDER, shown, folder.resolve(), folder.resolve().name)
+def _project(folder: Path, shown: str, content: bytes) -> Subject:
+    subject = Subject(FOLDER, shown, folder, folder.name)
     try:
-        project = tomllib.loads((folder / PROJECT).read_text(encoding="utf-8")).get("project")
-    except FileNotFoundError:
-        hint = "Name the folder of a plugin's project, or make one: mpsprobe plugins new NAME"
-        raise UsageError(f"'{printable(shown)}' holds no {PROJECT}", hint) from None
-    except OSError as error:
-        raise UsageError(f"{PROJECT} in '{printable(shown)}' cannot be read: {error.strerror}") from error
+        project = tomllib.loads(content.decode("utf-8")).get("project")
     except (ValueError, RecursionError) as error:
-        return subject.is_wrong(f"{PROJECT} is not TOML: {error}")
+        return subject.wrong(f"{PROJECT} is not TOML: {error}")
     if not isinstance(project, dict) or not isinstance(project.get("name"), str):
-        return subject.is_wrong(f"{PROJECT} has no [project] table with a name")
+        return subject.wrong(f"{PROJECT} has no [project] table with a name")
     given = {*_texts(project.get("dynamic")), *(name for name in project if project[name])}
     classifiers = str(project.get("classifiers"))
     given |= {"license"} if "license-files" in given or "License ::" in classifiers else set()
     subject.lacks = tuple(name for name in WANTED if name not in given and PRIVATE not in classifiers)
     subject.distribution, subject.version = project["name"], str(project.get("version", "dynamic"))
-    subject.requires, subject.python = _texts(project.get("dependencies")), str(project.get("requires-python") or "")
+    subject.requires = _texts(project.get("dependencies"))
     extras = _table(project.get("optional-dependencies")).values()
     subject.optional = tuple(one for extra in extras for one in _texts(extra))
+    groups = _table(project.get("entry-points"))
     if _normalized(subject.distribution) == OURS:  # its own plugin needs no entry point
         subject.entry_points = (CORE,)
-        return subject
-    groups = _table(project.get("entry-points"))
-    if not (group := _table(groups.get(GROUP))):
+    elif group := _table(groups.get(GROUP)):
+        subject.enter_by(group)
+        subject.paths = tuple(dict.fromkeys(_root(folder, package) for package in subject.packages))
+    else:
         near = nearest(GROUP, groups, count=1)
-        advice = f"There is a group '{near[0]}'; it should be called '{GROUP}'." if near else None
-        return subject.is_wrong(f"there is no [project.entry-points.{GROUP}]", advice)
-    subject.enter_by(group)
-    subject.paths = tuple(dict.fromkeys(_root(subject.root, package) for package in subject.packages))
+        hint = f"There is a group '{near[0]}'; it should be called '{GROUP}'." if near else None
+        subject.wrong(f"there is no [project.entry-points.{GROUP}]", hint)
     return subject
 
 
 def _root(folder: Path, package: str) -> Path:
     """The folder that holds ``package``: what builds take without being told, else what lies up to two folders deep."""
-    for pattern in ("src", "", "[!.]*/", "[!.]*/[!.]*/"):
-        for root in sorted(folder.glob(pattern)) if pattern else [folder]:
-            if (root / package).is_dir() or (root / f"{package}.py").is_file():
-                return root
+    deeper = [root for pattern in ("[!.]*/", "[!.]*/[!.]*/") for root in sorted(folder.glob(pattern))]
+    for root in (folder / "src", folder, *deeper):
+        if (root / package).is_dir() or (root / f"{package}.py").is_file():
+            return root
     return folder
 
 
@@ -189,63 +167,52 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
 
 
-# -- built and installed ---------------------------------------------------------------------------
-
-
 def _wheel(path: Path, shown: str, unpacked: Path) -> Subject:
     subject = Subject(WHEEL, shown, unpacked, path.name.partition("-")[0], paths=(unpacked,))
     try:
         with zipfile.ZipFile(path) as archive:
             archive.extractall(unpacked)
-    except OSError as error:
-        raise UsageError(f"'{printable(shown)}' cannot be read: {error.strerror or error}") from error
+        [info] = unpacked.glob("*.dist-info")
+        return _described(subject, importlib.metadata.PathDistribution(info))
     except Exception as error:  # noqa: BLE001 - zlib and lzma have errors of their own
-        return subject.is_wrong(f"{path.name} cannot be unpacked: {error}", "Build it again: python -m build")
-    infos = sorted(unpacked.glob("*.dist-info"))
-    if len(infos) != 1:
-        return subject.is_wrong(f"{path.name} has {len(infos)} folders *.dist-info instead of one")
-    return _described(subject, importlib.metadata.PathDistribution(infos[0]))
+        return subject.wrong(f"{path.name} is not a wheel: {error}", "Build it again: python -m build")
 
 
 def _installed(name: str) -> Subject:
     found = find_plugins()
     wanted = [one for one in found if name == one.name]
     wanted = wanted or [one for one in found if _normalized(name) == _normalized(one.distribution)]
-    subject = Subject(INSTALLED, name, distribution=wanted[0].distribution if wanted else name)
+    subject = Subject(INSTALLED, name, Path.cwd(), wanted[0].distribution if wanted else name)
     try:
         _described(subject, importlib.metadata.distribution(subject.distribution))
     except (importlib.metadata.PackageNotFoundError, ValueError):
-        if not wanted and os.path.isdir(name):  # noqa: PTH112 - whatever was typed
+        if not wanted and Path(name).is_dir():
             message = f"the folder '{printable(name)}' has no {PROJECT}, so it is not a package"
             raise UsageError(message, "Plugins of one file are checked one by one: name the .py file.") from None
         if not wanted:
             known = {known for one in found for known in (one.name, one.distribution)}
-            known |= {one.name for one in Path().iterdir() if (one / PROJECT).exists()}
             hint = "A folder, a .py file, a wheel or the name of an installed plugin can be checked."
             raise UnknownName("plugin", name, known, hint) from None
-    if chosen := [one for one in wanted if one.name == name and not one.problem]:
-        subject.entry_points = tuple(chosen)
-    if CORE in wanted:
-        subject.entry_points, subject.findings = (CORE,), []
-    with contextlib.suppress(ImportError, ValueError, IndexError):
-        spec = importlib.util.find_spec(subject.packages[0])  # of a top-level name: imports nothing
-        if spec is not None and spec.origin:
-            subject.root = Path(spec.origin).resolve().parents[1 if spec.submodule_search_locations else 0]
+    chosen = tuple(one for one in wanted if one.name == name and not one.problem)
+    subject.entry_points = chosen or subject.entry_points
+    subject.findings = [] if CORE in wanted else subject.findings
+    with contextlib.suppress(ImportError, ValueError, IndexError, AttributeError):
+        origin = importlib.util.find_spec(subject.packages[0])  # of a top-level name: imports nothing
+        places = origin.submodule_search_locations or [origin.origin]  # type: ignore[union-attr]
+        subject.root = Path(str(places[0])).resolve().parent
     return subject
 
 
 def _described(subject: Subject, distribution: importlib.metadata.Distribution) -> Subject:
     """What the metadata of an installed or built distribution says."""
-    subject.distribution, subject.version = distribution.name or subject.distribution, distribution.version or "?"
     requirements = distribution.requires or []
+    subject.distribution, subject.version = distribution.name or subject.distribution, distribution.version or "?"
     subject.optional = tuple(one for one in requirements if re.search(r"extra\s*==", one))
     subject.requires = tuple(one for one in requirements if one not in subject.optional)
-    subject.python = str(distribution.metadata["Requires-Python"] or "")
     declared = {one.name: one.value for one in distribution.entry_points.select(group=GROUP)}
     if not declared:
-        return subject.is_wrong(f"{subject.distribution} has no entry point in the group '{GROUP}'")
-    subject.enter_by(declared)
-    return subject
+        return subject.wrong(f"{subject.distribution} has no entry point in the group '{GROUP}'")
+    return subject.enter_by(declared)
 
 
 def _file(path: Path, shown: str) -> Subject:
@@ -253,12 +220,9 @@ def _file(path: Path, shown: str) -> Subject:
     subject = Subject(FILE, shown, path.parent, path.name, "", paths=(path.parent,))
     point = next((one for one in find_in_folders([str(path.parent)]) if one.file == str(path)), None)
     if point is None:
-        return subject.is_wrong("a name that begins with '_' or '.' is no plugin to --plugins-dir", "Rename the file.")
-    with contextlib.suppress(OSError, ValueError):  # what is wrong with it stands in its problem
-        subject.requires = _texts(inline_metadata(path.read_text(encoding="utf-8")).get("dependencies"))
+        return subject.wrong("a name that begins with '_' or '.' is no plugin to --plugins-dir", "Rename the file.")
     subject.entry_points = (dataclasses.replace(point, problem=None),)
-    if point.problem:
-        subject.findings.append(finding("left-out", point.problem, path.name))
+    subject.findings += [finding("left-out", point.problem, path.name)] if point.problem else []
     return subject
 
 

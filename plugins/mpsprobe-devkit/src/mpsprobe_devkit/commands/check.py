@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -9,7 +10,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -72,42 +73,21 @@ def check(target: str, run_tests: bool, contracts: bool, format_name: str, fail_
             progress=progress.advance,
         )
     levels = [one.level for one in examined.findings]
+    counts = {level: levels.count(level) for level in COLOURS}
     if format_name == "json":
-        write_stdout(json.dumps(_plain(examined), indent=2))
+        summary = {f"{level}s": count for level, count in counts.items()}
+        write_stdout(json.dumps({**dataclasses.asdict(examined), "summary": summary}, indent=2))
     else:
         coloured = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        text = "\n".join(_lines(examined, min(shutil.get_terminal_size().columns, WIDEST)))
+        text = "\n".join(_lines(examined, counts, min(shutil.get_terminal_size().columns, WIDEST)))
         write_stdout(text if coloured else click.unstyle(text))
-    if "error" in levels or (fail_on == "warning" and levels):
+    if counts["error"] or (fail_on == "warning" and levels):
         click.get_current_context().exit(1)
 
 
-def _count(examined: Examined, level: str) -> int:
-    return sum(one.level == level for one in examined.findings)
-
-
-def _plain(examined: Examined) -> dict[str, Any]:
-    subject = examined.subject
-    return {
-        "target": subject.shown,
-        "kind": subject.kind,
-        "distribution": subject.distribution,
-        "version": subject.version,
-        "entry_points": {one.name: one.target for one in subject.entry_points},
-        "hooks": examined.hooks,
-        "contributes": examined.contributes,
-        "import_ms": None if examined.import_ms is None else round(examined.import_ms, 2),
-        "tests": examined.tests,
-        "findings": [one.as_dict() for one in examined.findings],
-        "not_checked": examined.not_checked,
-        "summary": {"errors": _count(examined, "error"), "warnings": _count(examined, "warning")},
-    }
-
-
-def _lines(examined: Examined, width: int) -> Iterator[str]:
-    subject = examined.subject
-    named = f"{printable(subject.distribution)} {printable(subject.version)}".strip()
-    yield click.style(named, bold=True) + f"  ({subject.kind} {printable(subject.shown)})"
+def _lines(examined: Examined, counts: dict[str, int], width: int) -> Iterator[str]:
+    named = f"{printable(examined.distribution)} {printable(examined.version)}".strip()
+    yield click.style(named, bold=True) + f"  ({examined.kind} {printable(examined.target)})"
     group = None
     for one in examined.findings:
         if one.group != group:
@@ -136,9 +116,9 @@ def _lines(examined: Examined, width: int) -> Iterator[str]:
             or first
         )
     yield from [""] if rows else []
-    counts = {level: count for level in COLOURS if (count := _count(examined, level))}
-    parts = ", ".join(f"{count} {level}{'s' * (count != 1)}" for level, count in counts.items())
-    worst = COLOURS[next(iter(counts))] if counts else "green"
+    found = {level: count for level, count in counts.items() if count}
+    parts = ", ".join(f"{count} {level}{'s' * (count != 1)}" for level, count in found.items())
+    worst = COLOURS[next(iter(found))] if found else "green"
     yield click.style(parts or "Sound: nothing is wrong with it.", fg=worst, bold=bool(parts))
 
 

@@ -19,29 +19,19 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from mpsprobe.schemas import Counter, CoverageReport, ProfileReport, Report, Trace, Track, UnknownReport
+from mpsprobe.schemas import Counter, CoverageReport, Report, Trace
 from mpsprobe.schemas.report import KINDS
-from mpsprobe.schemas.trace import Category
 from mpsprobe_devkit.testing.mutations import HOSTILE_TEXTS
+from mpsprobe_devkit.testing.samples import sample_trace
 
 __all__ = [
-    "coverage_reports",
-    "hostile_texts",
-    "operator_names",
-    "profile_reports",
-    "records",
-    "releases",
-    "reports",
-    "reports_of",
-    "texts",
+    "coverage_reports", "hostile_texts", "operator_names", "records", "releases", "reports", "reports_of", "texts",
     "traces",
-    "unknown_reports",
-]
+]  # fmt: skip
 
 Model = TypeVar("Model", bound=BaseModel)
 LARGEST = 2**53  # the last integer that a float holds exactly
 MOST_ITEMS = 2  # of a list: a report has lists of records with lists
-MOST_EVENTS = 6
 SECOND_NS = 10**9
 
 
@@ -71,11 +61,6 @@ def coverage_reports() -> st.SearchStrategy[CoverageReport]:
     return records(CoverageReport)
 
 
-def profile_reports() -> st.SearchStrategy[ProfileReport]:
-    """Any valid profile, with traces."""
-    return records(ProfileReport)
-
-
 def reports() -> st.SearchStrategy[Report]:
     """Any valid report of a kind that mpsprobe knows."""
     return reports_of(*KINDS)
@@ -90,48 +75,18 @@ def reports_of(*kinds: str) -> st.SearchStrategy[Report]:
     return st.one_of([records(KINDS[kind]) for kind in kinds])
 
 
-def unknown_reports() -> st.SearchStrategy[UnknownReport]:
-    """Reports that no schema describes: of another kind, or of a version that is yet to come."""
-    values = st.none() | st.booleans() | st.integers(-LARGEST, LARGEST) | texts() | st.lists(texts(), max_size=2)
-    keys = texts().filter(lambda key: key not in ("kind", "schema_version"))
-    return st.builds(
-        lambda kind, version, more: UnknownReport.model_validate({**more, "kind": kind, "schema_version": version}),
-        texts(),
-        st.integers(2, 99),
-        st.dictionaries(keys, values, max_size=3),
-    )
-
-
 @st.composite
 def _traces(draw: st.DrawFn) -> Trace:
+    sample, count = sample_trace(), draw(st.integers(0, 6))
     names = draw(st.lists(texts(), min_size=1, max_size=3))
-    categories = draw(st.lists(st.sampled_from(get_args(Category)), min_size=1, max_size=3))
-    tracks = draw(st.lists(records(Track), min_size=1, max_size=2))
     details = draw(st.lists(st.dictionaries(texts(), texts(), max_size=2), max_size=2))
-    count = draw(st.integers(0, MOST_EVENTS))
-    bounds = {
-        "name": (0, len(names) - 1),
-        "category": (0, len(categories) - 1),
-        "track": (0, len(tracks) - 1),
-        "detail": (-1, len(details) - 1),
-        "flow": (0, 2),
-        "start_ns": (0, SECOND_NS),
-        "duration_ns": (0, SECOND_NS),
-    }
-    columns = {
-        name: draw(st.lists(st.integers(*bound), min_size=count, max_size=count)) for name, bound in bounds.items()
-    }
-    columns["start_ns"].sort()
-    tables = {"names": names, "categories": categories, "tracks": tracks, "details": details}
-    return Trace.model_validate({**tables, **columns, "counters": draw(st.lists(_counters(), max_size=2))})
-
-
-@st.composite
-def _counters(draw: st.DrawFn) -> Counter:
-    times = sorted(draw(st.lists(st.integers(0, SECOND_NS), max_size=4)))
-    numbers = st.floats(allow_nan=False, allow_infinity=False)
-    values = draw(st.lists(numbers, min_size=len(times), max_size=len(times)))
-    return Counter(name=draw(texts()), times_ns=times, values=values)
+    tables = {**sample.model_dump(), "names": names, "details": details}
+    columns = {"name": (0, len(names) - 1), "detail": (-1, len(details) - 1), "flow": (0, 2)}
+    columns |= {"category": (0, len(sample.categories) - 1), "track": (0, len(sample.tracks) - 1)}
+    columns |= dict.fromkeys(("start_ns", "duration_ns"), (0, SECOND_NS))
+    for name, bounds in columns.items():
+        tables[name] = draw(st.lists(st.integers(*bounds), min_size=count, max_size=count))
+    return Trace.model_validate({**tables, "start_ns": sorted(tables["start_ns"])})
 
 
 def traces() -> st.SearchStrategy[Trace]:
@@ -178,16 +133,16 @@ def _of(annotation: Any, metadata: tuple[Any, ...] = (), name: str = "") -> st.S
         return st.integers(int(bound("ge", 0)), int(bound("le", LARGEST)))
     if annotation is float:
         return st.floats(bound("ge", None), bound("le", None), allow_nan=False, allow_infinity=False)
-    simple = {str: BY_FIELD.get(name, texts), bool: st.booleans, type(None): st.none}
+    simple: dict[Any, Any] = {str: BY_FIELD.get(name, texts), bool: st.booleans, type(None): st.none}
     if annotation not in simple:
         raise TypeError(f"there is no strategy for {annotation!r}; register one in OWN for its model")
-    return simple[annotation]()
+    strategy: st.SearchStrategy[Any] = simple[annotation]()
+    return strategy
 
 
-BY_FIELD: dict[str, Callable[[], st.SearchStrategy[str]]] = {
-    "operator": operator_names,
-    "native_since": releases,
-    "torch": releases,
+BY_FIELD = {"operator": operator_names, "native_since": releases, "torch": releases}
+OWN: dict[type[BaseModel], Callable[[], st.SearchStrategy[Any]]] = {
+    Trace: traces,
+    Counter: lambda: st.sampled_from(sample_trace().counters),
 }
-OWN: dict[type[BaseModel], Callable[[], st.SearchStrategy[Any]]] = {Trace: traces, Counter: _counters}
 """Strategies for records that have rules beyond the types of their fields."""

@@ -17,6 +17,7 @@ out, each with the reason why.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from mpsprobe import declarations as declared
@@ -24,7 +25,7 @@ from mpsprobe.declarations import PHASES
 from mpsprobe.protocols import Device, Workload
 from mpsprobe.schemas import Report
 from mpsprobe.suggestions import an
-from mpsprobe_devkit.testing.contracts.clauses import Broken, BrokenClause, Contract, given, made_by
+from mpsprobe_devkit.testing.contracts.clauses import Broken, BrokenClause, Contract, made_by
 from mpsprobe_devkit.testing.contracts.device import DeviceContract, RunnerContract
 from mpsprobe_devkit.testing.contracts.exporter import ExporterContract
 from mpsprobe_devkit.testing.contracts.probe import ProbeContract
@@ -67,7 +68,7 @@ def exporter_contract(
         raise TypeError("the declaration says the extension, binary, kinds and folder; give them there")
     writes_folder = fields.setdefault("folder", hasattr(exporter, "files") and not hasattr(exporter, "render"))
     fields.setdefault("extension", "" if writes_folder else ".txt")
-    return _contract(exporter, declared.ExporterDeclaration, fields, reports=tuple(reports)).suite(without)
+    return _contract(exporter, declared.ExporterDeclaration, without, fields, reports=tuple(reports))
 
 
 def workload_contract(
@@ -79,20 +80,24 @@ def workload_contract(
         name: what a class or a function is called with, as mpsprobe does it; without arguments if there is no name.
         phases: of what has no declaration: those that it supports.
     """
-    return _of_workload(workload, name, tuple(phases)).suite(without)
+    return _of_workload(workload, name, tuple(phases), without)
 
 
-def _of_workload(workload: Any, name: str | None, phases: tuple[str, ...]) -> Contract:
+def _of_workload(workload: Any, name: str | None, phases: tuple[str, ...], without: Reasons | None) -> type[Contract]:
+    factory: Any = workload if name is not None else None
     if isinstance(workload, declared.WorkloadDeclaration):
-        return WorkloadContract(
-            workload, made_by(workload.target, workload.name), factory=lambda other: made_by(workload.target, other)()
-        )
-    makes = isinstance(workload, type) or not hasattr(workload, "build")
-    made = (workload() if name is None else workload(name)) if makes else workload
-    fields: dict[str, Any] = {"framework": getattr(made, "framework", "torch"), "phases": phases}
-    declaration = declared.WorkloadDeclaration(name or _name_of(made), "", "under test", **fields)
-    make = (lambda: workload() if name is None else workload(name)) if makes else lambda: workload
-    return WorkloadContract(declaration, make, factory=workload if name is not None else None)
+        declaration, factory = workload, partial(made_by, workload.target)
+    else:
+        made = workload() if _makes(workload) and name is None else workload if name is None else workload(name)
+        fields: dict[str, Any] = {"framework": getattr(made, "framework", "torch"), "phases": phases}
+        declaration = declared.WorkloadDeclaration(name or _name_of(made), "", "under test", **fields)
+    anew = workload if _makes(workload) else lambda: workload
+    make = anew if factory is None else partial(factory, declaration.name)
+    return WorkloadContract.of(declaration, without, made=make, factory=factory)
+
+
+def _makes(workload: Any) -> bool:
+    return isinstance(workload, type) or not hasattr(workload, "build")
 
 
 def probe_contract(
@@ -110,12 +115,12 @@ def probe_contract(
         workload: what runs on that device; by default one that computes nothing.
     """
     more = {"device": device or FakeDevice, "workload": workload or FakeWorkload(), "strict": device is not None}
-    return _contract(probe, declared.ProbeDeclaration, {}, **more).suite(without)
+    return _contract(probe, declared.ProbeDeclaration, without, {}, **more)
 
 
 def device_contract(device: object, *, workload: Workload | None = None, without: Reasons | None = None) -> type:
     """A class of tests for a device; ``workload`` is what it runs, by default a model of two layers in torch."""
-    return _contract(device, declared.DeviceDeclaration, {}, workload=workload or TinyWorkload()).suite(without)
+    return _contract(device, declared.DeviceDeclaration, without, {}, workload=workload or TinyWorkload())
 
 
 def runner_contract(
@@ -126,15 +131,9 @@ def runner_contract(
     phases: Iterable[str] = ("training",),
     without: Reasons | None = None,
 ) -> type:
-    """A class of tests for a runner.
-
-    Args:
-        device: makes the device to run on.
-        workload: what it runs, by default a model of two layers in torch.
-        phases: of a class or an object: those that it runs.
-    """
-    fields, more = {"phases": tuple(phases)}, {"device": device, "workload": workload or TinyWorkload()}
-    return _contract(runner, declared.RunnerDeclaration, fields, **more).suite(without)
+    """A class of tests for a runner of ``phases``; ``device`` makes what it runs on, ``workload`` is what it runs."""
+    more = {"device": device, "workload": workload or TinyWorkload()}
+    return _contract(runner, declared.RunnerDeclaration, without, {"phases": tuple(phases)}, **more)
 
 
 def scanner_contract(
@@ -145,15 +144,14 @@ def scanner_contract(
     releases: Iterable[str] = ("latest",),
     without: Reasons | None = None,
 ) -> type:
-    """A class of tests for a scanner.
+    """A class of tests for a scanner of ``frameworks``.
 
     Args:
-        frameworks: of a class or an object: those that it reads.
         workloads: something to scan by framework; for ``torch`` there is a model of two layers.
         releases: those that it is asked for.
     """
-    fields, more = {"frameworks": tuple(frameworks)}, {"workloads": workloads or {}, "releases": tuple(releases)}
-    return _contract(scanner, declared.ScannerDeclaration, fields, **more).suite(without)
+    more = {"workloads": workloads or {}, "releases": tuple(releases)}
+    return _contract(scanner, declared.ScannerDeclaration, without, {"frameworks": tuple(frameworks)}, **more)
 
 
 def broken_clauses(
@@ -171,27 +169,28 @@ def broken_clauses(
         TypeError: there is no contract for such a declaration.
     """
     if isinstance(declaration, declared.WorkloadDeclaration):
-        return _of_workload(declaration, None, ()).broken(without)
+        return _of_workload(declaration, None, (), without).broken()
     if type(declaration) not in CONTRACTS:
         raise TypeError(f"there is no contract for {an(type(declaration).__name__)}")
-    return _contract(declaration, type(declaration), {}, reports=tuple(reports)).broken(without)
+    return _contract(declaration, type(declaration), without, {}, reports=tuple(reports)).broken()
 
 
 CONTRACTS: Mapping[Any, tuple[type[Contract], Mapping[str, Any]]] = {
     declared.ExporterDeclaration: (ExporterContract, {}),
     declared.ProbeDeclaration: (ProbeContract, {"device": FakeDevice, "workload": FakeWorkload(), "strict": False}),
     declared.DeviceDeclaration: (DeviceContract, {"workload": TinyWorkload()}),
-    declared.RunnerDeclaration: (RunnerContract, {"device": lambda: FakeDevice("cpu"), "workload": TinyWorkload()}),
+    declared.RunnerDeclaration: (RunnerContract, {"device": partial(FakeDevice, "cpu"), "workload": TinyWorkload()}),
     declared.ScannerDeclaration: (ScannerContract, {"workloads": {}, "releases": ("latest",)}),
 }
 
 
-def _contract(one: Any, kind: Any, fields: Mapping[str, Any], **more: Any) -> Contract:
+def _contract(one: Any, kind: Any, without: Reasons | None, fields: Mapping[str, Any], **more: Any) -> type[Contract]:
     """The contract of a declaration, or of a class or an object, for which one with ``fields`` is made up."""
     contract, usual = CONTRACTS[kind]
     if isinstance(one, kind):
-        return contract(one, made_by(one.target), **{**usual, **more})
-    return contract(kind(_name_of(one), "", "under test", **fields), given(one), **{**usual, **more})
+        return contract.of(one, without, made=partial(made_by, one.target), **{**usual, **more})
+    declaration = kind(_name_of(one), "", "under test", **fields)
+    return contract.of(declaration, without, made=one if isinstance(one, type) else lambda: one, **{**usual, **more})
 
 
 def _name_of(one: Any) -> str:

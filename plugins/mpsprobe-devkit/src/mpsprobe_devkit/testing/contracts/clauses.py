@@ -1,4 +1,4 @@
-"""What a contract is made of: clauses, which are run one by one or as a class of tests. No pytest in here."""
+"""What a contract is made of: a class whose methods ``test_…`` are the clauses. No pytest in here."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import io
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, cast
 
 from mpsprobe.declarations import resolve
 from mpsprobe.suggestions import an, nearest, printable
 from mpsprobe_devkit.process_state import IMPORT_STAYS, VARIABLE, changed, process_state, put_back
 
-Function = TypeVar("Function", bound=Callable[..., None])
+__tracebackhide__ = True  # a failure under pytest shows the sentence and the plugin's own code, not this
+PREFIX = "test_"
 SHOWN = 160  # characters of a foreign message
 PATIENCE_S = 2.0  # a thread that was asked to stop may need a moment
 
@@ -25,8 +25,7 @@ class Broken(AssertionError):
     """A clause does not hold; the message says in a sentence what is broken."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenClause:
+class BrokenClause(NamedTuple):
     """A clause that does not hold.
 
     Attributes:
@@ -38,90 +37,76 @@ class BrokenClause:
     problem: str
 
 
-def clause(*, when: Callable[[Any], bool] = bool, rested_on: bool = False) -> Callable[[Function], Function]:
-    """Makes a method a clause, whose name it has and whose docstring says what it asks for.
-
-    Args:
-        when: whether it says anything about this subject, by what that declares; nothing heavy is imported.
-        rested_on: the clauses after it would only say the same again where this one is broken.
-    """
-
-    def mark(method: Function) -> Function:
-        method.__dict__.update(applies=when, rested_on=rested_on)
-        return method
-
-    return mark
-
-
 class Contract:
-    """The clauses for one kind of thing, in the order in which they are tried. Each kind is a subclass.
+    """The clauses for one kind of thing, in the order in which they are tried; pytest takes a subclass for tests.
 
-    Args:
-        declaration: what it declares.
-        make: makes it, or gives the one that there is.
-        given: what else the kind needs, as attributes.
+    Attributes:
+        kind: what it is about.
+        rested_on: clauses after which the others would only say the same again where they are broken.
+        declaration: what is under test declares this.
+        made: makes it, or gives the one that there is.
     """
 
     kind: ClassVar[str]
+    rested_on: ClassVar[Sequence[str]] = ("is_what_it_declares",)
+    declaration: Any
+    made: Callable[[], Any]
 
-    def __init__(self, declaration: Any, make: Callable[[], Any], **given: Any) -> None:
-        self.declaration = declaration
-        self.made = make
-        vars(self).update(given)
+    @classmethod
+    def unasked(cls) -> Iterable[str]:
+        """The clauses that say nothing about what is under test, by what that declares."""
+        return ()
 
-    def clauses(self, without: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """The clauses that apply, by name, less those that ``without`` names with the reason why.
+    @classmethod
+    def of(cls, declaration: Any, without: Mapping[str, str] | None, **given: Any) -> type[Contract]:
+        """The clauses for one thing, as a class.
+
+        Args:
+            without: clauses to leave out, each with the reason why.
+            given: ``made``, and what else the kind needs.
 
         Raises:
             ValueError: ``without`` names a clause that there is not, or gives no reason.
         """
-        every = [item for parent in type(self).__mro__ for item in vars(parent).items()]  # its own, then shared ones
-        known = {name: one for name, one in every if hasattr(one, "rested_on")}
+        about = {"__doc__": f"The {cls.kind} '{declaration.name}' keeps the contract.", "__module__": __name__}
+        given = {name: staticmethod(value) if callable(value) else value for name, value in given.items()}
+        name = f"Test{cls.kind.capitalize()}Contract"
+        suite: Any = type(name, (cls,), {**about, **given, "declaration": declaration})
+        known = list(suite.clauses())
         for name, reason in (without or {}).items():
             if name not in known:
-                near = nearest(name, known) or list(known)
-                raise ValueError(f"the contract for {an(self.kind)} has no clause '{name}', but {listed(near)}")
+                near = listed(nearest(name, known) or known)
+                raise ValueError(f"the contract for {an(cls.kind)} has no clause '{name}', but {near}")
             if not reason.strip():
                 raise ValueError(f"say why the clause '{name}' is left out")
-        return {name: one for name, one in known.items() if name not in (without or {}) and one.applies(self)}
+        for name in {*(without or {}), *suite.unasked()}:
+            setattr(suite, PREFIX + name, None)
+        return cast("type[Contract]", suite)
 
-    def broken(self, without: Mapping[str, str] | None = None) -> list[BrokenClause]:
-        """Every clause that is broken, up to one that the others rest on. Raises as ``clauses``."""
+    @classmethod
+    def clauses(cls) -> dict[str, Callable[[Any], None]]:
+        """Its own, then those that it shares with other kinds, by name."""
+        names = dict.fromkeys(one for parent in cls.__mro__ for one in vars(parent) if one.startswith(PREFIX))
+        return {one.removeprefix(PREFIX): clause for one in names if (clause := getattr(cls, one)) is not None}
+
+    @classmethod
+    def broken(cls) -> list[BrokenClause]:
+        """Every clause that is broken, up to one that the others rest on."""
         found: list[BrokenClause] = []
-        for name, one in self.clauses(without).items():
-            if (broken := self._broken(one)) is not None:
+        for name, clause in cls.clauses().items():
+            try:
+                with restored(), doing("it"):
+                    clause(cls())
+            except Broken as broken:
                 found.append(BrokenClause(name, str(broken)))
-                if one.rested_on:
+                if name in cls.rested_on:
                     break
         return found
-
-    def suite(self, without: Mapping[str, str] | None = None) -> type:
-        """A class with one test method for each clause that applies, for pytest to collect. Raises as ``clauses``."""
-        about = {"__doc__": f"The {self.kind} '{self.declaration.name}' keeps the contract.", "__module__": __name__}
-        methods = {f"test_{name}": self._method(one) for name, one in self.clauses(without).items()}
-        return type(f"Test{self.kind.capitalize()}Contract", (), {**about, **methods})
-
-    def _method(self, one: Any) -> Callable[[Any], None]:
-        def test(_suite: Any) -> None:
-            __tracebackhide__ = True  # a failure shows the sentence and the plugin's own code, not this
-            if (broken := self._broken(one)) is not None:
-                raise AssertionError(f"{broken}\nThe contract: {one.__doc__}") from broken.__cause__
-
-        return test
-
-    def _broken(self, one: Any) -> Broken | None:
-        try:
-            with restored(), doing("it"):
-                one(self)
-        except Broken as broken:
-            return broken
-        return None
 
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
     """Code of the plugin runs in here: an exception of it is a broken clause, reported as ``what`` that raised."""
-    __tracebackhide__ = True
     try:
         yield
     except Broken:
@@ -154,7 +139,8 @@ def want_all(made: Any, protocol: type, name: str, *members: str) -> None:
     """``made`` has the ``members`` of its protocol, and the declared ``name``; raises ``Broken`` otherwise."""
     missing = [one for one in members if not hasattr(made, one)]
     want(isinstance(made, protocol), f"it is {an(type(made).__name__)}, which has no {listed(missing)}")
-    want("name" not in members or made.name == name, f"its name is {made.name!r}, and it declares {name!r}")
+    named = getattr(made, "name", name)
+    want(named == name or "name" not in members, f"its name is {named!r}, and it declares {name!r}")
 
 
 def want_sentence(reason: Any) -> None:
@@ -192,24 +178,11 @@ def want_no_threads(what: str, before: set[threading.Thread]) -> None:
         time.sleep(0.01)
 
 
-def made_by(target: str, *arguments: Any) -> Callable[[], Any]:
-    """Makes what a declaration names, as mpsprobe does: a class is called, the rest is ready."""
-
-    def make() -> Any:
-        with doing(f"importing '{target}'"):
-            found = resolve(target)
-        return given(found, *arguments)()
-
-    return make
-
-
-def given(one: Any, *arguments: Any) -> Callable[[], Any]:
-    """Makes one of a class, or of a function where there are arguments; or gives the object that there is."""
-
-    def make() -> Any:
-        return one(*arguments) if isinstance(one, type) or arguments else one
-
-    return make
+def made_by(target: str, *arguments: Any) -> Any:
+    """What a declaration names, made as mpsprobe makes it: a class is called, the rest is ready."""
+    with doing(f"importing '{target}'"):
+        found = resolve(target)
+    return found(*arguments) if isinstance(found, type) or arguments else found
 
 
 def described(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, ClassVar
+from typing import Any
 
 from mpsprobe.declarations import PHASES
 from mpsprobe.errors import MpsprobeError
@@ -13,8 +13,10 @@ from mpsprobe.protocols import Device, Runner, RunOptions, Steps, Workload
 from mpsprobe.schemas import DeviceInfo, WorkloadInfo
 from mpsprobe.suggestions import an
 from mpsprobe_devkit.testing.contracts import clauses
-from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, clause, described, doing, want
+from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, described, doing, want
 from mpsprobe_devkit.testing.fakes import FakeWorkload
+
+__tracebackhide__ = True  # under pytest: a failure shows the plugin's own code
 
 
 class Unbuildable(MpsprobeError):
@@ -32,6 +34,7 @@ class CannotBeBuilt(FakeWorkload):
 class _StepsContract(Contract):
     """What devices and runners share. ``workload`` is what they are asked to run."""
 
+    rested_on = ("is_what_it_declares", "says_why_it_cannot_be_used", "says_where_it_cannot_run", "opens_and_steps")
     workload: Workload
 
     def phases(self) -> tuple[str, ...]:
@@ -70,16 +73,14 @@ class _StepsContract(Contract):
             raise
         call("close")
 
-    @clause(rested_on=True)
-    def opens_and_steps(self) -> None:
+    def test_opens_and_steps(self) -> None:
         """Where it can be used, it opens the workload for each phase, and steps it again and again."""
         for phase in self.phases():
             with self.opened(phase) as call:
                 for _ in range(3):
                     call("step")
 
-    @clause()
-    def tells_phases_apart(self) -> None:
+    def test_tells_phases_apart(self) -> None:
         """``phases`` of its steps gives whole nanoseconds by phase, ``forward`` among them."""
         for phase in self.phases():
             with self.opened(phase) as call:
@@ -90,14 +91,12 @@ class _StepsContract(Contract):
                 wrong = [one for one in found.values() if type(one) is not int or one < 0]
                 want(not wrong, f"phases() says {wrong}: ns, a whole number")
 
-    @clause()
-    def closes_more_than_once(self) -> None:
+    def test_closes_more_than_once(self) -> None:
         """``close`` of its steps may be called again, also when a step was never taken."""
         with self.opened(self.phases()[0]) as call:
             call("close")
 
-    @clause()
-    def passes_errors_on(self) -> None:
+    def test_passes_errors_on(self) -> None:
         """What a workload says when it cannot be built arrives as it is."""
         there = self.there()
         if there is None:
@@ -110,8 +109,7 @@ class _StepsContract(Contract):
             raise Broken(f"a workload's own error comes out of open() as {described(error)}") from error
         raise Broken("open() gives steps of a workload that could not be built")
 
-    @clause()
-    def leaves_the_process_alone(self) -> None:
+    def test_leaves_the_process_alone(self) -> None:
         """Opening, stepping and closing leaves no thread, changes nothing of the process, and prints nothing."""
 
         def once() -> None:
@@ -124,29 +122,26 @@ class _StepsContract(Contract):
 class DeviceContract(_StepsContract):
     """The clauses for devices."""
 
-    kind: ClassVar[str] = "device"
+    kind = "device"
 
     def there(self) -> tuple[Callable[..., Any], Any] | None:
         """The device, unless it says that it cannot be used here: then nothing more can be tested."""
         device = self.made()
         return (device.open, device) if device.unavailable() is None else None
 
-    @clause(rested_on=True)
-    def is_what_it_declares(self) -> None:
+    def test_is_what_it_declares(self) -> None:
         """The target is a device of the declared name, or a class of them that is made without arguments."""
         members = ("name", "unavailable", "describe", "open", "synchronize", "is_out_of_memory")
         clauses.want_all(self.made(), Device, self.declaration.name, *members)
 
-    @clause(rested_on=True)
-    def says_why_it_cannot_be_used(self) -> None:
+    def test_says_why_it_cannot_be_used(self) -> None:
         """``unavailable`` gives ``None`` or a sentence on one line, the same each time, and never raises."""
         with doing("unavailable()"):
             first, second = self.made().unavailable(), self.made().unavailable()
         clauses.want_sentence(first)
         want(first == second, f"unavailable() gives {first!r}, then {second!r}")
 
-    @clause()
-    def describes_itself(self) -> None:
+    def test_describes_itself(self) -> None:
         """Where it can be used, ``describe`` gives a ``DeviceInfo`` of its name that JSON can hold."""
         if self.there() is not None:
             name = self.made().name
@@ -158,8 +153,7 @@ class DeviceContract(_StepsContract):
             with doing("writing what describe() gives as JSON"):
                 json.loads(info.model_dump_json())
 
-    @clause()
-    def tells_out_of_memory(self) -> None:
+    def test_tells_out_of_memory(self) -> None:
         """``is_out_of_memory`` gives True or False for any exception, False for one that has nothing to do with it."""
         for error in (ValueError("shapes differ"), KeyboardInterrupt(), MemoryError(), RuntimeError()):
             with doing(f"is_out_of_memory({type(error).__name__})"):
@@ -172,7 +166,7 @@ class DeviceContract(_StepsContract):
 class RunnerContract(_StepsContract):
     """The clauses for runners: a library's own loop. ``device`` makes the device that it runs on."""
 
-    kind: ClassVar[str] = "runner"
+    kind = "runner"
     device: Callable[[], Device]
 
     def phases(self) -> tuple[str, ...]:
@@ -185,14 +179,12 @@ class RunnerContract(_StepsContract):
         usable = runner.unavailable(device) is None
         return (lambda workload, options: runner.open(workload, options, device), device) if usable else None
 
-    @clause(rested_on=True)
-    def is_what_it_declares(self) -> None:
+    def test_is_what_it_declares(self) -> None:
         """The target is a runner of the declared name, or a class of them, for one phase at least."""
         clauses.want_all(self.made(), Runner, self.declaration.name, "name", "unavailable", "open")
         want(self.phases() and set(self.phases()) <= set(PHASES), f"its phases are {self.phases()}")
 
-    @clause(rested_on=True)
-    def says_where_it_cannot_run(self) -> None:
+    def test_says_where_it_cannot_run(self) -> None:
         """``unavailable`` gives ``None`` or a sentence on one line, and never raises."""
         with doing("unavailable(device)"):
             clauses.want_sentence(self.made().unavailable(self.device()))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import redirect_stdout
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 from unittest import mock
 
 from mpsprobe.errors import MpsprobeError
@@ -16,8 +16,8 @@ from mpsprobe.schemas import Report, UnknownReport
 from mpsprobe.schemas.report import KINDS
 from mpsprobe.suggestions import an
 from mpsprobe_devkit.testing.contracts import formats
-from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, clause, described, doing, listed, want
-from mpsprobe_devkit.testing.mutations import HOSTILE_TEXTS, emptied, with_number, with_text, with_unknown_keys
+from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, described, doing, listed, want
+from mpsprobe_devkit.testing.mutations import HOSTILE_TEXTS, emptied, with_number, with_text
 from mpsprobe_devkit.testing.samples import sample_coverage_comparison, sample_reports
 
 LARGEST = 2**53
@@ -33,10 +33,14 @@ def _samples() -> dict[str, Report]:
     return {**samples, "the sample comparison of coverage": sample_coverage_comparison()}
 
 
+__tracebackhide__ = True  # under pytest: a failure shows the plugin's own code
+
+
 class ExporterContract(Contract):
     """The clauses. ``reports`` are reports in addition to the samples, for its own kinds."""
 
-    kind: ClassVar[str] = "exporter"
+    kind = "exporter"
+    rested_on = ("is_what_it_declares", "renders_what_it_reads")
     reports: tuple[Report, ...]
 
     @cached_property
@@ -75,28 +79,27 @@ class ExporterContract(Contract):
             return {"": exporter.render(report)}
         return {path: b"".join(map(as_bytes, content)) for path, content in exporter.files(report)}
 
-    def is_text(self) -> bool:
-        """Whether it writes one file of text."""
-        return not self.declaration.folder and not self.declaration.binary
+    @classmethod
+    def unasked(cls) -> Iterable[str]:
+        """Only text has line ends."""
+        is_text = not cls.declaration.folder and not cls.declaration.binary
+        return () if is_text else ("ends_with_one_line_end", "keeps_control_characters_out")
 
-    @clause(rested_on=True)
-    def is_what_it_declares(self) -> None:
+    def test_is_what_it_declares(self) -> None:
         """The target is an exporter, or a class of them made without arguments; a folder exporter has ``files``."""
         method = "files" if self.declaration.folder else "render"
         declared = "declared as one that writes a folder" if self.declaration.folder else "an exporter"
         has = callable(getattr(self.made(), method, None))
         want(has, f"it is {declared} and has no method '{method}(report)'")
 
-    @clause()
-    def reads_kinds_that_there_are(self) -> None:
+    def test_reads_kinds_that_there_are(self) -> None:
         """It declares at least one kind of report, and each is one that mpsprobe knows or a report was given of."""
         unknown = [one for one in self.declaration.kinds if one not in {*KINDS, *(own.kind for own in self.reports)}]
         want(self.declaration.kinds, "it declares no kind of report that it reads")
         own = "of one of your own, exporter_contract wants reports=[…]"
         want(not unknown, f"it declares the kind {listed(unknown)}, and mpsprobe knows {listed([*KINDS])}: {own}")
 
-    @clause()
-    def declares_an_extension(self) -> None:
+    def test_declares_an_extension(self) -> None:
         """A file has an extension with its dot, by which ``-o`` finds the exporter; a folder has none."""
         extension = self.declaration.extension
         dotted = len(extension) > 1 and extension[0] == "." and not set(extension) & set("/\\ ")
@@ -104,8 +107,7 @@ class ExporterContract(Contract):
         right = not extension if self.declaration.folder else dotted
         want(right, f"it declares the extension {listed([extension])}, {wanted}")
 
-    @clause(rested_on=True)
-    def renders_what_it_reads(self) -> None:
+    def test_renders_what_it_reads(self) -> None:
         """Each report of its kinds is rendered: as text, or as bytes where ``binary`` is declared; not as nothing."""
         binary = self.declaration.binary or self.declaration.folder
         declared = "it declares that it is binary" if binary else "it declares that it is not binary"
@@ -116,46 +118,33 @@ class ExporterContract(Contract):
                 right = isinstance(content, bytes if binary else str)
                 want(right, f"rendering {what} made {an(type(content).__name__)}, and {declared}")
 
-    @clause()
-    def renders_empty_reports(self) -> None:
+    def test_renders_empty_reports(self) -> None:
         """A report with nothing in it (no operators, no cells) is rendered, or refused with a ``ReportError``."""
         self._renders_or_refuses((f"{what} with nothing in it", emptied(one)) for what, one in self.read.items())
 
-    @clause()
-    def renders_any_number(self) -> None:
+    def test_renders_any_number(self) -> None:
         """Zero everywhere, and 2**53 everywhere, is rendered: a duration of 0 ns divides nothing."""
         for what, report in self.read.items():
             for number in (0, LARGEST):
                 self.rendered(f"{what} with {number} in every place", with_number(report, number))
 
-    @clause()
-    def renders_unknown_keys(self) -> None:
-        """Keys that a newer version added to a report are no trouble."""
-        for what, report in self.read.items():
-            changed = f"{what} with keys that no schema knows"
-            self._well_formed(changed, self.rendered(changed, with_unknown_keys(report)))
-
-    @clause()
-    def renders_hostile_text(self) -> None:
+    def test_renders_hostile_text(self) -> None:
         """Any text in any place is rendered: escape sequences, line ends, 5,000 characters, half a surrogate pair."""
         for what, report in self.hostile.items():
             if what not in self.hostile_files:
                 self.rendered(what, report)
 
-    @clause()
-    def says_what_it_cannot_read(self) -> None:
+    def test_says_what_it_cannot_read(self) -> None:
         """A report of another kind is rendered, or refused with a ``ReportError``; no other exception is raised."""
         samples = _samples().items()
         self._renders_or_refuses((what, one) for what, one in samples if one.kind not in self.declaration.kinds)
 
-    @clause()
-    def says_what_is_too_new(self) -> None:
+    def test_says_what_is_too_new(self) -> None:
         """A report of its kind in a version that is yet to come is rendered, or refused with a ``ReportError``."""
         later = {kind: UnknownReport(kind=kind, schema_version=99) for kind in self.declaration.kinds}
         self._renders_or_refuses((f"a report of the kind '{kind}' in version 99", one) for kind, one in later.items())
 
-    @clause(when=is_text)
-    def ends_with_one_line_end(self) -> None:
+    def test_ends_with_one_line_end(self) -> None:
         r"""Text ends with one ``\n``, so that files and terminals look right."""
         for what, report in self.read.items():
             text = self.rendered(what, report)[""]
@@ -163,8 +152,7 @@ class ExporterContract(Contract):
             several = text.endswith(("\n\n", "\n\r\n"))
             want(not several, f"{what}, rendered, ends with more than one line end")
 
-    @clause()
-    def is_the_same_every_time(self) -> None:
+    def test_is_the_same_every_time(self) -> None:
         """The same report is rendered to the same output: a second time, by a new exporter, on any terminal."""
         plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
         for what, report in self.read.items():
@@ -176,8 +164,7 @@ class ExporterContract(Contract):
                     second = self.rendered(what, report)
                 self._same(what, f"rendered by a new exporter on a {terminal} terminal", first, second)
 
-    @clause()
-    def leaves_all_as_it_is(self) -> None:
+    def test_leaves_all_as_it_is(self) -> None:
         """The report is the same afterwards, as other exporters read it too, and nothing is printed."""
         for what, report in self.read.items():
             own, printed = report.model_copy(deep=True), io.StringIO()
@@ -186,53 +173,17 @@ class ExporterContract(Contract):
             want(own == report, f"rendering {what} changed the report itself")
             want(not printed.getvalue(), f"rendering {what} printed {printed.getvalue()[:60]!r}")
 
-    @clause(when=is_text)
-    def keeps_control_characters_out(self) -> None:
+    def test_keeps_control_characters_out(self) -> None:
         """No escape sequence of a report reaches the output, which may be shown on a terminal."""
         returns = not self.declaration.extension.endswith((".csv", ".tsv"))
         for what, files in self.hostile_files.items():
             formats.want_no_control_characters(files[""], f"{what}, rendered,", returns=returns)
 
-    @clause()
-    def stays_well_formed(self) -> None:
+    def test_stays_well_formed(self) -> None:
         """Output that is JSON, HTML, XML or CSV by its extension is that, and text of the report stays text in it."""
         files = {what: self.rendered(what, report) for what, report in self.read.items()}
         for what, one in {**files, **self.hostile_files}.items():
             self._well_formed(what, one)
-
-    @clause(when=lambda contract: not contract.declaration.folder)
-    def streams_what_it_renders(self) -> None:
-        """Where it has ``stream``, its pieces make up just what ``render`` returns."""
-        self._each_with("stream", lambda what, report, stream: self._same(
-            what, "streamed", self.rendered(what, report), {"": b"".join(map(as_bytes, stream(report)))}
-        ), self.read)  # fmt: skip
-
-    @clause(when=is_text)
-    def draws_for_the_terminal(self) -> None:
-        """Where it has ``render_for_terminal``, that gives text, whose only escape sequences are colours."""
-
-        def drawn(what: str, report: Report, draw: Callable[[Report], Any]) -> None:
-            text = draw(report)
-            want(isinstance(text, str), f"drawing {what} for a terminal made {an(type(text).__name__)}, not text")
-            formats.want_no_control_characters(formats.COLOUR.sub("", text), f"{what}, drawn for a terminal,")
-
-        self._each_with("render_for_terminal", drawn, {**self.read, **self.hostile})
-
-    @clause(when=lambda contract: contract.declaration.folder)
-    def keeps_to_one_folder(self) -> None:
-        """Paths are relative, begin with one common folder, lead nowhere else, and are names that any system takes."""
-
-        def named(what: str, report: Report, files: Callable[[Report], Any]) -> None:
-            formats.want_paths([path for path, _ in files(report)], what)
-
-        self._each_with("files", named, {**self.read, **self.hostile})
-
-    def _each_with(self, method: str, take: Callable[..., None], reports: dict[str, Report]) -> None:
-        """``take`` each report with a method of a new exporter, where it has that."""
-        for what, report in reports.items():
-            if hasattr(exporter := self.made(), method):
-                with doing(f"{method}() of {what}"):
-                    take(what, report, getattr(exporter, method))
 
     def _renders_or_refuses(self, reports: Iterable[tuple[str, Report]]) -> None:
         for what, report in reports:

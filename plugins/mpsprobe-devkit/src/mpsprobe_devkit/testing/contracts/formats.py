@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-import re
 import unicodedata
 from collections.abc import Callable
 from functools import partial
@@ -16,13 +15,8 @@ from typing import NoReturn
 from xml.etree import ElementTree
 
 from mpsprobe.output import as_bytes
-from mpsprobe_devkit.testing.contracts.clauses import Broken, described, listed, want
+from mpsprobe_devkit.testing.contracts.clauses import Broken, described, want
 from mpsprobe_devkit.testing.mutations import MARKED_ELEMENT, MARKED_FORMULA, MARKED_SCRIPT
-
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-NAME = re.compile(r'(?!(con|prn|aux|nul|com\d|lpt\d)(\.|$))[^<>:"\\|?*/\x00-\x1f\x7f-\x9f]+(?<![. ])', re.IGNORECASE)
-"""Part of a path that every system takes."""
-LONGEST_NAME = 255  # bytes of it
 
 
 def want_well_formed(path: str, content: str | bytes, what: str) -> None:
@@ -54,25 +48,6 @@ def want_no_control_characters(text: str, what: str, *, returns: bool = True) ->
         if unicodedata.category(found) == "Cc" and found not in ("\t\n" if returns else "\t\n\r"):
             near = text[max(0, text.index(found) - 20) :][:60]
             raise Broken(f"{what} has the control character U+{ord(found):04X}: {near!r}")
-
-
-def want_paths(paths: list[str], what: str) -> None:
-    """``paths`` are what ``FolderExporter.files`` promises: relative, below one folder, fit for every system.
-
-    Raises:
-        Broken: one is not, or two are the same where a file system does not tell upper case from lower.
-    """
-    for path in paths:
-        parts = path.split("/")
-        relative = len(parts) > 1 and not {"", ".", ".."} & set(parts)
-        want(relative, f"{listed([path])}, a file of {what}, is not a relative path of a file in a folder")
-        fit = all(NAME.fullmatch(part) and len(as_bytes(part)) <= LONGEST_NAME for part in parts)
-        want(fit, f"{listed([path])}, a file of {what}, has a name that not every system takes")
-    want(
-        len({path.split("/")[0] for path in paths}) <= 1, f"the files of {what} are in several folders: {listed(paths)}"
-    )
-    different = len({path.lower() for path in paths}) == len(paths)
-    want(different, f"two files of {what} have the same path, or paths that differ in case only")
 
 
 def first_difference(old: bytes, new: bytes) -> str:

@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, ClassVar
+from typing import Any
 
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.engine.session import Session
@@ -14,12 +14,14 @@ from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Device, Probe, RunOptions, Workload
 from mpsprobe.suggestions import an
 from mpsprobe_devkit.testing.contracts import clauses
-from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, clause, described, doing, want
-from mpsprobe_devkit.testing.fakes import FakeProgress
+from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, described, doing, want
+from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProgress
 
 STEPS = 3
 TICK_NS = 10_000_000  # of the session's clock at each look, so that a probe that wants seconds gets them at once
 Opened = tuple[Any, Any, Any]  # a probe, a device that it can measure on, and steps
+
+__tracebackhide__ = True  # under pytest: a failure shows the plugin's own code
 
 
 class ProbeContract(Contract):
@@ -31,7 +33,8 @@ class ProbeContract(Contract):
         strict: the device is one where it can measure; on a fake it may say afterwards that there was nothing.
     """
 
-    kind: ClassVar[str] = "probe"
+    kind = "probe"
+    rested_on = ("is_what_it_declares", "fills_fields_of_the_report")
     device: Callable[[], Device]
     workload: Workload
     strict: bool
@@ -65,8 +68,7 @@ class ProbeContract(Contract):
             found: Mapping[str, Any] = probe.stop()
         return found
 
-    @clause(rested_on=True)
-    def is_what_it_declares(self) -> None:
+    def test_is_what_it_declares(self) -> None:
         """The target is a probe of the declared name, or a class of them; ``disturbs`` is True or False."""
         probe, members = self.made(), ("name", "disturbs", "unavailable", "start", "sample", "stop")
         clauses.want_all(probe, Probe, self.declaration.name, *members)
@@ -76,17 +78,15 @@ class ProbeContract(Contract):
             right = isinstance(value, (int, float)) and value >= least
             want(right, f"{attribute} is {value!r}, no number from {least} on")
 
-    @clause()
-    def says_where_it_cannot_measure(self) -> None:
+    def test_says_where_it_cannot_measure(self) -> None:
         """``unavailable`` gives ``None`` or a sentence on one line, for any device, and never raises."""
         before = set(threading.enumerate())
-        for device in (self.device(), _Unaware()):
+        for device in (self.device(), _Unaware("unheard-of")):
             with doing(f"unavailable() for a device called '{device.name}'"):
                 clauses.want_sentence(self.made().unavailable(device))
         clauses.want_no_threads("asking unavailable()", before)
 
-    @clause(rested_on=True)
-    def fills_fields_of_the_report(self) -> None:
+    def test_fills_fields_of_the_report(self) -> None:
         """In a session it finds fields of ``ProfileCell`` that are its to fill, with what a report can hold."""
         with self.opened() as opened:
             for probe, device, steps in opened:
@@ -99,8 +99,7 @@ class ProbeContract(Contract):
                 want(not problems, " ".join(problems))
                 want(measured.found, "it found nothing at all: say in unavailable() why it cannot measure")
 
-    @clause()
-    def can_be_used_again(self) -> None:
+    def test_can_be_used_again(self) -> None:
         """After ``stop`` it can be started again, and finds the same fields, without what it found at first."""
         with self.opened() as opened:
             for each in opened:
@@ -111,8 +110,7 @@ class ProbeContract(Contract):
                 longer = [name for name in lists if len(second[name]) > len(first[name])]
                 want(not longer, f"its {', '.join(longer)} of the second time has what it found at first, too")
 
-    @clause()
-    def stops_at_any_time(self) -> None:
+    def test_stops_at_any_time(self) -> None:
         """``stop`` without a sample, and a second one, give something or say what is missing."""
         before = set(threading.enumerate())
         with self.opened() as opened:
@@ -128,8 +126,7 @@ class ProbeContract(Contract):
                         raise Broken(f"{what} raised {described(error)}, not a MpsprobeError") from error
         clauses.want_no_threads("a second stop()", before)
 
-    @clause()
-    def cleans_up_after_a_failed_start(self) -> None:
+    def test_cleans_up_after_a_failed_start(self) -> None:
         """Where ``start`` raised half way, ``stop`` ends what goes on running, and it can be used again."""
         before = set(threading.enumerate())
         with self.opened() as opened:
@@ -141,21 +138,21 @@ class ProbeContract(Contract):
                 clauses.want_no_threads("a start() that raised, and stop() after it,", before)
                 self.measured(probe, device, steps)
 
-    @clause()
-    def leaves_the_process_alone(self) -> None:
+    def test_leaves_the_process_alone(self) -> None:
         """After ``stop`` no thread of it runs, nothing of the process has changed, and nothing was printed."""
         with self.opened() as opened:
             for each in opened:
                 clauses.want_no_traces("measuring", lambda each=each: self.measured(*each))  # type: ignore[misc]
 
 
-class _Unaware:
-    """A device of a kind that no probe has heard of, lost before it could be asked anything."""
+class _Unaware(FakeDevice):
+    """A device of a kind that no probe has heard of."""
 
-    name = "unheard-of"
-
-    def __getattr__(self, name: str) -> Any:
+    def describe(self) -> Any:
         raise MpsprobeError("it does not tell")
+
+    def synchronize(self) -> None:
+        raise RuntimeError("the device is lost")
 
 
 class _Broken:
