@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from mpsprobe.declarations import PHASES
@@ -23,8 +24,11 @@ class Unbuildable(MpsprobeError):
     """What a workload raises that cannot be built."""
 
 
+@dataclass
 class CannotBeBuilt(FakeWorkload):
     """A workload that cannot."""
+
+    name: str = "cannot-be-built"
 
     def build(self, options: RunOptions) -> Any:
         """Raises."""
