@@ -164,7 +164,8 @@ class Check(Steps):
     def _right(self, hook: Hook, answer: Any, expected: type[Any], **more: Any) -> list[Any]:
         """The elements of an answer that are right; a finding for each other one."""
         right, wrong = [], []
-        for part in (*([one] for one in answer if isinstance(answer, (list, tuple))), answer) if answer else (answer,):
+        elements = answer if isinstance(answer, (list, tuple)) else ()
+        for part in (*([one] for one in elements), answer):
             try:
                 found = checked(part, hook.name, expected, **more)
                 right += found if part is not answer else []

@@ -67,7 +67,9 @@ class OneLine:
 def test_every_clause_says_what_it_asks_for() -> None:
     for contract in (WorkloadContract, *(one for one, _ in CONTRACTS.values())):
         clauses = contract.clauses()
-        assert len(clauses) >= 7 and set(contract.rested_on) & set(clauses) and next(iter(clauses)) in contract.rested_on
+        assert (
+            len(clauses) >= 7 and set(contract.rested_on) & set(clauses) and next(iter(clauses)) in contract.rested_on
+        )
         assert not [name for name, one in clauses.items() if len(one.__doc__ or "") < 20]
 
 

@@ -45,7 +45,9 @@ def broken(exporter: type, **more: Any) -> dict[str, str]:
     """The clauses that it breaks, with what is said."""
     options: dict[str, Any] = {"extension": ".json", "kinds": ("coverage", "coverage-matrix"), **more}
     declaration = ExporterDeclaration("badge", "badge:Badge", "under test", **options)
-    return {one.clause: one.problem for one in ExporterContract.of(declaration, None, made=exporter, reports=()).broken()}
+    return {
+        one.clause: one.problem for one in ExporterContract.of(declaration, None, made=exporter, reports=()).broken()
+    }
 
 
 def changed(**methods: Any) -> type:

@@ -246,7 +246,11 @@ CASES: list[tuple[Any, str, str]] = [
     (probe(Counting(disturbs="a little")), "is_what_it_declares", "disturbs is 'a little'"),  # type: ignore[arg-type]
     (probe(of(Counting, steps=0)), "is_what_it_declares", "steps is 0, no number from 1 on"),
     (probe(AsksTheDevice), "says_where_it_cannot_measure", "raised MpsprobeError"),
-    (probe(of(Counting, unavailable=lambda self, d: thread() and None)), "says_where_it_cannot_measure", "'sampling' and"),
+    (
+        probe(of(Counting, unavailable=lambda self, d: thread() and None)),
+        "says_where_it_cannot_measure",
+        "'sampling' and",
+    ),
     (probe(finding({"steps": []})), "fills_fields_of_the_report", "'steps', which a probe must not fill"),
     (probe(finding({"temperature": 3})), "fills_fields_of_the_report", "'temperature'"),
     (probe(finding({"readings": [{"probe": "fake"}]})), "fills_fields_of_the_report", "its readings cannot be"),

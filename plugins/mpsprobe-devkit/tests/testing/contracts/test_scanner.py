@@ -155,7 +155,11 @@ CASES: list[tuple[str, str, type]] = [
     ("ends_its_progress", "scanning 'cannot-be-built'", of(scan=_starting_first)),
     ("ends_its_progress", "has not started", of(scan=_advancing_first)),
     ("says_what_release_it_does_not_know", "it gives a report", of(check=lambda self, releases: None)),
-    ("says_what_release_it_does_not_know", "raised KeyError", of(check=lambda self, releases: {"latest": 1}[releases[0]])),
+    (
+        "says_what_release_it_does_not_know",
+        "raised KeyError",
+        of(check=lambda self, releases: {"latest": 1}[releases[0]]),
+    ),
     ("says_what_release_it_does_not_know", "does not name it", of(check=_evasive)),
     ("passes_errors_on", "RuntimeError", of(built=_wrapping)),
     ("passes_errors_on", "it gives a report", of(built=_shrugging)),

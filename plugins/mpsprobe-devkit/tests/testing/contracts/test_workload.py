@@ -100,7 +100,12 @@ CASES: list[tuple[str, str, Any, dict[str, Any]]] = [
     ("honours_the_batch_size", "it says that it has 2", asked(batch_size=None), {}),
     ("honours_the_sequence_length", "it says that it has None", asked(seq_len=None), {}),
     ("runs_a_step", "one step of inference raised RuntimeError", changed(_narrow_in_inference), {}),
-    ("has_a_loss_with_a_gradient", "does not depend on any parameter", said("loss", lambda output: output.detach().sum()), {}),
+    (
+        "has_a_loss_with_a_gradient",
+        "does not depend on any parameter",
+        said("loss", lambda output: output.detach().sum()),
+        {},
+    ),
     ("leaves_the_process_alone", "torch's default dtype", _leaving(lambda: torch.set_default_dtype(torch.half)), {}),
     ("leaves_the_process_alone", "torch's random numbers", _leaving(lambda: torch.manual_seed(0)), {}),
     ("leaves_the_process_alone", "Python's random numbers", _leaving(lambda: random.seed(0)), {}),
