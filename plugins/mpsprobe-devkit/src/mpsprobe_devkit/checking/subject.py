@@ -151,7 +151,7 @@ def _project(folder: Path, shown: str, content: bytes) -> Subject:
 
 
 def _root(folder: Path, package: str) -> Path:
-    """The folder that holds ``package``: what builds take without being told, else what lies up to two folders deep."""
+    """The folder that holds ``package``: as builds look for it, else what lies up to two folders deep."""
     deeper = [root for pattern in ("[!.]*/", "[!.]*/[!.]*/") for root in sorted(folder.glob(pattern))]
     for root in (folder / "src", folder, *deeper):
         if (root / package).is_dir() or (root / f"{package}.py").is_file():

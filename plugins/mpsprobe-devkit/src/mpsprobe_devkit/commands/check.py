@@ -20,6 +20,7 @@ from mpsprobe.suggestions import printable
 if TYPE_CHECKING:
     from mpsprobe_devkit.checking.examination import Examined
 
+FORMATS, LEVELS = click.Choice(["table", "json"]), click.Choice(["error", "warning"])
 COLOURS = {"error": "red", "warning": "yellow"}
 MARGIN = " " * 11  # "error" and "warning" with two spaces on each side
 WIDEST = 120
@@ -33,16 +34,21 @@ def _a_number(_context: click.Context, _parameter: click.Parameter, value: float
     return value
 
 
-LIMIT = click.FloatRange(0.1, 3600)
-
-
 @click.command()
 @click.argument("target")
 @click.option("--tests", "run_tests", is_flag=True, help="Also run the folder's own tests with pytest.")
 @click.option("--contracts/--no-contracts", default=True, show_default=True, help="Whether to run the contracts.")
-@click.option("--format", "format_name", type=click.Choice(["table", "json"]), default="table", show_default=True)
-@click.option("--fail-on", type=click.Choice(["error", "warning"]), default="error", show_default=True)
-@click.option("--time-limit", type=LIMIT, callback=_a_number, default=10.0, show_default=True, metavar="SECONDS")
+@click.option("--format", "format_name", type=FORMATS, default="table", show_default=True, help="Of the findings.")
+@click.option("--fail-on", type=LEVELS, default="error", show_default=True, help="The lowest level for exit code 1.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(0.1, 3600),
+    callback=_a_number,
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long its import and each hook may take; a target may take six times that.",
+)
 def check(target: str, run_tests: bool, contracts: bool, format_name: str, fail_on: str, time_limit: float) -> None:
     """Say everything that is wrong with the plugin TARGET before a user meets it.
 
@@ -54,8 +60,7 @@ def check(target: str, run_tests: bool, contracts: bool, format_name: str, fail_
     and whether others have those names, the targets. Then it runs the contracts.
     The plugin runs in a process of its own: it may hang or crash.
 
-    --time-limit is for its import and each hook; a target may take six times that. Exit code 0 for a sound plugin, 1
-    for findings (--fail-on says from which level on), 2 for wrong use.
+    Exit code 0 for a sound plugin, 1 for findings (--fail-on), 2 for wrong use.
     """
     from mpsprobe.plugins.registry import get_registry
     from mpsprobe.progress import make_progress

@@ -161,10 +161,10 @@ class DeviceContract(_StepsContract):
         """``is_out_of_memory`` gives True or False for any exception, False for one that has nothing to do with it."""
         for error in (ValueError("shapes differ"), KeyboardInterrupt(), MemoryError(), RuntimeError()):
             with doing(f"is_out_of_memory({type(error).__name__})"):
-                told = self.made().is_out_of_memory(error)
-            want(isinstance(told, bool), f"is_out_of_memory gives {told!r}, neither True nor False")
+                answer = self.made().is_out_of_memory(error)
+            want(isinstance(answer, bool), f"is_out_of_memory gives {answer!r}, neither True nor False")
             may = isinstance(error, (MemoryError, RuntimeError))
-            want(may or not told, f"is_out_of_memory takes {an(type(error).__name__)} for it")
+            want(may or not answer, f"is_out_of_memory takes {an(type(error).__name__)} for it")
 
 
 class RunnerContract(_StepsContract):
