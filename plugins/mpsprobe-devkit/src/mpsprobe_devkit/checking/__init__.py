@@ -39,12 +39,10 @@ def assert_plugin_sound(target: str | Path, *, ignore: Iterable[str] = (), warni
 
     Args:
         target: as ``check_plugin`` takes it.
-        ignore: codes of findings that are known and accepted.
-        warnings: a warning is a finding too.
+        ignore, warnings: codes of findings that are accepted, and whether a warning is a finding too.
 
     Raises:
         AssertionError: something is wrong; every finding is listed, with what to do about it.
-        UsageError: there is nothing at ``target``.
         ValueError: ``ignore`` has a code that there is not.
     """
     ignored = set(ignore)

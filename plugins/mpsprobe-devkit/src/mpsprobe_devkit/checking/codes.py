@@ -23,8 +23,7 @@ class Code:
     Attributes:
         level: ``error`` (mpsprobe leaves the plugin or a part of it out, or a user meets a failure) or ``warning``.
         group: the part of the check that finds it, one of ``GROUPS``.
-        summary: what it means for a user.
-        what_to_do: the advice that is shown where a finding has none of its own.
+        summary, what_to_do: what it means for a user, and the advice where a finding has none of its own.
     """
 
     level: str
@@ -33,12 +32,8 @@ class Code:
     what_to_do: str
 
 
-CODES: Mapping[str, Code] = {
-    name: Code(**code)
-    for name, code in tomllib.loads(
-        (files("mpsprobe_devkit.checking") / "codes.toml").read_text(encoding="utf-8")
-    ).items()
-}
+_TABLE = tomllib.loads((files("mpsprobe_devkit.checking") / "codes.toml").read_text(encoding="utf-8"))
+CODES: Mapping[str, Code] = {name: Code(**code) for name, code in _TABLE.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +41,7 @@ class Finding:
     """One thing that is wrong with a plugin.
 
     Attributes:
-        code: which kind of thing, a key of ``CODES``.
-        level: ``error`` or ``warning``.
+        code, level: which kind of thing, a key of ``CODES``; ``error`` or ``warning``.
         message: what is wrong, one sentence with the offending value in it.
         where: ``path/to/file.py:12`` or ``pyproject.toml``; empty for the plugin as a whole.
         hint: what to do about it.

@@ -28,9 +28,5 @@ class Kind:
     dependencies: Sequence[str] = ()
 
 
-KINDS: Mapping[str, Kind] = {
-    name: Kind(name, **kind)
-    for name, kind in tomllib.loads(
-        (files("mpsprobe_devkit.scaffold") / "templates" / "kinds.toml").read_text(encoding="utf-8")
-    ).items()
-}
+_TABLE = tomllib.loads((files("mpsprobe_devkit.scaffold") / "templates" / "kinds.toml").read_text(encoding="utf-8"))
+KINDS: Mapping[str, Kind] = {name: Kind(name, **kind) for name, kind in _TABLE.items()}

@@ -18,12 +18,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a command left behind: its exit code, and both outputs as text with ``\\n`` line ends.
+    """What a command left behind.
 
     Attributes:
-        code: the exit code.
-        stdout: standard output.
-        stderr: standard error.
+        code, stdout, stderr: its exit code, and both outputs as text with ``\\n`` line ends.
     """
 
     code: int
@@ -82,14 +80,13 @@ def run_cli(
     """Run ``mpsprobe ARGUMENTS`` and wait for it.
 
     Args:
-        cwd: the folder to run in. Give one outside of any checkout where ``pyproject.toml`` matters.
-        stdin: what it reads from standard input.
+        cwd, stdin: the folder to run in, one outside of any checkout where ``pyproject.toml`` matters; what it reads.
         variables: environment variables to add; ``MPSPROBE_*`` of this process are not passed on.
         plugin_folders: folders that ``install_plugin`` wrote to.
         timeout: seconds until it counts as hanging.
         process: False runs the command in the process of the test, which saves the seconds in which another one
-            imports torch. Folder, variables, streams, ``sys.path`` and torch's defaults are put back afterwards.
-            Ctrl-C, closed pipes, start-up, ``timeout`` and plugins that hang or end the process need True.
+            imports torch; all that it changes there is put back. Ctrl-C, closed pipes, start-up, ``timeout`` and
+            plugins that hang or end the process need True.
     """
     given = stdin.encode() if isinstance(stdin, str) else stdin
     environment = command_environment(variables, plugin_folders)

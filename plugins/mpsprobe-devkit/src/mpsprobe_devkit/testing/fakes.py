@@ -23,8 +23,7 @@ class FakeWorkload:
     """A workload of the framework ``fake``: ``build`` returns the options that it was given.
 
     Attributes:
-        name: what it is called.
-        framework: what it says that it is written in.
+        name, framework: what it is called and written in.
         built: the options of each ``build``.
     """
 
@@ -47,9 +46,8 @@ class TinyWorkload:
     """A torch model of two linear layers with a ReLU between them, 30 parameters, two samples of width 4.
 
     Attributes:
-        name: what it is called.
+        name, framework: what it is called and written in.
         raises: what its forward pass raises behind the first layer, if anything.
-        framework: always ``torch``.
     """
 
     name: str = "tiny"
@@ -150,16 +148,11 @@ class FakeClock:
 class FakeSteps:
     """Steps that move a ``FakeClock``: each by the next of ``durations`` (ns; the last one is repeated).
 
-    An exception among ``durations`` is raised in its place. ``phase_shares`` says how ``phases`` divides a step.
-
     Attributes:
-        clock: the clock that it moves.
-        durations: of each step in ns, or what it raises.
-        phase_shares: the share of each phase in a step.
-        info: what a report says about the workload.
-        model: for probes that look into it.
-        taken: how many steps were taken.
-        closed: how often it was closed.
+        clock, durations: the clock that it moves, and by how much; an exception is raised in its place.
+        phase_shares: how ``phases`` divides a step.
+        info, model: of the workload, for reports and for probes.
+        taken, closed: how many steps were taken, and how often it was closed.
     """
 
     clock: FakeClock
@@ -200,12 +193,9 @@ class FakeDevice:
     """A device whose workloads take ``FakeSteps``; ``reason`` makes it unavailable.
 
     Attributes:
-        name: what it is called.
-        reason: why it cannot be used; ``None``: it can.
-        clock: the clock that its steps move.
-        durations: of each step in ns, or what it raises.
-        synchronized: how often it was waited for.
-        opened: the steps of each ``open``.
+        name, reason: what it is called, and why it cannot be used; ``None``: it can.
+        clock, durations: of its steps.
+        synchronized, opened: how often it was waited for, and the steps of each ``open``.
     """
 
     name: str = "fake"
@@ -245,8 +235,7 @@ class FakeProbe:
     """Counts the steps that it sees; ``fails_in`` names the method that raises.
 
     Attributes:
-        name: what it is called.
-        disturbs: whether it wants steps of its own.
+        name, disturbs: what it is called, and whether it wants steps of its own.
         reason: why it cannot measure; ``None``: it can.
         fails_in: the method that raises (``start``, ``sample``, ``stop``).
         samples: how many steps it has seen.

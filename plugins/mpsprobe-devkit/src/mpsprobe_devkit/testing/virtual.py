@@ -64,8 +64,7 @@ def open_virtual_device(
 
     Args:
         torch_release: ``2.6.0``, ``2.6`` (its newest patch) or ``latest``.
-        backend: whose kernels; another one than MPS needs a plugin that brings its tables.
-        registry: whose plugins; by default those that are installed.
+        backend, registry: whose kernels (those of another one than MPS a plugin brings), and whose plugins.
 
     Raises:
         MissingPackage: no plugin with such a scanner is installed.

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from mpsprobe import declarations as declared
 from mpsprobe.declarations import PHASES
@@ -68,7 +68,7 @@ def exporter_contract(
         raise TypeError("the declaration says the extension, binary, kinds and folder; give them there")
     writes_folder = fields.setdefault("folder", hasattr(exporter, "files") and not hasattr(exporter, "render"))
     fields.setdefault("extension", "" if writes_folder else ".txt")
-    return _contract(exporter, declared.ExporterDeclaration, without, fields, reports=tuple(reports))
+    return _suite(ExporterContract, declared.ExporterDeclaration, exporter, fields, without, reports=tuple(reports))
 
 
 def workload_contract(
@@ -80,24 +80,18 @@ def workload_contract(
         name: what a class or a function is called with, as mpsprobe does it; without arguments if there is no name.
         phases: of what has no declaration: those that it supports.
     """
-    return _of_workload(workload, name, tuple(phases), without)
-
-
-def _of_workload(workload: Any, name: str | None, phases: tuple[str, ...], without: Reasons | None) -> type[Contract]:
-    factory: Any = workload if name is not None else None
-    if isinstance(workload, declared.WorkloadDeclaration):
-        declaration, factory = workload, partial(made_by, workload.target)
+    given: Any = workload
+    makes = isinstance(given, type) or not hasattr(given, "build")
+    if isinstance(given, declared.WorkloadDeclaration):
+        declaration, factory = given, cast("Any", partial(made_by, given.target))
     else:
-        made = workload() if _makes(workload) and name is None else workload if name is None else workload(name)
-        fields: dict[str, Any] = {"framework": getattr(made, "framework", "torch"), "phases": phases}
+        factory = given if name is not None else None
+        made = given(*[name] * (name is not None)) if makes else given
+        fields: dict[str, Any] = {"framework": getattr(made, "framework", "torch"), "phases": tuple(phases)}
         declaration = declared.WorkloadDeclaration(name or _name_of(made), "", "under test", **fields)
-    anew = workload if _makes(workload) else lambda: workload
+    anew = given if makes else lambda: given
     make = anew if factory is None else partial(factory, declaration.name)
     return WorkloadContract.of(declaration, without, made=make, factory=factory)
-
-
-def _makes(workload: Any) -> bool:
-    return isinstance(workload, type) or not hasattr(workload, "build")
 
 
 def probe_contract(
@@ -115,12 +109,12 @@ def probe_contract(
         workload: what runs on that device; by default one that computes nothing.
     """
     more = {"device": device or FakeDevice, "workload": workload or FakeWorkload(), "strict": device is not None}
-    return _contract(probe, declared.ProbeDeclaration, without, {}, **more)
+    return _suite(ProbeContract, declared.ProbeDeclaration, probe, {}, without, **more)
 
 
 def device_contract(device: object, *, workload: Workload | None = None, without: Reasons | None = None) -> type:
     """A class of tests for a device; ``workload`` is what it runs, by default a model of two layers in torch."""
-    return _contract(device, declared.DeviceDeclaration, without, {}, workload=workload or TinyWorkload())
+    return _suite(DeviceContract, declared.DeviceDeclaration, device, {}, without, workload=workload or TinyWorkload())
 
 
 def runner_contract(
@@ -133,7 +127,7 @@ def runner_contract(
 ) -> type:
     """A class of tests for a runner of ``phases``; ``device`` makes what it runs on, ``workload`` is what it runs."""
     more = {"device": device, "workload": workload or TinyWorkload()}
-    return _contract(runner, declared.RunnerDeclaration, without, {"phases": tuple(phases)}, **more)
+    return _suite(RunnerContract, declared.RunnerDeclaration, runner, {"phases": tuple(phases)}, without, **more)
 
 
 def scanner_contract(
@@ -150,8 +144,8 @@ def scanner_contract(
         workloads: something to scan by framework; for ``torch`` there is a model of two layers.
         releases: those that it is asked for.
     """
-    more = {"workloads": workloads or {}, "releases": tuple(releases)}
-    return _contract(scanner, declared.ScannerDeclaration, without, {"frameworks": tuple(frameworks)}, **more)
+    fields, more = {"frameworks": tuple(frameworks)}, {"workloads": workloads or {}, "releases": tuple(releases)}
+    return _suite(ScannerContract, declared.ScannerDeclaration, scanner, fields, without, **more)
 
 
 def broken_clauses(
@@ -168,29 +162,33 @@ def broken_clauses(
     Raises:
         TypeError: there is no contract for such a declaration.
     """
-    if isinstance(declaration, declared.WorkloadDeclaration):
-        return _of_workload(declaration, None, (), without).broken()
-    if type(declaration) not in CONTRACTS:
+    contract: Any = CONTRACTS.get(type(declaration))
+    if contract is None:
         raise TypeError(f"there is no contract for {an(type(declaration).__name__)}")
-    return _contract(declaration, type(declaration), without, {}, reports=tuple(reports)).broken()
+    more = {"reports": reports} if contract is exporter_contract else {}
+    found: list[BrokenClause] = contract(declaration, without=without, **more).broken()
+    return found
 
 
-CONTRACTS: Mapping[Any, tuple[type[Contract], Mapping[str, Any]]] = {
-    declared.ExporterDeclaration: (ExporterContract, {}),
-    declared.ProbeDeclaration: (ProbeContract, {"device": FakeDevice, "workload": FakeWorkload(), "strict": False}),
-    declared.DeviceDeclaration: (DeviceContract, {"workload": TinyWorkload()}),
-    declared.RunnerDeclaration: (RunnerContract, {"device": partial(FakeDevice, "cpu"), "workload": TinyWorkload()}),
-    declared.ScannerDeclaration: (ScannerContract, {"workloads": {}, "releases": ("latest",)}),
+CONTRACTS: Mapping[Any, Callable[..., type]] = {
+    declared.ExporterDeclaration: exporter_contract,
+    declared.WorkloadDeclaration: workload_contract,
+    declared.ProbeDeclaration: probe_contract,
+    declared.DeviceDeclaration: device_contract,
+    declared.RunnerDeclaration: runner_contract,
+    declared.ScannerDeclaration: scanner_contract,
 }
+"""Makes a class of tests for each kind of declaration."""
 
 
-def _contract(one: Any, kind: Any, without: Reasons | None, fields: Mapping[str, Any], **more: Any) -> type[Contract]:
+def _suite(
+    contract: type[Contract], kind: Any, one: Any, fields: Mapping[str, Any], without: Reasons | None, **more: Any
+) -> type:
     """The contract of a declaration, or of a class or an object, for which one with ``fields`` is made up."""
-    contract, usual = CONTRACTS[kind]
     if isinstance(one, kind):
-        return contract.of(one, without, made=partial(made_by, one.target), **{**usual, **more})
+        return contract.of(one, without, made=partial(made_by, one.target), **more)
     declaration = kind(_name_of(one), "", "under test", **fields)
-    return contract.of(declaration, without, made=one if isinstance(one, type) else lambda: one, **{**usual, **more})
+    return contract.of(declaration, without, made=one if isinstance(one, type) else lambda: one, **more)
 
 
 def _name_of(one: Any) -> str:
