@@ -99,7 +99,7 @@ CASES: list[tuple[str, str, Any, dict[str, Any]]] = [
     ("honours_the_dtype", "inputs are of 'torch.float32'", changed(_inputs_in_float32), {}),
     ("honours_the_batch_size", "it says that it has 2", asked(batch_size=None), {}),
     ("honours_the_sequence_length", "it says that it has None", asked(seq_len=None), {}),
-    ("runs_a_step", "one step of inference raised RuntimeError", changed(_narrow_in_inference), {}),
+    ("runs_a_step", "raised RuntimeError", changed(_narrow_in_inference), {}),
     (
         "has_a_loss_with_a_gradient",
         "does not depend on any parameter",

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from mpsprobe.declarations import PHASES
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Device, Runner, RunOptions, Steps, Workload
-from mpsprobe.schemas import DeviceInfo, WorkloadInfo
+from mpsprobe.schemas import DeviceInfo
 from mpsprobe.suggestions import an
 from mpsprobe_devkit.testing.contracts import clauses
-from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, described, doing, want
+from mpsprobe_devkit.testing.contracts.clauses import Contract, want
 from mpsprobe_devkit.testing.fakes import FakeWorkload
 
 __tracebackhide__ = True  # under pytest: a failure shows the plugin's own code
@@ -45,80 +45,65 @@ class _StepsContract(Contract):
         """Those that it opens."""
         return PHASES
 
-    def there(self) -> tuple[Callable[..., Any], Any] | None:
-        """How steps of a workload are opened, and the device; ``None`` where it cannot be used here."""
+    def there(self) -> list[tuple[Callable[..., Any], Any]]:
+        """How steps of a workload are opened, and the device; nothing where it cannot be used here."""
         raise NotImplementedError
 
     @contextmanager
-    def opened(self, phase: str) -> Iterator[Callable[[str], Any]]:
-        """Takes the name of a method of steps that were opened, and calls it; does nothing where there are none."""
-        there = self.there()
-        if there is None:
-            yield lambda _method: None
-            return
-        with doing(f"open() for {phase}"):
-            steps = there[0](self.workload, RunOptions(phase=phase))
-        want(isinstance(steps, Steps), f"open() gives {an(type(steps).__name__)}, which lacks a part of Steps")
-        info, asked = steps.info, f"opened '{self.workload.name}' for {phase}, its steps' info says"
-        want(isinstance(info, WorkloadInfo), f"its steps' info is {an(type(info).__name__)}, no WorkloadInfo")
-        want((info.name, info.phase) == (self.workload.name, phase), f"{asked} '{info.name}' and '{info.phase}'")
-
-        def call(method: str) -> Any:
-            with doing(f"{method}()"):
-                answer = getattr(steps, method)()
-                there[1].synchronize()
-                return answer
-
-        try:
-            yield call
-        except BaseException:
-            with suppress(Exception):  # what was raised first says more
-                steps.close()
-            raise
-        call("close")
+    def opened(self, phase: str) -> Iterator[list[tuple[Any, Any]]]:
+        """Steps of the workload and their device, closed afterwards; nothing where it cannot be used here."""
+        opened = [(start(self.workload, RunOptions(phase=phase)), device) for start, device in self.there()]
+        for steps, _ in opened:
+            want(isinstance(steps, Steps), f"open() gives {an(type(steps).__name__)}, which lacks a part of Steps")
+            said = f"'{steps.info.name}' and '{steps.info.phase}'"
+            wanted = f"'{self.workload.name}' and '{phase}'"
+            want(said == wanted, f"opened for {wanted}, its steps' info says {said}")
+        yield opened
+        for steps, _ in opened:
+            steps.close()
 
     def test_opens_and_steps(self) -> None:
         """Where it can be used, it opens the workload for each phase, and steps it again and again."""
         for phase in self.phases():
-            with self.opened(phase) as call:
-                for _ in range(3):
-                    call("step")
+            with self.opened(phase) as opened:
+                for steps, device in opened * 3:
+                    steps.step()
+                    device.synchronize()
 
     def test_tells_phases_apart(self) -> None:
         """``phases`` of its steps gives whole nanoseconds by phase, ``forward`` among them."""
         for phase in self.phases():
-            with self.opened(phase) as call:
-                found = call("phases")
-            if self.there() is not None:
-                has = isinstance(found, Mapping) and "forward" in found
-                want(has, f"phases() gives {found!r}, without 'forward'")
-                wrong = [one for one in found.values() if type(one) is not int or one < 0]
-                want(not wrong, f"phases() says {wrong}: ns, a whole number")
+            with self.opened(phase) as opened:
+                for steps, _ in opened:
+                    found = steps.phases()
+                    has = isinstance(found, Mapping) and "forward" in found
+                    want(has, f"phases() gives {found!r}, without 'forward'")
+                    wrong = [one for one in found.values() if type(one) is not int or one < 0]
+                    want(not wrong, f"phases() says {wrong}: ns, a whole number")
 
     def test_closes_more_than_once(self) -> None:
         """``close`` of its steps may be called again, also when a step was never taken."""
-        with self.opened(self.phases()[0]) as call:
-            call("close")
+        with self.opened(self.phases()[0]) as opened:
+            for steps, _ in opened:
+                steps.close()
 
     def test_passes_errors_on(self) -> None:
         """What a workload says when it cannot be built arrives as it is."""
-        there = self.there()
-        if there is None:
-            return
-        try:
-            there[0](CannotBeBuilt(), RunOptions(phase=self.phases()[0])).close()
-        except Unbuildable:
-            return
-        except Exception as error:
-            raise Broken(f"a workload's own error comes out of open() as {described(error)}") from error
-        raise Broken("open() gives steps of a workload that could not be built")
+        for start, _ in self.there():
+            raised: Any = "steps"
+            try:
+                start(CannotBeBuilt(), RunOptions(phase=self.phases()[0])).close()
+            except Exception as error:  # noqa: BLE001 - whatever it made of it
+                raised = error
+            want(isinstance(raised, Unbuildable), f"where a workload cannot be built, open() gives {raised!r}")
 
     def test_leaves_the_process_alone(self) -> None:
         """Opening, stepping and closing leaves no thread, changes nothing of the process, and prints nothing."""
 
         def once() -> None:
-            with self.opened(self.phases()[0]) as call:
-                call("step")
+            with self.opened(self.phases()[0]) as opened:
+                for steps, _ in opened:
+                    steps.step()
 
         clauses.want_no_traces("opening, stepping and closing", once)
 
@@ -128,10 +113,10 @@ class DeviceContract(_StepsContract):
 
     kind = "device"
 
-    def there(self) -> tuple[Callable[..., Any], Any] | None:
+    def there(self) -> list[tuple[Callable[..., Any], Any]]:
         """The device, unless it says that it cannot be used here: then nothing more can be tested."""
         device = self.made()
-        return (device.open, device) if device.unavailable() is None else None
+        return [(device.open, device)] if device.unavailable() is None else []
 
     def test_is_what_it_declares(self) -> None:
         """The target is a device of the declared name, or a class of them that is made without arguments."""
@@ -140,28 +125,23 @@ class DeviceContract(_StepsContract):
 
     def test_says_why_it_cannot_be_used(self) -> None:
         """``unavailable`` gives ``None`` or a sentence on one line, the same each time, and never raises."""
-        with doing("unavailable()"):
-            first, second = self.made().unavailable(), self.made().unavailable()
+        first, second = self.made().unavailable(), self.made().unavailable()
         clauses.want_sentence(first)
         want(first == second, f"unavailable() gives {first!r}, then {second!r}")
 
     def test_describes_itself(self) -> None:
         """Where it can be used, ``describe`` gives a ``DeviceInfo`` of its name that JSON can hold."""
-        if self.there() is not None:
-            name = self.made().name
-            with doing("describe()"):
-                info = self.made().describe()
+        for _, device in self.there():
+            info = device.describe()
             want(isinstance(info, DeviceInfo), f"describe() gives {an(type(info).__name__)}, not a DeviceInfo")
-            want(info.type == name, f"describe() says the type {info.type!r}, and its name is {name!r}")
+            want(info.type == device.name, f"describe() says the type {info.type!r}, and its name is {device.name!r}")
             want(info.name.strip(), "describe() gives an empty name: say what it is, as a person calls it")
-            with doing("writing what describe() gives as JSON"):
-                json.loads(info.model_dump_json())
+            json.loads(info.model_dump_json())
 
     def test_tells_out_of_memory(self) -> None:
         """``is_out_of_memory`` gives True or False for any exception, False for one that has nothing to do with it."""
         for error in (ValueError("shapes differ"), KeyboardInterrupt(), MemoryError(), RuntimeError()):
-            with doing(f"is_out_of_memory({type(error).__name__})"):
-                answer = self.made().is_out_of_memory(error)
+            answer = self.made().is_out_of_memory(error)
             want(isinstance(answer, bool), f"is_out_of_memory gives {answer!r}, neither True nor False")
             may = isinstance(error, (MemoryError, RuntimeError))
             want(may or not answer, f"is_out_of_memory takes {an(type(error).__name__)} for it")
@@ -177,11 +157,11 @@ class RunnerContract(_StepsContract):
         """Those that it declares."""
         return tuple(self.declaration.phases)
 
-    def there(self) -> tuple[Callable[..., Any], Any] | None:
+    def there(self) -> list[tuple[Callable[..., Any], Any]]:
         """The runner with its device, unless it says that it cannot run there."""
         runner, device = self.made(), self.device()
         usable = runner.unavailable(device) is None
-        return (lambda workload, options: runner.open(workload, options, device), device) if usable else None
+        return [(lambda workload, options: runner.open(workload, options, device), device)] if usable else []
 
     def test_is_what_it_declares(self) -> None:
         """The target is a runner of the declared name, or a class of them, for one phase at least."""
@@ -190,5 +170,4 @@ class RunnerContract(_StepsContract):
 
     def test_says_where_it_cannot_run(self) -> None:
         """``unavailable`` gives ``None`` or a sentence on one line, and never raises."""
-        with doing("unavailable(device)"):
-            clauses.want_sentence(self.made().unavailable(self.device()))
+        clauses.want_sentence(self.made().unavailable(self.device()))

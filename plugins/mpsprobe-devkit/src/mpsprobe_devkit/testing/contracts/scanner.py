@@ -13,7 +13,7 @@ from mpsprobe.schemas.record import Record
 from mpsprobe.schemas.report import parse_report
 from mpsprobe.suggestions import an
 from mpsprobe_devkit.testing.contracts import clauses
-from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, doing, listed, want
+from mpsprobe_devkit.testing.contracts.clauses import Contract, listed, want
 from mpsprobe_devkit.testing.contracts.device import CannotBeBuilt, Unbuildable
 from mpsprobe_devkit.testing.fakes import FakeProgress, TinyWorkload
 
@@ -45,8 +45,7 @@ class ScannerContract(Contract):
     def scan(self, workload: Any, releases: Sequence[str] | None = None, progress: Any = None, **options: Any) -> Any:
         """What a new scanner says about ``workload``."""
         asked = self.releases if releases is None else releases
-        with doing(f"scanning '{workload.name}' for the releases {listed(asked)}"):
-            return self.made().scan(workload, RunOptions(**options), asked, progress or FakeProgress())
+        return self.made().scan(workload, RunOptions(**options), asked, progress or FakeProgress())
 
     def test_is_what_it_declares(self) -> None:
         """The target is a scanner, or a class of them, for one framework at least."""
@@ -61,11 +60,17 @@ class ScannerContract(Contract):
         for workload, phase in [(one, phase) for one in self.each() for phase in ("inference", "training")]:
             report = self.scan(workload, phase=phase)
             want(isinstance(report, Record), f"scan() gives {an(type(report).__name__)}, not a report")
-            with doing("reading its report back from JSON"):
-                same = parse_report(report.model_dump_json())
+            same = parse_report(report.model_dump_json())
             want(same == report, "its report is not the same when it is read back from JSON")
             if isinstance(report, CoverageReport):
-                _want_agreeing(report, workload.name, phase)
+                info, calls = report.workload, sum(one.calls for one in report.operators)
+                about = f"its report is on {info.name!r} for {info.phase}, and it was asked for"
+                right = (info.name, info.phase) == (workload.name, phase)
+                want(right, f"{about} {workload.name!r} for {phase}")
+                counted = report.summary.calls
+                want(counted == calls, f"its summary counts {counted} calls, its operators {calls}")
+                wrong = [one.operator for one in report.operators if sum(one.phases.values()) != one.calls]
+                want(not wrong, f"the calls of {listed(wrong)} are not those of its phases")
 
     def test_is_the_same_twice(self) -> None:
         """The same workload gives the same report."""
@@ -78,7 +83,7 @@ class ScannerContract(Contract):
         for sound in self.each():
             for workload in (sound, CannotBeBuilt(framework=sound.framework)):
                 progress, started = FakeProgress(), False
-                with suppress(*([] if workload is sound else [Broken])):
+                with suppress(*([] if workload is sound else [Exception])):
                     self.scan(workload, [*self.releases, *self.releases], progress)
                 for name, *_ in progress.steps:
                     want(started or name != "advance", "it advances a progress that it has not started")
@@ -89,41 +94,28 @@ class ScannerContract(Contract):
         """A release that it does not know is refused with a ``UsageError`` that names it, and so is none at all."""
         for releases in ([UNKNOWN_RELEASE], []):
             refusal = self._refusal(next(self.each()), releases)
-            want(all(one in str(refusal) for one in releases), f"its refusal of {listed(releases)} does not name it")
+            named = isinstance(refusal, MpsprobeError) and all(one in str(refusal) for one in releases)
+            want(named, f"asked for the releases {listed(releases)}, it gives {refusal!r}")
 
     def test_passes_errors_on(self) -> None:
         """What a workload says when it cannot be built arrives as it is."""
         for workload in self.each():
             refusal = self._refusal(CannotBeBuilt(framework=workload.framework))
-            want(isinstance(refusal, Unbuildable), f"a workload's own error comes out as {refusal!r}")
+            want(isinstance(refusal, Unbuildable), f"where a workload cannot be built, it gives {refusal!r}")
 
-    def _refusal(self, workload: Any, releases: Sequence[str] | None = None) -> MpsprobeError:
+    def _refusal(self, workload: Any, releases: Sequence[str] | None = None) -> Any:
         try:
-            self.scan(workload, releases)
-        except Broken as broken:
-            if isinstance(broken.__cause__, MpsprobeError):
-                return broken.__cause__
-            raise Broken(f"{broken}, instead of an error of mpsprobe") from broken.__cause__
-        raise Broken(f"scanning '{workload.name}' for {listed(releases or self.releases)}, it gives a report")
+            return f"a report: {type(self.scan(workload, releases)).__name__}"
+        except Exception as error:  # noqa: BLE001 - what it is, is the question
+            return error
 
     def test_reports_a_model_that_raises(self) -> None:
         """A model that raises while it runs is not an error: the report has what was called before, and ``failure``."""
-        if "torch" not in self.declaration.frameworks:
-            return
-        failure = getattr(self.scan(TinyWorkload(raises=ValueError("it broke"))), "failure", None)
-        says = failure is not None and "it broke" in failure.message
-        want(says, "the report on a model that raises has no failure that says what the model said")
+        if "torch" in self.declaration.frameworks:
+            failure = getattr(self.scan(TinyWorkload(raises=ValueError("it broke"))), "failure", None)
+            says = failure is not None and "it broke" in failure.message
+            want(says, "the report on a model that raises has no failure that says what the model said")
 
     def test_leaves_the_process_alone(self) -> None:
         """Scanning leaves no thread, changes nothing of the process, and prints nothing."""
         clauses.want_no_traces("scanning", lambda: [self.scan(workload) for workload in self.each()])
-
-
-def _want_agreeing(report: CoverageReport, name: str, phase: str) -> None:
-    """What was asked for, and figures that a reader would add up."""
-    info, calls = report.workload, sum(one.calls for one in report.operators)
-    want(info.name == name, f"its report names {info.name!r} and not {name!r}")
-    want(info.phase == phase, f"its report says {info.phase!r}, and it was asked for {phase}")
-    want(report.summary.calls == calls, f"its summary counts {report.summary.calls} calls, its operators {calls}")
-    wrong = [one.operator for one in report.operators if sum(one.phases.values()) != one.calls]
-    want(not wrong, f"the calls of {listed(wrong)} are not those of its phases")
