@@ -40,10 +40,8 @@ class Examined:
 
     Attributes:
         target, kind, distribution, version, entry_points: what was checked.
-        hooks: the hooks that it implements.
-        contributes: the declared names by kind.
-        import_ms: the time that importing its thin module takes; ``None`` where it was not imported.
-        tests: the last line of the plugin's own tests; ``None`` where they were not run.
+        hooks, contributes: the hooks that it implements, and the declared names by kind.
+        import_ms, tests: how long the import took, and the last line of its own tests; ``None``: it was not done.
         findings: everything that is wrong, by the part of the check, errors first.
         not_checked: what could not be looked at, and why; no fault of the plugin.
     """

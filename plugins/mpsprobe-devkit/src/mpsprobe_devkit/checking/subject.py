@@ -37,15 +37,11 @@ class Subject:
     """A plugin that is to be checked.
 
     Attributes:
-        kind: ``folder``, ``file``, ``wheel`` or ``installed``.
-        shown: how messages name it.
-        root: the folder that paths in findings are relative to.
-        distribution, version: of it; ``?`` where nothing says.
-        paths: what has to stand in front of ``sys.path`` to import it.
+        kind, shown: ``folder``, ``file``, ``wheel`` or ``installed``, and how messages name it.
+        root, paths: the folder that places are relative to, and what has to stand in front of ``sys.path``.
         entry_points: the modules that mpsprobe would load.
         requires, optional: requirements without extras, and those of extras.
-        lacks: what its pyproject.toml does not say.
-        findings: what is wrong with it before any code runs.
+        lacks, findings: what its pyproject.toml does not say, and what is wrong before any code runs.
     """
 
     kind: str

@@ -40,11 +40,8 @@ class BrokenClause(NamedTuple):
 class Contract:
     """The clauses for one kind of thing, in the order in which they are tried; pytest takes a subclass for tests.
 
-    Attributes:
-        kind: what it is about.
-        rested_on: clauses after which the others would only say the same again where they are broken.
-        declaration: what is under test declares this.
-        made: makes it, or gives the one that there is.
+    Where a clause in ``rested_on`` is broken, the others would only say the same again. ``made`` makes what is under
+    test anew, or gives the one that there is.
     """
 
     kind: ClassVar[str]
@@ -59,11 +56,7 @@ class Contract:
 
     @classmethod
     def of(cls, declaration: Any, without: Mapping[str, str] | None, **given: Any) -> type[Contract]:
-        """The clauses for one thing, as a class.
-
-        Args:
-            without: clauses to leave out, each with the reason why.
-            given: ``made``, and what else the kind needs.
+        """The clauses for one thing, as a class; ``given`` is ``made``, and what else the kind needs.
 
         Raises:
             ValueError: ``without`` names a clause that there is not, or gives no reason.
