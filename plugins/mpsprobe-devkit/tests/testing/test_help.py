@@ -17,6 +17,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions, Scanner, Workload
 from mpsprobe.schemas import CoverageReport, ProfileReport, Trace
 from mpsprobe.schemas.record import Record
@@ -82,6 +83,7 @@ def test_in_this_process_a_command_says_what_it_says_in_its_own(
     words = f"the word from a pipe {tmp_path.resolve()} given None ['tell', '--word', 'the word']\n"
     assert here == CommandResult(3, words, "zwölf\n")
     assert "telling_command" not in sys.modules and "left" not in sys.path
+    assert "telling" not in {plugin.found.name for plugin in get_registry().plugins()}
     assert not {"TELL", "LEFT"} & set(os.environ) and Path.cwd() != tmp_path.parent
     monkeypatch.setenv("PYTHONPATH", "before")
     environment = command_environment({"MPSPROBE_Y": "y"}, [tmp_path])
