@@ -164,6 +164,7 @@ def test_it_is_found_by_the_command() -> None:
 """
 
 
+@pytest.mark.slow
 def test_its_own_tests_run_as_though_it_were_installed(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     (project / "tests").mkdir()
