@@ -17,6 +17,6 @@ class CheckCodes(MarkdownDirective):
         for group, found in groupby(CODES.items(), key=lambda item: item[1].group):
             parts.append(f"### {group.capitalize()}")
             for name, one in found:
-                texts = [from_docstring(text) for text in (one.summary, one.why, one.what_to_do)]
-                parts.append(f"{code(name)} ({one.level})\n: {texts[0]} {texts[1]}\n  {texts[2]}")
+                texts = [from_docstring(text) for text in (one.summary, one.what_to_do)]
+                parts.append(f"{code(name)} ({one.level})\n: {texts[0]}\n  {texts[1]}")
         return "\n\n".join(parts)

@@ -10,7 +10,7 @@ import pytest
 
 from mpsprobe import hookspecs
 from mpsprobe.plugins.loading import HOOK_PREFIX
-from mpsprobe_devkit.checking import check_plugin, examination
+from mpsprobe_devkit.checking import check_plugin
 from tests.docs.pages import DOCS, Block, blocks, stories
 from tests.thorough import all_but
 
@@ -47,9 +47,8 @@ def test_each_section_speaks_of_each_argument_and_each_hook_says_when_it_is_call
 @pytest.mark.parametrize(
     "block", all_but(lambda block: block in EXAMPLES[:4], EXAMPLES), ids=lambda block: str(block.value("file"))
 )
-def test_each_example_is_sound(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_example_is_sound(block: Block, tmp_path: Path) -> None:
     """People copy them: ``mpsprobe plugins check`` has no word against any."""
-    monkeypatch.setattr(examination, "TIMED_PROCESSES", 0)  # the time of an import has tests of its own
     file = tmp_path / Path(str(block.value("file"))).name
     file.write_text(block.text + "\n", encoding="utf-8")
     assert not [f"{one.code}: {one.message}" for one in check_plugin(file)]

@@ -1,13 +1,21 @@
 """What code of a plugin may not leave changed in the process: which parts there are, what changed, putting it back.
 
-Parts are called by the words that messages use for them (``the working folder``, ``the variable NAME``). Values are no
-part of a message: a variable may be a secret. Of torch and numpy it speaks only where something has imported them.
+Those of ``mpsprobe.plugins.process_state``, which mpsprobe puts back itself, are a part of it. Parts are called by the
+words that messages use for them (``the working folder``, ``the variable NAME``). Values are no part of a message: a
+variable may be a secret. Of torch and numpy it speaks only where something has imported them.
 """
 
 from __future__ import annotations
 
+import gc
+import locale
+import logging
 import os
+import random
+import signal
+import socket
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -19,16 +27,10 @@ Part = tuple[Callable[[], Any], Callable[[Any], object] | None]
 
 VARIABLE = "the variable "
 RANDOM_NUMBERS = " random numbers"
-IN_PARTS = ("the environment", "the recursion limit", "torch's default dtype and grad mode")  # one by one here
+IN_PARTS = ("the environment", "torch's default dtype and grad mode")  # one by one here
 IMPORT_STAYS = ("sys.path", "the warnings filter")
 """What an import may leave behind, besides variables."""
-SIGNALS = (
-    "SIGINT", "SIGTERM", "SIGALRM", "SIGPROF", "SIGUSR1", "SIGHUP", "SIGPIPE", "SIGCHLD", "SIGSEGV",
-)  # fmt: skip
-
-
-def _of_sys(name: str) -> Part:
-    return partial(getattr, sys, name), partial(setattr, sys, name)
+SIGNALS = ("SIGINT", "SIGTERM", "SIGALRM", "SIGPROF", "SIGUSR1", "SIGHUP", "SIGPIPE", "SIGCHLD", "SIGSEGV")
 
 
 def process_state(*, random_numbers: bool = True) -> dict[str, Any]:
@@ -64,25 +66,16 @@ def put_back(before: Mapping[str, Any], names: Iterable[str]) -> None:
 
 
 def _parts() -> dict[str, Part]:
-    """Every part but the variables. What it imports is not needed by commands that end well."""
-    import gc
-    import locale
-    import logging
-    import random
-    import signal
-    import socket
-    import tracemalloc
-
-    root = logging.getLogger()
+    """Every part but the variables."""
+    root, numpy, torch = logging.getLogger(), sys.modules.get("numpy"), sys.modules.get("torch")
     signals = [name for name in SIGNALS if hasattr(signal, name)]
     return {
         **{name: part for name, part in FEW.items() if name not in IN_PARTS},
         "sys.path": (lambda: list(sys.path), partial(sys.path.__setitem__, slice(None))),
         "sys.argv": (lambda: list(sys.argv), partial(setattr, sys, "argv")),
-        "sys.excepthook": _of_sys("excepthook"),
+        "sys.excepthook": (lambda: sys.excepthook, partial(setattr, sys, "excepthook")),
         "the trace function (sys.settrace)": (sys.gettrace, sys.settrace),
         "the profile function (sys.setprofile)": (sys.getprofile, sys.setprofile),
-        "the recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
         "the locale": (partial(locale.setlocale, locale.LC_ALL), partial(locale.setlocale, locale.LC_ALL)),
         "the default time-out of sockets": (socket.getdefaulttimeout, socket.setdefaulttimeout),
         "garbage collection": (lambda: (gc.isenabled(), gc.get_threshold(), list(gc.callbacks)), None),
@@ -91,32 +84,20 @@ def _parts() -> dict[str, Part]:
         "the level of the root logger": (lambda: root.level, root.setLevel),
         "Python's random numbers": (random.getstate, random.setstate),
         **{f"the handler of {one}": (partial(signal.getsignal, getattr(signal, one)), None) for one in signals},
-        **_of_numpy(),
-        **_of_torch(),
+        **(_of_numpy(numpy) if numpy is not None else {}),
+        **(_of_torch(torch) if hasattr(torch, "get_default_dtype") else {}),
     }
 
 
-def _of_numpy() -> dict[str, Part]:
-    numpy: Any = sys.modules.get("numpy")
-    if numpy is None:
-        return {}
-
+def _of_numpy(numpy: Any) -> dict[str, Part]:
     def read() -> Any:
         name, keys, *rest = numpy.random.get_state()
-        return name, keys.tobytes(), *rest
+        return name, tuple(keys.tolist()), *rest
 
-    def write(state: Any) -> None:
-        name, keys, *rest = state
-        numpy.random.set_state((name, numpy.frombuffer(keys, dtype=numpy.uint32), *rest))
-
-    return {"numpy's random numbers": (read, write)}
+    return {"numpy's random numbers": (read, numpy.random.set_state)}
 
 
-def _of_torch() -> dict[str, Part]:
-    torch: Any = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "get_default_dtype"):
-        return {}
-
+def _of_torch(torch: Any) -> dict[str, Part]:
     def default_device() -> Any:
         """``None`` where nobody has set one: to set the CPU instead would leave a mode behind."""
         return getattr(sys.modules.get("torch.utils._device"), "CURRENT_DEVICE", None)
@@ -124,20 +105,16 @@ def _of_torch() -> dict[str, Part]:
     def set_random_numbers(state: bytes) -> None:
         torch.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
 
+    deterministic = torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms
+    precision = torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
     return {
         "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
         "torch's default device": (default_device, torch.set_default_device),
         "torch's grad mode": (torch.is_grad_enabled, torch.set_grad_enabled),
         "torch's inference mode": (torch.is_inference_mode_enabled, None),
         "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
-        "torch's deterministic algorithms": (
-            torch.are_deterministic_algorithms_enabled,
-            torch.use_deterministic_algorithms,
-        ),
-        "torch's precision of matrix products": (
-            torch.get_float32_matmul_precision,
-            torch.set_float32_matmul_precision,
-        ),
+        "torch's deterministic algorithms": deterministic,
+        "torch's precision of matrix products": precision,
         "torch's anomaly detection": (torch.is_anomaly_enabled, None),
         "torch's autocast": (torch.is_autocast_enabled, None),
         "torch's profiler": (torch.autograd._profiler_enabled, None),

@@ -1,124 +1,60 @@
-"""Reads the Python files of a plugin without running them: what they import, and which functions are hooks."""
+"""What the metadata lacks and the sources import that they should not: nothing of the plugin runs here."""
 
 from __future__ import annotations
 
 import ast
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from mpsprobe_devkit.checking.subject import Subject
+from packaging.requirements import InvalidRequirement, Requirement
 
-LARGEST = 2_000_000  # bytes of a source file; larger ones are data
-MOST_FILES = 5_000
-GUARDS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+import mpsprobe
+from mpsprobe.plugins.requirements import is_installed
+from mpsprobe_devkit.checking.codes import Finding, finding
+from mpsprobe_devkit.checking.public import PUBLIC_PARTS, is_public
+from mpsprobe_devkit.checking.subject import FILE, OURS, Subject
 
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """One import statement's module.
-
-    Attributes:
-        module: absolute, ``package.module``; of ``from a import b`` it is ``a``, and ``names`` has ``b``.
-        guarded: the program goes on without it: in ``try`` with ``except ImportError``, or for type checkers only.
-        at_import: it runs when the file is imported, not when a function is called.
-    """
-
-    module: str
-    names: tuple[str, ...]
-    path: Path
-    line: int
-    guarded: bool
-    at_import: bool
+LOWER_BOUNDS = {">=", ">", "==", "~=", "==="}
 
 
-def python_files(subject: Subject) -> list[Path]:
-    """The source files of the plugin's own packages, sorted; links to folders are not followed."""
-    found: list[Path] = []
-    roots = [*subject.paths, subject.root]
-    for package in subject.packages:
-        for root in roots:
-            if (root / package).is_dir():
-                found += _below(root / package)
-            elif (root / f"{package}.py").is_file():
-                found.append(root / f"{package}.py")
-            else:
-                continue
-            break
-    return found[:MOST_FILES]
-
-
-def _below(folder: Path) -> list[Path]:
-    return sorted(
-        Path(where, name)
-        for where, _folders, names in os.walk(folder)
-        for name in names
-        if name.endswith(".py") and "__pycache__" not in where
-    )
-
-
-def parsed(path: Path) -> ast.Module | None:
-    """The syntax tree of ``path``; ``None`` where there is none: importing it says why."""
-    try:
-        if path.stat().st_size > LARGEST:
-            return None
-        return ast.parse(path.read_bytes(), str(path))
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def module_file(subject: Subject, module: str) -> Path | None:
-    """The file of ``module`` if it lies in the subject."""
-    inside = Path(*module.split("."))
-    for root in (*subject.paths, subject.root):
-        for path in (root / inside.with_suffix(".py"), root / inside / "__init__.py"):
-            if path.is_file():
-                return path
-    return None
-
-
-def imports(path: Path, tree: ast.Module, package: str) -> list[Imported]:
-    """Every import in ``tree``; ``package`` is that of the file, for relative ones."""
-    return list(_imports(tree, path, package.split(".") if package else [], guarded=False, at_import=True))
-
-
-def _imports(node: ast.AST, path: Path, package: list[str], *, guarded: bool, at_import: bool) -> Iterator[Imported]:
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            yield Imported(alias.name, (), path, node.lineno, guarded, at_import)
-        return
-    if isinstance(node, ast.ImportFrom):
-        base = package[: len(package) - node.level + 1] if node.level else []
-        module = ".".join([*base, *([node.module] if node.module else [])])
-        yield Imported(module, tuple(alias.name for alias in node.names), path, node.lineno, guarded, at_import)
-        return
-    if isinstance(node, ast.Try):
-        guarded = guarded or any(_catches_import_errors(handler) for handler in node.handlers)
-    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-        for child in node.body:
-            yield from _imports(child, path, package, guarded=True, at_import=False)
-        for child in node.orelse:
-            yield from _imports(child, path, package, guarded=guarded, at_import=at_import)
-        return
-    inner = at_import and not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-    for inside in ast.iter_child_nodes(node):
-        yield from _imports(inside, path, package, guarded=guarded, at_import=inner)
-
-
-def _catches_import_errors(handler: ast.ExceptHandler) -> bool:
-    if handler.type is None:
-        return True
-    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(ast.unparse(one).rsplit(".", 1)[-1] in GUARDS for one in types)
-
-
-def package_of(subject: Subject, path: Path) -> str:
-    """The package that the file ``path`` belongs to, for its relative imports."""
-    for root in (*subject.paths, subject.root):
+def judged_metadata(subject: Subject, not_checked: list[str]) -> Iterator[Finding]:
+    """What the distribution does not say; what it depends on and is not here goes into ``not_checked``."""
+    bounds = set()
+    if subject.lacks:
+        yield finding("missing-metadata", f"it lacks {', '.join(subject.lacks)}", subject.where)
+    for text in subject.requires:
         try:
-            inside = path.relative_to(root)
-        except ValueError:
+            one = Requirement(text)
+        except InvalidRequirement:
+            yield finding("bad-package", f"the dependency '{text}' is not a requirement", subject.where, "Correct it.")
             continue
-        return ".".join(inside.parts[:-1])
-    return ""
+        plain, ours = f"{one.name}{one.specifier}", one.name.lower() == OURS
+        bounds |= {clause.operator for clause in one.specifier if ours}
+        if not ours and (one.marker is None or one.marker.evaluate()) and not is_installed(plain):
+            not_checked.append(f"what needs {plain}, which is not installed here")
+    if subject.kind != FILE and OURS not in subject.packages and not bounds & LOWER_BOUNDS:
+        hint = f'Add "{OURS}>={".".join(mpsprobe.__version__.split(".")[:2])}" to the dependencies.'
+        message = f"the dependencies do not name {OURS} with a lower bound"
+        yield finding("missing-metadata", message, subject.where, hint)
+
+
+def judged_sources(subject: Subject) -> Iterator[Finding]:
+    """Imports of what is private to mpsprobe; what lies in mpsprobe itself may import it."""
+    hint = f"Import from the public modules: {', '.join(sorted(PUBLIC_PARTS - {''}))}."
+    parts = {path.stem for path in Path(mpsprobe.__file__).parent.iterdir()}
+    places = [root / package for root in {*subject.paths, subject.root} for package in subject.packages]
+    found = [one for place in places for one in (sorted(place.rglob("*.py")) or [place.with_suffix(".py")])]
+    for path in found if OURS not in subject.packages else ():
+        try:
+            tree = ast.parse(path.read_bytes(), str(path))
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            continue  # importing it says why
+        for node in ast.walk(tree):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                names = [one.name for one in node.names if node.module == OURS and one.name in parts]
+                modules = [node.module, *(f"{OURS}.{one}" for one in names)]
+            for one in modules:
+                if one.partition(".")[0] == OURS and not is_public(one):
+                    where = f"{path.relative_to(subject.root).as_posix()}:{getattr(node, 'lineno', 1)}"
+                    yield finding("imports-private", f"{one} is not public", where, hint)

@@ -1,39 +1,35 @@
-"""What is checked: where its code lies, what its metadata says, and which modules it enters by."""
+"""What is checked: from what the user typed to a folder, a file, a wheel or something installed."""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import importlib.metadata
+import importlib.util
+import os
 import re
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from mpsprobe.plugins.discovery import FoundPlugin
+from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe.plugins.discovery import CORE, GROUP, FoundPlugin, find_plugins
+from mpsprobe.plugins.plugin_files import find_in_folders
 from mpsprobe.plugins.requirements import specifier_of_ours
-from mpsprobe_devkit.checking.findings import Finding, finding
+from mpsprobe.suggestions import nearest, printable
+from mpsprobe_devkit.checking.codes import Finding, finding
 
 FOLDER, FILE, WHEEL, INSTALLED = "folder", "file", "wheel", "installed"
+PROJECT = "pyproject.toml"
 OURS = "mpsprobe"
 ENTRY_POINT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*(:[^\W\d]\w*(\.[^\W\d]\w*)*)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Metadata:
-    """What a distribution says about itself.
-
-    Attributes:
-        where: the file that says it, for findings.
-        given: the fields that are there, in the words of ``pyproject.toml``, those that the build fills in among them.
-        dependencies: requirements without extras.
-        optional: requirements of all extras.
-        classifiers: trove classifiers.
-        requires_python: a specifier, or empty.
-    """
-
-    where: str
-    given: frozenset[str] = frozenset()
-    dependencies: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
-    classifiers: tuple[str, ...] = ()
-    requires_python: str = ""
+WANTED = ("description", "readme", "requires-python", "license", "version")
+"""What a project should say."""
+PRIVATE = "Private :: "  # a classifier that keeps a distribution from being published: nobody looks it up
 
 
 @dataclass(slots=True)
@@ -41,65 +37,196 @@ class Subject:
     """A plugin that is to be checked.
 
     Attributes:
-        kind: ``folder``, ``file``, ``wheel`` or ``installed``.
-        shown: how messages name it.
-        distribution, version: of it; ``?`` where nothing says.
-        root: the folder that paths in findings are relative to.
-        paths: what has to stand in front of ``sys.path`` to import it.
+        kind, shown: ``folder``, ``file``, ``wheel`` or ``installed``, and how messages name it.
+        root, paths: the folder that places are relative to, and what has to stand in front of ``sys.path``.
         entry_points: the modules that mpsprobe would load.
-        metadata: ``None`` for a single file.
-        packages: its own top-level modules and packages.
-        findings: what was wrong with it before any code ran.
+        requires, optional: requirements without extras, and those of extras.
+        lacks, findings: what its pyproject.toml does not say, and what is wrong before any code runs.
     """
 
     kind: str
     shown: str
-    distribution: str = "?"
+    root: Path
+    distribution: str
     version: str = "?"
-    root: Path = field(default_factory=Path.cwd)
     paths: tuple[Path, ...] = ()
     entry_points: tuple[FoundPlugin, ...] = ()
-    metadata: Metadata | None = None
-    packages: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
     findings: list[Finding] = field(default_factory=list)
 
     @property
-    def is_core(self) -> bool:
-        """Whether it is mpsprobe itself, which may import what is private to it."""
-        return normalized(self.distribution) == OURS
+    def where(self) -> str:
+        """The file that says what it is, for findings."""
+        return {FOLDER: PROJECT, FILE: self.distribution}.get(self.kind, "METADATA")
 
-    def relative(self, path: str | Path) -> str:
-        """``path`` as findings name it: relative to ``root`` where it lies in there, with ``/``."""
-        try:
-            return Path(path).resolve().relative_to(self.root.resolve()).as_posix()
-        except (OSError, ValueError):
-            return str(path)
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Its own top-level modules and packages."""
+        return tuple(dict.fromkeys(re.split("[.:]", one.target)[0] for one in self.entry_points))
+
+    def wrong(self, message: str, hint: str | None = None) -> Subject:
+        """Itself, with one more ``bad-package``."""
+        self.findings.append(finding("bad-package", message, self.where, hint))
+        return self
+
+    def enter_by(self, declared: Mapping[str, Any]) -> Subject:
+        """Itself, with the usable ones of the entry points ``declared``."""
+        ours = tuple(found for one in self.requires if (found := specifier_of_ours(one)) is not None)
+        for name, target in declared.items():
+            if isinstance(target, str) and ENTRY_POINT.fullmatch(target.strip()):
+                point = FoundPlugin(name, self.distribution, self.version, target.strip(), requires=ours)
+                self.entry_points += (point,)
+            else:
+                self.wrong(f"the entry point '{name}' is '{target}', which should be like 'package.module'")
+        return self
 
 
-def normalized(name: str) -> str:
+@contextlib.contextmanager
+def found_subject(target: str | Path) -> Iterator[Subject]:
+    """What ``target`` stands for. A wheel is unpacked as long as the context lasts.
+
+    Raises:
+        UsageError: there is nothing of that name, or it cannot be read.
+    """
+    text = os.fspath(target)
+    if not text.strip() or "\0" in text:
+        raise UsageError("no plugin was named", "Name a folder, a .py file, a wheel or an installed plugin.")
+    is_path = isinstance(target, Path) or os.sep in text or "/" in text or text in {".", ".."} or text[0] == "~"
+    path = Path(text).expanduser()
+    if not (is_path or text.endswith((".py", ".whl")) or os.path.lexists(path / PROJECT)):
+        yield _installed(text)
+        return
+    try:
+        is_folder, path = path.stat() and path.is_dir(), path.resolve()
+        if is_folder:
+            yield _project(path, text, (path / PROJECT).read_bytes())
+        elif path.suffix == ".whl":
+            # The links of a temporary folder are followed: macOS has /tmp in /private, and paths are compared.
+            with tempfile.TemporaryDirectory(prefix="mpsprobe-", ignore_cleanup_errors=True) as unpacked:
+                yield _wheel(path, text, Path(unpacked).resolve())
+        elif path.suffix == ".py":
+            yield _file(path, text)
+        else:
+            raise UsageError(f"'{printable(text)}' is neither a folder nor a .py file nor a wheel")
+    except OSError as error:
+        names = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = nearest(path.name, names, count=1)
+        hint = f"There is '{printable(near[0])}'." if near else "A new project: mpsprobe plugins new NAME"
+        raise UsageError(f"'{printable(error.filename or text)}' cannot be read: {error.strerror}", hint) from error
+
+
+def _project(folder: Path, shown: str, content: bytes) -> Subject:
+    subject = Subject(FOLDER, shown, folder, folder.name)
+    try:
+        project = tomllib.loads(content.decode("utf-8")).get("project")
+    except (ValueError, RecursionError) as error:
+        return subject.wrong(f"{PROJECT} is not TOML: {error}")
+    if not isinstance(project, dict) or not isinstance(project.get("name"), str):
+        return subject.wrong(f"{PROJECT} has no [project] table with a name")
+    given = {*_texts(project.get("dynamic")), *(name for name in project if project[name])}
+    classifiers = str(project.get("classifiers"))
+    given |= {"license"} if "license-files" in given or "License ::" in classifiers else set()
+    subject.lacks = tuple(name for name in WANTED if name not in given and PRIVATE not in classifiers)
+    subject.distribution, subject.version = project["name"], str(project.get("version", "dynamic"))
+    subject.requires = _texts(project.get("dependencies"))
+    extras = _table(project.get("optional-dependencies")).values()
+    subject.optional = tuple(one for extra in extras for one in _texts(extra))
+    groups = _table(project.get("entry-points"))
+    if _normalized(subject.distribution) == OURS:  # its own plugin needs no entry point
+        subject.entry_points = (CORE,)
+    elif group := _table(groups.get(GROUP)):
+        subject.enter_by(group)
+        subject.paths = tuple(dict.fromkeys(_root(folder, package) for package in subject.packages))
+    else:
+        near = nearest(GROUP, groups, count=1)
+        hint = f"There is a group '{near[0]}'; it should be called '{GROUP}'." if near else None
+        subject.wrong(f"there is no [project.entry-points.{GROUP}]", hint)
+    return subject
+
+
+def _root(folder: Path, package: str) -> Path:
+    """The folder that holds ``package``: as builds look for it, else what lies up to two folders deep."""
+    deeper = [root for pattern in ("[!.]*/", "[!.]*/[!.]*/") for root in sorted(folder.glob(pattern))]
+    for root in (folder / "src", folder, *deeper):
+        if (root / package).is_dir() or (root / f"{package}.py").is_file():
+            return root
+    return folder
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+
+
+def _wheel(path: Path, shown: str, unpacked: Path) -> Subject:
+    subject = Subject(WHEEL, shown, unpacked, path.name.partition("-")[0], paths=(unpacked,))
+    try:
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(unpacked)
+        [info] = unpacked.glob("*.dist-info")
+        return _described(subject, importlib.metadata.PathDistribution(info))
+    except Exception as error:  # noqa: BLE001 - zlib and lzma have errors of their own
+        return subject.wrong(f"{path.name} is not a wheel: {error}", "Build it again: python -m build")
+
+
+def _installed(name: str) -> Subject:
+    found = find_plugins()
+    wanted = [one for one in found if name == one.name]
+    wanted = wanted or [one for one in found if _normalized(name) == _normalized(one.distribution)]
+    subject = Subject(INSTALLED, name, Path.cwd(), wanted[0].distribution if wanted else name)
+    try:
+        _described(subject, importlib.metadata.distribution(subject.distribution))
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        if not wanted and Path(name).is_dir():
+            message = f"the folder '{printable(name)}' has no {PROJECT}, so it is not a package"
+            raise UsageError(message, "Plugins of one file are checked one by one: name the .py file.") from None
+        if not wanted:
+            known = {known for one in found for known in (one.name, one.distribution)}
+            hint = "A folder, a .py file, a wheel or the name of an installed plugin can be checked."
+            raise UnknownName("plugin", name, known, hint) from None
+    chosen = tuple(one for one in wanted if one.name == name and not one.problem)
+    subject.entry_points = chosen or subject.entry_points
+    subject.findings = [] if CORE in wanted else subject.findings
+    with contextlib.suppress(ImportError, ValueError, IndexError, AttributeError):
+        origin = importlib.util.find_spec(subject.packages[0])  # of a top-level name: imports nothing
+        places = origin.submodule_search_locations or [origin.origin]  # type: ignore[union-attr]
+        subject.root = Path(str(places[0])).resolve().parent
+    return subject
+
+
+def _described(subject: Subject, distribution: importlib.metadata.Distribution) -> Subject:
+    """What the metadata of an installed or built distribution says."""
+    requirements = distribution.requires or []
+    subject.distribution, subject.version = distribution.name or subject.distribution, distribution.version or "?"
+    subject.optional = tuple(one for one in requirements if re.search(r"extra\s*==", one))
+    subject.requires = tuple(one for one in requirements if one not in subject.optional)
+    declared = {one.name: one.value for one in distribution.entry_points.select(group=GROUP)}
+    if not declared:
+        return subject.wrong(f"{subject.distribution} has no entry point in the group '{GROUP}'")
+    return subject.enter_by(declared)
+
+
+def _file(path: Path, shown: str) -> Subject:
+    """The file, taken as ``--plugins-dir`` would take it."""
+    subject = Subject(FILE, shown, path.parent, path.name, "", paths=(path.parent,))
+    point = next((one for one in find_in_folders([str(path.parent)]) if one.file == str(path)), None)
+    if point is None:
+        return subject.wrong("a name that begins with '_' or '.' is no plugin to --plugins-dir", "Rename the file.")
+    subject.entry_points = (dataclasses.replace(point, problem=None),)
+    subject.findings += [finding("left-out", point.problem, path.name)] if point.problem else []
+    return subject
+
+
+def _normalized(name: str) -> str:
     """A distribution's name as installers compare it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def entry_points(
-    declared: dict[str, str], distribution: str, version: str, dependencies: tuple[str, ...], where: str
-) -> tuple[tuple[FoundPlugin, ...], list[Finding]]:
-    """The usable ones among ``declared``, and a finding for each other one."""
-    requires = tuple(found for one in dependencies if (found := specifier_of_ours(one)) is not None)
-    usable, findings = [], []
-    for name, target in declared.items():
-        if not isinstance(target, str) or not ENTRY_POINT.fullmatch(target.strip()):
-            findings.append(finding("bad-entry-point", f"the entry point '{name}' is '{target}'", where))
-            continue
-        usable.append(FoundPlugin(name, distribution, version, target.strip(), requires=requires))
-    return tuple(usable), findings
-
-
-def module_of(target: str) -> str:
-    """``package.module`` of ``package.module:attribute``."""
-    return target.partition(":")[0]
-
-
-def top_level(module: str) -> str:
-    """``package`` of ``package.module``."""
-    return module.partition(".")[0]
+def normalized_names(requirements: Iterable[str]) -> set[str]:
+    """The distributions that ``requirements`` name, as installers compare them."""
+    return {_normalized(match.group()) for one in requirements if (match := re.match(r"\s*[\w.-]*\w", one))}

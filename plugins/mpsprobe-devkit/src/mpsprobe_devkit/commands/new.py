@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,11 +15,8 @@ from mpsprobe.options import Named
 from mpsprobe.output import check_folder, write_folder, write_stdout
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.suggestions import printable
-from mpsprobe_devkit.scaffold.kinds import KINDS
-
-if TYPE_CHECKING:
-    from mpsprobe_devkit.scaffold.kinds import Kind
-    from mpsprobe_devkit.scaffold.names import Names
+from mpsprobe_devkit.scaffold.kinds import KINDS, Kind
+from mpsprobe_devkit.scaffold.names import PREFIX, another, author_from_git, license_expression, names_of
 
 
 @click.command()
@@ -44,9 +40,6 @@ def new(name: str, kind_names: tuple[str, ...], license_name: str | None, into: 
     mpsprobe plugins new my-format --kind exporter
     mpsprobe plugins check my-format --tests
     """
-    from mpsprobe_devkit.scaffold.author import author_from_git
-    from mpsprobe_devkit.scaffold.licenses import license_expression
-    from mpsprobe_devkit.scaffold.names import names_of
     from mpsprobe_devkit.scaffold.rendering import render
 
     names = names_of(name)
@@ -56,11 +49,11 @@ def new(name: str, kind_names: tuple[str, ...], license_name: str | None, into: 
         shown = printable(str(target))
         raise OutputError(f"'{shown}' is there already", "Choose another name, another --into DIR, or remove it first.")
     kinds = [KINDS[one] for one in dict.fromkeys(kind_names)] or [_asked()]
-    _check_free(names, kinds)
+    _check_free(names.short, kinds)
     files = render(names, kinds, author_from_git(), license_expression(license_name) if license_name else "")
     content = ((f"{names.distribution}/{path}", [text.encode()]) for path, text in files.items())
     written = write_folder(into, content)
-    write_stdout(_told(Path(into, written.name), list(files), names, kinds))
+    write_stdout(_told(Path(into, written.name), list(files), names.short, kinds))
 
 
 def _asked() -> Kind:
@@ -69,11 +62,10 @@ def _asked() -> Kind:
     Raises:
         UsageError: there is no terminal to ask on.
     """
-    rows = [f"  {kind.name:10}{kind.summary}" for kind in KINDS.values()]
+    listed = "\n".join(f"  {kind.name:10}{kind.summary}" for kind in KINDS.values())
     if not _on_terminal():
-        listed = "\n".join(rows)
         raise UsageError("which kind of plugin?", f"Say --kind KIND, one of:\n{listed}")
-    click.echo("What should the plugin bring?\n" + "\n".join(rows), err=True)
+    click.echo(f"What should the plugin bring?\n{listed}", err=True)
     answer: str = click.prompt("Kind", type=click.Choice(list(KINDS)), show_choices=False, err=True)
     return KINDS[answer]
 
@@ -83,32 +75,21 @@ def _on_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
-def _check_free(names: Names, kinds: list[Kind]) -> None:
-    """No installed plugin is called so or declares such a name: what two declare belongs to neither.
-
-    Raises:
-        UsageError: one does.
-    """
-    from mpsprobe_devkit.scaffold.names import PREFIX, another
-
+def _check_free(short: str, kinds: list[Kind]) -> None:
+    """No installed plugin is called so or declares such a name: what two declare belongs to neither."""
     registry = get_registry()
-    owners = [(plugin, "plugin") for plugin in registry.plugins() if plugin.found.name == names.short]
-    owners += [(one, kind.name) for kind in kinds if (one := registry.owner(kind.name, names.short)) is not None]
+    owners = [(plugin, "plugin") for plugin in registry.plugins() if plugin.found.name == short]
+    owners += [(one, kind.name) for kind in kinds if (one := registry.owner(kind.name, short)) is not None]
     for plugin, kind_name in owners:
-        taken = f"the {kind_name} name '{names.short}' is taken by {printable(plugin.owner)}"
-        raise UsageError(taken, another(PREFIX + names.short))
+        taken = f"the {kind_name} name '{short}' is taken by {printable(plugin.owner)}"
+        raise UsageError(taken, another(PREFIX + short))
 
 
-def _told(folder: Path, paths: list[str], names: Names, kinds: list[Kind]) -> str:
-    shown, words = str(folder), " and ".join(kind.name for kind in kinds)
-    uses = [f"  {kind.use.format(short=names.short)}" for kind in kinds]
-    lines = [f"wrote {shown}{os.sep} ({words}):", *(f"  {path}" for path in paths)]
-    lines += ["", "Now check it, and run its tests:", f"  mpsprobe plugins check {_quoted(shown)} --tests"]
-    lines += ["", "Install it, and use it:", f"  python -m pip install -e {_quoted(shown + '[test]')}", *uses]
-    lines += ["", "README.md says what is left to do before a release."]
-    return "\n".join(lines)
-
-
-def _quoted(text: str) -> str:
-    """As the user's shell takes it for one word."""
-    return subprocess.list2cmdline([text]) if sys.platform == "win32" else shlex.quote(text)
+def _told(folder: Path, paths: list[str], short: str, kinds: list[Kind]) -> str:
+    shown = str(folder)
+    quoted = subprocess.list2cmdline if sys.platform == "win32" else shlex.join  # as the user's shell takes it
+    lines = [f"wrote {shown}{os.sep} ({' and '.join(kind.name for kind in kinds)}):", *(f"  {path}" for path in paths)]
+    lines += ["", "Now check it, and run its tests:", f"  {quoted(['mpsprobe', 'plugins', 'check', shown, '--tests'])}"]
+    lines += ["", "Install it, and use it:", f"  {quoted(['python', '-m', 'pip', 'install', '-e', shown + '[test]'])}"]
+    lines += [f"  {kind.use.format(short=short)}" for kind in kinds]
+    return "\n".join([*lines, "", "README.md says what is left to do before a release."])

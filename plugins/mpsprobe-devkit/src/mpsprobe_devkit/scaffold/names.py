@@ -1,4 +1,4 @@
-"""The name of a new plugin: checked before anything is written, because it is hard to change after a release."""
+"""What a new plugin is called, who writes it, under which license: checked before anything is written."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import importlib.metadata
 import importlib.util
 import keyword
 import re
+import shutil
+import subprocess
 import sys
-import unicodedata
 from dataclasses import dataclass
 
 from mpsprobe.errors import UsageError
@@ -16,15 +17,12 @@ from mpsprobe.suggestions import printable
 LONGEST = 40
 MPSPROBE = "mpsprobe"
 PREFIX = f"{MPSPROBE}-"
-EXAMPLE = "Names look like 'my-thing' or 'mpsprobe-my-thing'."
+RULE = (
+    "A name has lower-case letters, digits and single '-', and begins with a letter: 'my-thing', 'mpsprobe-my-thing'."
+)
 FORM = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-
-# Folders next to the package that have a meaning for build tools, git and pytest.
-FOLDERS = frozenset({"build", "dist", "docs", "src", "test", "tests"})
-# Windows opens a device for them, whatever the folder and the extension.
-WINDOWS_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])")
-# Of PyTorch, whether they are installed here or not.
-PYTORCH = frozenset({"functorch", "torch", "torchaudio", "torchgen", "torchtext", "torchvision", "triton"})
+MEANS_SOMETHING = re.compile(r"build|dist|docs|src|tests?|con|prn|aux|nul|com[0-9]|lpt[0-9]")
+"""Folders with a meaning for build tools and pytest, and devices of Windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,68 +43,31 @@ class Names:
 def names_of(name: str) -> Names:
     """``name`` and what follows from it.
 
-    Args:
-        name: of the distribution, in the normal form of PEP 503.
-
     Raises:
         UsageError: it has another form, means something else, or is taken; the hint says what to do.
     """
-    _check_form(name)
-    names = Names(name, name.replace("-", "_"), name.removeprefix(PREFIX))
-    _check_meaning(names)
-    _check_free(names)
-    return names
-
-
-def _check_form(name: str) -> None:
-    shown = printable(name[:LONGEST]) + ("…" if len(name) > LONGEST else "")
-    if not name.strip():
-        raise UsageError("the name of the plugin is empty", EXAMPLE)
-    if len(name) > LONGEST:
-        raise UsageError(f"'{shown}' has {len(name)} characters, more than {LONGEST}", "Choose a shorter name.")
-    if "/" in name or "\\" in name or name in {".", ".."}:
-        raise UsageError(f"'{shown}' is a path, not a name", "Give a name alone; --into DIR says where it is written.")
-    foreign = next((character for character in name if not character.isascii()), None)
-    if foreign is not None:
-        called = unicodedata.name(foreign, f"U+{ord(foreign):04X}")
-        raise UsageError(f"'{shown}' has a character that is not ASCII: {called}", EXAMPLE)
-    if FORM.fullmatch(name) and name != MPSPROBE:
-        return
-    normal = re.sub(r"[-_.]+", "-", name).lower().strip("-")  # PEP 503
-    if normal != name and FORM.fullmatch(normal):
-        raise UsageError(f"'{shown}' is not how package indexes write a name", f"Call it '{normal}'.")
-    if name == MPSPROBE:
-        raise UsageError(f"'{shown}' is what plugins are for", EXAMPLE)
-    rule = "A name has lower-case letters, digits and single '-', and begins with a letter."
-    raise UsageError(f"'{shown}' cannot be the name of a package", f"{rule} {EXAMPLE}")
-
-
-def _check_meaning(names: Names) -> None:
-    """The package can be imported, is no one else's, and is a folder like any other."""
-    package, other = names.package, another(names.distribution)
-    if keyword.iskeyword(package):
-        raise UsageError(f"'{package}' is a keyword of Python: nobody could import it", other)
-    if package in sys.stdlib_module_names:
-        raise UsageError(f"'{package}' is a module of Python itself", other)
-    if package in PYTORCH:
-        raise UsageError(f"'{package}' is a package of PyTorch", other)
-    if package in FOLDERS or WINDOWS_DEVICES.fullmatch(package):
-        raise UsageError(f"'{package}' means something else to the tools that read the folder", other)
-
-
-def _check_free(names: Names) -> None:
-    """Neither the distribution nor its package is there already."""
-    other = another(names.distribution)
-    if names.distribution in _needed_by_mpsprobe():
-        raise UsageError(f"'{names.distribution}' is a package that mpsprobe itself uses", other)
+    shown, package = printable(name[:LONGEST]), name.replace("-", "_")
+    if not FORM.fullmatch(name) or len(name) > LONGEST or name == MPSPROBE:
+        normal = re.sub(r"[-_.]+", "-", name).lower().strip("-")  # PEP 503
+        fits = FORM.fullmatch(normal) and len(normal) <= LONGEST and normal not in (name, MPSPROBE)
+        raise UsageError(f"'{shown}' cannot be the name of a package", f"Call it '{normal}'." if fits else RULE)
     try:
-        version = importlib.metadata.version(names.distribution)
+        taken = f"is installed already, in version {printable(importlib.metadata.version(name))}"
     except importlib.metadata.PackageNotFoundError:
-        pass
-    else:
-        raise UsageError(f"'{names.distribution}' is installed already, in version {printable(version)}", other)
-    if importlib.util.find_spec(names.package) is not None:
-        raise UsageError(f"'import {names.package}' finds something else already", other)
+        taken = ""
+    if name in _needed_by_mpsprobe():
+        taken = "is a package that mpsprobe itself uses"
+    elif keyword.iskeyword(package):
+        taken = "is a keyword of Python: nobody could import it"
+    elif package in sys.stdlib_module_names:
+        taken = "is a module of Python itself"
+    elif MEANS_SOMETHING.fullmatch(package):
+        taken = "means something else to the tools that read the folder"
+    elif not taken and importlib.util.find_spec(package) is not None:
+        taken = "is a package that can be imported already"
+    if taken:
+        raise UsageError(f"'{name}' {taken}", another(name))
+    return Names(name, package, name.removeprefix(PREFIX))
 
 
 def _needed_by_mpsprobe() -> set[str]:
@@ -115,11 +76,36 @@ def _needed_by_mpsprobe() -> set[str]:
         requirements = importlib.metadata.requires(MPSPROBE) or []
     except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed
         return set()
-    found = (re.match(r"[A-Za-z0-9._-]+", requirement) for requirement in requirements)
-    return {re.sub(r"[-_.]+", "-", match.group()).lower() for match in found if match}
+    return {re.split(r"[^A-Za-z0-9._-]", one)[0].lower() for one in requirements}
 
 
 def another(name: str) -> str:
     """The advice to take a name that is free more often: with the prefix, or with one word more."""
     other = PREFIX + ("my-" if name.startswith(PREFIX) else "") + name.removeprefix(PREFIX)
     return f"Choose another name, for example '{other}'."
+
+
+def author_from_git() -> dict[str, str]:
+    """Name and address of git's configuration; what it does not know, or no build takes, is left out."""
+    found = {}
+    for key in ("name", "email") if shutil.which("git") else ():
+        answer = subprocess.run(["git", "config", "--get", f"user.{key}"], capture_output=True, check=False)
+        text = "".join(one for one in answer.stdout.decode("utf-8", "replace") if one.isprintable()).strip()[:100]
+        if text and (key == "name" or re.fullmatch(r"[A-Za-z0-9._%+'-]+@[A-Za-z0-9.-]+", text)):
+            found[key] = text
+    return found
+
+
+def license_expression(text: str) -> str:
+    """``text`` as SPDX writes it: ``mit`` is ``MIT``.
+
+    Raises:
+        UsageError: it is not an expression of SPDX, or one of a license that SPDX does not know.
+    """
+    from packaging.licenses import canonicalize_license_expression
+
+    try:
+        return str(canonicalize_license_expression(text))
+    except ValueError as error:
+        hint = "For example MIT, BSD-3-Clause or Apache-2.0."
+        raise UsageError(f"'{printable(text)}' is not a license that SPDX knows", hint) from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -16,6 +15,10 @@ from mpsprobe_devkit.scaffold.names import Names
 SUFFIX = ".tmpl"
 DOT = "dot-"  # how a template's name begins whose file begins with a dot: tools would read it in this repository
 WIDTH = 120
+NO_LICENSE = (
+    "Choose a license: put its text into a file `LICENSE`, and its name into `pyproject.toml` as\n"
+    '`license = "MIT"`. Without one nobody may use what you publish.'
+)
 
 
 class Text(string.Template):
@@ -24,119 +27,69 @@ class Text(string.Template):
     delimiter = "%%"
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
-    """Who writes the plugin; either may be empty."""
-
-    name: str = ""
-    email: str = ""
-
-
-def render(names: Names, kinds: Sequence[Kind], author: Author, license_name: str = "") -> dict[str, str]:
+def render(names: Names, kinds: Sequence[Kind], author: Mapping[str, str], license_name: str = "") -> dict[str, str]:
     """Every file of the package by its path in it, with ``/``.
 
     Args:
         kinds: at least one, each once.
+        author: ``name`` and ``email``, as far as they are known.
         license_name: as SPDX writes it; empty where the author has not chosen yet.
     """
-    values = {**_values(names, kinds, author), **_license(license_name)}
-    found = {
-        _target(path, names): Text(text).substitute(values)
-        for path, text in _templates(files("mpsprobe_devkit.scaffold") / "templates" / "package")
-    }
-    for kind in kinds:
-        found[f"src/{names.package}/{kind.name}.py"] = _of_kind(kind, "module.py", names)
-        found[f"tests/test_{kind.name}.py"] = _of_kind(kind, "test.py", names)
-        data = files("mpsprobe_devkit.scaffold") / "templates" / kind.name / "tests"
-        found |= {f"tests/{path.removesuffix(SUFFIX)}": text for path, text in _templates(data)}
+    plain = {"distribution": names.distribution, "package": names.package, "short": names.short}
+    of_kinds = {kind.name: {p: Text(t).substitute(plain) for p, t in _templates(kind.name)} for kind in kinds}
+    values = {**plain, **_values(names, kinds, author, license_name)}
+    for file, value in (("hook.py", "hooks"), ("use.md", "uses")):
+        separator = "\n\n" if value == "hooks" else "\n"
+        values[value] = separator.join(texts[file] for texts in of_kinds.values()).rstrip("\n")
+    found = {}
+    for path, text in _templates("package"):
+        parts = [f".{part.removeprefix(DOT)}" if part.startswith(DOT) else part for part in path.split("/")]
+        target = "/".join(names.package if part == "package" else part for part in parts)
+        found[target] = Text(text).substitute(values)
+    for kind, texts in of_kinds.items():
+        found[f"src/{names.package}/{kind}.py"] = texts["module.py"]
+        found[f"tests/test_{kind}.py"] = texts["test.py"]
+        found |= {path: text for path, text in texts.items() if path.startswith("tests/")}
     return dict(sorted(found.items()))
 
 
-def _values(names: Names, kinds: Sequence[Kind], author: Author) -> dict[str, str]:
-    """What stands for each placeholder; those of one kind have the names alone."""
-    dependencies = dict.fromkeys(
-        [f"mpsprobe>={_minor(__version__)}", *(one for kind in kinds for one in kind.dependencies)]
-    )
-    jobs = [(f"src/{names.package}/{kind.name}.py", f"the {kind.name}; imported when it is used") for kind in kinds]
-    jobs += [
-        (f"tests/test_{kind.name}.py", f"the contract of a {kind.name}, and what this one promises") for kind in kinds
-    ]
-    return {
-        **_plain(names),
-        "description": _description(kinds),
-        "authors": _authors(author),
-        "dependencies": "\n".join(f"    {json.dumps(one)}," for one in sorted(dependencies)),
-        "declarations": _import(sorted({one for kind in kinds for one in kind.declarations})),
-        "hooks": "\n\n".join(_of_kind(kind, "hook.py", names) for kind in kinds).rstrip("\n"),
-        "uses": "\n".join(_of_kind(kind, "use.md", names) for kind in kinds).rstrip("\n"),
-        "files": "\n".join(f"| `{path}` | {job} |" for path, job in jobs),
-    }
-
-
-def _plain(names: Names) -> dict[str, str]:
-    return {
-        "distribution": names.distribution,
-        "package": names.package,
-        "short": names.short,
-    }
-
-
-def _of_kind(kind: Kind, name: str, names: Names) -> str:
-    template = files("mpsprobe_devkit.scaffold") / "templates" / kind.name / f"{name}{SUFFIX}"
-    return Text(template.read_text(encoding="utf-8")).substitute(_plain(names))
-
-
-def _templates(folder: Traversable, inside: str = "") -> Iterator[tuple[str, str]]:
-    """The path in ``folder`` and the text of each template; none where there is no such folder."""
-    if not folder.is_dir():
-        return
-    for one in folder.iterdir():
-        if one.is_dir():
-            yield from _templates(one, f"{inside}{one.name}/")
-        elif one.name.endswith(SUFFIX):
-            yield inside + one.name, one.read_text(encoding="utf-8")
-
-
-def _target(path: str, names: Names) -> str:
-    parts = path.removesuffix(SUFFIX).split("/")
-    parts = ["." + part.removeprefix(DOT) if part.startswith(DOT) else part for part in parts]
-    return "/".join(names.package if part == "package" else part for part in parts)
-
-
-def _import(declared: Sequence[str]) -> str:
-    """The import of declarations, as ruff formats it."""
-    line = f"from mpsprobe.declarations import {', '.join(declared)}"
-    if len(line) <= WIDTH:
-        return line
-    return "\n".join(["from mpsprobe.declarations import (", *(f"    {one}," for one in declared), ")"])
-
-
-def _authors(author: Author) -> str:
-    fields: Mapping[str, str] = {"name": author.name, "email": author.email}
+def _values(names: Names, kinds: Sequence[Kind], author: Mapping[str, str], license_name: str) -> dict[str, str]:
+    """What stands for each placeholder of the package, besides the names and what the kinds have files for."""
+    release = ".".join(__version__.split(".")[:2])  # that the author sees, without its fixes
+    dependencies = {f"mpsprobe>={release}", *(one for kind in kinds for one in kind.dependencies)}
     # A string of JSON is one of TOML, as long as nothing outside ASCII is escaped.
-    given = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items() if value]
-    return f"authors = [{{ {', '.join(given)} }}]\n" if given else ""
+    given = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in author.items())
+    jobs = [(f"src/{names.package}/{kind.name}.py", f"the {kind.name}; imported when it is used") for kind in kinds]
+    tested = "and what this one promises"
+    jobs += [(f"tests/test_{kind.name}.py", f"the contract of a {kind.name}, {tested}") for kind in kinds]
+    declared = sorted({one for kind in kinds for one in kind.declarations})
+    line = f"from mpsprobe.declarations import {', '.join(declared)}"
+    lines = ["from mpsprobe.declarations import (", *(f"    {one}," for one in declared), ")"]
+    return {
+        "description": f"{_described(kinds)}, as a plugin of mpsprobe",
+        "authors": f"authors = [{{ {given} }}]\n" if given else "",
+        "dependencies": "\n".join(f"    {json.dumps(one)}," for one in sorted(dependencies)),
+        "declarations": line if len(line) <= WIDTH else "\n".join(lines),
+        "files": "\n".join(f"| `{path}` | {job} |" for path, job in jobs),
+        "license": f"license = {json.dumps(license_name)}\n" if license_name else "",
+        "release": f"Put the text of the license ({license_name}) into a file `LICENSE`."
+        if license_name
+        else NO_LICENSE,
+    }
 
 
-def _license(name: str) -> dict[str, str]:
-    if name:
-        return {
-            "license": f"license = {json.dumps(name)}\n",
-            "release": f"Put the text of the license ({name}) into a file `LICENSE`.",
-        }
-    advice = (
-        "Choose a license: put its text into a file `LICENSE`, and its name into `pyproject.toml` as\n"
-        '`license = "MIT"`. Without one nobody may use what you publish.'
-    )
-    return {"license": "", "release": advice}
-
-
-def _description(kinds: Sequence[Kind]) -> str:
+def _described(kinds: Sequence[Kind]) -> str:
     *first, last = (f"{'an' if kind.name[0] in 'aeiou' else 'a'} {kind.name}" for kind in kinds)
     what = f"{', '.join(first)} and {last}" if first else kinds[0].writes
-    return f"{what[0].upper()}{what[1:]}, as a plugin of mpsprobe"
+    return f"{what[0].upper()}{what[1:]}"
 
 
-def _minor(version: str) -> str:
-    """``0.1`` of ``0.1.3``: a plugin asks for the release that its author sees, without its fixes."""
-    return ".".join(version.split(".")[:2])
+def _templates(folder: str) -> Iterator[tuple[str, str]]:
+    """The path and the text of each template in a folder, without their suffix."""
+    waiting: list[tuple[Traversable, str]] = [(files("mpsprobe_devkit.scaffold") / "templates" / folder, "")]
+    for place, inside in waiting:
+        for one in place.iterdir():
+            if one.is_dir():
+                waiting.append((one, f"{inside}{one.name}/"))
+            elif one.name.endswith(SUFFIX):
+                yield inside + one.name.removesuffix(SUFFIX), one.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Runs the installed command as a user does: in a process of its own, or quicker in this one."""
+"""Runs the installed command as a user does, and installs plugins for it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,12 +18,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a command left behind: its exit code, and both outputs as text with ``\\n`` line ends.
+    """What a command left behind.
 
     Attributes:
-        code: the exit code.
-        stdout: standard output.
-        stderr: standard error.
+        code, stdout, stderr: its exit code, and both outputs as text with ``\\n`` line ends.
     """
 
     code: int
@@ -81,14 +80,13 @@ def run_cli(
     """Run ``mpsprobe ARGUMENTS`` and wait for it.
 
     Args:
-        cwd: the folder to run in. Give one outside of any checkout where ``pyproject.toml`` matters.
-        stdin: what it reads from standard input.
+        cwd, stdin: the folder to run in, one outside of any checkout where ``pyproject.toml`` matters; what it reads.
         variables: environment variables to add; ``MPSPROBE_*`` of this process are not passed on.
         plugin_folders: folders that ``install_plugin`` wrote to.
         timeout: seconds until it counts as hanging.
         process: False runs the command in the process of the test, which saves the seconds in which another one
-            imports torch. Folder, variables, streams, ``sys.path`` and torch's defaults are put back afterwards.
-            Ctrl-C, closed pipes, start-up, ``timeout`` and plugins that hang or end the process need True.
+            imports torch; all that it changes there is put back. Ctrl-C, closed pipes, start-up, ``timeout`` and
+            plugins that hang or end the process need True.
     """
     given = stdin.encode() if isinstance(stdin, str) else stdin
     environment = command_environment(variables, plugin_folders)
@@ -152,3 +150,34 @@ def _put_back() -> Iterator[None]:
 
 def _can_be_imported(name: str) -> bool:
     return any(finder.find_spec(name, None) is not None for finder in sys.meta_path)
+
+
+def install_plugin(
+    folder: Path,
+    name: str,
+    code: str,
+    *,
+    version: str = "1.0",
+    entry_points: str | None = None,
+    modules: Mapping[str, str] | None = None,
+) -> str:
+    """Write a distribution with one entry point to ``folder``, found by whoever has it on ``sys.path``.
+
+    Args:
+        name: of the distribution and of the entry point; its module is ``NAME_plugin`` with ``_`` for ``-``.
+        code: the thin module, indented as suits the test.
+        entry_points: the text of ``entry_points.txt`` instead of the usual one.
+        modules: more modules, by file name.
+
+    Returns:
+        The name of the thin module.
+    """
+    stem = name.replace("-", "_")
+    for file_name, text in {f"{stem}_plugin.py": code, **(modules or {})}.items():
+        (folder / file_name).write_text(textwrap.dedent(text), encoding="utf-8")
+    metadata = folder / f"{stem}-{version}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
+    wanted = f"[mpsprobe]\n{name} = {stem}_plugin\n" if entry_points is None else entry_points
+    (metadata / "entry_points.txt").write_text(wanted, encoding="utf-8")
+    return f"{stem}_plugin"

@@ -1,17 +1,21 @@
-"""Fakes of what plugins provide: they compute nothing and remember how they were used."""
+"""Fakes of what plugins provide: they compute nothing and remember how they were used. And a tiny model of torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
-from mpsprobe.protocols import Device, Progress, RunOptions, Steps, Workload
+from mpsprobe.errors import UsageError
+from mpsprobe.protocols import Device, Progress, RunOptions, Steps, TorchRun, Workload
 from mpsprobe.schemas.profile import DeviceInfo, ProbeReading
 from mpsprobe.schemas.report import Report
 from mpsprobe.schemas.workload import WorkloadInfo
-from mpsprobe_devkit.testing.reports import sample_coverage_report
+from mpsprobe_devkit.testing.samples import sample_coverage_report
+
+WIDTH, SAMPLES = 4, 2  # of the tiny model
+INFO = {"name": "fake", "architecture": "Fake", "phase": "inference", "dtype": "float32", "parameters": 1}
 
 
 @dataclass
@@ -19,8 +23,7 @@ class FakeWorkload:
     """A workload of the framework ``fake``: ``build`` returns the options that it was given.
 
     Attributes:
-        name: what it is called.
-        framework: what it says that it is written in.
+        name, framework: what it is called and written in.
         built: the options of each ``build``.
     """
 
@@ -36,6 +39,50 @@ class FakeWorkload:
     def describe(self) -> Mapping[str, Any]:
         """Its name and architecture."""
         return {"name": self.name, "architecture": "Fake"}
+
+
+@dataclass
+class TinyWorkload:
+    """A torch model of two linear layers with a ReLU between them, 30 parameters, two samples of width 4.
+
+    Attributes:
+        name, framework: what it is called and written in.
+        raises: what its forward pass raises behind the first layer, if anything.
+    """
+
+    name: str = "tiny"
+    raises: Exception | None = None
+    framework: str = "torch"
+
+    def build(self, options: RunOptions) -> TorchRun:
+        """The model in the mode and dtype of ``options``, on torch's default device; its loss is the mean square.
+
+        Raises:
+            UsageError: a ``seq_len`` was asked for, or real weights: it has neither.
+        """
+        import torch
+
+        if options.seq_len is not None or options.weights:
+            raise UsageError(f"the workload '{self.name}' has no sequences and no weights", "Leave that option out.")
+        dtype, samples = getattr(torch, options.dtype), options.batch_size or SAMPLES
+        model = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, 2))
+        if (error := self.raises) is not None:
+
+            def fail(*_: Any) -> None:
+                raise error
+
+            model[1].register_forward_hook(fail)
+        model.to(dtype).train(options.phase == "training")
+        inputs = (torch.ones(samples, WIDTH, dtype=dtype),)
+        return TorchRun(model, inputs, architecture="Tiny", loss=_mean_square, batch_size=samples)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Its architecture and its size."""
+        return {"architecture": "Tiny", "parameters": WIDTH * WIDTH + WIDTH + 2 * WIDTH + 2}
+
+
+def _mean_square(output: Any) -> Any:
+    return output.float().pow(2).mean()
 
 
 @dataclass
@@ -101,38 +148,26 @@ class FakeClock:
 class FakeSteps:
     """Steps that move a ``FakeClock``: each by the next of ``durations`` (ns; the last one is repeated).
 
-    An exception among ``durations`` is raised in its place. ``phase_shares`` says how ``phases`` divides a step.
-
     Attributes:
-        clock: the clock that it moves.
-        durations: of each step in ns, or what it raises.
-        phase_shares: the share of each phase in a step.
-        info: what a report says about the workload.
-        model: for probes that look into it.
-        taken: how many steps were taken.
-        closed: how often it was closed.
+        clock, durations: the clock that it moves, and by how much; an exception is raised in its place.
+        phase_shares: how ``phases`` divides a step.
+        info, model: of the workload, for reports and for probes.
+        taken, closed: how many steps were taken, and how often it was closed.
     """
 
     clock: FakeClock
     durations: Iterable[int | BaseException] = (1_000_000,)
     phase_shares: Mapping[str, float] = field(default_factory=lambda: {"forward": 1.0})
     info: WorkloadInfo = field(
-        default_factory=lambda: WorkloadInfo(
-            name="fake", architecture="Fake", phase="inference", dtype="float32", parameters=1, batch_size=4, seq_len=8
-        )
+        default_factory=lambda: WorkloadInfo.model_validate({**INFO, "batch_size": 4, "seq_len": 8})
     )
     model: Any = None
     taken: int = 0
     closed: int = 0
 
     def __post_init__(self) -> None:
-        self._durations = self._endless()
-
-    def _endless(self) -> Iterator[int | BaseException]:
-        last: int | BaseException = 0
-        for last in self.durations:
-            yield last
-        yield from repeat(last)
+        known = list(self.durations)
+        self._durations = chain(known, repeat(known[-1]))
 
     def step(self) -> None:
         """Moves the clock, or raises."""
@@ -146,8 +181,7 @@ class FakeSteps:
         """One step, divided by ``phase_shares``."""
         before = self.clock.now
         self.step()
-        whole = self.clock.now - before
-        return {name: round(share * whole) for name, share in self.phase_shares.items()}
+        return {name: round(share * (self.clock.now - before)) for name, share in self.phase_shares.items()}
 
     def close(self) -> None:
         """Counts in ``closed``."""
@@ -156,15 +190,12 @@ class FakeSteps:
 
 @dataclass
 class FakeDevice:
-    """A device whose workloads take the steps of ``make_steps``; ``reason`` makes it unavailable.
+    """A device whose workloads take ``FakeSteps``; ``reason`` makes it unavailable.
 
     Attributes:
-        name: what it is called.
-        reason: why it cannot be used; ``None``: it can.
-        clock: the clock that its steps move.
-        durations: of each step in ns, or what it raises.
-        synchronized: how often it was waited for.
-        opened: the steps of each ``open``.
+        name, reason: what it is called, and why it cannot be used; ``None``: it can.
+        clock, durations: of its steps.
+        synchronized, opened: how often it was waited for, and the steps of each ``open``.
     """
 
     name: str = "fake"
@@ -184,21 +215,10 @@ class FakeDevice:
 
     def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> FakeSteps:
         """Builds the workload and remembers the steps in ``opened``."""
-        del compiled
         workload.build(options)
-        info = WorkloadInfo.model_validate(
-            {
-                "name": workload.name,
-                "architecture": "Fake",
-                "phase": options.phase,
-                "dtype": options.dtype,
-                "parameters": 1,
-                "batch_size": options.batch_size or 1,
-                "seq_len": options.seq_len,
-                "grad_accum": options.grad_accum,
-            }
-        )
-        self.opened.append(FakeSteps(self.clock, self.durations, info=info))
+        asked = {name: getattr(options, name) for name in ("phase", "dtype", "seq_len", "grad_accum")}
+        said = {**INFO, **asked, "name": workload.name, "batch_size": options.batch_size or 1}
+        self.opened.append(FakeSteps(self.clock, self.durations, info=WorkloadInfo.model_validate(said)))
         return self.opened[-1]
 
     def synchronize(self) -> None:
@@ -215,8 +235,7 @@ class FakeProbe:
     """Counts the steps that it sees; ``fails_in`` names the method that raises.
 
     Attributes:
-        name: what it is called.
-        disturbs: whether it wants steps of its own.
+        name, disturbs: what it is called, and whether it wants steps of its own.
         reason: why it cannot measure; ``None``: it can.
         fails_in: the method that raises (``start``, ``sample``, ``stop``).
         samples: how many steps it has seen.
@@ -230,12 +249,10 @@ class FakeProbe:
 
     def unavailable(self, device: Device) -> str | None:
         """``reason``."""
-        del device
         return self.reason
 
     def start(self, device: Device, steps: Steps) -> None:
         """Raises if it is to fail here."""
-        del device, steps
         self._attempt("start")
 
     def sample(self) -> None:
@@ -251,44 +268,3 @@ class FakeProbe:
     def _attempt(self, method: str) -> None:
         if self.fails_in == method:
             raise RuntimeError(f"no {method} today")
-
-
-@dataclass
-class FakeRunner:
-    """A runner that leaves everything to the device.
-
-    Attributes:
-        name: what it is called.
-        reason: why it is unavailable, if it is.
-        opened: workload, options and device of each ``open``.
-    """
-
-    name: str = "fake"
-    reason: str | None = None
-    opened: list[tuple[str, RunOptions, str]] = field(default_factory=list)
-
-    def unavailable(self, device: Device) -> str | None:
-        """``reason``."""
-        del device
-        return self.reason
-
-    def open(self, workload: Workload, options: RunOptions, device: Device, *, compiled: bool = False) -> Steps:
-        """Remembers workload, options and device in ``opened``, and opens the device's own steps."""
-        self.opened.append((workload.name, options, device.name))
-        return device.open(workload, options, compiled=compiled)
-
-
-@dataclass
-class FakeExporter:
-    """An exporter that writes the kind of a report on one line.
-
-    Attributes:
-        rendered: the reports, in order.
-    """
-
-    rendered: list[Report] = field(default_factory=list)
-
-    def render(self, report: Report) -> str:
-        """The kind, in quotes."""
-        self.rendered.append(report)
-        return f"{report.kind!r}\n"

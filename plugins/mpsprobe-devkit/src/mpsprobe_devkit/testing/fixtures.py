@@ -14,9 +14,7 @@ import pytest
 from mpsprobe.errors import UnknownName
 from mpsprobe.schemas import Report
 from mpsprobe_devkit.testing.commands import CommandResult, run_cli
-from mpsprobe_devkit.testing.fakes import FakeClock, FakeDevice, FakeProbe, FakeProgress, FakeSteps, FakeWorkload
 from mpsprobe_devkit.testing.samples import sample_reports
-from mpsprobe_devkit.testing.tiny import TinyWorkload
 from mpsprobe_devkit.testing.virtual import OpenDevice, open_virtual_device
 
 
@@ -28,48 +26,6 @@ def virtual_device() -> Callable[..., OpenDevice]:
     mpsprobe-coverage it raises ``MissingPackage``, which says what to install.
     """
     return open_virtual_device
-
-
-@pytest.fixture
-def fake_clock() -> FakeClock:
-    """A clock that stands still until it is moved: ``fake_clock.now += 1_000`` (ns)."""
-    return FakeClock()
-
-
-@pytest.fixture
-def fake_device(fake_clock: FakeClock) -> FakeDevice:
-    """A device whose steps take 1 ms of ``fake_clock`` each."""
-    return FakeDevice(clock=fake_clock)
-
-
-@pytest.fixture
-def fake_steps(fake_clock: FakeClock) -> FakeSteps:
-    """Steps of 1 ms of ``fake_clock`` each."""
-    return FakeSteps(fake_clock)
-
-
-@pytest.fixture
-def fake_probe() -> FakeProbe:
-    """A probe that counts the steps that it sees."""
-    return FakeProbe()
-
-
-@pytest.fixture
-def fake_workload() -> FakeWorkload:
-    """A workload of the framework ``fake``, which builds nothing."""
-    return FakeWorkload()
-
-
-@pytest.fixture
-def fake_progress() -> FakeProgress:
-    """Progress that remembers its calls in ``steps``."""
-    return FakeProgress()
-
-
-@pytest.fixture
-def tiny_workload() -> TinyWorkload:
-    """A torch workload of two layers."""
-    return TinyWorkload()
 
 
 @pytest.fixture

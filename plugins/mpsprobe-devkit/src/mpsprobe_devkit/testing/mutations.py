@@ -1,16 +1,16 @@
-"""Reports changed on purpose: a text in every place that takes one, nothing in every list, a number everywhere."""
+"""Reports changed on purpose: a text in every place that takes one, a number everywhere, nothing in every list."""
 
 from __future__ import annotations
 
+import itertools
 import types
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, Union, get_args, get_origin
+from collections.abc import Callable
+from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from mpsprobe.schemas import Report
 
-Model = TypeVar("Model", bound=BaseModel)
 Leaf = Callable[[Any, Any, Any], Any]  # value, annotation, metadata of its field -> another value
 
 MOST_REFUSALS = 20  # rounds of putting back what a schema refuses
@@ -48,19 +48,10 @@ def with_text(report: Report, text: str) -> Report:
     phase), or refuses ``text``, they stay; so do ``kind`` and ``schema_version``.
     """
 
-    def leaf(value: Any, annotation: Any, metadata: Any) -> Any:
-        del metadata
+    def leaf(value: Any, annotation: Any, _metadata: Any) -> Any:
         return text if isinstance(value, str) and str in _arms(annotation) else value
 
     return _valid(_walked(report, leaf), report)
-
-
-def emptied(report: Report) -> Report:
-    """``report`` with nothing in it: empty lists and texts, no optional part, zero wherever zero is allowed.
-
-    Of a list that has to have something, the first item stays.
-    """
-    return _valid(_emptied(report), report)
 
 
 def with_number(report: Report, number: int) -> Report:
@@ -71,28 +62,26 @@ def with_number(report: Report, number: int) -> Report:
     """
 
     def leaf(value: Any, annotation: Any, metadata: Any) -> Any:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return value
-        lowest = next((one.ge for one in metadata if getattr(one, "ge", None) is not None), None)
-        if lowest is not None and number < lowest:
-            return value
-        return float(number) if float in _arms(annotation) else number if int in _arms(annotation) else value
+        fits = not isinstance(value, bool) and isinstance(value, (int, float)) and number >= _least(metadata, number)
+        kind = next((one for one in (float, int) if one in _arms(annotation)), None)
+        return kind(number) if fits and kind is not None else value
 
     return _valid(_walked(report, leaf), report)
 
 
-def with_unknown_keys(report: Report) -> Report:
-    """``report`` as a newer version may write it: in each of its records a key that no schema here knows."""
-    added = {"from_a_newer_version": {"text": "<b>", "numbers": [1, 2.5, None, float("nan")]}}
+def emptied(report: Report) -> Report:
+    """``report`` with nothing in it: empty lists and texts, no optional part, zero wherever zero is allowed.
 
-    def grown(value: Any) -> Any:
-        if isinstance(value, BaseModel):
-            return {**{name: grown(inner) for name, inner in BaseModel.__iter__(value)}, **added}
-        if isinstance(value, dict):
-            return {key: grown(inner) for key, inner in value.items()}
-        return [grown(inner) for inner in value] if isinstance(value, list) else value
+    Of a list that has to have something, the first item stays.
+    """
 
-    return _valid(grown(report), report)
+    def leaf(value: Any, annotation: Any, metadata: Any) -> Any:
+        if isinstance(value, str):
+            return "" if str in _arms(annotation) else value
+        number = type(value) in (int, float) and type(value) in _arms(annotation)
+        return type(value)(max(0, _least(metadata, 0))) if number else value
+
+    return _valid(_walked(report, leaf, empty=True), report)
 
 
 def _valid(data: Any, report: Report) -> Report:
@@ -119,6 +108,10 @@ def _put_back(data: Any, original: Any, path: tuple[int | str, ...]) -> bool:
     return True
 
 
+def _least(metadata: Any, usual: int) -> Any:
+    return next((one.ge for one in metadata if getattr(one, "ge", None) is not None), usual)
+
+
 def _arms(annotation: Any) -> tuple[Any, ...]:
     """The types that an annotation allows: those of a union, or itself; of ``list[str]`` that whole."""
     if get_origin(annotation) in (Union, types.UnionType):
@@ -128,59 +121,36 @@ def _arms(annotation: Any) -> tuple[Any, ...]:
 
 def _inner(annotation: Any, container: type) -> tuple[Any, ...]:
     """What a list or a dictionary holds, by its annotation; ``Any`` where it does not say."""
-    for arm in _arms(annotation):
-        if get_origin(arm) is container:
-            return get_args(arm)
-    return (Any, Any)
+    return next((get_args(arm) for arm in _arms(annotation) if get_origin(arm) is container), (Any, Any))
 
 
-def _walked(value: Any, leaf: Leaf, annotation: Any = Any, metadata: Any = ()) -> Any:
-    """``value`` as plain data, with ``leaf`` applied to whatever is neither a record nor a list nor a dictionary."""
+def _walked(value: Any, leaf: Leaf, annotation: Any = Any, metadata: Any = (), *, empty: bool = False) -> Any:
+    """``value`` as plain data, with ``leaf`` applied to whatever is neither a record nor a list nor a dictionary.
+
+    Args:
+        empty: without what need not be there.
+    """
+    if empty and type(None) in _arms(annotation):
+        return None
     if isinstance(value, BaseModel):
-        fields = BaseModel.__iter__(value)  # iterating a report gives what it is about
-        return {name: _walked(inner, leaf, *_declared(value, name)) for name, inner in fields}
+        known, made = type(value).model_fields, {}
+        for name, inner in BaseModel.__iter__(value):  # iterating a report itself gives what it is about
+            if name in known:
+                made[name] = _walked(inner, leaf, known[name].annotation, known[name].metadata, empty=empty)
+            elif not empty:
+                made[name] = _walked(inner, leaf, str | int | float)
+        return made
     if isinstance(value, list):
-        return [_walked(inner, leaf, _inner(annotation, list)[0]) for inner in value]
+        least = next((one.min_length for one in metadata if getattr(one, "min_length", None)), 0)
+        items = value[:least] if empty else value
+        return [_walked(inner, leaf, _inner(annotation, list)[0], empty=empty) for inner in items]
     if isinstance(value, dict):
         keys, values = _inner(annotation, dict)
         changed: dict[Any, Any] = {}
-        for key, inner in value.items():
+        for key, inner in {} if empty else value.items():
             wanted = leaf(key, keys, ())
-            free = next(one for one in _numbered(wanted) if one not in changed)
+            numbered = (f"{wanted}{number}" for number in itertools.count(2))
+            free = wanted if wanted not in changed else next(one for one in numbered if one not in changed)
             changed[free] = _walked(inner, leaf, values)
         return changed
     return leaf(value, annotation, metadata)
-
-
-def _numbered(wanted: Any) -> Iterator[Any]:
-    yield wanted
-    number = 2
-    while isinstance(wanted, str):
-        yield f"{wanted}{number}"
-        number += 1
-
-
-def _declared(record: BaseModel, name: str) -> tuple[Any, Any]:
-    """Annotation and metadata of a field; ``Any`` for a key that the schema does not know."""
-    known = type(record).model_fields.get(name)
-    return (known.annotation, known.metadata) if known is not None else (str | int | float, ())
-
-
-def _emptied(value: Any, annotation: Any = Any, metadata: Any = ()) -> Any:
-    if type(None) in _arms(annotation):
-        return None
-    if isinstance(value, BaseModel):
-        fields = BaseModel.__iter__(value)
-        known = {name: inner for name, inner in fields if name in type(value).model_fields}
-        return {name: _emptied(inner, *_declared(value, name)) for name, inner in known.items()}
-    if isinstance(value, list):
-        least = next((one.min_length for one in metadata if getattr(one, "min_length", None)), 0)
-        return [_emptied(inner, _inner(annotation, list)[0]) for inner in value[:least]]
-    if isinstance(value, dict):
-        return {}
-    if isinstance(value, str):
-        return "" if str in _arms(annotation) else value
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or type(value) not in _arms(annotation):
-        return value
-    least = next((one.ge for one in metadata if getattr(one, "ge", None) is not None), 0)
-    return max(0, least) if isinstance(value, int) else 0.0

@@ -27,48 +27,34 @@ class OpenDevice(Protocol):
     name: str
     release: str
 
-    def __enter__(self) -> Self:
-        """Open it."""
-        ...
+    def __enter__(self) -> Self: ...
 
-    def __exit__(self, *exception: Any) -> None:
-        """Close it, and leave the process as it was."""
-        ...
+    def __exit__(self, *exception: Any) -> None: ...
 
     def run(self, function: Callable[..., Any], *arguments: Any, phase: str = "forward", **named: Any) -> Any:
         """``function(*arguments, **named)`` on the device, each call of an operator recorded and judged.
 
         A module, and tensors among the arguments, are moved there first. ``run(loss.backward, phase="backward")`` is
-        the backward pass of a loss that ``run`` has returned.
-
-        Args:
-            phase: what a report calls this part of a step: ``forward``, ``backward``, ``optimizer``.
+        the backward pass of a loss that ``run`` has returned; ``phase`` is what a report calls that part of a step.
         """
-        ...
 
     def move(self, value: Any) -> Any:
         """``value`` on the device: a module, or tensors nested in lists, mappings and dataclasses."""
-        ...
 
     def construction(self) -> AbstractContextManager[Any]:
         """In here a model of any size is made without memory for its parameters."""
-        ...
 
     def verdicts(self) -> dict[str, str]:
         """The verdict of each operator that was called so far (``aten::linalg_qr.out``); of several the worst."""
-        ...
 
     def calls(self) -> dict[str, int]:
         """How often each operator was called so far; what is composite is not in it, what it is made of is."""
-        ...
 
     def reasons(self) -> dict[str, str]:
         """Why an operator has its verdict, in a sentence, where there is more to say."""
-        ...
 
     def not_judged(self) -> dict[str, str]:
         """Operators that no kernel table covers, and what could not be followed, each with the reason."""
-        ...
 
 
 def open_virtual_device(
@@ -78,8 +64,7 @@ def open_virtual_device(
 
     Args:
         torch_release: ``2.6.0``, ``2.6`` (its newest patch) or ``latest``.
-        backend: whose kernels; another one than MPS needs a plugin that brings its tables.
-        registry: whose plugins; by default those that are installed.
+        backend, registry: whose kernels (those of another one than MPS a plugin brings), and whose plugins.
 
     Raises:
         MissingPackage: no plugin with such a scanner is installed.

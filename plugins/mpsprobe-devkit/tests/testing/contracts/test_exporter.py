@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import sys
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +13,10 @@ import pytest
 from mpsprobe.declarations import ExporterDeclaration
 from mpsprobe.errors import ReportError
 from mpsprobe.schemas import CoverageReport, MatrixReport, Report, UnknownReport
-from mpsprobe_devkit.testing import broken_clauses
-from mpsprobe_devkit.testing.contracts.exporter import EXPORTER, ExporterSubject
-from mpsprobe_devkit.testing.contracts.subjects import given
-from tests.thorough import all_but
+from mpsprobe_devkit.testing import Broken, broken_clauses
+from mpsprobe_devkit.testing.contracts.exporter import ExporterContract
+from mpsprobe_devkit.testing.contracts.formats import first_difference, want_no_control_characters, want_well_formed
+from mpsprobe_devkit.testing.mutations import MARKED_ELEMENT
 
 
 class Sound:
@@ -28,29 +27,42 @@ class Sound:
             raise ReportError("it reads coverage")
         return json.dumps(self.facts(report)) + "\n"
 
-    def facts(self, report: Any) -> dict[str, Any]:
+    def facts(self, report: Any) -> Any:
         return {"name": report.workload.name, "operators": [one.operator for one in report.operators]}
 
 
 class SoundFolder:
     """Two files."""
 
-    def files(self, report: Report) -> Iterable[tuple[str, Iterable[str | bytes]]]:
+    def files(self, report: Report) -> Any:
         if not isinstance(report, CoverageReport):
             raise ReportError("it reads coverage")
         yield "run/name.json", [json.dumps(report.workload.name), "\n"]
         yield "run/operators.txt", [f"{len(report.operators)}\n".encode()]
 
 
-def declared(**more: Any) -> ExporterDeclaration:
-    options: dict[str, Any] = {"extension": ".json", "kinds": ("coverage", "coverage-matrix"), **more}
-    return ExporterDeclaration("badge", "badge:Badge", "under test", **options)
-
-
-def broken(exporter: Any, **more: Any) -> dict[str, str]:
+def broken(exporter: type, **more: Any) -> dict[str, str]:
     """The clauses that it breaks, with what is said."""
-    found = EXPORTER.broken(ExporterSubject(declared(**more), given(exporter)))
-    return {one.clause: one.problem for one in found}
+    options: dict[str, Any] = {"extension": ".json", "kinds": ("coverage", "coverage-matrix"), **more}
+    declaration = ExporterDeclaration("badge", "badge:Badge", "under test", **options)
+    return {
+        one.clause: one.problem for one in ExporterContract.of(declaration, None, made=exporter, reports=()).broken()
+    }
+
+
+def changed(**methods: Any) -> type:
+    """A sound exporter, but for these methods."""
+    return type("Changed", (Sound,), methods)
+
+
+def text(change: Any) -> type:
+    """A sound exporter, but for what it makes of its text."""
+    return changed(render=lambda self, report: change(Sound.render(self, report), report))
+
+
+def shown(report: Any, around: str = "{}\n") -> str:
+    """The name of what was run, without control characters."""
+    return around.format("".join(c if c.isprintable() else "?" for c in report.workload.name))
 
 
 def test_a_sound_one_breaks_nothing() -> None:
@@ -58,283 +70,93 @@ def test_a_sound_one_breaks_nothing() -> None:
     assert broken(SoundFolder, extension="", folder=True, kinds=("coverage",)) == {}
 
 
-class NotAnExporter:
-    def draw(self, report: Report) -> str:
-        raise NotImplementedError(report.kind)
+def _not_unknown(self: Any, report: Any) -> Any:
+    if isinstance(report, UnknownReport) and report.kind == "coverage":
+        return str(report.operators)  # type: ignore[attr-defined]
+    return Sound.render(self, report)
 
 
-class CannotBeMade(Sound):
-    def __init__(self, path: str) -> None:
-        raise NotImplementedError(path)
+def _first(report: Any) -> str:
+    return str(report.operators[0].operator[:0])
 
 
-class BytesForText(Sound):
-    def render(self, report: Report) -> Any:
-        return super().render(report).encode()
+def _counting(_self: Any, _report: Any, counted: list[int] = []) -> int:  # noqa: B006 - that it is kept is the point
+    counted.append(1)
+    return len(counted)
 
 
-class Nothing(Sound):
-    def render(self, report: Report) -> Any:
-        super().render(report)
-        return ""
-
-
-class NeedsOperators(Sound):
-    def facts(self, report: Any) -> dict[str, Any]:
-        return {"name": report.operators[0].operator[:0] + report.workload.name}
-
-
-class Divides(Sound):
-    def facts(self, report: Any) -> dict[str, Any]:
-        return {"share": 1 / max(1, report.workload.parameters) if report.operators == [] else self.share(report)}
-
-    def share(self, report: Any) -> float:
-        return float(1 / report.workload.parameters)
-
-
-class KnowsItsKeys(Sound):
-    def facts(self, report: Any) -> dict[str, Any]:
-        assert not report.workload.model_extra, "a key that no schema has"
-        return super().facts(report)
-
-
-class Ascii(Sound):
-    def facts(self, report: Any) -> dict[str, Any]:
-        report.workload.name.encode("ascii")
-        return super().facts(report)
-
-
-class Trusting(Sound):
-    def render(self, report: Report) -> Any:
-        if isinstance(report, UnknownReport):
-            return super().render(report)
-        return json.dumps(self.facts(report)) + "\n"
-
-
-class TrustsItsKind(Sound):
-    def render(self, report: Report) -> Any:
-        if isinstance(report, UnknownReport) and report.kind == "coverage":
-            return str(report.operators)  # type: ignore[attr-defined]
-        return super().render(report)
-
-
-class NoLineEnd(Sound):
-    def render(self, report: Report) -> Any:
-        return super().render(report).strip()
-
-
-class TwoLineEnds(Sound):
-    def render(self, report: Report) -> Any:
-        return super().render(report) + "\n"
-
-
-class Counts(Sound):
-    count = 0
-
-    def facts(self, report: Any) -> dict[str, Any]:
-        Counts.count += 1
-        return {"count": Counts.count}
-
-
-class LooksAtTheTerminal(Sound):
-    def facts(self, report: Any) -> dict[str, Any]:
-        return {"width": os.environ.get("COLUMNS")}
-
-
-class Sorts(Sound):
-    def facts(self, report: Any) -> dict[str, Any]:
-        report.operators.sort(key=lambda one: one.calls)
-        return super().facts(report)
-
-
-class Prints(Sound):
-    def facts(self, report: Any) -> dict[str, Any]:
-        print("rendering")  # noqa: T201 - what the clause is about
-        return super().facts(report)
-
-
-class Raw(Sound):
-    def render(self, report: Report) -> Any:
-        super().render(report)
-        return f"{report.workload.name}.\n"  # type: ignore[union-attr]
-
-
-class RawHtml(Sound):
-    def render(self, report: Report) -> Any:
-        clean = "".join(c if c.isprintable() else "?" for c in super().render(report))
-        return f"<p>{clean}</p>\n"
-
-
-class RawCsv(Sound):
-    def render(self, report: Report) -> Any:
-        super().render(report)
-        name = report.workload.name.replace('"', '""')  # type: ignore[union-attr]
-        return '"' + "".join(c if c.isprintable() else "?" for c in name) + '"\n'
-
-
-class RawXml(RawHtml):
-    pass
-
-
-class NotANumber(Sound):
-    def render(self, report: Report) -> Any:
-        super().render(report)
-        return json.dumps({"share": float("nan")}) + "\n"
-
-
-class StreamsOther(Sound):
-    def stream(self, report: Report) -> Iterable[str]:
-        yield self.render(report)
-        yield "and more\n"
-
-
-class DrawsRaw(Sound):
-    def render_for_terminal(self, report: Report) -> str:
-        return f"\x1b[1m{report.workload.name}\x1b[0m\n"  # type: ignore[union-attr]
-
-
-class DrawsBytes(Sound):
-    def render_for_terminal(self, report: Report) -> bytes:
-        return bytes(self.render(report).encode())
-
-
-class Quits(Sound):
-    def facts(self, report: Any) -> dict[str, Any]:
-        sys.exit(3)
-
-
-CASES: list[tuple[type, str, str, dict[str, Any]]] = [
-    (NotAnExporter, "is_what_it_declares", "no method 'render(report)'", {}),
-    (Sound, "is_what_it_declares", "writes a folder", {"folder": True, "extension": ""}),
-    (CannotBeMade, "is_what_it_declares", "CannotBeMade() raised TypeError", {}),
-    (Sound, "reads_kinds_that_there_are", "'coverag'", {"kinds": ("coverag", "coverage")}),
-    (Sound, "reads_kinds_that_there_are", "no kind", {"kinds": ()}),
-    (Sound, "declares_an_extension", "'json'", {"extension": "json"}),
-    (SoundFolder, "declares_an_extension", "'.json'", {"folder": True, "kinds": ("coverage",)}),
-    (BytesForText, "renders_what_it_reads", "made a bytes, and it declares that it is not binary", {}),
-    (NeedsOperators, "renders_empty_reports", "IndexError", {}),
-    (Divides, "renders_any_number", "with 0 in every place raised ZeroDivisionError", {}),
-    (KnowsItsKeys, "renders_unknown_keys", "AssertionError: a key that no schema has", {}),
-    (Ascii, "renders_hostile_text", "UnicodeEncodeError", {}),
-    (Trusting, "says_what_it_cannot_read", "the kind 'coverage-several' should be rendered or refused", {}),
-    (TrustsItsKind, "says_what_is_too_new", "version 99 should be rendered or refused", {}),
-    (NoLineEnd, "ends_with_one_line_end", "does not end with a line end but with", {}),
-    (TwoLineEnds, "ends_with_one_line_end", "more than one line end", {}),
-    (LooksAtTheTerminal, "does_not_look_at_the_terminal", "line 1 was", {}),
-    (Prints, "prints_nothing", "printed 'rendering", {}),
-    (Raw, "keeps_control_characters_out", "U+001B", {"extension": ".txt"}),
-    (RawHtml, "stays_well_formed", "became an HTML element", {"extension": ".html"}),
-    (RawXml, "stays_well_formed", "not valid XML", {"extension": ".xml"}),
-    (RawCsv, "stays_well_formed", "became a formula", {"extension": ".csv"}),
-    (StreamsOther, "streams_what_it_renders", "comes out differently", {}),
-    (DrawsRaw, "draws_for_the_terminal", "drawn for a terminal, has the control character", {}),
-    (DrawsBytes, "draws_for_the_terminal", "made a bytes", {}),
+CASES: list[tuple[str, str, type, dict[str, Any]]] = [
+    ("is_what_it_declares", "no method 'render(report)'", changed(render=None), {}),
+    ("is_what_it_declares", "writes a folder", Sound, {"folder": True, "extension": ""}),
+    ("is_what_it_declares", "raised TypeError", changed(__init__=lambda self, path: None), {}),
+    ("reads_kinds_that_there_are", "'coverag'", Sound, {"kinds": ("coverag", "coverage")}),
+    ("reads_kinds_that_there_are", "no kind", Sound, {"kinds": ()}),
+    ("declares_an_extension", "'json'", Sound, {"extension": "json"}),
+    ("declares_an_extension", "only a file has", SoundFolder, {"folder": True, "kinds": ("coverage",)}),
+    ("renders_what_it_reads", "made a bytes, and it declares that it is not", text(lambda made, _: made.encode()), {}),
+    ("renders_what_it_reads", "nothing at all", text(lambda _made, _: ""), {}),
+    ("renders_what_it_reads", "SystemExit: 3", changed(facts=lambda self, report: sys.exit(3)), {}),
+    ("renders_empty_reports", "IndexError", changed(facts=lambda self, report: _first(report)), {}),
+    (
+        "renders_any_number",
+        "with 0 in every place raised ZeroDivisionError",
+        changed(facts=lambda self, report: report.operators and 1 / report.workload.parameters),
+        {},
+    ),
+    (
+        "renders_hostile_text",
+        "UnicodeEncodeError",
+        changed(facts=lambda self, report: len(report.workload.name.encode("ascii"))),
+        {},
+    ),
+    (
+        "says_what_it_cannot_read",
+        "the kind 'coverage-several' should be rendered or refused",
+        changed(render=lambda self, report: isinstance(report, UnknownReport) or json.dumps(self.facts(report)) + "\n"),
+        {},
+    ),
+    ("says_what_is_too_new", "version 99 should be rendered or refused", changed(render=_not_unknown), {}),
+    ("ends_with_one_line_end", "does not end with a line end but with", text(lambda made, _: made.strip()), {}),
+    ("ends_with_one_line_end", "more than one line end", text(lambda made, _: made + "\n"), {}),
+    ("is_the_same_every_time", "rendered a second time, comes out", changed(facts=_counting), {}),
+    ("is_the_same_every_time", "line 1 was", changed(facts=lambda self, report: os.environ.get("COLUMNS")), {}),
+    (
+        "leaves_all_as_it_is",
+        "changed the report itself",
+        changed(facts=lambda self, report: report.operators.reverse()),
+        {},
+    ),
+    ("leaves_all_as_it_is", "printed 'rendering", changed(facts=lambda self, report: print("rendering")), {}),  # noqa: T201
+    (
+        "keeps_control_characters_out",
+        "U+001B",
+        text(lambda _, report: f"{report.workload.name}.\n"),
+        {"extension": ".txt"},
+    ),
+    (
+        "stays_well_formed",
+        "became an HTML element",
+        text(lambda _, report: shown(report, "<p>{}</p>\n")),
+        {"extension": ".html"},
+    ),
+    ("stays_well_formed", "not valid XML", text(lambda _, report: shown(report, "<p>{}</p>\n")), {"extension": ".xml"}),
+    ("stays_well_formed", "NaN is not JSON", changed(facts=lambda self, report: float("nan")), {}),
 ]
 
 
-@pytest.mark.parametrize(("exporter", "clause", "says", "more"), CASES, ids=lambda one: getattr(one, "__name__", None))
-def test_each_clause_is_broken_by_itself(exporter: type, clause: str, says: str, more: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("clause", "says", "exporter", "more"), CASES)
+def test_each_clause_is_broken_by_itself(clause: str, says: str, exporter: type, more: dict[str, Any]) -> None:
     found = broken(exporter, **more)
     assert set(found) == {clause}, found
     assert says in found[clause]
 
 
-def test_one_that_counts_is_never_the_same() -> None:
-    assert set(broken(Counts)) == {"is_the_same_every_time", "does_not_look_at_the_terminal"}
-
-
-def test_one_that_sorts_the_report_changes_what_others_see() -> None:
-    assert "changed the report itself" in broken(Sorts)["leaves_the_report_as_it_is"]
-
-
-def test_nan_is_no_json() -> None:
-    found = broken(NotANumber)
-    assert (
-        set(found) == {"stays_well_formed", "renders_unknown_keys"} and "NaN is not JSON" in found["stays_well_formed"]
-    )
-
-
-def test_what_cannot_render_at_all_is_told_once() -> None:
-    [(clause, says)] = broken(Quits).items()
-    assert clause == "renders_what_it_reads" and "SystemExit: 3" in says
-
-
-def test_nothing_at_all_is_no_output() -> None:
-    assert "nothing at all" in broken(Nothing)["renders_what_it_reads"]
-
-
-PATHS = {
-    "../elsewhere/x.txt": "not a relative path",
-    "/run/x.txt": "not a relative path",
-    "x.txt": "not a relative path",
-    "run//x.txt": "not a relative path",
-    "run/a:b.txt": "not every system takes",
-    "run/a\nb.txt": "not every system takes",
-    "run/CON.txt": "Windows does not take",
-    "run/x.": "Windows does not take",
-    "run/" + "x" * 300: "more than 255 bytes",
-    "other/x.txt": "2 folders instead of one",
-    "run/NAME.json": "differ in case only",
-}
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_folders_are_kept_to(path: str) -> None:
-    class Leads(SoundFolder):
-        def files(self, report: Report) -> Iterable[tuple[str, Iterable[str | bytes]]]:
-            yield from super().files(report)
-            yield path, ["1\n"]
-
-    found = broken(Leads, extension="", folder=True, kinds=("coverage",))
-    assert set(found) == {"keeps_to_one_folder"} and PATHS[path] in found["keeps_to_one_folder"]
-
-
-MODULE = """
-import json
-from mpsprobe.errors import ReportError
-from mpsprobe.schemas import CoverageReport
-
-class Badge:
-    def render(self, report):
-        if not isinstance(report, CoverageReport):
-            raise ReportError("it reads coverage")
-        {line}
-        return json.dumps({{"name": report.workload.name, "value": value}}) + "\\n"
-"""
-ELSEWHERE = {
-    "value = 1": set(),
-    "value = sorted({one.operator for one in report.operators})": set(),
-    "value = list({f'{one} {n}' for one in report.operators for n in range(50)})": {"is_the_same_in_another_process"},
-    "import datetime; value = str(datetime.date.today())": {"is_the_same_in_another_process"},
-    "import time; value = time.strftime('%d')": {"is_the_same_in_another_process"},
-    "import os; value = os.getcwd()": {"is_the_same_in_another_process"},
-    "import os; value = os.getpid()": {"is_the_same_in_another_process"},
-    "import torch; value = 1": {"does_not_import_torch"},
-    "open('kept.txt', 'w').close(); value = 1": {"leaves_files_and_network_alone"},
-    "import socket; s = socket.socket(); s.connect_ex(('127.0.0.1', 9)); s.close(); value = 1": {
-        "leaves_files_and_network_alone"
-    },
-    "import tempfile; tempfile.TemporaryFile().close(); value = 1": set(),
-}
-
-
-@pytest.mark.parametrize("line", all_but(lambda line: line in [*ELSEWHERE][:3], ELSEWHERE))
-def test_what_only_another_process_shows(
-    line: str, plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (plugin_folder / "badge.py").write_text(MODULE.format(line=line), encoding="utf-8")
-    found = broken_clauses(declared(kinds=("coverage",)))
-    assert {one.clause for one in found} == ELSEWHERE[line], found
-
-
-def test_from_datetime_import_datetime_is_another_day_too(plugin_folder: Path) -> None:
-    code = "from datetime import datetime, date\n" + MODULE.format(
-        line="value = datetime.now().year + date.today().day"
-    )
-    (plugin_folder / "badge.py").write_text(code, encoding="utf-8")
-    [found] = broken_clauses(declared(kinds=("coverage",)))
-    assert found.clause == "is_the_same_in_another_process"
+def test_a_kind_of_ones_own_is_rendered_when_a_report_is_given() -> None:
+    weather = UnknownReport.model_validate({"kind": "weather", "schema_version": 1, "sections": []})
+    exporter = changed(render=lambda self, report: f"{report.sections[0]}\n")
+    declaration = ExporterDeclaration("badge", "badge:Badge", "x", ".txt", kinds=("weather",))
+    [*_, found] = ExporterContract.of(declaration, None, made=exporter, reports=(weather,)).broken()
+    assert found.clause == "renders_what_it_reads" and "your report 1 raised IndexError" in found.problem
 
 
 def test_a_target_that_does_not_resolve_is_told_once() -> None:
@@ -342,18 +164,50 @@ def test_a_target_that_does_not_resolve_is_told_once() -> None:
     assert found.clause == "is_what_it_declares" and "no_such_module_here" in found.problem
 
 
-def test_a_process_that_dies_is_told(plugin_folder: Path) -> None:
-    line = "import os, sys; os._exit(3) if 'work' in vars(sys.modules['__main__']) else None; value = 1"
-    (plugin_folder / "badge.py").write_text(MODULE.format(line=line), encoding="utf-8")
-    found = broken_clauses(declared(kinds=("coverage",)))
-    assert all("ended it with the code 3" in one.problem for one in found) and len(found) == 3
+SOUND = {
+    "a.json": '{"a": [1, null, "\\u001b"]}',
+    "a.jsonl": '{"a": 1}\n\n{"a": 2}\n',
+    "a.html": f"<p title='&lt;{MARKED_ELEMENT}&gt;'>&lt;{MARKED_ELEMENT}&gt; <a href='https://localhost'>x</a></p>",
+    "a.svg": "<svg xmlns='http://www.w3.org/2000/svg'><text>&lt;b&gt;</text></svg>",
+    "a.csv": 'a,b\r\n"\'=HYPERLINK(1)",2\r\n',
+    "a.tsv": "a\tb\n1\t2\n",
+    "a.prom": "anything {at all",
+    "a": "<",
+    "A.JSON": "{}",
+}
+UNSOUND: dict[str, tuple[str | bytes, str]] = {
+    "a.json": ('{"a": Infinity}', "Infinity is not JSON"),
+    "b.json": ("{", "is not valid JSON"),
+    "a.jsonl": ('{"a": 1}\n{"a": NaN}\n', "NaN is not JSON"),
+    "a.html": (f"<p><{MARKED_ELEMENT.upper()}>x</p>", "became an HTML element"),
+    "b.html": ("<a href=' javascript:alert(1)'>x</a>", "a script in the attribute href"),
+    "a.xml": (f"<a xmlns='x'><{MARKED_ELEMENT}/></a>", "became an XML element"),
+    "b.xml": ("<a>", "is not valid XML"),
+    "a.csv": ('a," =HYPERLINK(1)"\n', "became a formula"),
+    "b.csv": ('a,"b', "is not valid CSV"),
+    "a.tsv": ("a\t=HYPERLINK(1)\n", "became a formula"),
+    "c.json": (b"\xff", "is not valid JSON"),
+    "d.json.gz": (b"not compressed", "is not valid GZ"),
+}
 
 
-def test_a_kind_of_ones_own_is_rendered_when_a_report_is_given(plugin_folder: Path) -> None:
-    code = MODULE.replace("isinstance(report, CoverageReport)", "report.kind == 'weather'")
-    line = "value = report.sections[0]['degrees_celsius'] if hasattr(report, 'sections') else 0"
-    text = code.format(line=line).replace("report.workload.name", "report.kind")
-    (plugin_folder / "badge.py").write_text(text, encoding="utf-8")
-    weather = UnknownReport.model_validate({"kind": "weather", "schema_version": 1, "sections": []})
-    found = {one.clause: one.problem for one in broken_clauses(declared(kinds=("weather",)), reports=[weather])}
-    assert "your report 1 raised IndexError" in found["renders_what_it_reads"]
+def test_output_is_compared_with_its_format() -> None:
+    for path, content in SOUND.items():
+        want_well_formed(path, content, "it")
+        want_well_formed(path + ".gz", gzip.compress(content.encode()), "it")
+    for path, (wrong, says) in UNSOUND.items():
+        with pytest.raises(Broken, match=says):
+            want_well_formed(path, wrong, "it")
+
+
+def test_control_characters_are_found_but_for_those_that_make_lines() -> None:
+    want_no_control_characters("a\tb\r\n\N{SNOWMAN}\n", "it")
+    want_no_control_characters("a\rb", "it", returns=False)
+    for wrong in ("a\x1b[0m", "a\x00", "a\x9b", "a\rb", "a\x7f"):
+        with pytest.raises(Broken, match=r"U\+00"):
+            want_no_control_characters(wrong, "it")
+
+
+def test_the_first_difference_is_shown_where_it_is() -> None:
+    assert first_difference(b"a\nbcd\n", b"a\nbxd\n") == ": line 2 was b'bcd', then b'bxd'"
+    assert first_difference(b"a\n", b"a\nb\n") == ": 2 bytes, then 4"

@@ -1,28 +1,31 @@
-"""What a contract is made of: clauses as plain functions, run one by one, or as a class of tests. No pytest in here."""
+"""What a contract is made of: a class whose methods ``test_…`` are the clauses. No pytest in here."""
 
 from __future__ import annotations
 
+import io
+import threading
+import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, NamedTuple, cast
 
+from mpsprobe.declarations import resolve
 from mpsprobe.suggestions import an, nearest, printable
 from mpsprobe_devkit.process_state import IMPORT_STAYS, VARIABLE, changed, process_state, put_back
 
-Subject = TypeVar("Subject")
-Check = Callable[[Subject], None]
+__tracebackhide__ = True  # a failure under pytest shows the sentence and the plugin's own code, not this
+PREFIX = "test_"
 SHOWN = 160  # characters of a foreign message
+PATIENCE_S = 2.0  # a thread that was asked to stop may need a moment
 
 
 class Broken(AssertionError):
     """A clause does not hold; the message says in a sentence what is broken."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenClause:
+class BrokenClause(NamedTuple):
     """A clause that does not hold.
 
     Attributes:
@@ -34,130 +37,69 @@ class BrokenClause:
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class Clause(Generic[Subject]):
-    """One thing that a contract asks for.
+class Contract:
+    """The clauses for one kind of thing, in the order in which they are tried; pytest takes a subclass for tests.
 
-    Attributes:
-        name: what the test is called, after ``test_``.
-        says: what it asks for, in a sentence.
-        check: raises ``Broken`` where it does not hold.
-        applies: whether it says anything about this subject, by what the subject declares; nothing heavy is imported.
-        rested_on: the clauses after it would only say the same again where this one is broken.
+    Where a clause in ``rested_on`` is broken, the others would only say the same again. ``made`` makes what is under
+    test anew, or gives the one that there is.
     """
 
-    name: str
-    says: str
-    check: Check[Subject]
-    applies: Callable[[Subject], bool]
-    rested_on: bool = False
+    kind: ClassVar[str]
+    rested_on: ClassVar[Sequence[str]] = ("is_what_it_declares",)
+    declaration: Any
+    made: Callable[[], Any]
 
-    def broken(self, subject: Subject) -> Broken | None:
-        """What is broken about ``subject``, with the exception that led to it as its cause; ``None`` if nothing is."""
-        try:
-            with restored():
-                self.check(subject)
-        except Broken as broken:
-            return broken
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the plugin's code, which the message quotes
-            raised = Broken(described(error))
-            raised.__cause__ = error
-            return raised
-        return None
+    @classmethod
+    def unasked(cls) -> Iterable[str]:
+        """The clauses that say nothing about what is under test, by what that declares."""
+        return ()
 
-
-def _always(subject: object) -> bool:
-    del subject
-    return True
-
-
-@dataclass
-class Contract(Generic[Subject]):
-    """The clauses for one kind of thing, in the order in which they are tried.
-
-    Attributes:
-        kind: ``exporter``, ``workload``, …
-    """
-
-    kind: str
-    clauses: list[Clause[Subject]] = field(default_factory=list)
-
-    def clause(
-        self, *, when: Callable[[Subject], bool] = _always, rested_on: bool = False
-    ) -> Callable[[Callable[[Subject], None]], Callable[[Subject], None]]:
-        """Makes a function a clause, whose name it has and whose docstring says what it asks for."""
-
-        def add(check: Callable[[Subject], None]) -> Callable[[Subject], None]:
-            says = " ".join((check.__doc__ or "").split("\n\n")[0].split())
-            self.clauses.append(Clause(check.__name__, says, check, when, rested_on))
-            return check
-
-        return add
-
-    def asked_of(self, subject: Subject, without: Mapping[str, str] | None = None) -> list[Clause[Subject]]:
-        """The clauses that apply to ``subject``, less those that ``without`` names.
-
-        Args:
-            without: clauses to leave out, each with the reason why.
+    @classmethod
+    def of(cls, declaration: Any, without: Mapping[str, str] | None, **given: Any) -> type[Contract]:
+        """The clauses for one thing, as a class; ``given`` is ``made``, and what else the kind needs.
 
         Raises:
             ValueError: ``without`` names a clause that there is not, or gives no reason.
         """
-        known = [clause.name for clause in self.clauses]
+        about = {"__doc__": f"The {cls.kind} '{declaration.name}' keeps the contract.", "__module__": __name__}
+        given = {name: staticmethod(value) if callable(value) else value for name, value in given.items()}
+        name = f"Test{cls.kind.capitalize()}Contract"
+        suite: Any = type(name, (cls,), {**about, **given, "declaration": declaration})
+        known = list(suite.clauses())
         for name, reason in (without or {}).items():
             if name not in known:
-                near = nearest(name, known)
-                meant = f"; did you mean {' or '.join(near)}?" if near else f"; there are: {', '.join(known)}"
-                raise ValueError(f"the contract for {an(self.kind)} has no clause '{printable(name)}'{meant}")
+                near = listed(nearest(name, known) or known)
+                raise ValueError(f"the contract for {an(cls.kind)} has no clause '{name}', but {near}")
             if not reason.strip():
                 raise ValueError(f"say why the clause '{name}' is left out")
-        return [one for one in self.clauses if one.name not in (without or {}) and one.applies(subject)]
+        for name in {*(without or {}), *suite.unasked()}:
+            setattr(suite, PREFIX + name, None)
+        return cast("type[Contract]", suite)
 
-    def broken(self, subject: Subject, without: Mapping[str, str] | None = None) -> list[BrokenClause]:
-        """Every clause that ``subject`` breaks, up to one that the others rest on. Raises as ``asked_of``."""
+    @classmethod
+    def clauses(cls) -> dict[str, Callable[[Any], None]]:
+        """Its own, then those that it shares with other kinds, by name."""
+        names = dict.fromkeys(one for parent in cls.__mro__ for one in vars(parent) if one.startswith(PREFIX))
+        return {one.removeprefix(PREFIX): clause for one in names if (clause := getattr(cls, one)) is not None}
+
+    @classmethod
+    def broken(cls) -> list[BrokenClause]:
+        """Every clause that is broken, up to one that the others rest on."""
         found: list[BrokenClause] = []
-        for clause in self.asked_of(subject, without):
-            broken = clause.broken(subject)
-            if broken is not None:
-                found.append(BrokenClause(clause.name, str(broken)))
-                if clause.rested_on:
+        for name, clause in cls.clauses().items():
+            try:
+                with restored(), doing("it"):
+                    clause(cls())
+            except Broken as broken:
+                found.append(BrokenClause(name, str(broken)))
+                if name in cls.rested_on:
                     break
         return found
-
-    def suite(self, subject: Subject, name: str, without: Mapping[str, str] | None = None) -> type:
-        """A class with one test method for each clause that applies, for pytest to collect. Raises as ``asked_of``.
-
-        Args:
-            name: of what is tested, for the docstring.
-        """
-        methods = {f"test_{one.name}": _method(one, subject) for one in self.asked_of(subject, without)}
-        titled = "".join(part.capitalize() for part in self.kind.split())
-        about = {"__doc__": f"The {self.kind} '{name}' keeps the contract.", "__module__": __name__}
-        return type(f"Test{titled}Contract", (), {**about, **methods})
-
-
-def _method(clause: Clause[Any], subject: Any) -> Callable[[Any], None]:
-    def test(self: Any) -> None:
-        __tracebackhide__ = True  # a failure shows the sentence and the plugin's own code, not this
-        del self
-        broken = clause.broken(subject)
-        if broken is not None:
-            # The short class name leaves pytest's summary room for what is broken.
-            raise AssertionError(f"{broken}\nThe contract: {clause.says}") from broken.__cause__
-
-    test.__name__ = test.__qualname__ = f"test_{clause.name}"
-    test.__doc__ = clause.says
-    return test
 
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Code of the plugin runs in here: an exception of it is a broken clause, reported as ``what`` that raised.
-
-    Args:
-        what: as a subject of "raised": "rendering the sample report of the kind 'profile'".
-    """
-    __tracebackhide__ = True
+    """Code of the plugin runs in here: an exception of it is a broken clause, reported as ``what`` that raised."""
     try:
         yield
     except Broken:
@@ -178,6 +120,62 @@ def restored() -> Iterator[None]:
     finally:
         found = changed(before, process_state())
         put_back(before, [name for name in found if name not in IMPORT_STAYS and not name.startswith(VARIABLE)])
+
+
+def want(holds: object, problem: str) -> None:
+    """Raise ``Broken`` with ``problem`` unless it holds."""
+    if not holds:
+        raise Broken(problem)
+
+
+def want_all(made: Any, protocol: type, name: str, *members: str) -> None:
+    """``made`` has the ``members`` of its protocol, and the declared ``name``; raises ``Broken`` otherwise."""
+    missing = [one for one in members if not hasattr(made, one)]
+    want(isinstance(made, protocol), f"it is {an(type(made).__name__)}, which has no {listed(missing)}")
+    named = getattr(made, "name", name)
+    want(named == name or "name" not in members, f"its name is {named!r}, and it declares {name!r}")
+
+
+def want_sentence(reason: Any) -> None:
+    """What ``unavailable`` gives is ``None`` or a sentence on one line; raises ``Broken`` otherwise."""
+    sentence = isinstance(reason, str) and bool(reason.strip()) and len(reason.splitlines()) == 1
+    want(reason is None or sentence, f"unavailable() gives {reason!r}, neither None nor a sentence on one line")
+
+
+def want_no_traces(what: str, action: Callable[[], object], *, random_numbers: bool = False) -> None:
+    """``action`` changes nothing of the process, prints nothing and leaves no thread behind; raises ``Broken`` else.
+
+    It is called twice: what its imports change, the first time, is no business of it.
+
+    Args:
+        what: the subject of "changes …": "building it for training".
+        random_numbers: it may not draw any either.
+    """
+    with restored():
+        action()
+    threads, before, printed = set(threading.enumerate()), process_state(random_numbers=random_numbers), io.StringIO()
+    with redirect_stdout(printed):
+        action()
+    found = changed(before, process_state(random_numbers=random_numbers))
+    put_back(before, found)
+    want_no_threads(what, threads)
+    want(not found, f"{what} changes {listed(found)}")
+    want(not printed.getvalue(), f"{what} prints {printed.getvalue()[:60]!r} to standard output")
+
+
+def want_no_threads(what: str, before: set[threading.Thread]) -> None:
+    """No thread runs that is not in ``before``, a moment later; raises ``Broken`` otherwise."""
+    until = time.monotonic() + PATIENCE_S
+    while left := [thread.name for thread in threading.enumerate() if thread not in before]:
+        want(time.monotonic() < until, f"{what} leaves a thread running: {listed(left)}")
+        time.sleep(0.01)
+
+
+def made_by(target: str, *arguments: Any) -> Any:
+    """What a declaration names, made as mpsprobe makes it: a class is called, the rest is ready."""
+    with doing(f"importing '{target}'"):
+        found = resolve(target)
+    return found(*arguments) if isinstance(found, type) or arguments else found
 
 
 def described(error: BaseException) -> str:

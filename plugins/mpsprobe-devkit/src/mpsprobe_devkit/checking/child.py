@@ -1,0 +1,270 @@
+"""Loads a plugin and tries what it declares, in a process of its own.
+
+It is started as ``python -m mpsprobe_devkit.checking.child FOLDER``, with a ``request.json`` in the folder. What is
+wrong is said by mpsprobe's own loading, asked about each hook and each declaration by itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import json
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click  # noqa: F401 - every command has imported it before a plugin is loaded
+
+from mpsprobe import hookimpl, hookspecs
+from mpsprobe.declarations import DoctorFinding, WorkloadDeclaration
+from mpsprobe.errors import MissingPackage, MpsprobeError
+from mpsprobe.plugins import loading
+from mpsprobe.plugins.catalogue import KINDS, checked
+from mpsprobe.plugins.discovery import CORE, FoundPlugin, find_plugins
+from mpsprobe.plugins.loading import HookFailed
+from mpsprobe.plugins.registry import Registry
+from mpsprobe.plugins.requirements import incompatibility
+from mpsprobe.suggestions import nearest
+from mpsprobe_devkit.checking.steps import Steps
+from mpsprobe_devkit.checking.subject import normalized_names
+from mpsprobe_devkit.process_state import changed, process_state
+
+ALONE = "mpsprobe_checked_hooks"  # the module in which hooks of the plugin are loaded by themselves
+NOBODYS_NAME = "no-such-workload-0b7e"
+SLOW_IMPORT_S = 0.2  # a thin module takes 1 to 5 ms, and 'mpsprobe --help' about 200 in all
+SLOW_HOOK_S = 1.0  # of a hook that only lists; far above what a busy machine makes of some milliseconds
+TARGET_FACTOR = 6  # times the limit of a step: torch may have to be imported, uncompiled and from a cold disk
+
+
+class Hook(NamedTuple):
+    """A hook of the plugin: its name, the function, its place."""
+
+    name: str
+    function: Callable[..., Any]
+    where: str
+
+
+class Declared(NamedTuple):
+    """A declaration that mpsprobe would take: its kind, itself, the place of its hook, how messages name it."""
+
+    kind: str
+    declaration: Any
+    where: str
+    what: str
+
+
+class Check(Steps):
+    """The check of one entry point, by the ``request`` of the parent; it writes into ``folder``."""
+
+    def __init__(self, folder: Path, request: Mapping[str, Any]) -> None:
+        super().__init__(folder, request["root"], request["own"])
+        self._request = request
+        self._found = FoundPlugin(**{**request["point"], "requires": tuple(request["point"]["requires"])})
+        self._limit = float(request["limit"])
+
+    def run(self) -> None:
+        """Everything, in the order in which mpsprobe does it."""
+        if wrong := incompatibility(self._found.requires):
+            self.found("left-out", wrong, self._request["where"])
+        elif (plugin := self._imported()) is not None:
+            declared = [one for hook in self._hooks(plugin) for one in self._declared(hook)]
+            kinds = {one.kind: [other.declaration for other in declared if other.kind == one.kind] for one in declared}
+            mine = self._plugin({KINDS[kind][0]: _listing(answer) for kind, answer in kinds.items()})
+            if self._found != CORE:
+                self._compare_names(declared, mine)
+            self._try_targets(declared, Registry([mine], tell=_nobody))
+        self.tell(done=True)
+
+    def _imported(self) -> Any:
+        """The thin module, or the object that the entry point names; ``None`` after a finding."""
+        target, doing = self._found.target, f"importing {self._found.target}"
+        before, running, plugin = process_state(random_numbers=False), set(threading.enumerate()), None
+        with self.step(doing, self._limit, loads=True) as step:
+            try:
+                plugin = loading.imported(self._found)
+            except BaseException as error:  # noqa: BLE001 - SystemExit too
+                where = self.place_of_error(error) or f"entry point {self._found.name}"
+                self.found("left-out", f"its import failed: {loading.describe(error)}", where, _near(target))
+        where = self.shown(getattr(plugin, "__file__", None) or "")
+        self.tell(import_ms=round(step.seconds * 1e3, 2))
+        if step.seconds > SLOW_IMPORT_S:
+            self.found("slow", f"{doing} takes {step.seconds * 1e3:.0f} ms", where)
+        changes = changed(before, process_state(random_numbers=False))
+        changes += [f"the threads that run ('{one.name}')" for one in set(threading.enumerate()) - running]
+        if changes:
+            self.found("changes-process", f"{doing} changes {', '.join(changes)}", where)
+        return plugin
+
+    def _hooks(self, plugin: Any) -> list[Hook]:
+        """The hooks that mpsprobe would take; a finding for each other one."""
+        hooks, meant = [], [name for name in dir(plugin) if _is_meant_as_hook(plugin, name)]
+        for name in meant:
+            function = getattr(plugin, name)
+            loaded = loading.load(loading.new_manager(), self._plugin({name: function}, plugin))
+            where, known = self.place(function), getattr(hookspecs, name, None)
+            form = f"It is called so: def {name}{inspect.signature(known)}" if known else None
+            if loaded.status != "ok":
+                self.found("left-out", str(loaded.reason), where, form)
+            for problem in loaded.problems:
+                self.found("deprecated-hook", problem, where)
+            for one in loaded.hooks:
+                self.tell(hook=one)
+                hooks.append(Hook(one, function, where))
+        if not meant:
+            self.found("left-out", "it implements no hook: mark one with @mpsprobe.hookimpl")
+        return sorted(hooks, key=lambda one: one.name == "mpsprobe_doctor")  # it may import what it judges
+
+    def _plugin(self, functions: Mapping[str, Any], origin: Any = None) -> FoundPlugin:
+        """A plugin of just these ``functions``."""
+        module = types.ModuleType(getattr(origin, "__name__", ALONE))
+        vars(module).update(functions)
+        sys.modules[ALONE] = module
+        return dataclasses.replace(self._found, target=ALONE, file=None, requires=())
+
+    def _declared(self, hook: Hook) -> list[Declared]:
+        """What a hook declares; one that a run announces is not called: it may send something somewhere."""
+        kind = next((kind for kind, (name, _) in KINDS.items() if name == hook.name), "")
+        if kind:
+            right = {one.name: one for one in self._right(hook, self._answer(hook), KINDS[kind][1])}
+            for name in right:
+                self.tell(declared=[kind, name])
+            return [Declared(kind, one, hook.where, f"the {kind} '{name}'") for name, one in right.items()]
+        if hook.name == "mpsprobe_resolve_workload" and (answer := self._answer(hook, name=NOBODYS_NAME)):
+            message = f"its hook {hook.name} answers to '{NOBODYS_NAME}', which is nobody's name"
+            self.found("name-taken", message, hook.where, "Answer None to every name not of your form.")
+            self._right(hook, [answer], WorkloadDeclaration, open_names=True)
+        elif hook.name == "mpsprobe_doctor":
+            from mpsprobe.environment import collect_environment
+
+            environment = collect_environment().model_dump(mode="json")
+            self._right(hook, self._answer(hook, environment=environment), DoctorFinding)
+        return []
+
+    def _answer(self, hook: Hook, **arguments: Any) -> Any:
+        """What the hook returns; an empty list after a finding, and where it says that a name is its own and wrong."""
+        manager, listing = loading.new_manager(), not arguments
+        loaded = loading.load(manager, self._plugin({hook.function.__name__: hook.function}))
+        with self.step(f"the hook {hook.name}", self._limit, loads=listing, where=hook.where) as step:
+            [(_, outcome)] = loading.call_each(manager, [loaded], hook.name, **arguments)
+        if step.seconds > SLOW_HOOK_S and listing:
+            self.found("slow", f"the hook {hook.name} takes {step.seconds:.1f} s", hook.where)
+        try:
+            return loading.answer_of(outcome, hook.name)
+        except (HookFailed, MpsprobeError) as error:
+            if isinstance(error, HookFailed) or listing:
+                place = self.place_of_error(outcome.error) or hook.where
+                self.found("hook-failed", str(error), place)
+            return []
+
+    def _right(self, hook: Hook, answer: Any, expected: type[Any], **more: Any) -> list[Any]:
+        """The elements of an answer that are right; a finding for each other one."""
+        right, wrong = [], []
+        elements = answer if isinstance(answer, (list, tuple)) else ()
+        for part in (*([one] for one in elements), answer):
+            try:
+                found = checked(part, hook.name, expected, **more)
+                right += found if part is not answer else []
+            except HookFailed as failed:
+                wrong.append(str(failed))
+        for one in dict.fromkeys(wrong):
+            self.found("hook-failed", one, hook.where)
+        return right
+
+    def _compare_names(self, declared: list[Declared], mine: FoundPlugin) -> None:
+        """What mpsprobe says where another plugin has a name too."""
+        others = [one for one in find_plugins() if one == CORE or one.distribution != self._found.distribution]
+        folders = [] if self._found.file else self._request["folders"]
+        registry = Registry([*others, mine], folders=folders, blocked=self._request["blocked"], tell=_nobody)
+        with self.step("asking all plugins for their names", self._limit * TARGET_FACTOR):
+            [plugin] = [one for one in registry.plugins() if one.found == mine]
+            registry.contributions(plugin)
+        for one in declared:
+            named = f"{one.kind} '{getattr(one.declaration, 'key', one.declaration.name)}'"
+            for problem in plugin.problems:
+                if named in problem:
+                    self.found("name-taken", problem, one.where)
+
+    def _try_targets(self, declared: list[Declared], registry: Registry) -> None:
+        """Make what each declaration names, as mpsprobe does, and hold it to its contract."""
+        held = set()
+        for one in declared:
+            with self.step(f"making {one.what}", self._limit * TARGET_FACTOR, where=one.where):
+                made = self._made(one, registry)
+            if made is not None and self._request["contracts"] and (one.kind, one.declaration.target) not in held:
+                held.add((one.kind, one.declaration.target))
+                self._hold_to_contract(one, self.place_of_object(made) or one.where)
+
+    def _made(self, one: Declared, registry: Registry) -> Any:
+        make = getattr(registry, {"backend": "kernel_tables"}.get(one.kind, one.kind))
+        try:
+            return make(one.declaration.name, *((one.declaration.framework,) if one.kind == "device" else ()))
+        except MpsprobeError as error:
+            cause = error.__cause__
+            lacking = str(cause.name).partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
+            optional = nearest(lacking.replace("_", "-"), normalized_names(self._request["optional"]))
+            if isinstance(error, MissingPackage) or optional:
+                self.tell(not_checked=f"{one.what}: {error.message}")
+            else:
+                place = self.place_of_error(cause) or one.where
+                self.found("bad-target", error.message, place, _near(one.declaration.target))
+        return None
+
+    def _hold_to_contract(self, one: Declared, where: str) -> None:
+        from mpsprobe_devkit.testing import contracts
+
+        declaration = one.declaration
+        if one.kind == "scanner" and "torch" not in declaration.frameworks:
+            self.tell(not_checked=f"the contract of {one.what}: only its author has something to scan")
+        elif type(declaration) in contracts.CONTRACTS:
+            more = {"frameworks": ("torch",)} if one.kind == "scanner" else {}
+            with self.step(f"the contract of {one.what}", self._request["contract_limit"], where=where):
+                for broken in contracts.broken_clauses(dataclasses.replace(declaration, **more)):
+                    self.found("contract-broken", f"{one.what}: {broken.clause}: {broken.problem}", where)
+
+
+def _is_meant_as_hook(plugin: Any, name: str) -> bool:
+    try:
+        options, value = loading.new_manager().parse_hookimpl_opts(plugin, name), getattr(plugin, name)
+    except Exception:  # noqa: BLE001 - a property that raises is not a hook
+        return False
+    own = inspect.isfunction(value) and value.__module__ == getattr(plugin, "__name__", None)
+    return options is not None or (own and name.startswith(loading.HOOK_PREFIX))
+
+
+def _listing(declarations: list[Any]) -> Any:
+    """A hook that returns them."""
+    return hookimpl(lambda: declarations)
+
+
+def _nobody(line: str) -> None:
+    """Takes what a registry tells: it is asked for it."""
+
+
+def _near(target: str) -> str | None:
+    """Names near to the module or attribute of ``target`` that is not there."""
+    module, _, attribute = target.partition(":")
+    package, _, last = module.rpartition(".")
+    try:
+        if module in sys.modules:
+            last, names = attribute, dir(sys.modules[module])
+        else:
+            names = [
+                path.stem for folder in importlib.import_module(package).__path__ for path in Path(folder).iterdir()
+            ]
+    except Exception:  # noqa: BLE001 - the plugin's code, or not there
+        return None
+    near = nearest(last, names, count=2) if last not in names else []
+    return f"There is {' and '.join(near)}." if near else None
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True  # a check leaves no trace in the folder that it looks at
+    request = json.loads(Path(sys.argv[1], "request.json").read_text(encoding="utf-8"))
+    sys.path[:] = request["path"]
+    Check(Path(sys.argv[1]), request).run()
+    os._exit(0)  # whatever threads the plugin has left, and whatever it wanted to do at the end
