@@ -72,7 +72,7 @@ _BODIES = {
     "threads": """
         from concurrent.futures import ThreadPoolExecutor
         with ThreadPoolExecutor(2) as pool:
-            print(list(pool.map(lambda n: torch.ones(n, device="mps").sum().item(), (1, 2, 3))))
+            print(list(pool.map(lambda n: torch.full((2,), n, device="mps").sum().item(), (1.0, 2.0, 3.0))))
         """,
 }
 PROGRAMS = {name: _HEAD + dedent(body).lstrip("\n") for name, body in _BODIES.items()}

@@ -27,6 +27,8 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,10 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, 
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted(before.keys() | after.keys()):
             yield from differences(before.get(key, ABSENT), after.get(key, ABSENT), f"{path}.{key}" if path else key)
+    elif isinstance(before, list) and isinstance(after, list) and all(isinstance(one, str) for one in before + after):
+        for what, start, end, begin, stop in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+            lines = zip_longest(before[start:end], after[begin:stop], fillvalue=ABSENT) if what != "equal" else ()
+            yield from ((f"{path}[{start + n}]", _text(one), _text(other)) for n, (one, other) in enumerate(lines))
     elif isinstance(before, list) and isinstance(after, list):
         one, other = _by_identity(before, after)
         for key in [*one, *(other.keys() - one.keys())]:

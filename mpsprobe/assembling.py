@@ -202,7 +202,7 @@ def _release(target: Any) -> str:
 
 
 def _notes(reports: Sequence[Any]) -> list[str]:
-    """Those of all releases, then what only some say, with the newest of these; a release in a text does not make it another."""
+    """Those of all releases, then those of some, with the newest of these; texts may differ by their release."""
     notes = {_release(report.target): report.workload.notes for report in reports}
     shared = [note for note in reports[-1].workload.notes if all(note in others for others in notes.values())]
     own: dict[str, str] = {}
