@@ -6,7 +6,10 @@ import struct
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
+
+from mpsprobe_tables.builder.macho import MachO
 
 TEXT_AT = 0x1000
 RETURN = 0xD65F03C0
@@ -85,6 +88,12 @@ class MadeLibrary:
     strings: Sequence[str] = ()
     objects: Sequence[str] = ()
     kernels: Sequence[str] = ()
+
+    def read(self, folder: Path) -> MachO:
+        """As the builder reads it from a file in ``folder``."""
+        path = folder / "library.dylib"
+        path.write_bytes(self.build())
+        return MachO(path)
 
     def build(self) -> bytes:
         """The file. Offsets in it are addresses, as in the ``__TEXT`` segment of a real library."""

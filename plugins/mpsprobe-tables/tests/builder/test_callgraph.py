@@ -27,7 +27,6 @@ from made_library import Address, Call, Load, MadeLibrary, Step, Text, Words, in
 
 from mpsprobe_tables.builder.callgraph import CallGraph, Reach
 from mpsprobe_tables.builder.compositions import read_compositions
-from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames
 from mpsprobe_tables.builder.stubs import read_stubs
 
@@ -92,14 +91,8 @@ CASES = {
 }
 
 
-def _library(folder: Path, made: MadeLibrary) -> MachO:
-    path = folder / "library.dylib"
-    path.write_bytes(made.build())
-    return MachO(path)
-
-
 def _reach(folder: Path, steps: Steps, functions: dict[str, Steps]) -> Reach:
-    library = _library(folder, kernel_library({"op": steps}, functions, {}, NAMES))
+    library = kernel_library({"op": steps}, functions, {}, NAMES).read(folder)
     [address] = [address for symbol, address in library.functions_named("wrapper_MPS_op") if symbol == wrapper("op")]
     return CallGraph(library, read_stubs(library), KernelNames(NAMES).fits).reach(address)
 
@@ -126,8 +119,8 @@ def _calls(
     kernel = functions.pop("loss", ())
     registered = [Address(wrapper("loss")), Load("loss", 1), Call(REGISTER)] if kernel else []
     made = {initialiser("aten", "CompositeImplicitAutograd"): registered, wrapper("loss"): kernel, **functions}
-    bindings = None if python is None else _library(folder, MadeLibrary(python))
-    return dict(read_compositions(_library(folder, MadeLibrary(made)), bindings, OPERATORS, "2.13.0", "aa").calls)
+    bindings = None if python is None else MadeLibrary(python).read(folder)
+    return dict(read_compositions(MadeLibrary(made).read(folder), bindings, OPERATORS, "2.13.0", "aa").calls)
 
 
 def test_what_composite_operators_and_derivatives_call(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from made_wheel import make_wheel
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.kernels.kernel_facts import MAY, FactsFile, KernelFacts, decode_facts
 from mpsprobe_tables.builder.facts import read_facts
-from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.rebuild import from_files, rebuild
 
 NAMES = (
@@ -51,9 +50,7 @@ FUNCTIONS: dict[str, Sequence[Step]] = {
 
 
 def _facts(folder: Path, library: MadeLibrary) -> KernelFacts:
-    path = folder / "library.dylib"
-    path.write_bytes(library.build())
-    return read_facts(MachO(path), "2.13.0", "c0ffee")
+    return read_facts(library.read(folder), "2.13.0", "c0ffee")
 
 
 def _about(folder: Path, cases: Mapping[str, Sequence[Step]], stubs: dict[str, str | None] = STUBS) -> KernelFacts:

@@ -28,7 +28,7 @@ def _written(folder: Path, data: bytes) -> Path:
 
 def test_a_function_ends_where_the_next_one_begins(tmp_path: Path) -> None:
     made = MadeLibrary({"__Z5firstv": [Load("a"), Load("b")], "__Z6secondv": []})
-    library = MachO(_written(tmp_path, made.build()))
+    library = made.read(tmp_path)
     [(_, first)] = library.functions_named("first")
     assert len(library.code(first)) == 4 * 5  # two addresses of two instructions each, and the return
     [(_, second)] = library.functions_named("second")
@@ -38,7 +38,7 @@ def test_a_function_ends_where_the_next_one_begins(tmp_path: Path) -> None:
 
 def test_stubs_have_the_names_that_they_import_and_strings_are_found_by_a_part(tmp_path: Path) -> None:
     made = MadeLibrary({"__Z5firstv": [Call("_imported"), Call("_other")]}, strings=("one two", "two three", "four"))
-    library = MachO(_written(tmp_path, made.build()))
+    library = made.read(tmp_path)
     stubs = TEXT_AT + 4 * 3  # behind the two calls and the return
     names = [library.symbol_at(stubs + offset) for offset in (0, 12, 4)]
     assert names == ["_imported", "_other", None]
@@ -90,11 +90,10 @@ def test_names_that_overlap_are_refused_before_they_are_copied(tmp_path: Path) -
 
 
 def test_names_are_read_from_the_metal_libraries(tmp_path: Path) -> None:
-    path = tmp_path / "library.dylib"
     names = ("exp_dense_float_int", "renorm_half", "x")
     for kernels, found in (((*names, "no name"), set(names)), ((), set())):
-        path.write_bytes(MadeLibrary({"_f": []}, strings=("NAME",), kernels=kernels).build())
-        assert kernel_names(MachO(path)) == found
+        library = MadeLibrary({"_f": []}, strings=("NAME",), kernels=kernels).read(tmp_path)
+        assert kernel_names(library) == found
 
 
 READ = {
@@ -175,12 +174,10 @@ INITIALISERS: dict[str, tuple[dict[str, Sequence[Keep]], int | None, dict[str, s
 
 
 def test_stubs_are_known_by_their_types_and_kernels_by_what_initialisers_set(tmp_path: Path) -> None:
-    path = tmp_path / "library.dylib"
     wrong = []
     for name, (files, offset, kernels) in INITIALISERS.items():
         functions = {KERNEL: [], CPU_KERNEL: [], **{f"__GLOBAL__sub_I_{file}": keep for file, keep in files.items()}}
-        path.write_bytes(MadeLibrary(functions, objects=(EXP, OTHER, SIN, WHERE, *DEFAULTS)).build())
-        library = MachO(path)
+        library = MadeLibrary(functions, objects=(EXP, OTHER, SIN, WHERE, *DEFAULTS)).read(tmp_path)
         stubs = read_stubs(library)
         assert sorted(stubs.names.values()) == ["exp_stub", "sin_stub", "where_kernel"]
         found = {stub: library.symbol_at(address) for stub, address in stubs.kernels.items()}

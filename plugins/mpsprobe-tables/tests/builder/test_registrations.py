@@ -1,4 +1,4 @@
-"""What a library registers, read from libraries made here: every form that PyTorch's own libraries have."""
+"""What a library registers and raises with, read from libraries made here; what was decided of real messages."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 from made_library import FALLBACK, Call, Load, MadeLibrary, Step, definitions, initialiser
 
 from mpsprobe.errors import TableError
-from mpsprobe_tables.builder.macho import MachO
+from mpsprobe_tables.builder.messages import read_messages
 from mpsprobe_tables.builder.registrations import Registrations, read_registrations
+from mpsprobe_tables.messages import decisions, load_messages, message_releases
 
 OPERATORS = st.from_regex(r"[a-z_][a-z0-9_]{1,20}(\.[A-Za-z_]{1,10})?", fullmatch=True)
 
 
 def _read(folder: Path, made: MadeLibrary) -> Registrations:
-    path = folder / "library.dylib"
-    path.write_bytes(made.build())
-    return read_registrations(MachO(path))
+    return read_registrations(made.read(folder))
 
 
 def test_each_fallback_may_load_its_kernel_anew(tmp_path: Path) -> None:
@@ -96,3 +95,50 @@ def test_the_stable_interface(tmp_path: Path) -> None:
     assert found.kernels == {"MPS": {"torchvision::nms", "torchvision::roi_align"}}
     assert found.defined == {"torchvision::nms"}
     assert _read(tmp_path, _stable((), x=mps)).kernels == {}, "other static initialisers are not read"
+
+
+SOURCE = "/build/pytorch/aten/src/ATen/native/mps/operations/Widgets.mm"
+CPU = "/build/pytorch/aten/src/ATen/native/Widgets.cpp"
+HEADER = "/build/pytorch/c10/core/TensorImpl.h"
+RAISE = "__ZN3c106detail14torchCheckFailEPKcS2_jS2_"
+ASSERT = "__ZN3c106detail23torchInternalAssertFailEPKcS2_jS2_S2_"
+WARN = "__ZN3c104warnERKNS_7WarningE"
+
+
+def _raised(folder: Path, **functions: list[Step]) -> dict[str, str]:
+    return read_messages(MadeLibrary({f"__Z{name}v": steps for name, steps in functions.items()}).read(folder))
+
+
+def _handed(text: str, path: str, to: str) -> list[Step]:
+    return [Load(text, 3), Load(path, 1), Call(to)]
+
+
+def test_what_a_function_raises_with_is_told_from_what_it_warns_of_and_asserts(tmp_path: Path) -> None:
+    steps = [
+        *_handed("slow on this system", SOURCE, WARN),
+        *_handed("widgets are not supported", SOURCE, RAISE),
+        *_handed("count is right", SOURCE, ASSERT),
+    ]
+    assert _raised(tmp_path, kernel=steps) == {"widgets are not supported": "Widgets.mm"}
+    shares_the_call = [*steps[3:6], Load("not for complex numbers", 3)]
+    assert "not for complex numbers" in _raised(tmp_path, kernel=shares_the_call)
+    mine = [*_handed("must be a matrix", SOURCE, RAISE), *_handed("only for widgets", SOURCE, RAISE)]
+    for path in (CPU, HEADER):  # what other code raises with is left out
+        found = _raised(tmp_path, kernel=mine, other=_handed("must be a matrix", path, RAISE))
+        assert found == {"only for widgets": "Widgets.mm"}
+
+
+def test_every_message_of_every_release_has_a_guard_or_a_decision() -> None:
+    assert message_releases()[0] == "1.12.0"
+    undecided = {text for release in message_releases() for text in load_messages(release).undecided()}
+    assert sorted(undecided) == []
+
+
+def test_every_decision_is_about_a_message() -> None:
+    texts = {text for release in message_releases() for text in load_messages(release).found}
+    every = [(one, pattern) for one in decisions() for pattern in one.messages]
+    assert len(every) == len({pattern for _, pattern in every})
+    unused = [
+        pattern for one, pattern in every if not any(type(one)(one.why, (pattern,)).holds(text) for text in texts)
+    ]
+    assert unused == []

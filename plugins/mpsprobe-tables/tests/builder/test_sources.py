@@ -31,8 +31,9 @@ def test_sparse_kernels_are_not_inherited_from_a_delegate() -> None:
     assert found == {"MPS": {"aten::pow.out", "aten::pow_.Scalar"}, "SparseMPS": {"aten::pow.out"}}
 
 
-def test_comments_say_nothing() -> None:
+def test_comments_and_what_stands_elsewhere_say_nothing() -> None:
     text = "# head\n- func: f(Tensor x) -> Tensor  # note\n  dispatch:\n    # MPS: not_yet\n    CPU: f  # MPS: no\n"
+    text += "  tags:\n    MPS: f\n- func: g(Tensor x) -> Tensor\n    MPS: g\n  dispatch:\n    CPU: g\n"
     assert declared_kernels(parse_native_functions(text)) == {}
 
 
