@@ -74,7 +74,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "examples": [WIDE],
     }  # fmt: skip
     wrong = {"id": WIDE, "title": WIDE, "chips": [], "calls": 3, "workaround": WIDE}
-    made = report(WIDE, "inference", WIDE, [found], 3, [wrong])
+    made = report([found], 3, [wrong])
     with WritableStore(folder / "a.sqlite", {"versions": {WIDE: WIDE}, "releases": [WIDE]}) as store:
         answer = pack({WIDE: {**made, "failure": {"error": WIDE, "message": WIDE}}}, {WIDE: {"8589934592": WIDE}})
         store.add(Row(WIDE, WIDE, WIDE, WIDE, "answered", made=WIDE, architecture=WIDE, answer=answer))
