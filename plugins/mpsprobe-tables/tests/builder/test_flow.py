@@ -6,11 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from made_kernels import (
+from made_library import (
     BINARY,
     CALL_STUB,
     LOOKUP,
+    Address,
+    Call,
+    Load,
+    Step,
+    Words,
     binary,
+    definitions,
     formatted,
     kernel_library,
     native,
@@ -18,7 +24,6 @@ from made_kernels import (
     stub,
     unary,
 )
-from made_library import Address, Call, Load, Step, Words, definitions
 
 from mpsprobe_coverage.kernels.kernel_facts import EMPTY, EMPTY_INPUTS, EVERY, GRAPH, SAME, KernelFacts, Refusal
 from mpsprobe_tables.builder.facts import read_facts
