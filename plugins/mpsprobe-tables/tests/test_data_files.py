@@ -57,22 +57,15 @@ TABLE = KernelTable(
 LATER = KernelTable(
     MPS_FAMILY, "2.14.1", {**TABLE.labels, "aten::abs": frozenset({"defined"}), "aten::new": frozenset({"MPS"})}
 )
+LOAD_VISION = partial(load_table, library="torchvision")
 EXPECTED = partial(expectations.decode, base=None)
 
 
 @pytest.mark.parametrize(
     ("name", "known", "load", "encode", "folder"),
     [
-        *(
-            (
-                f"{name}-{{}}.table",
-                library_releases(name),
-                partial(load_table, library=name),
-                encode_table,
-                data_folder(),
-            )
-            for name in ("torch", "torchvision")
-        ),
+        ("torch-{}.table", library_releases("torch"), load_table, encode_table, data_folder()),
+        ("torchvision-{}.table", library_releases("torchvision"), LOAD_VISION, encode_table, data_folder()),
         ("torch-{}.kernels", facts_releases(), load_facts, encode_facts, data_folder()),
         ("torch-{}.compositions", composition_releases(), load_compositions, encode_compositions, data_folder()),
         ("torch-{}.messages", messages.message_releases(), messages.load_messages, messages.encode, DATA),

@@ -1,4 +1,4 @@
-"""The committed exceptions, and the figures that the audit has to reach; modules; samples that PyTorch does not test."""
+"""The committed exceptions and the figures that the audit has to reach; modules; samples that PyTorch never tests."""
 
 from __future__ import annotations
 
