@@ -88,9 +88,7 @@ def export(store: Path, *arguments: str) -> CommandResult:
 
 
 def exported(store: Path, *arguments: str) -> dict[str, Any]:
-    result = export(store, "--to", "json", *arguments)
-    assert result.code == 0, result.stderr
-    document: dict[str, Any] = json.loads(result.stdout)
+    document: dict[str, Any] = export(store, "--to", "json", *arguments).json()
     return document
 
 

@@ -114,10 +114,8 @@ def first_names(page: Page) -> dict[str, str]:
     page.wait_for_selector("#operator.current .list a")
     model = page.locator("#operator .list a").first.text_content()
     assert operator and model
-    return {
-        "operator": page.evaluate("encodeURIComponent", operator),
-        "model": page.evaluate("encodeURIComponent", model),
-    }
+    names = {"operator": operator, "model": model}
+    return {kind: page.evaluate("encodeURIComponent", name) for kind, name in names.items()}
 
 
 def everywhere(page: Page) -> Iterator[str]:

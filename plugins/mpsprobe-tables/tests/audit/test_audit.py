@@ -56,10 +56,7 @@ def test_a_damaged_table_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.thorough
 def test_the_audit_reaches_its_figures(subtests: pytest.Subtests) -> None:
-    """float32 with gradients, and the dtypes in which the mechanism has most to say.
-
-    One test, because the audit takes most of a minute, and in this process, where torch is imported already.
-    """
+    """float32 with gradients, and the dtypes in which the mechanism has most to say; one test: it takes a minute."""
     whole = run_audit([RELEASE], FIGURES_OF, ("none", "neighbours"), (), 1, SilentProgress())
     [audited] = whole.releases
     alone, neighbours = audited.scores["none"], audited.scores["neighbours"]

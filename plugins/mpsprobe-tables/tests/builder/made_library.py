@@ -270,14 +270,7 @@ def kernel_library(
     stubs: dict[str, str | None] | None = None,
     kernels: Sequence[str] = (),
 ) -> MadeLibrary:
-    """A library that registers ``operators`` for MPS.
-
-    Args:
-        operators: operator → what the function does that it registers.
-        functions: symbol → what it does.
-        stubs: name → the function that an initialiser sets for MPS, if any.
-        kernels: names of Metal kernels.
-    """
+    """A library that registers ``operators`` for MPS; for each of ``stubs`` an initialiser sets a function, if any."""
     stubs = stubs or {}
     registered: list[Step] = []
     for operator in operators:

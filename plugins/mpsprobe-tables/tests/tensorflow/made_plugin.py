@@ -64,13 +64,7 @@ def if_responds(name: str, selector: str, *steps: Step) -> list[Step]:
 
 @dataclass
 class MadePlugin:
-    """A library.
-
-    Attributes:
-        steps: what ``TF_InitKernel`` does.
-        chained: the pointers to imported functions are in chains, as newer linkers write them.
-        export: the name of the function.
-    """
+    """A library; ``chained``: the pointers to imported functions are in chains, as newer linkers write them."""
 
     steps: Sequence[Step]
     architecture: str = "arm64"
