@@ -1,4 +1,4 @@
-"""What the kernel of an operator reaches, and what is said of that for certain; what operators are composed of."""
+"""What the kernel of an operator reaches, and what is certain about it; which operators others are made of."""
 
 from __future__ import annotations
 
