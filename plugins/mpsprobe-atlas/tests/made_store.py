@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from packaging.version import Version
-
+from mpsprobe.environment import collect_environment
 from mpsprobe_atlas.answers import pack
 from mpsprobe_atlas.store import Key, Row, WritableStore
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY
@@ -19,23 +18,14 @@ RELEASES = (*MPS_FAMILY.releases, *(f"2.{minor}.0" for minor in range(16, 24)))
 PHASES = ("inference", "training")
 VERDICTS = ("native", "missing", "fallback", "unsupported", "unknown", "composite")
 MADE = "2026-11-22T20:00:00+00:00"
+ENVIRONMENT = collect_environment().model_dump(mode="json")
 VERSIONS = {"mpsprobe": "0.1.0", "torch": "2.13.0", "transformers": "5.23.0"}
-ENVIRONMENT = {
-    **dict.fromkeys(("torch_build", "torchvision", "tensorflow", "keras")),
-    **VERSIONS,
-    "python": "3.11.7",
-    "platform": "linux-x86_64",
-}
 ADVISORIES = (
     ("conv-strided-weight", "A convolution reads a weight that is not contiguous as if it were", [], "2.5.0", "2.14.0"),
-    ("bmm-long-reduction", "Batched products over more than 32766 elements add memory on M1 and M2", ["m1", "m2"],
-     "2.13.0", None),
+    ("bmm-long-reduction", "Batched products over many elements add memory on M1 and M2", ["m1"], "2.13.0", "2.23.0"),
     ("softplus-strided", "Softplus of a permuted tensor is wrong before macOS 15", [], "2.4.0", "2.15.0"),
-)  # fmt: skip
-SYLLABLES = (
-    "al", "ber", "con", "de", "fal", "gem", "hy", "lla", "mo", "ne", "phi", "qwen", "ro", "sam", "t5", "vit", "whis",
-    "xl", "you", "zam",
-)  # fmt: skip
+)
+SYLLABLES = ("al", "ber", "con", "de", "fal", "hy", "lla", "mo", "ne", "phi", "qwen", "ro", "sam", "t5", "vit")
 
 
 @cache
@@ -50,52 +40,33 @@ def missed() -> dict[str, tuple[str, ...]]:
     return found
 
 
-def finding(operator: str, verdict: str, phase: str, chance: random.Random) -> dict[str, Any]:
+def finding(operator: str, verdict: str, chance: random.Random) -> dict[str, Any]:
     """One as reports have it, with calls of it."""
     size, batch = chance.choice((64, 128, 512, 768, 1024)), chance.choice((1, 2, 8))
     packet, _, overload = operator.removeprefix("aten::").partition(".")
     tensor = f"tensor(({batch}, {size}, {size}), ({size * size}, {size}, 1), torch.float32)"
+    call = f"torch.ops.aten.{packet}.{overload or 'default'}({tensor}, {{}})"
+    fine = verdict == "native"
     return {
-        "operator": operator, "verdict": verdict, "calls": 12,
-        "phases": {"forward": 12} if phase == "inference" else {"forward": 12, "backward": 12},
-        "dtypes": ["float32"], "shapes": [f"{batch}x{size}x{size}"],
-        "modules": [f"layers.{chance.randrange(12)}"],
+        "operator": operator, "verdict": verdict, "calls": 12, "native_since": None,
+        "dtypes": ["float32"], "shapes": [f"{batch}x{size}x{size}"], "modules": [f"layers.{chance.randrange(12)}"],
         "call_sites": [f"transformers/models/made/modeling_made.py:{chance.randrange(40, 900)}"],
-        "native_since": None, "input_bytes": 4 * batch * size * size, "output_bytes": 4 * batch * size * size,
-        "reason": None if verdict == "native" else f"{operator} is not registered for MPS", "source": "registration",
-        "evidence": None, "needs_macos": None, "advice": None if verdict == "native" else "Move this part to the CPU.",
-        "examples": [] if verdict == "native" else [
-            f"torch.ops.aten.{packet}.{overload or 'default'}({tensor}, {dim})" for dim in range(chance.randrange(1, 4))
-        ],
+        "reason": None if fine else f"{operator} is not registered for MPS",
+        "advice": None if fine else "Move this part to the CPU.",
+        "examples": [] if fine else [call.format(dim) for dim in range(chance.randrange(1, 4))],
     }  # fmt: skip
 
 
-def report(
-    name: str,
-    phase: str,
-    release: str,
-    operators: list[dict[str, Any]],
-    seed: int,
-    advisories: Sequence[dict[str, Any]],
-) -> dict[str, Any]:
-    """A report of one release, with what is read of it here."""
+def report(operators: Sequence[dict[str, Any]], size: int, advisories: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What is read here of a report of one release."""
     return {
-        "kind": "coverage", "schema_version": 1, "method": "predicted", "environment": ENVIRONMENT,
-        "workload": {"name": name, "phase": phase}, "target": {"backend": "mps", "torch": release},
-        "summary": {"operators": 40 + len(operators), "calls": 900}, "operators": operators,
-        "advisories": list(advisories), "failure": None,
-        "memory": {"peak_bytes": seed * 10**6, "allocated_bytes": seed * 10**6, "reserved_bytes": seed * 10**6},
-    }  # fmt: skip
-
-
-def advised(known: Sequence[tuple[str, str, list[str], str, str | None]], release: str) -> list[dict[str, Any]]:
-    """Those of ``known`` that are about ``release``."""
-    version = Version(release)
-    return [
-        {"id": name, "title": title, "chips": chips, "calls": 3, "workaround": "Upgrade.", "operators": ["aten::mm"]}
-        for name, title, chips, since, fixed in known
-        if Version(since) <= version and (fixed is None or version < Version(fixed))
-    ]
+        "environment": ENVIRONMENT,
+        "operators": list(operators),
+        "summary": {"operators": 40 + len(operators), "calls": 900},
+        "advisories": list(advisories),
+        "failure": None,
+        "memory": {"allocated_bytes": size * 10**6},
+    }
 
 
 def rows() -> Iterator[Row]:
@@ -104,7 +75,7 @@ def rows() -> Iterator[Row]:
     operators = [*missed()]
     served = [one for one in operators if missed()[one][-1] == "native"]
     common = [*chance.sample(served, 50), *chance.sample(operators, 6)]
-    native = finding("aten::mm", "native", "inference", chance)
+    native = finding("aten::mm", "native", chance)
     names: dict[str, None] = {}
     while len(names) < 600:
         names["hf:" + "".join(chance.sample(SYLLABLES, chance.randrange(2, 4)))] = None
@@ -118,12 +89,17 @@ def rows() -> Iterator[Row]:
                 yield Row(*key, state="failed", error="its process ended with exit code 137", made=MADE)
                 continue
             mine = called if phase == "inference" else [*called, *chance.sample(common, chance.randrange(2))]
-            found = {one: {verdict: finding(one, verdict, phase, chance) for verdict in VERDICTS} for one in mine}
+            found = {one: {verdict: finding(one, verdict, chance) for verdict in VERDICTS} for one in mine}
             known = [one for one in ADVISORIES if chance.random() < 0.2]
             reports = {}
             for index, release in enumerate(RELEASES):
                 met = [one.get(missed()[operator][index], one["native"]) for operator, one in found.items()]
-                reports[release] = report(head, phase, release, [native, *met], number + 1, advised(known, release))
+                advised = [
+                    {"id": name, "title": title, "chips": chips, "calls": 3, "workaround": "Upgrade."}
+                    for name, title, chips, since, fixed in known
+                    if RELEASES.index(since) <= index < RELEASES.index(fixed)
+                ]
+                reports[release] = report([native, *met], number + 1, advised)
             yield Row(
                 *key,
                 state="answered",

@@ -109,14 +109,6 @@ def test_a_file_that_is_no_sound_store_is_refused_and_left_alone(tmp_path: Path,
     assert path.read_bytes() == before
 
 
-def test_what_is_not_there_or_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match="there is no atlas"):
-        Store(tmp_path / "none.sqlite")
-    for path, said in ((tmp_path / "none" / "atlas.sqlite", "folder does not exist"), (tmp_path, "it is a folder")):
-        with pytest.raises(OutputError, match=said):
-            WritableStore(path, ABOUT)
-
-
 def test_a_full_disk_loses_no_row(tmp_path: Path) -> None:
     path = made(tmp_path / "atlas.sqlite")
     with WritableStore(path, ABOUT) as store:

@@ -74,7 +74,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "examples": [WIDE],
     }  # fmt: skip
     wrong = {"id": WIDE, "title": WIDE, "chips": [], "calls": 3, "workaround": WIDE}
-    made = report(WIDE, "inference", WIDE, [found], 3, [wrong])
+    made = report([found], 3, [wrong])
     with WritableStore(folder / "a.sqlite", {"versions": {WIDE: WIDE}, "releases": [WIDE]}) as store:
         answer = pack({WIDE: {**made, "failure": {"error": WIDE, "message": WIDE}}}, {WIDE: {"8589934592": WIDE}})
         store.add(Row(WIDE, WIDE, WIDE, WIDE, "answered", made=WIDE, architecture=WIDE, answer=answer))
@@ -114,10 +114,8 @@ def first_names(page: Page) -> dict[str, str]:
     page.wait_for_selector("#operator.current .list a")
     model = page.locator("#operator .list a").first.text_content()
     assert operator and model
-    return {
-        "operator": page.evaluate("encodeURIComponent", operator),
-        "model": page.evaluate("encodeURIComponent", model),
-    }
+    names = {"operator": operator, "model": model}
+    return {kind: page.evaluate("encodeURIComponent", name) for kind, name in names.items()}
 
 
 def everywhere(page: Page) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Makes real arm64 Mach-O libraries that register operators as PyTorch's do: code, strings, symbols and stubs."""
+"""Makes real arm64 Mach-O libraries that register operators and compute as PyTorch's do: stubs, kernels, graphs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import struct
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
+
+from mpsprobe_tables.builder.macho import MachO
 
 TEXT_AT = 0x1000
 RETURN = 0xD65F03C0
@@ -71,9 +74,8 @@ def initialiser(namespace: str, key: str, number: int = 1) -> str:
 
 def definitions(namespace: str, fragment: int | None = None) -> str:
     """The symbol of ``TORCH_LIBRARY(namespace, m)`` or ``TORCH_LIBRARY_FRAGMENT``."""
-    name = (
-        f"TORCH_LIBRARY_init_{namespace}" if fragment is None else f"TORCH_LIBRARY_FRAGMENT_init_{namespace}_{fragment}"
-    )
+    name = f"_init_{namespace}" if fragment is None else f"_FRAGMENT_init_{namespace}_{fragment}"
+    name = f"TORCH_LIBRARY{name}"
     return f"__ZL{len(name)}{name}RN5torch7LibraryE"
 
 
@@ -85,6 +87,12 @@ class MadeLibrary:
     strings: Sequence[str] = ()
     objects: Sequence[str] = ()
     kernels: Sequence[str] = ()
+
+    def read(self, folder: Path) -> MachO:
+        """As the builder reads it from a file in ``folder``."""
+        path = folder / "library.dylib"
+        path.write_bytes(self.build())
+        return MachO(path)
 
     def build(self) -> bytes:
         """The file. Offsets in it are addresses, as in the ``__TEXT`` segment of a real library."""
@@ -207,3 +215,81 @@ def segment(name: bytes, at: int, size: int, sections: Sequence[tuple[bytes, int
 
 def _aligned(offset: int) -> int:
     return (offset + 15) & ~15
+
+
+REGISTER = "__ZNR5torch7Library5_implEPKcONS_11CppFunctionE"
+CALL_STUB = "__ZN2at6native16DispatchStubImpl12get_call_ptrEN3c1010DeviceTypeEPv"
+STRING = "NSt3__112basic_stringIcNS3_11char_traitsIcEENS3_9allocatorIcEEEE"
+LIBRARY = "__ZN2at6native3mps18MetalShaderLibrary"
+UNARY = f"{LIBRARY}17exec_unary_kernelERNS_18TensorIteratorBaseERK{STRING}"
+BINARY = f"{LIBRARY}18exec_binary_kernelERNS_18TensorIteratorBaseERK{STRING}"
+LOOKUP = f"{LIBRARY}23getLibraryPipelineStateEPU21objcproto10MTLLibrary11objc_objectRK{STRING}"
+FORMAT = "__ZN3fmt3v126detail19parse_format_stringIcNS1_14format_handlerIcEEEEvNS0_17basic_string_viewIT_EEOT0_"
+INSERT = "__ZNSt3__112basic_stringIcNS_11char_traitsIcEENS_9allocatorIcEEE6insertEmPKc"
+GRAPH = "__ZN2at6native3mps11runMPSGraphEPNS_3mps9MPSStreamE"
+SETTER = "__GLOBAL__sub_I_UnaryKernel.mm"
+
+
+def wrapper(operator: str) -> str:
+    """The symbol of what is registered for ``operator`` (``exp_out``)."""
+    name = f"wrapper_MPS_{operator}"
+    return f"__ZN3c104impl28wrap_kernel_functor_unboxed_IXadL_ZN2at12_GLOBAL__N_1{len(name)}{name}EEEE4callEv"
+
+
+def native(name: str) -> str:
+    """The symbol of ``at::native::name(TensorIteratorBase&)``."""
+    return f"__ZN2at6nativeL{len(name)}{name}ERNS_18TensorIteratorBaseE"
+
+
+def block(name: str) -> str:
+    """The symbol of a block inside of ``native(name)``."""
+    return f"__{native(name)}_block_invoke"
+
+
+def operator_call(name: str) -> str:
+    """The symbol that calls an operator through the dispatcher (``mul_out``)."""
+    return f"__ZN2at4_ops{len(name)}{name}4callERKNS_6TensorE"
+
+
+def stub(name: str) -> tuple[str, str]:
+    """The symbols of a stub and of the variable that names its type."""
+    of_type = f"{name}_DECLARE_DISPATCH_type"
+    default = f"__ZN2at6native12DispatchStubIPFvRNS_18TensorIteratorBaseEENS0_{len(of_type)}{of_type}EE7DEFAULTE"
+    return f"__ZN2at6native{len(name)}{name}E", default
+
+
+def formatted(pattern: str) -> list[Step]:
+    """``fmt::format(pattern, …)``."""
+    length = 0xD2800000 | len(pattern) << 5 | 1  # mov x1, #length
+    return [Load(pattern, 0), Words((length,)), Call(FORMAT)]
+
+
+def kernel_library(
+    operators: dict[str, Sequence[Step]],
+    functions: dict[str, Sequence[Step]] | None = None,
+    stubs: dict[str, str | None] | None = None,
+    kernels: Sequence[str] = (),
+) -> MadeLibrary:
+    """A library that registers ``operators`` for MPS; for each of ``stubs`` an initialiser sets a function, if any."""
+    stubs = stubs or {}
+    registered: list[Step] = []
+    for operator in operators:
+        name = operator.replace(".", "_")
+        registered += [Address(wrapper(name)), Load(operator, 1), Call(REGISTER)]
+    made: dict[str, Sequence[Step]] = {
+        wrapper(operator.replace(".", "_")): [Words((FRAME,)), *steps] for operator, steps in operators.items()
+    }
+    made |= {symbol: [Words((FRAME,)), *steps] for symbol, steps in (functions or {}).items()}
+    made[initialiser("aten", "MPS")] = registered
+    made[SETTER] = [Keep(symbol, stub(name)[0], 24) for name, symbol in stubs.items() if symbol is not None]
+    return MadeLibrary(made, objects=[symbol for name in stubs for symbol in stub(name)], kernels=kernels)
+
+
+def unary(operation: str) -> list[Step]:
+    """``exec_unary_kernel(iter, operation)``."""
+    return [Text(operation, 2), Call(UNARY)]
+
+
+def binary(operation: str) -> list[Step]:
+    """``exec_binary_kernel(iter, operation)``."""
+    return [Text(operation, 2), Call(BINARY)]

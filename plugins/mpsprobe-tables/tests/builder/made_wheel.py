@@ -36,7 +36,7 @@ DECLARED = """\
 """
 
 PYTHON = {
-    "torch/version.py": "__version__ = '2.13.0'\ngit_version = 'c0ffee'\n",
+    "torch/version.py": "__version__ = '2.13.0'\ncuda: str | None = None\ngit_version = 'c0ffee'\n",
     "torch/backends/mps/__init__.py": (
         'def _init():\n    lib = Library("aten", "IMPL")\n    lib.impl("native_group_norm", function, "MPS")\n'
     ),
@@ -87,30 +87,27 @@ def make_wheel(
         **PYTHON,
         "torchgen/packaged/ATen/native/native_functions.yaml": DECLARED,
         "torch/lib/libtorch_cpu.dylib": torch_library().build() if library is None else library,
-        f"torch-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n",
         **(members or {}),
     }
-    return write_wheel(folder / name, content, f"torch-{version}")
+    return write_wheel(folder / name, content, "torch", version)
 
 
 def make_torchvision_wheel(folder: Path, library: bytes, version: str = "0.28.0") -> Path:
     """A wheel of torchvision that requires torch 2.13.0."""
-    metadata = f"Metadata-Version: 2.1\nName: torchvision\nVersion: {version}\nRequires-Dist: torch (==2.13.0)\n"
-    content = {
-        "torchvision/_C_stable.so": library,
-        "torchvision/version.py": "git_version = 'beef'\n",
-        f"torchvision-{version}.dist-info/METADATA": metadata,
-    }
-    name = f"torchvision-{version}-cp311-cp311-macosx_14_0_arm64.whl"
-    return write_wheel(folder / name, content, f"torchvision-{version}")
+    content = {"torchvision/_C_stable.so": library, "torchvision/version.py": "git_version = 'beef'\n"}
+    path = folder / f"torchvision-{version}-cp311-cp311-macosx_14_0_arm64.whl"
+    return write_wheel(path, content, "torchvision", version, "Requires-Dist: torch (==2.13.0)\n")
 
 
-def write_wheel(path: Path, content: Mapping[str, str | bytes | None], distribution: str) -> Path:
-    """A zip file with ``content`` and the list of files that a wheel has."""
-    record = f"{distribution}.dist-info/RECORD"
+def write_wheel(
+    path: Path, content: Mapping[str, str | bytes | None], project: str, version: str, requires: str = ""
+) -> Path:
+    """A zip file with ``content``, and the metadata and the list of files that a wheel has."""
+    info = f"{project.replace('-', '_')}-{version}.dist-info"
     kept = {name: data for name, data in content.items() if data is not None}
+    kept[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n{requires}"
+    kept[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in [*kept, f"{info}/RECORD"])
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name, data in kept.items():
             file.writestr(name, data)
-        file.writestr(record, "".join(f"{name},,\n" for name in [*kept, record]))
     return path

@@ -6,11 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from made_kernels import (
+from made_library import (
     BINARY,
     CALL_STUB,
     LOOKUP,
+    Address,
+    Call,
+    Load,
+    Step,
+    Words,
     binary,
+    definitions,
     formatted,
     kernel_library,
     native,
@@ -18,11 +24,9 @@ from made_kernels import (
     stub,
     unary,
 )
-from made_library import Address, Call, Load, Step, Words, definitions
 
 from mpsprobe_coverage.kernels.kernel_facts import EMPTY, EMPTY_INPUTS, EVERY, GRAPH, SAME, KernelFacts, Refusal
 from mpsprobe_tables.builder.facts import read_facts
-from mpsprobe_tables.builder.macho import MachO
 
 # Instructions of functions that ask for the dtype of a tensor (Arm's manual, DDI 0487).
 COUNT_AT, DTYPE_AT = 0xA0, 0xA8  # of numel and the dtype in the TensorImpl that these functions are made for
@@ -99,9 +103,7 @@ def _facts(folder: Path, steps: Sequence[Step], schema: str = ONE, **more: Any) 
     operators = {"op": steps, "calls": [Call(F), RETURN], "exp": unary("exp")}
     library = kernel_library(operators, functions, more.pop("stubs", None), **more)
     library.functions[definitions("aten")] = [Load(schema), Load(schema.replace("op(", "calls("))]
-    path = folder / "library.dylib"
-    path.write_bytes(library.build())
-    return read_facts(MachO(path), "2.13.0", "c0ffee")
+    return read_facts(library.read(folder), "2.13.0", "c0ffee")
 
 
 def _refused(folder: Path, steps: Sequence[Step], schema: str = ONE, **more: Any) -> frozenset[Refusal]:

@@ -1,24 +1,162 @@
-"""Wheel → tables and data files: never half a table, and the same bytes as what is shipped."""
+"""Wheels, the text in them, and what is made of both: never half a table, and the same bytes as what is shipped."""
 
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_library import Load, MadeLibrary, initialiser
-from made_wheel import DECLARED, make_torchvision_wheel, make_wheel
+from made_wheel import DECLARED, WHEEL, make_torchvision_wheel, make_wheel, write_wheel
 
 from mpsprobe.errors import TableError, UsageError
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.kernels.format import decode
 from mpsprobe_coverage.kernels.releases import torch_releases
 from mpsprobe_coverage.kernels.table import EXPLICIT, IMPLICIT, NON_FUNCTIONAL, KernelTable
+from mpsprobe_tables.builder import wheel as wheel_module
 from mpsprobe_tables.builder.assemble import read_table
+from mpsprobe_tables.builder.declared import declared_kernels, parse_native_functions
+from mpsprobe_tables.builder.python_sources import parse, registered_from_python
 from mpsprobe_tables.builder.rebuild import Rebuilt, Request, from_files, from_versions, rebuild
 from mpsprobe_tables.builder.wheel import Wheel
+
+
+def test_what_a_wheel_says(tmp_path: Path) -> None:
+    name = "torch-2.13.0-2-cp311-none-macosx_11_0_arm64.whl"  # the wheel of 2.10.0 has a build number too
+    with Wheel(make_wheel(tmp_path, name)) as wheel:
+        assert (wheel.library, wheel.release, wheel.requires_torch) == ("torch", "2.13.0", "")
+        assert "git_version" in wheel.text("torch/version.py")
+        names = [name for name, _ in wheel.python_files((b'"MPS"',))]
+        assert names == ["torch/backends/mps/__init__.py"]  # and not the one among torch's tests
+    with Wheel(make_torchvision_wheel(tmp_path, MadeLibrary().build())) as wheel:
+        assert (wheel.library, wheel.release, wheel.requires_torch) == ("torchvision", "0.28.0", "==2.13.0")
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path)
+    for name in (
+        "torch-2.13.0-cp311-cp311-manylinux_2_28_x86_64.whl",
+        "torch-2.13.0-cp311-cp311-macosx_11_0_x86_64.whl",
+        "numpy-2.0.0-cp311-cp311-macosx_14_0_arm64.whl",
+        "torch.whl",
+        "torch-2.13.0.tar.gz",
+        "torch-2..13-cp311-cp311-macosx_14_0_arm64.whl",
+    ):
+        path = path.rename(tmp_path / name)
+        with pytest.raises(TableError, match=r"is not (a|the) "):
+            Wheel(path)
+    for data in (b"", b"PK\x03\x04", b"<html>404</html>"):
+        (tmp_path / WHEEL).write_bytes(data)
+        with pytest.raises(TableError, match="cannot be read"):
+            Wheel(tmp_path / WHEEL)
+
+
+def test_a_renamed_wheel_is_refused(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path, "torch-2.6.0-cp311-none-macosx_11_0_arm64.whl")
+    with pytest.raises(TableError, match=r"contains torch 2\.13\.0"):
+        Wheel(path)
+    other = make_torchvision_wheel(tmp_path, b"").rename(tmp_path / WHEEL)
+    with pytest.raises(TableError, match="it is another wheel, renamed"):
+        Wheel(other)
+
+
+def test_a_file_that_is_not_listed_is_refused(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path)
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("torch/../../evil.py", "")
+    with pytest.raises(TableError, match="does not have the files that it lists"):
+        Wheel(path)
+
+
+def test_a_member_that_is_missing_or_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "library"
+    with Wheel(make_wheel(tmp_path, members={"torch/lib/libtorch_cpu.dylib": None})) as wheel:
+        with pytest.raises(TableError, match="has no library"):
+            wheel.extract_library(target)
+        with pytest.raises(TableError, match="lacks torch/nothing"):
+            wheel.text("torch/nothing")
+        monkeypatch.setattr(wheel_module, "LARGEST_TEXT", 10)
+        with pytest.raises(TableError, match="too large"):
+            wheel.text("torch/version.py")
+    monkeypatch.undo()
+    two = dict.fromkeys((f"torchvision/{name}.so" for name in ("_C", "_C_stable")), b"")
+    path = tmp_path / "torchvision-0.28.0-cp311-cp311-macosx_14_0_arm64.whl"
+    written = write_wheel(path, two, "torchvision", "0.28.0")
+    with Wheel(written) as wheel, pytest.raises(TableError, match="or several"):
+        wheel.extract_library(target)
+    monkeypatch.setattr(wheel_module, "LARGEST_LIBRARY", 10)
+    with Wheel(make_wheel(tmp_path)) as wheel, pytest.raises(TableError, match="too large"):
+        wheel.extract_library(target)
+    assert not target.exists(), "the disk is left alone"
+
+
+def test_keys_delegates_and_what_has_none() -> None:
+    assert declared_kernels(parse_native_functions(DECLARED)) == {
+        "CompositeExplicitAutograd": {"aten::abs"},
+        "CompositeImplicitAutograd": {"aten::linear"},  # and not "gone", whose dispatch is empty on purpose
+        "MPS": {"aten::add.out", "aten::add.Tensor"},
+        "SparseMPS": {"aten::abs"},
+    }
+
+
+def test_sparse_kernels_are_not_inherited_from_a_delegate() -> None:
+    # torchgen makes structured kernels for dense backends only: pow_.Scalar has none for SparseMPS in 2.13.0.
+    text = (
+        "- func: pow.out(Tensor self) -> Tensor\n  dispatch:\n    MPS: pow_mps\n    SparseMPS: pow_sparse\n"
+        "- func: pow_.Scalar(Tensor self) -> Tensor\n  structured_delegate: pow.out\n"
+    )
+    found = declared_kernels(parse_native_functions(text))
+    assert found == {"MPS": {"aten::pow.out", "aten::pow_.Scalar"}, "SparseMPS": {"aten::pow.out"}}
+
+
+def test_comments_and_what_stands_elsewhere_say_nothing() -> None:
+    text = "# head\n- func: f(Tensor x) -> Tensor  # note\n  dispatch:\n    # MPS: not_yet\n    CPU: f  # MPS: no\n"
+    text += "  tags:\n    MPS: f\n- func: g(Tensor x) -> Tensor\n    MPS: g\n  dispatch:\n    CPU: g\n"
+    assert declared_kernels(parse_native_functions(text)) == {}
+
+
+@given(st.sampled_from(["", "# nothing", "func: f(Tensor x)", "\0"]) | st.text(max_size=60).map(DECLARED.__add__))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        parse_native_functions(text)
+        assert text.startswith(DECLARED)
+    except TableError as error:
+        assert "native_functions.yaml" in error.message
+
+
+def _registered(source: str) -> set[str]:
+    return registered_from_python(parse(source, "x.py"))
+
+
+def test_what_is_registered_from_python() -> None:
+    key_in_call = 'from torch.library import Library as _Library\n_lib: object = _Library("aten", "IMPL")\n'
+    key_in_call += '_lib.impl("native_group_norm", f, "MPS")\n_lib.impl("abs", f, "CPU")\n_lib.impl("relu", f)\n'
+    # torch/_refs/linalg/__init__.py of 2.13.0
+    key_in_library = 'mps_lib = torch.library.Library("aten", "IMPL", "MPS")\nmps_lib.impl("aten::lu_solve.out", f)\n'
+    other = 'lib = Library("aten", "DEF")\nlib.impl("a", f)\nlib.define("b", "MPS")\nx.impl(1, "MPS")\ny().impl("c")\n'
+    assert _registered(key_in_call) == {"aten::native_group_norm"}
+    assert _registered(key_in_library) == {"aten::lu_solve.out"}
+    assert _registered('lib = Library("mine", "IMPL", "MPS")\nlib.impl("op", f)\n') == {"mine::op"}
+    assert _registered(other) == set()
+
+
+def test_what_is_no_python_is_told() -> None:
+    for source in ("def", "\0", "(" * 5000, "x = '\\ud800'\n\tif"):
+        with pytest.raises(TableError, match=r"version\.py is not a Python file"):
+            parse(source, "version.py")
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_parsed_or_refused(source: str) -> None:
+    try:
+        registered_from_python(parse(source, "x.py"))
+    except TableError as error:
+        assert "x.py" in error.message
+
 
 YAML = "torchgen/packaged/ATen/native/native_functions.yaml"
 

@@ -82,6 +82,7 @@ def test_several_releases() -> None:
 def test_bad_input() -> None:
     for arguments, error, text in (
         (("--torch", "2.7.0"), UsageError, "torch 2.7.0 has no list of expectations"),
+        (("--torch", "2.7.1"), UsageError, "mpsprobe kernels audit --torch 2."),  # it names those that have one
         (("--torch", "2.99"), UnknownName, "unknown torch release"),
         (("--dtype", "float23"), UnknownName, "did you mean 'float32'"),
         (("--dtype", ","), UsageError, "--dtype needs at least one dtype"),
@@ -96,8 +97,6 @@ def test_bad_input() -> None:
         with pytest.raises(error) as raised:
             _run(*arguments)
         assert text in str(raised.value)
-    with pytest.raises(UsageError, match=r"2\.8\.0.*2\.13\.0.*mpsprobe kernels audit --torch"):
-        _run("--torch", "2.7.1")  # it names those that have one
 
 
 def _audit(monkeypatch: pytest.MonkeyPatch, *pairs: Pair) -> None:

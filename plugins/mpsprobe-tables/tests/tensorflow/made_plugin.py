@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import struct
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from made_library import segment
+from made_wheel import write_wheel
 
 TEXT_AT, DATA_AT, SIZE = 0x1000, 0x8000, 0x4000  # code, then data, and how large each is
 KEEP = object()  # the first argument of a call: what was kept
@@ -65,13 +64,7 @@ def if_responds(name: str, selector: str, *steps: Step) -> list[Step]:
 
 @dataclass
 class MadePlugin:
-    """A library.
-
-    Attributes:
-        steps: what ``TF_InitKernel`` does.
-        chained: the pointers to imported functions are in chains, as newer linkers write them.
-        export: the name of the function.
-    """
+    """A library; ``chained``: the pointers to imported functions are in chains, as newer linkers write them."""
 
     steps: Sequence[Step]
     architecture: str = "arm64"
@@ -146,16 +139,7 @@ class MadePlugin:
 def make_wheel(folder: Path, library: bytes, architecture: str = "arm64", python: str = "312") -> Path:
     """A wheel of tensorflow-metal 1.2.0 with that library."""
     path = folder / f"tensorflow_metal-1.2.0-cp{python}-cp{python}-macosx_12_0_{architecture}.whl"
-    info = "tensorflow_metal-1.2.0.dist-info"
-    members = {
-        "tensorflow-plugins/libmetal_plugin.dylib": library,
-        f"{info}/METADATA": b"Metadata-Version: 2.1\nName: tensorflow-metal\nVersion: 1.2.0\n",
-    }
-    listed = "".join(f"{name},sha256={hashlib.sha256(data).hexdigest()},\n" for name, data in members.items())
-    with zipfile.ZipFile(path, "w") as file:
-        for name, data in {**members, f"{info}/RECORD": f"{listed}{info}/RECORD,,\n".encode()}.items():
-            file.writestr(zipfile.ZipInfo(name), data)
-    return path
+    return write_wheel(path, {"tensorflow-plugins/libmetal_plugin.dylib": library}, "tensorflow-metal", "1.2.0")
 
 
 def _calls(steps: Sequence[Step]) -> Iterator[Call]:

@@ -223,9 +223,5 @@ def test_the_wheels_come_from_the_index(tmp_path: Path, monkeypatch: pytest.Monk
         _run("1.2.9")
     with pytest.raises(UsageError, match="not a version"):
         _run("../1")
-
-
-def test_other_wheels_are_refused(tmp_path: Path) -> None:
-    for wheel, message in ((tmp_path / "not_there.whl", "no wheel"), (make_wheel(tmp_path, b"nothing"), "not a whole")):
-        with pytest.raises(TableError, match=message):
-            _run("--wheel", wheel)
+    with pytest.raises(TableError, match="no wheel"):
+        _run("--wheel", tmp_path / "not_there.whl")
