@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from example_reports import NATIVE, SAMPLE, coverage, failed, finding, matrix, mixed, summary
-from hostile import HOSTILE
+from example_reports import HOSTILE, NATIVE, SAMPLE, coverage, failed, finding, matrix, mixed, summary
 
 from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport, Target
 from mpsprobe_devkit.testing import sample_coverage_report, sample_matrix_report

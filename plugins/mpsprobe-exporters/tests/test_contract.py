@@ -7,8 +7,7 @@ from time import thread_time
 from typing import Any
 
 import pytest
-from example_reports import coverage, finding, mixed, samples
-from hostile import hostile_coverage, hostile_reports, on_any_text
+from example_reports import coverage, finding, hostile_coverage, hostile_reports, mixed, on_any_text, samples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

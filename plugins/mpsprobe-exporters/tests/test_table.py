@@ -8,8 +8,18 @@ import sys
 from itertools import product
 
 import pytest
-from example_reports import NATIVE, advised, coverage, examples, mixed, of_releases, summary
-from hostile import hostile_coverage, hostile_matrix, texts
+from example_reports import (
+    NATIVE,
+    advised,
+    coverage,
+    examples,
+    hostile_coverage,
+    hostile_matrix,
+    mixed,
+    of_releases,
+    summary,
+    texts,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len

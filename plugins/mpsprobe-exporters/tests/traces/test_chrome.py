@@ -8,10 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import HOSTILE, hostile_profile
+from example_reports import HOSTILE, hostile_profile
 from hypothesis import given, settings
-from reports_with_traces import DEVICE, HOST, KERNEL, LAUNCH, OPERATOR, hostile_report, report_of, trace_of, traces
-from strict_trace import nanoseconds, read, slices
+from reports_with_traces import (
+    DEVICE,
+    HOST,
+    KERNEL,
+    LAUNCH,
+    OPERATOR,
+    hostile_report,
+    nanoseconds,
+    read,
+    report_of,
+    slices,
+    trace_of,
+    traces,
+)
 
 from mpsprobe import exporting
 from mpsprobe.errors import ReportError
