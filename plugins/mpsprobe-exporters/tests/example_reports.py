@@ -230,6 +230,12 @@ HOSTILE = [*HOSTILE_TEXTS.values(), *FORMULAS, *MARKUP, *PREFIXED]
 texts = hostile_texts() | st.sampled_from(HOSTILE)
 
 
+def profile_of(**changed: Any) -> ProfileReport:
+    """The sample of a profile with its first cell alone, changed."""
+    report = sample_profile_report()
+    return report.model_copy(update={"cells": [report.cells[0].model_copy(update=changed)]})
+
+
 def on_any_text(test: Callable[[str], None]) -> Callable[..., None]:
     """Runs a test with each hostile text, and with twenty others at random."""
     for known in HOSTILE:
@@ -285,10 +291,9 @@ def hostile_profile(text: str) -> ProfileReport:
     return made.model_copy(update={"cells": [cell.model_copy(update=odd), *made.cells[1:]]})
 
 
-def hostile_comparisons(text: str) -> list[ComparisonReport]:
+def hostile_comparisons(text: str) -> list[Report]:
     """Comparisons with ``text`` wherever they take one."""
-    made = [with_text(one, text) for one in samples() if isinstance(one, ComparisonReport)]
-    return [one for one in made if isinstance(one, ComparisonReport)]
+    return [with_text(one, text) for one in samples() if isinstance(one, ComparisonReport)]
 
 
 def hostile_reports(text: str) -> list[Report]:

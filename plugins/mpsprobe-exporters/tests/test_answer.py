@@ -14,12 +14,7 @@ from mpsprobe_exporters.junit import JunitExporter
 from mpsprobe_exporters.prometheus import PrometheusExporter
 
 XPU = BackendTarget(
-    backend="xpu",
-    label="XPU",
-    torch="2.13.0",
-    source="a yaml (mpsprobe-xpu 0.1)",
-    variable="PYTORCH_ENABLE_XPU_FALLBACK=1",
-    notes=["Not all is known"],
+    backend="xpu", label="XPU", torch="2.13.0", source="a yaml (mpsprobe-xpu 0.1)", notes=["Not all is known"]
 )
 
 

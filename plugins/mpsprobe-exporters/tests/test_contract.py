@@ -7,7 +7,7 @@ from time import thread_time
 from typing import Any
 
 import pytest
-from example_reports import coverage, finding, hostile_coverage, hostile_reports, mixed, on_any_text, samples
+from example_reports import coverage, finding, hostile_coverage, hostile_reports, on_any_text, samples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -35,17 +35,6 @@ def test_the_plugin_is_found_by_its_entry_point_and_every_kind_has_a_sample() ->
     extensions = [one.extension for one in DECLARED if not one.folder]
     assert len(set(extensions)) == len(extensions)
     assert {kind for one in DECLARED for kind in one.kinds} <= {one.kind for one in samples()}
-
-
-def test_nothing_is_hidden() -> None:
-    failure = {"phase": "backward", "error": "ValueError", "message": "broken wheel"}
-    report = mixed().model_copy(update={"failure": coverage("2.6.0", [], failure=failure).failure})
-    names = [one.operator for one in (*report.operators, *report.not_judged, *report.data_dependence)]
-    # The first counts and does not name; the others have what is to do.
-    for name in set(OF_COVERAGE) - {"prometheus", "sarif", "annotations"}:
-        text = " ".join(OF_COVERAGE[name].render(report).replace("<wbr>", "").split())
-        wanted = [*names, "a kernel of its own", "taken to be false", "broken wheel"]
-        assert [one for one in wanted if one not in text] == [], name
 
 
 def test_a_report_of_another_kind_is_refused_in_words_or_kept_whole() -> None:

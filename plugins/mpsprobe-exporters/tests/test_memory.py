@@ -166,10 +166,7 @@ def test_blocks_fill_their_heaps() -> None:
         assert sum(block["size"] for block in one["blocks"]) == one["total_size"]
         assert all(block["address"] + block["size"] <= one["address"] + one["total_size"] for block in one["blocks"])
     states = [[(block["state"], block["requested_size"]) for block in one["blocks"]] for one in segments]
-    assert states == [
-        [("active_allocated", 3000), ("inactive", 0)],
-        [("active_allocated", MIB + 1), ("inactive", 0)],
-    ]
+    assert states == [[("active_allocated", 3000), ("inactive", 0)], [("active_allocated", MIB + 1), ("inactive", 0)]]
 
 
 def test_text_numbers_and_long_lists_survive() -> None:

@@ -27,6 +27,7 @@ from example_reports import (
     hostile_reports,
     mixed,
     on_any_text,
+    profile_of,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -187,9 +188,7 @@ def test_every_example_and_hostile_text_keeps_to_the_rules() -> None:
 def test_what_xml_cannot_hold_and_what_was_never_timed() -> None:
     root = parsed(coverage("2.6.0", [finding("aten::a\x00\x1b\ud800\ufffe<b>&\"'", "missing")]))
     assert [case.attrib["name"] for case in root.iter("testcase")] == ["aten::a\ufffd\ufffd\ufffd\ufffd<b>&\"'"]
-    report = sample_profile_report()
-    report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"step": None})]})
-    [case] = parsed(report).iter("testcase")
+    [case] = parsed(profile_of(step=None)).iter("testcase")
     assert [child.tag for child in case if child.tag in ("failure", "skipped")] == ["skipped"]
 
 
@@ -230,10 +229,9 @@ def test_every_example_and_hostile_text_is_read_back() -> None:
 
 
 def test_quotes_and_backslashes_come_back_as_they_are() -> None:
-    report = sample_profile_report()
-    operator = report.cells[0].operators[0].model_copy(update={"operator": 'a\\b"c\\n{d="e"} f'})
-    report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"operators": [operator]})]})
-    assert value(read_back(report), "mpsprobe_operator_calls", operator='a\\b"c\\n{d="e"} f') == 1
+    name = 'a\\b"c\\n{d="e"} f'
+    operator = sample_profile_report().cells[0].operators[0].model_copy(update={"operator": name})
+    assert value(read_back(profile_of(operators=[operator])), "mpsprobe_operator_calls", operator=name) == 1
 
 
 def test_the_unit_in_the_name_of_a_reading() -> None:
@@ -247,10 +245,8 @@ def test_the_unit_in_the_name_of_a_reading() -> None:
         "hottest_celsius_after": ("mpsprobe_reading_celsius", "hottest_after", 1),
         "steps": ("mpsprobe_reading", "steps", 1),
     }
-    report = sample_profile_report()
     readings = [ProbeReading(probe="p", values={**dict.fromkeys(wanted, 3.0), "sensor": "words are left out"})]
-    report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"readings": readings})]})
-    series = read_back(report)
+    series = read_back(profile_of(readings=readings))
     for metric, label, factor in wanted.values():
         assert value(series, metric, probe="p", value=label) == pytest.approx(3.0 * factor)
     assert not [labels for _, labels in series if ("value", "sensor") in labels]
@@ -320,9 +316,7 @@ def test_nothing_measured_and_numbers_that_a_double_rounds() -> None:
     read = held(sample_profile_report().model_copy(update={"cells": []}))
     assert read.num_rows == 0 and read.column_names == list(COLUMNS)
     numbers = [2**53 + 1, 10**18, 2**63 - 1]
-    report = sample_profile_report()
-    report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"first_call_ns": numbers})]})
-    assert set(map(float, numbers)) <= set(held(report).column("value").to_pylist())
+    assert set(map(float, numbers)) <= set(held(profile_of(first_call_ns=numbers)).column("value").to_pylist())
 
 
 def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from itertools import product
 import pytest
 from example_reports import (
     NATIVE,
-    advised,
     coverage,
     examples,
     hostile_coverage,
@@ -46,14 +45,6 @@ def test_nothing_is_wider_than_the_screen_or_cut_off() -> None:
 def test_no_string_makes_a_line_too_wide(text: str, width: int) -> None:
     for report in (hostile_coverage(text), hostile_matrix(text)):
         assert max(map(cell_len, TableExporter(width).render(report).splitlines())) <= width
-
-
-def test_a_clean_model_is_three_lines_and_all_on_request() -> None:
-    clean = examples()["native"]
-    brief, whole = (TableExporter(100, everything=one).render(clean) for one in (False, True))
-    assert brief.count("\n") == 3 and "nothing needs doing" in brief and "Next: " in brief
-    assert "aten::gelu" not in brief and "aten::gelu" in whole
-    assert "nothing needs doing" not in TableExporter(everything=False).render(advised())
 
 
 def test_thirty_two_releases_fit_into_eighty_columns() -> None:

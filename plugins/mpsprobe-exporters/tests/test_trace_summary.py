@@ -16,10 +16,7 @@ intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10)).map(lambd
 def test_kernels_and_copies() -> None:
     [gemm] = kernels(sample_trace(2))
     assert gemm == ("gemm_float", 4, 2 * (160 + 280) * US, 160 * US, 280 * US)
-    assert copies(sample_trace(2)) == [
-        ("CPU to MPS", 2, 80 * US, 2 * 786_432),
-        ("MPS to CPU", 2, 80 * US, 2 * 786_432),
-    ]
+    assert copies(sample_trace(2)) == [("CPU to MPS", 2, 80 * US, 2 * 786_432), ("MPS to CPU", 2, 80 * US, 2 * 786_432)]
     trace = sample_trace(1)
     details = [{"bytes": "9" * 400} for _ in trace.details]
     assert [one.bytes for one in copies(trace.model_copy(update={"details": details}))] == [None, None]

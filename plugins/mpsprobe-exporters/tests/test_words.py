@@ -5,16 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 
-from example_reports import ADVISORIES, advised, coverage, on_any_text, texts
+from example_reports import on_any_text, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpsprobe.declarations import resolve
 from mpsprobe.schemas import AffectedRange, AffectedSystems, Environment
 from mpsprobe_exporters.advisories import releases, systems
 from mpsprobe_exporters.module_names import ROOT, fold_names
 from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
-from mpsprobe_exporters.plugin import mpsprobe_exporters
 from mpsprobe_exporters.sources import lines, reference
 from mpsprobe_exporters.units import amount, byte_size, duration, number, percent, plain, quantity, ratio, reading
 
@@ -178,23 +176,6 @@ def test_references() -> None:
 def test_no_string_becomes_another_link(text: str) -> None:
     for place in (reference(text), reference(f"https://{text}"), *lines([text, f"torch/{text}.py:1"], HERE)):
         assert not place.url or SAFE.fullmatch(place.url)
-
-
-WORDS = ("id", "title", "condition", "symptom", "workaround")
-
-# Prometheus counts them and names none; SARIF and annotations have what is to do and where; a snapshot is of memory.
-BRIEF = ("prometheus", "sarif", "annotations", "memory-viz")
-TELLING = [one for one in mpsprobe_exporters() if "coverage" in one.kinds and one.name not in BRIEF]
-
-
-def test_every_format_tells_them_where_there_are_some() -> None:
-    words = [str(advisory[key]) for advisory in ADVISORIES for key in WORDS] + ["encoder.layer", "modeling_bert.py:282"]
-    for declaration in TELLING:
-        render = resolve(declaration.target)().render
-        text = " ".join(render(advised()).replace("<wbr>", "").split())
-        assert [word for word in words if word not in text] == [], declaration.name
-        none = render(coverage("2.15.0", []))
-        assert "nown wrong" not in none and "advisory" not in none, declaration.name
 
 
 def test_words_say_what_is_not_established() -> None:

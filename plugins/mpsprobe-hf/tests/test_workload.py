@@ -211,12 +211,7 @@ def _no_distribution(name: str) -> str:
         ("import_module", _absent, WorkloadError, "does not have.*--upgrade transformers"),
         ("import_module", partial(_absent, lacking="certifi"), WorkloadError, "imported: No module named 'certifi'"),
         ("import_module", lambda _: SimpleNamespace(BertConfig=1), WorkloadError, "BertModel.*--upgrade transformers"),
-        (
-            "metadata.version",
-            lambda _: "4.57.1",
-            MpsprobeError,
-            r"transformers 4\.57\.1 is too old: .*needs .*>=5\.",
-        ),
+        ("metadata.version", lambda _: "4.57.1", MpsprobeError, r"transformers 4\.57\.1 is too old: .*needs .*>=5\."),
         ("metadata.version", _no_distribution, MissingPackage, "transformers"),
     ],
 )

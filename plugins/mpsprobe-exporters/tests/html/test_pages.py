@@ -345,8 +345,5 @@ def test_phases_beyond_all_measure_that_cancel_out_are_no_chart() -> None:
     """A report may hold any numbers; the sum of these is above zero only until they are bounded."""
     cell = sample_cell()
     first, second, _ = cell.phases.values()
-    huge = {
-        "a": first.model_copy(update={"median_ns": -1e18}),
-        "b": second.model_copy(update={"median_ns": 1.5e18}),
-    }
+    huge = {"a": first.model_copy(update={"median_ns": -1e18}), "b": second.model_copy(update={"median_ns": 1.5e18})}
     HtmlExporter().render(profile(cells=[cell.model_copy(update={"phases": huge})]))

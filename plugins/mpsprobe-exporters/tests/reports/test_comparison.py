@@ -98,12 +98,8 @@ def test_findings_with_one_cure_are_one_entry_and_others_stay_apart() -> None:
 
 
 def grid(report: MatrixReport) -> model.Grid:
-    [found] = [
-        block
-        for section in reports.document(report).sections
-        for block in section.blocks
-        if isinstance(block, model.Grid)
-    ]
+    blocks = [block for section in reports.document(report).sections for block in section.blocks]
+    [found] = [one for one in blocks if isinstance(one, model.Grid)]
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from example_reports import profile_of
 
 from mpsprobe.schemas import DurationStatistics, MemoryUse, ProbeReading, ProfileCell, ProfileReport, Trace
 from mpsprobe_devkit.testing import sample_cell, sample_profile_report, sample_trace
@@ -43,10 +44,8 @@ def many(count: int) -> ProfileReport:
 
 
 def test_without_a_clock_of_the_device_the_host_orders_them() -> None:
-    report = sample_profile_report()
-    operators = [one.model_copy(update={"self_device_ns": None}) for one in report.cells[0].operators]
-    report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"operators": operators})]})
-    assert rows(report, OPERATORS)[-1] == ("aten::mm", "1", "100 µs", "25%", "encoder.0")
+    operators = [one.model_copy(update={"self_device_ns": None}) for one in sample_profile_report().cells[0].operators]
+    assert rows(profile_of(operators=operators), OPERATORS)[-1] == ("aten::mm", "1", "100 µs", "25%", "encoder.0")
 
 
 def test_of_many_configurations_a_terminal_shows_some_in_full_and_a_page_all() -> None:
@@ -76,10 +75,8 @@ def test_nothing_measured_has_no_figures() -> None:
 
 
 def test_nothing_is_said_twice() -> None:
-    warm = sample_cell().warmup
-    assert warm is not None
-    step = sample_cell().step
-    assert step is not None
+    warm, step = sample_cell().warmup, sample_cell().step
+    assert warm is not None and step is not None
     update = {"warmup": warm.model_copy(update={"stable": False}), "step": step.model_copy(update={"spread": 0.3})}
     report = sample_profile_report().model_copy(update={"cells": [sample_cell().model_copy(update=update)]})
     text = TableExporter(120).render(report)
@@ -109,21 +106,16 @@ def test_training_comes_before_inference_as_in_the_announcement() -> None:
 
 
 def test_a_reading_is_named_without_its_unit() -> None:
-    assert [spoken(name) for name in ("gpu_mj_per_sample", "battery_percent", "steps", "ns")] == [
-        "gpu per sample",
-        "battery",
-        "steps",
-        "ns",
-    ]
+    said = {"gpu_mj_per_sample": "gpu per sample", "battery_percent": "battery", "steps": "steps", "ns": "ns"}
+    assert {name: spoken(name) for name in said} == said
 
 
 def test_readings_of_several_processes_are_a_range_and_what_a_probe_says_of_itself_is_left_out() -> None:
-    report = sample_profile_report()
     readings = [
         ProbeReading(probe="energy", values={"gpu_mj": v, "state": s, "steps": 5.0}, process=p, caveats=["short"])
         for p, (v, s) in enumerate([(812.0, "a"), (790.0, "b")])
     ]
-    report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"readings": readings})]})
+    report = profile_of(readings=readings)
     assert rows(report, "Readings") == [("energy: gpu", "790 mJ to 812 mJ"), ("energy: state", "a, b")]
     assert section(report, "Readings").blocks[1:] == [Paragraph("energy: short")]
 
@@ -215,10 +207,9 @@ def test_steps_that_differ_and_the_beginning_of_a_run() -> None:
         (cell(first_call_ns=[2_000_000_000]), "The first call takes 2.00 s, as long as 2,000 steps."),
         (cell(phases={**phases, "optimizer": phases["forward"]}), "The optimizer takes 500 µs, 50% of a step."),
     ]
-    assert [[one.found for one in advised(changed)] for changed, _ in said] == [[words] for _, words in said]
-    assert [one.kind for changed, _ in said for one in advised(changed)] == [
-        *("noise", "noise", "outliers", "warm-up", "first call", "optimizer")
-    ]
+    found = [(one.found, one.kind) for changed, _ in said for one in advised(changed)]
+    kinds = ("noise", "noise", "outliers", "warm-up", "first call", "optimizer")
+    assert found == list(zip((words for _, words in said), kinds, strict=True))
 
 
 def test_memory_near_its_end_and_beyond() -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
+from example_reports import profile_of
 from hypothesis import strategies as st
 
 from mpsprobe.schemas import Counter, ProfileReport, Trace, Track
-from mpsprobe_devkit.testing import sample_profile_report
 
 CATEGORIES = ["step", "phase", "module", "operator", "launch", "kernel", "copy", "fallback", "other"]
 STEP, OPERATOR, LAUNCH, KERNEL = (CATEGORIES.index(one) for one in ("step", "operator", "launch", "kernel"))
@@ -35,9 +35,7 @@ def trace_of(rows: list[Row], names: list[str] | None = None, **more: Any) -> Tr
 
 def report_of(trace: Trace | None, **cell: Any) -> ProfileReport:
     """The sample with one cell, which has ``trace``."""
-    sample = sample_profile_report()
-    changed = sample.cells[0].model_copy(update={"trace": trace, **cell})
-    return sample.model_copy(update={"cells": [changed]})
+    return profile_of(trace=trace, **cell)
 
 
 def hostile_report(text: str) -> ProfileReport:

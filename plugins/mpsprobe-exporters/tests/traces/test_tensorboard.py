@@ -179,11 +179,7 @@ def test_a_step_that_the_device_works_through_is_no_step_to_the_plugin(tmp_path:
 
 
 def test_a_launch_without_a_kernel_takes_no_other_ones(tmp_path: Path) -> None:
-    rows = [
-        (0, OPERATOR, HOST, -1, 0, 0, 100),
-        (1, LAUNCH, HOST, -1, 0, 10, 10),
-        (2, KERNEL, DEVICE, -1, 0, 20, 500),
-    ]
+    rows = [(0, OPERATOR, HOST, -1, 0, 0, 100), (1, LAUNCH, HOST, -1, 0, 10, 10), (2, KERNEL, DEVICE, -1, 0, 20, 500)]
     found = seen(report_of(trace_of(rows)), tmp_path)
     assert found.operators["a"]["device_total_duration"] == 0
 
