@@ -309,28 +309,17 @@ def test_no_string_adds_anything_to_a_page(text: str) -> None:
 
 
 def test_damaged_parts_are_no_trouble() -> None:
-    report = profile()
-    memory = report.cells[0].memory
-    assert memory is not None
-    curve = memory.curve.model_copy(update={"times_ns": [5, -3], "allocated_bytes": [1], "process_bytes": []})
-    zero = report.cells[0].model_copy(
-        update={
-            "memory": memory.model_copy(update={"curve": curve}),
-            "steps": [one.model_copy(update={"duration_ns": 0}) for one in report.cells[0].steps],
-        }
-    )
-    step = zero.step
-    assert step is not None
+    cell = sample_profile_report().cells[0]
+    assert cell.memory is not None and cell.step is not None
+    curve = cell.memory.curve.model_copy(update={"times_ns": [5, -3], "allocated_bytes": [1], "process_bytes": []})
+    steps = [one.model_copy(update={"duration_ns": 0}) for one in cell.steps]
+    zero = cell.model_copy(update={"memory": cell.memory.model_copy(update={"curve": curve}), "steps": steps})
     none = dict.fromkeys(("median_ns", "low_ns", "high_ns", "minimum_ns", "maximum_ns", "mean_ns"), 0.0)
-    idle = zero.model_copy(update={"step": step.model_copy(update=none), "phases": {}})
-    deep = idle.model_copy(
-        update={
-            "modules": [one.model_copy(update={"module": "a." * 3000}) for one in idle.modules],
-            "profiled_steps": 0,
-        }
-    )
+    idle = zero.model_copy(update={"step": cell.step.model_copy(update=none), "phases": {}})
+    modules = [one.model_copy(update={"module": "a." * 3000}) for one in idle.modules]
+    deep = idle.model_copy(update={"modules": modules, "profiled_steps": 0})
     for cells in ([], [zero], [idle, idle], [deep]):
-        page_of(report.model_copy(update={"cells": cells}))
+        page_of(profile(cells=cells))
 
 
 def test_many_configurations() -> None:
