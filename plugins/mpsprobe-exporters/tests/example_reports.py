@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mpsprobe.schemas import ComparisonReport, CoverageReport, MatrixReport, ProfileReport, read_report
+from mpsprobe.schemas import ComparisonReport, CoverageReport, MatrixReport, ProfileCell, ProfileReport, read_report
 from mpsprobe.schemas.report import Report
 from mpsprobe_devkit.testing import (
     sample_comparison_report,
@@ -230,10 +230,14 @@ HOSTILE = [*HOSTILE_TEXTS.values(), *FORMULAS, *MARKUP, *PREFIXED]
 texts = hostile_texts() | st.sampled_from(HOSTILE)
 
 
+def of_cells(*cells: ProfileCell, **more: Any) -> ProfileReport:
+    """The sample of a profile with other cells."""
+    return sample_profile_report().model_copy(update={"cells": list(cells), **more})
+
+
 def profile_of(**changed: Any) -> ProfileReport:
     """The sample of a profile with its first cell alone, changed."""
-    report = sample_profile_report()
-    return report.model_copy(update={"cells": [report.cells[0].model_copy(update=changed)]})
+    return of_cells(sample_profile_report().cells[0].model_copy(update=changed))
 
 
 def on_any_text(test: Callable[[str], None]) -> Callable[..., None]:

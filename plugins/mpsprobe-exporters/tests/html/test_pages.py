@@ -12,11 +12,11 @@ from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
 
-from example_reports import hostile_profile, on_any_text, samples
+from example_reports import hostile_profile, of_cells, on_any_text, samples
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mpsprobe.schemas import ProfileReport, Trace
+from mpsprobe.schemas import Trace
 from mpsprobe.schemas.report import Report
 from mpsprobe_devkit.testing import sample_cell, sample_profile_report, sample_reports, sample_trace
 from mpsprobe_devkit.testing.mutations import with_text
@@ -277,17 +277,13 @@ def page_of(report: Report) -> Page:
     return read
 
 
-def profile(**more: Any) -> ProfileReport:
-    return sample_profile_report().model_copy(update=more)
-
-
 def test_samples_are_pages_that_fetch_and_run_nothing_else() -> None:
     for one in (*samples(), hostile_profile("x")):
         assert page_of(one).counts["section"] >= 2, one.kind
 
 
 def test_views_without_anything_are_named_and_left_out() -> None:
-    read = page_of(profile(cells=[sample_cell()]))
+    read = page_of(of_cells(sample_cell()))
     assert "#trace" not in read.links and "#operators" not in read.links
     assert "No operators, no modules" in read.shown() and "no trace" in read.shown()
 
@@ -319,12 +315,12 @@ def test_damaged_parts_are_no_trouble() -> None:
     modules = [one.model_copy(update={"module": "a." * 3000}) for one in idle.modules]
     deep = idle.model_copy(update={"modules": modules, "profiled_steps": 0})
     for cells in ([], [zero], [idle, idle], [deep]):
-        page_of(profile(cells=cells))
+        page_of(of_cells(*cells))
 
 
 def test_many_configurations() -> None:
     for count in (40, 140):
-        read = page_of(profile(cells=[sample_cell("cuda", 1000 + index, 1 + index) for index in range(count)]))
+        read = page_of(of_cells(*(sample_cell("cuda", 1000 + index, 1 + index) for index in range(count))))
         assert read.counts["option"] == count
         assert f"{count} configurations" in read.shown()
         assert f"{count - 40} more are not shown" in read.shown() or count == 40
@@ -335,4 +331,4 @@ def test_phases_beyond_all_measure_that_cancel_out_are_no_chart() -> None:
     cell = sample_cell()
     first, second, _ = cell.phases.values()
     huge = {"a": first.model_copy(update={"median_ns": -1e18}), "b": second.model_copy(update={"median_ns": 1.5e18})}
-    HtmlExporter().render(profile(cells=[cell.model_copy(update={"phases": huge})]))
+    HtmlExporter().render(of_cells(cell.model_copy(update={"phases": huge})))

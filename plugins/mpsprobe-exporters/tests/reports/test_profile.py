@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from example_reports import profile_of
+from example_reports import of_cells, profile_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,19 +32,15 @@ def section(report: ProfileReport, title: str) -> Section:
 def rows(report: ProfileReport, title: str) -> list[tuple[str, ...]]:
     """The first table of a section, as it is written."""
     [table] = [one for one in section(report, title).blocks if isinstance(one, Table)]
-    columns = [table.columns[index] for index in table.used()]
-    return [
-        tuple(written(row[index], one.kind) for index, one in zip(table.used(), columns, strict=True))
-        for row in table.rows
-    ]
+    kinds = [(index, table.columns[index].kind) for index in table.used()]
+    return [tuple(written(row[index], kind) for index, kind in kinds) for row in table.rows]
 
 
 def many(count: int) -> ProfileReport:
     """The sample's first configuration with ``count`` batch sizes, each on mps and cpu."""
-    report = sample_profile_report()
+    own = sample_profile_report().cells[0:3:2]
     sizes = [{"batch_size": 2**index} for index in range(count)]
-    cells = [cell.model_copy(update=size) for size in sizes for cell in (report.cells[0], report.cells[2])]
-    return report.model_copy(update={"cells": cells})
+    return of_cells(*(cell.model_copy(update=size) for size in sizes for cell in own))
 
 
 def test_without_a_clock_of_the_device_the_host_orders_them() -> None:
@@ -69,12 +65,10 @@ def test_of_many_configurations_a_terminal_shows_some_in_full_and_a_page_all() -
 
 
 def test_nothing_measured_has_no_figures() -> None:
-    report = sample_profile_report()
-    empty = report.model_copy(update={"cells": [report.cells[1]]})
+    empty = of_cells(sample_profile_report().cells[1])
     assert [one.title for one in document(empty).at("first")] == ["What to do", "Configurations", "Remarks"]
     assert "failed" in TableExporter(40).render(empty)
-    nothing = report.model_copy(update={"cells": []})
-    for text in (TableExporter(80).render(nothing), MarkdownExporter().render(nothing)):
+    for text in (TableExporter(80).render(of_cells()), MarkdownExporter().render(of_cells())):
         assert "No training step" in text
 
 
@@ -82,8 +76,7 @@ def test_nothing_is_said_twice() -> None:
     warm, step = sample_cell().warmup, sample_cell().step
     assert warm is not None and step is not None
     update = {"warmup": warm.model_copy(update={"stable": False}), "step": step.model_copy(update={"spread": 0.3})}
-    report = sample_profile_report().model_copy(update={"cells": [sample_cell().model_copy(update=update)]})
-    text = TableExporter(120).render(report)
+    text = TableExporter(120).render(of_cells(sample_cell().model_copy(update=update)))
     assert text.count("had not settled") == text.count("vary by 30%") == text.count("30%") - 1 == 1
 
 
@@ -98,12 +91,9 @@ def test_speed_ups_are_baseline_by_own_with_what_the_intervals_allow() -> None:
 
 def test_training_comes_before_inference_as_in_the_announcement() -> None:
     report = sample_profile_report()
-    cells = [
-        cell.model_copy(update={"phase": phase})
-        for phase in ("inference", "training")
-        for cell in (report.cells[0], report.cells[2])
-    ]
-    workloads = [report.workloads[0].model_copy(update={"phase": phase}) for phase in ("inference", "training")]
+    phases = [{"phase": phase} for phase in ("inference", "training")]
+    cells = [cell.model_copy(update=one) for one in phases for cell in (report.cells[0], report.cells[2])]
+    workloads = [report.workloads[0].model_copy(update=one) for one in phases]
     report = report.model_copy(update={"cells": cells, "workloads": workloads})
     [bars] = section(report, "Times as fast as cpu").blocks
     assert isinstance(bars, Bars) and [one.label for one in bars.rows] == ["sample training", "sample inference"]
@@ -125,15 +115,14 @@ def test_readings_of_several_processes_are_a_range_and_what_a_probe_says_of_itse
 
 
 def test_what_was_not_taken_is_named_on_a_page() -> None:
-    shown: Document = document(sample_profile_report().model_copy(update={"cells": [sample_cell()]}))
+    shown: Document = document(of_cells(sample_cell()))
     [last] = [one for one in shown.sections if one.title == "Not in this report"]
     assert last.depth == "page" and isinstance(last.blocks[0], Paragraph)
     assert "trace" in last.blocks[0].text and "operators" in last.blocks[0].text
 
 
-def advised(*cells: ProfileCell, **more: Any) -> list[Advice]:
-    report = sample_profile_report().model_copy(update={"cells": list(cells), **more})
-    return recommendations(report)
+def advised(*cells: ProfileCell) -> list[Advice]:
+    return recommendations(of_cells(*cells))
 
 
 def cell(**more: Any) -> ProfileCell:
@@ -157,16 +146,12 @@ def test_what_asks_for_nothing() -> None:
     assert advised(cell(dtype="float32", device="cpu")) == []
 
 
-def slow_kernels(trace: Trace, times: int) -> Trace:
-    durations = [
-        spent // times if trace.categories[trace.category[index]] == "kernel" else spent
-        for index, spent in enumerate(trace.duration_ns)
-    ]
-    return trace.model_copy(update={"duration_ns": durations})
-
-
 def test_a_device_that_waits_is_host_bound_unless_the_probe_made_it_wait() -> None:
-    waiting = slow_kernels(sample_trace(), 4)
+    trace = sample_trace()
+    kernel = trace.categories.index("kernel")
+    times = zip(trace.duration_ns, trace.category, strict=True)
+    short = [spent // 4 if category == kernel else spent for spent, category in times]
+    waiting = trace.model_copy(update={"duration_ns": short})
     [one] = advised(cell(trace=waiting))
     assert one.kind == "host-bound" and one.found.startswith("The device works for 190 µs of a step of 1.00 ms (19%)")
     assert one.share == pytest.approx(0.81, abs=0.005)
