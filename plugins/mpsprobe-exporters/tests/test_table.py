@@ -150,22 +150,16 @@ def test_width_comes_from_the_environment_within_bounds(monkeypatch: pytest.Monk
         assert on_terminal().width == width
 
 
-def test_a_pipe_is_as_wide_as_the_terminal_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_is_as_wide_as_the_terminal_behind_it_and_no_output_is_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.setattr(sys, "stdout", io.StringIO())
-    monkeypatch.setattr(os, "get_terminal_size", lambda fd: os.terminal_size((90, 24)))
-    assert on_terminal().width == 90
-    monkeypatch.setattr(os, "get_terminal_size", no_terminal)
-    assert on_terminal().width == screen.PIPE_COLUMNS
-
-
-def test_without_standard_output_there_is_still_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", None)
-    assert on_terminal().color is False
-    closed = io.StringIO()
-    closed.close()
-    monkeypatch.setattr(sys, "stdout", closed)
-    assert on_terminal().color is False
+    monkeypatch.setattr(sys, "stdout", pipe := io.StringIO())
+    for size, width in ((lambda fd: os.terminal_size((90, 24)), 90), (no_terminal, screen.PIPE_COLUMNS)):
+        monkeypatch.setattr(os, "get_terminal_size", size)
+        assert on_terminal().width == width
+    pipe.close()
+    for stdout in (pipe, None):
+        monkeypatch.setattr(sys, "stdout", stdout)
+        assert on_terminal().color is False
 
 
 def test_encodable_keeps_columns() -> None:

@@ -35,7 +35,6 @@ from tests.thorough import all_but
 TEXT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 SPEECH = {**TEXT, "conv_dim": [16] * 7, "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4}
 IMAGES = {"depth": 2, "hidden_size": 32, "num_heads": 4, "intermediate_size": 64, "out_hidden_size": 32}
-VIT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 WRITER = {**TEXT, "num_key_value_heads": 2, "head_dim": 8}
 ROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}
 SMALL: Mapping[str, Mapping[str, Any]] = {
@@ -72,12 +71,12 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
         "text_config": {**WRITER, "num_hidden_layers": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8},
         "vision_config": IMAGES,
     },
-    "smolvlm2-500m": {"text_config": WRITER, "vision_config": {**VIT, "patch_size": 64}, "scale_factor": 1},
-    "mistral-small-3.1-24b": {"text_config": WRITER, "vision_config": {**VIT, "head_dim": 8}},
-    "lfm2-vl-450m": {"text_config": {**WRITER, "num_hidden_layers": 3}, "vision_config": VIT},
-    "voxtral-mini-3b": {"text_config": WRITER, "audio_config": {**VIT, "intermediate_size": 128}, "hidden_size": 32},
-    "siglip2-base-naflex": {"text_config": {**VIT, "projection_size": 32}, "vision_config": VIT},
-    "parakeet-ctc-1.1b": {"encoder_config": VIT},
+    "smolvlm2-500m": {"text_config": WRITER, "vision_config": {**TEXT, "patch_size": 64}, "scale_factor": 1},
+    "mistral-small-3.1-24b": {"text_config": WRITER, "vision_config": {**TEXT, "head_dim": 8}},
+    "lfm2-vl-450m": {"text_config": {**WRITER, "num_hidden_layers": 3}, "vision_config": TEXT},
+    "voxtral-mini-3b": {"text_config": WRITER, "audio_config": {**TEXT, "intermediate_size": 128}, "hidden_size": 32},
+    "siglip2-base-naflex": {"text_config": {**TEXT, "projection_size": 32}, "vision_config": TEXT},
+    "parakeet-ctc-1.1b": {"encoder_config": TEXT},
     "mms-tts": {"num_hidden_layers": 1},
     "qwen3-30b-a3b": {**WRITER, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
     **{name: {} for name in ("time-series-transformer", "informer", "autoformer", "patchtst", "patchtsmixer")},
