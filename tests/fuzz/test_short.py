@@ -10,7 +10,7 @@ import pytest
 
 from tests.fuzz.targets import TARGETS
 
-COUNTS = {"reports": 500, "tables": 500, "expectations": 50}  # of quick cases; there are twenty of each other target
+COUNTS = {"reports": 500, "tables": 500, "checkpoints": 900, "expectations": 50}  # quick ones; 20 of other targets
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.thorough)])

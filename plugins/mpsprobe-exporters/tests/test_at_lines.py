@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example_reports import NATIVE, advised, coverage, failed, finding, mixed
-from hostile import HOSTILE, hostile_coverage, hostile_matrix
+from example_reports import HOSTILE, NATIVE, advised, coverage, failed, finding, hostile_coverage, hostile_matrix, mixed
 from jsonschema import Draft202012Validator
 
 from mpsprobe.schemas import CoverageReport, MatrixCell, SeveralReport

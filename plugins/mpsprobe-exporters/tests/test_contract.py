@@ -1,23 +1,32 @@
-"""What every exporter of this plugin keeps to, whatever the report; what strangers' are held to is part of it."""
+"""What every exporter keeps to, whatever the report, and every format of every example, as it is committed.
+
+``MPSPROBE_WRITE_GOLDEN=1`` writes those files anew; read the difference before committing it.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator
 from importlib.metadata import entry_points
+from pathlib import Path
 from time import thread_time
 from typing import Any
 
 import pytest
-from example_reports import coverage, finding, mixed, samples
-from hostile import hostile_coverage, hostile_reports, on_any_text
+from example_reports import coverage, examples, finding, hostile_coverage, hostile_reports, on_any_text, samples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mpsprobe.declarations import ExporterDeclaration, resolve
 from mpsprobe.errors import ReportError
 from mpsprobe.schemas import UnknownReport
+from mpsprobe.schemas.report import Report
 from mpsprobe_devkit.testing import exporter_contract
 from mpsprobe_devkit.testing.strategies import reports_of
+from mpsprobe_exporters.html.exporter import HtmlExporter
 from mpsprobe_exporters.plugin import mpsprobe_exporters
+from mpsprobe_exporters.table import TableExporter
 
 DECLARED = list(mpsprobe_exporters())
 EXPORTERS: dict[str, Any] = {one.name: resolve(one.target)() for one in DECLARED}
@@ -36,17 +45,6 @@ def test_the_plugin_is_found_by_its_entry_point_and_every_kind_has_a_sample() ->
     extensions = [one.extension for one in DECLARED if not one.folder]
     assert len(set(extensions)) == len(extensions)
     assert {kind for one in DECLARED for kind in one.kinds} <= {one.kind for one in samples()}
-
-
-def test_nothing_is_hidden() -> None:
-    failure = {"phase": "backward", "error": "ValueError", "message": "broken wheel"}
-    report = mixed().model_copy(update={"failure": coverage("2.6.0", [], failure=failure).failure})
-    names = [one.operator for one in (*report.operators, *report.not_judged, *report.data_dependence)]
-    # The first counts and does not name; the others have what is to do.
-    for name in set(OF_COVERAGE) - {"prometheus", "sarif", "annotations"}:
-        text = " ".join(OF_COVERAGE[name].render(report).replace("<wbr>", "").split())
-        wanted = [*names, "a kernel of its own", "taken to be false", "broken wheel"]
-        assert [one for one in wanted if one not in text] == [], name
 
 
 def test_a_report_of_another_kind_is_refused_in_words_or_kept_whole() -> None:
@@ -110,3 +108,47 @@ def test_sixteen_times_the_findings_take_about_sixteen_times_as_long() -> None:
             spent.append(thread_time() - begun)
         slow += [(name, spent)] if spent[2] >= 4 * (MANY / FEW) * spent[1] + 0.5 else []
     assert not slow
+
+
+GOLDEN = Path(__file__).parent / "golden"
+WRITE = os.environ.get("MPSPROBE_WRITE_GOLDEN") == "1"
+
+# The others are looked at part by part, or read back, in tests of their own.
+SHOWN = ("table", "markdown", "csv", "junit", "prometheus")
+NARROW, WIDE = ("measured", "compared"), ("mixed", "matrix", "advised")
+# What every page has; each has tests of its own.
+SHARED = re.compile(r"<style>.*?</style>|<script>.*?</script>| content=\"default-src[^\"]*\"", re.DOTALL)
+LINES = re.compile(r"(?=<(?:section|details|div|tr|li|p|h\d|dt|text|path|rect|button)\b)")
+
+
+def drawn(name: str, report: Report) -> Iterator[tuple[str, str]]:
+    """Each golden file of a report, and what it should hold."""
+    for declaration in mpsprobe_exporters():
+        if declaration.name in SHOWN and report.kind in declaration.kinds:
+            yield f"{name}{declaration.extension}", resolve(declaration.target)().render(report)
+    for width in (*([40] if name in NARROW else []), 80, 120, *([160] if name in WIDE else [])):
+        text = TableExporter(width, everything=False).render(report)
+        assert max(map(len, text.split("\n"))) <= width
+        yield f"{name}-{width}.txt", text
+    # The page without its styles and scripts, an element on a line.
+    yield f"{name}.html", LINES.sub("\n", SHARED.sub("", HtmlExporter().render(report)))
+    if name == "failed":
+        yield "failed-color.txt", TableExporter(80, color=True, everything=False).render(report)
+    if name in ("failed", "measured"):
+        text = TableExporter(80, encoding="ascii").render(report)
+        assert text.isascii() and (name == "failed" or "?" not in text)
+        yield f"{name}-ascii.txt", text
+
+
+def test_every_format_is_as_committed() -> None:
+    expected = {path.name: path.read_bytes() for path in GOLDEN.glob("[!.]*")}
+    found = {file: text.encode() for name, report in examples().items() for file, text in drawn(name, report)}
+    if WRITE:
+        for file in expected.keys() - found.keys():
+            (GOLDEN / file).unlink()
+        for file, data in found.items():
+            (GOLDEN / file).write_bytes(data)
+        return
+    assert set(found) == set(expected), "a file is missing or left over"
+    for file, data in found.items():
+        assert data.decode() == expected[file].decode(), file

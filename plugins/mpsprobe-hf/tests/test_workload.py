@@ -1,10 +1,11 @@
-"""Every named workload, built without memory and run without data."""
+"""Every named workload, built without memory and run without data; contracts, and calls that say nothing."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
 import importlib.util
+import logging
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -19,9 +20,12 @@ from packaging.version import Version
 
 from mpsprobe.errors import MissingPackage, MpsprobeError, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe_devkit.testing import runner_contract, workload_contract
 from mpsprobe_hf import workload as workload_module
 from mpsprobe_hf.catalog import entries
 from mpsprobe_hf.catalog.entry import Entry
+from mpsprobe_hf.construct import Mute, mutes, quietly
+from mpsprobe_hf.plugin import mpsprobe_runners, mpsprobe_workloads
 from mpsprobe_hf.sizes import shape_of
 from mpsprobe_hf.workload import IMPORT_NAMES, NamedWorkload, named, published
 from tests.thorough import all_but, first_of_each
@@ -43,7 +47,7 @@ NEEDS_DATA = {
     ("speecht5", "training"): "masked_select",
     ("tapas", "training"): "copies a mask to the CPU",
 }
-"""What cannot run without data, and why; ``test_real_steps`` runs smaller ones of them for real."""
+"""What cannot run without data, and why; ``test_steps`` runs smaller ones of them for real."""
 NEEDS_DATA |= {
     (name, phase): reason
     for reason, names in {
@@ -207,12 +211,7 @@ def _no_distribution(name: str) -> str:
         ("import_module", _absent, WorkloadError, "does not have.*--upgrade transformers"),
         ("import_module", partial(_absent, lacking="certifi"), WorkloadError, "imported: No module named 'certifi'"),
         ("import_module", lambda _: SimpleNamespace(BertConfig=1), WorkloadError, "BertModel.*--upgrade transformers"),
-        (
-            "metadata.version",
-            lambda _: "4.57.1",
-            MpsprobeError,
-            r"transformers 4\.57\.1 is too old: .*needs .*>=5\.",
-        ),
+        ("metadata.version", lambda _: "4.57.1", MpsprobeError, r"transformers 4\.57\.1 is too old: .*needs .*>=5\."),
         ("metadata.version", _no_distribution, MissingPackage, "transformers"),
     ],
 )
@@ -222,3 +221,60 @@ def test_a_transformers_that_does_not_do(
     monkeypatch.setattr(f"importlib.{changed}", value)
     with pytest.raises(error, match=f"(?s){said}"):
         named("bert-base").build(RunOptions())
+
+
+WORKLOADS = {one.name: one for one in mpsprobe_workloads()}
+RUNNERS = {one.name: one for one in mpsprobe_runners()}
+
+TestDistilbert = workload_contract(WORKLOADS["distilbert"])
+TestResnet = workload_contract(WORKLOADS["resnet50"])
+TestBark = pytest.mark.thorough(workload_contract(WORKLOADS["bark"]))  # has no training phase
+
+TestTrainer = runner_contract(RUNNERS["trainer"])
+TestAccelerate = pytest.mark.thorough(runner_contract(RUNNERS["accelerate"]))
+
+
+LIBRARIES = ("transformers", "huggingface_hub")
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What reaches a handler of each library."""
+    mutes()  # has the libraries make their own handlers first
+    messages: list[str] = []
+    for name in LIBRARIES:
+        handler = logging.Handler()
+        handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [*logging.getLogger(name).handlers, handler])
+    return messages
+
+
+def _warn(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    for name in LIBRARIES:
+        logging.getLogger(f"{name}.some.module").warning("a warning")
+        logging.getLogger(f"{name}.some.module").error("an error of %s", name)
+    return "done"
+
+
+def test_warnings_are_held_back_while_a_model_is_called_and_only_then(seen: list[str]) -> None:
+    assert quietly(_warn)(None, (), {}) == "done" and seen == ["an error of transformers"]
+    _warn(None, (), {})
+    assert len(seen) == 1 + 4
+    with pytest.raises(ValueError, match="no such size"):
+        quietly(Mock(side_effect=ValueError("no such size")))(None, (), {})
+    _warn(None, (), {})
+    assert len(seen) == 1 + 4 + 4, "they go out again after an error"
+
+
+def test_the_plain_call_is_the_models_and_touches_no_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert quietly()(lambda first, second: first + second, (1,), {"second": 2}) == 3
+    call = quietly(lambda model, args, kwargs: [logging.getLogger(name).level for name in LIBRARIES])
+    before = [logging.getLogger(name).level for name in LIBRARIES]
+    # A change of level costs every logger's cache.
+    monkeypatch.setattr(logging.Logger, "setLevel", Mock(side_effect=AssertionError))
+    assert call(None, (), {}) == before
+    first, second = mutes(), mutes()
+    assert first and first == second
+    for name in LIBRARIES:
+        for handler in logging.getLogger(name).handlers:
+            assert sum(isinstance(one, Mute) for one in handler.filters) == 1

@@ -7,8 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from example_reports import examples, finding, of_releases, summary
-from hostile import hostile_comparisons, hostile_coverage, hostile_matrix, hostile_profile
+from example_reports import (
+    examples,
+    finding,
+    hostile_comparisons,
+    hostile_coverage,
+    hostile_matrix,
+    hostile_profile,
+    of_releases,
+    summary,
+)
 
 from mpsprobe.schemas import MatrixReport
 from mpsprobe.schemas.report import Report

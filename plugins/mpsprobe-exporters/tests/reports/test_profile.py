@@ -1,10 +1,13 @@
-"""A profile as a document: numbers by hand, few configurations and many, and what its figures recommend."""
+"""A profile as a document: few configurations and many, what its figures recommend, and what a trace comes to."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from example_reports import of_cells, profile_of
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mpsprobe.schemas import DurationStatistics, MemoryUse, ProbeReading, ProfileCell, ProfileReport, Trace
 from mpsprobe_devkit.testing import sample_cell, sample_profile_report, sample_trace
@@ -15,7 +18,9 @@ from mpsprobe_exporters.reports.profile import MOST_ROWS, document
 from mpsprobe_exporters.reports.profile_advice import Advice, recommendations
 from mpsprobe_exporters.reports.profile_details import MOST_DETAILED, spoken
 from mpsprobe_exporters.table import TableExporter
+from mpsprobe_exporters.trace_summary import copies, divide, kernels, merged, overlap
 
+US = 1_000
 OPERATORS = "Operators by their own time, in one step"
 LEAVING = "Operators that leave MPS, in one step"
 
@@ -27,26 +32,20 @@ def section(report: ProfileReport, title: str) -> Section:
 def rows(report: ProfileReport, title: str) -> list[tuple[str, ...]]:
     """The first table of a section, as it is written."""
     [table] = [one for one in section(report, title).blocks if isinstance(one, Table)]
-    columns = [table.columns[index] for index in table.used()]
-    return [
-        tuple(written(row[index], one.kind) for index, one in zip(table.used(), columns, strict=True))
-        for row in table.rows
-    ]
+    kinds = [(index, table.columns[index].kind) for index in table.used()]
+    return [tuple(written(row[index], kind) for index, kind in kinds) for row in table.rows]
 
 
 def many(count: int) -> ProfileReport:
     """The sample's first configuration with ``count`` batch sizes, each on mps and cpu."""
-    report = sample_profile_report()
+    own = sample_profile_report().cells[0:3:2]
     sizes = [{"batch_size": 2**index} for index in range(count)]
-    cells = [cell.model_copy(update=size) for size in sizes for cell in (report.cells[0], report.cells[2])]
-    return report.model_copy(update={"cells": cells})
+    return of_cells(*(cell.model_copy(update=size) for size in sizes for cell in own))
 
 
 def test_without_a_clock_of_the_device_the_host_orders_them() -> None:
-    report = sample_profile_report()
-    operators = [one.model_copy(update={"self_device_ns": None}) for one in report.cells[0].operators]
-    report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"operators": operators})]})
-    assert rows(report, OPERATORS)[-1] == ("aten::mm", "1", "100 µs", "25%", "encoder.0")
+    operators = [one.model_copy(update={"self_device_ns": None}) for one in sample_profile_report().cells[0].operators]
+    assert rows(profile_of(operators=operators), OPERATORS)[-1] == ("aten::mm", "1", "100 µs", "25%", "encoder.0")
 
 
 def test_of_many_configurations_a_terminal_shows_some_in_full_and_a_page_all() -> None:
@@ -66,23 +65,18 @@ def test_of_many_configurations_a_terminal_shows_some_in_full_and_a_page_all() -
 
 
 def test_nothing_measured_has_no_figures() -> None:
-    report = sample_profile_report()
-    empty = report.model_copy(update={"cells": [report.cells[1]]})
+    empty = of_cells(sample_profile_report().cells[1])
     assert [one.title for one in document(empty).at("first")] == ["What to do", "Configurations", "Remarks"]
     assert "failed" in TableExporter(40).render(empty)
-    nothing = report.model_copy(update={"cells": []})
-    for text in (TableExporter(80).render(nothing), MarkdownExporter().render(nothing)):
+    for text in (TableExporter(80).render(of_cells()), MarkdownExporter().render(of_cells())):
         assert "No training step" in text
 
 
 def test_nothing_is_said_twice() -> None:
-    warm = sample_cell().warmup
-    assert warm is not None
-    step = sample_cell().step
-    assert step is not None
+    warm, step = sample_cell().warmup, sample_cell().step
+    assert warm is not None and step is not None
     update = {"warmup": warm.model_copy(update={"stable": False}), "step": step.model_copy(update={"spread": 0.3})}
-    report = sample_profile_report().model_copy(update={"cells": [sample_cell().model_copy(update=update)]})
-    text = TableExporter(120).render(report)
+    text = TableExporter(120).render(of_cells(sample_cell().model_copy(update=update)))
     assert text.count("had not settled") == text.count("vary by 30%") == text.count("30%") - 1 == 1
 
 
@@ -97,50 +91,38 @@ def test_speed_ups_are_baseline_by_own_with_what_the_intervals_allow() -> None:
 
 def test_training_comes_before_inference_as_in_the_announcement() -> None:
     report = sample_profile_report()
-    cells = [
-        cell.model_copy(update={"phase": phase})
-        for phase in ("inference", "training")
-        for cell in (report.cells[0], report.cells[2])
-    ]
-    workloads = [report.workloads[0].model_copy(update={"phase": phase}) for phase in ("inference", "training")]
+    phases = [{"phase": phase} for phase in ("inference", "training")]
+    cells = [cell.model_copy(update=one) for one in phases for cell in (report.cells[0], report.cells[2])]
+    workloads = [report.workloads[0].model_copy(update=one) for one in phases]
     report = report.model_copy(update={"cells": cells, "workloads": workloads})
     [bars] = section(report, "Times as fast as cpu").blocks
     assert isinstance(bars, Bars) and [one.label for one in bars.rows] == ["sample training", "sample inference"]
 
 
 def test_a_reading_is_named_without_its_unit() -> None:
-    assert [spoken(name) for name in ("gpu_mj_per_sample", "battery_percent", "steps", "ns")] == [
-        "gpu per sample",
-        "battery",
-        "steps",
-        "ns",
-    ]
+    said = {"gpu_mj_per_sample": "gpu per sample", "battery_percent": "battery", "steps": "steps", "ns": "ns"}
+    assert {name: spoken(name) for name in said} == said
 
 
 def test_readings_of_several_processes_are_a_range_and_what_a_probe_says_of_itself_is_left_out() -> None:
-    report = sample_profile_report()
     readings = [
         ProbeReading(probe="energy", values={"gpu_mj": v, "state": s, "steps": 5.0}, process=p, caveats=["short"])
         for p, (v, s) in enumerate([(812.0, "a"), (790.0, "b")])
     ]
-    report = report.model_copy(update={"cells": [report.cells[0].model_copy(update={"readings": readings})]})
+    report = profile_of(readings=readings)
     assert rows(report, "Readings") == [("energy: gpu", "790 mJ to 812 mJ"), ("energy: state", "a, b")]
     assert section(report, "Readings").blocks[1:] == [Paragraph("energy: short")]
 
 
 def test_what_was_not_taken_is_named_on_a_page() -> None:
-    shown: Document = document(sample_profile_report().model_copy(update={"cells": [sample_cell()]}))
+    shown: Document = document(of_cells(sample_cell()))
     [last] = [one for one in shown.sections if one.title == "Not in this report"]
     assert last.depth == "page" and isinstance(last.blocks[0], Paragraph)
     assert "trace" in last.blocks[0].text and "operators" in last.blocks[0].text
 
 
-US = 1_000
-
-
-def advised(*cells: ProfileCell, **more: Any) -> list[Advice]:
-    report = sample_profile_report().model_copy(update={"cells": list(cells), **more})
-    return recommendations(report)
+def advised(*cells: ProfileCell) -> list[Advice]:
+    return recommendations(of_cells(*cells))
 
 
 def cell(**more: Any) -> ProfileCell:
@@ -164,16 +146,12 @@ def test_what_asks_for_nothing() -> None:
     assert advised(cell(dtype="float32", device="cpu")) == []
 
 
-def slow_kernels(trace: Trace, times: int) -> Trace:
-    durations = [
-        spent // times if trace.categories[trace.category[index]] == "kernel" else spent
-        for index, spent in enumerate(trace.duration_ns)
-    ]
-    return trace.model_copy(update={"duration_ns": durations})
-
-
 def test_a_device_that_waits_is_host_bound_unless_the_probe_made_it_wait() -> None:
-    waiting = slow_kernels(sample_trace(), 4)
+    trace = sample_trace()
+    kernel = trace.categories.index("kernel")
+    times = zip(trace.duration_ns, trace.category, strict=True)
+    short = [spent // 4 if category == kernel else spent for spent, category in times]
+    waiting = trace.model_copy(update={"duration_ns": short})
     [one] = advised(cell(trace=waiting))
     assert one.kind == "host-bound" and one.found.startswith("The device works for 190 µs of a step of 1.00 ms (19%)")
     assert one.share == pytest.approx(0.81, abs=0.005)
@@ -215,10 +193,9 @@ def test_steps_that_differ_and_the_beginning_of_a_run() -> None:
         (cell(first_call_ns=[2_000_000_000]), "The first call takes 2.00 s, as long as 2,000 steps."),
         (cell(phases={**phases, "optimizer": phases["forward"]}), "The optimizer takes 500 µs, 50% of a step."),
     ]
-    assert [[one.found for one in advised(changed)] for changed, _ in said] == [[words] for _, words in said]
-    assert [one.kind for changed, _ in said for one in advised(changed)] == [
-        *("noise", "noise", "outliers", "warm-up", "first call", "optimizer")
-    ]
+    found = [(one.found, one.kind) for changed, _ in said for one in advised(changed)]
+    kinds = ("noise", "noise", "outliers", "warm-up", "first call", "optimizer")
+    assert found == list(zip((words for _, words in said), kinds, strict=True))
 
 
 def test_memory_near_its_end_and_beyond() -> None:
@@ -252,3 +229,49 @@ def test_what_costs_most_comes_first_and_what_several_need_is_there_once() -> No
     assert first.share == pytest.approx(0.3) and first.where == "mps, batch 3, sequence 128"
     assert first.also == ("mps, batch 2, sequence 128", "mps, batch 1, sequence 128")
     assert second.share == pytest.approx(0.25) and len(second.also) == 2
+
+
+intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10)).map(lambda one: (one[0], one[0] + one[1])))
+
+
+def test_kernels_and_copies() -> None:
+    [gemm] = kernels(sample_trace(2))
+    assert gemm == ("gemm_float", 4, 2 * (160 + 280) * US, 160 * US, 280 * US)
+    assert copies(sample_trace(2)) == [("CPU to MPS", 2, 80 * US, 2 * 786_432), ("MPS to CPU", 2, 80 * US, 2 * 786_432)]
+    trace = sample_trace(1)
+    details = [{"bytes": "9" * 400} for _ in trace.details]
+    assert [one.bytes for one in copies(trace.model_copy(update={"details": details}))] == [None, None]
+
+
+def test_a_step_divides_into_parts_that_exclude_each_other() -> None:
+    found = divide(sample_trace(2))
+    assert found is not None
+    # Of each step of 1000 µs: kernels 130-290 and 600-880; copies 305-345 and 400-440; the fallback 300-450 without
+    # them; operators 20-170 and 520-620 without kernels: 20-130 and 520-600.
+    assert (found.steps, found.kernels, found.total_ns) == (2, 4, 2_000 * US)
+    assert (found.kernel_ns, found.copy_ns, found.fallback_ns) == (880 * US, 160 * US, 140 * US)
+    assert found.operator_ns == 2 * (110 + 80) * US
+    parts = (found.kernel_ns, found.copy_ns, found.fallback_ns, found.operator_ns, found.other_ns)
+    assert sum(parts) == found.total_ns
+    assert found.busy == 0.52
+    huge = divide(sample_trace(1).model_copy(update={"duration_ns": [10**400] * 15}))
+    assert huge is not None and float(huge.total_ns) == 1e18, "what no run gives is bounded"
+
+
+def test_without_steps_the_whole_trace_counts_as_one_and_nothing_divides_into_nothing() -> None:
+    trace = sample_trace(2)
+    found = divide(trace.model_copy(update={"categories": ["other" if c == "step" else c for c in trace.categories]}))
+    assert found is not None and (found.steps, found.total_ns) == (1, 2_000 * US)
+    assert divide(Trace()) is None
+    trace = sample_trace(1)
+    assert divide(trace.model_copy(update={"duration_ns": [0] * len(trace.start_ns), "start_ns": [5] * 15})) is None
+
+
+@given(intervals, intervals)
+def test_overlap_is_that_of_sets(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
+    def points(found: list[tuple[int, int]]) -> set[int]:
+        return {point for start, end in found for point in range(start, end)}
+
+    assert points(merged(one)) == points(one)
+    assert all(before[1] < after[0] for before, after in zip(merged(one), merged(one)[1:], strict=False))
+    assert overlap(merged(one), merged(other)) == len(points(one) & points(other))

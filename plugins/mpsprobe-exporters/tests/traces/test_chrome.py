@@ -8,10 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import HOSTILE, hostile_profile
+from example_reports import HOSTILE, hostile_profile, of_cells
 from hypothesis import given, settings
-from reports_with_traces import DEVICE, HOST, KERNEL, LAUNCH, OPERATOR, hostile_report, report_of, trace_of, traces
-from strict_trace import nanoseconds, read, slices
+from reports_with_traces import (
+    DEVICE,
+    HOST,
+    KERNEL,
+    LAUNCH,
+    OPERATOR,
+    hostile_report,
+    nanoseconds,
+    read,
+    report_of,
+    slices,
+    trace_of,
+    traces,
+)
 
 from mpsprobe import exporting
 from mpsprobe.errors import ReportError
@@ -73,8 +85,7 @@ def test_a_profile_without_a_trace_shows_its_steps_and_says_so() -> None:
 
 
 def test_nothing_measured_is_an_error_that_says_what_to_do() -> None:
-    empty = report_of(None).model_copy(update={"cells": []})
-    for report in (empty, report_of(None, steps=[]), report_of(trace_of([]), steps=[])):
+    for report in (of_cells(), report_of(None, steps=[]), report_of(trace_of([]), steps=[])):
         with pytest.raises(ReportError, match="nothing to draw") as raised:
             ChromeExporter().render(report)
         assert "--probe operators" in str(raised.value)
@@ -84,11 +95,9 @@ def test_events_are_put_in_order_or_get_a_row_of_their_own() -> None:
     rows = [(0, OPERATOR, HOST, -1, 0, start, 100) for start in (0, 50, 60, 170)]
     trace = exported(report_of(trace_of(rows), steps=[]))
     found = slices(trace, "cpu_op")
-    threads = [one["tid"] for one in found]
-    assert threads[0] == threads[3] and len(set(threads)) == 3
-    events = trace["traceEvents"]
-    names = {one["tid"]: one["args"]["name"] for one in events if one["name"] == "thread_name"}
-    assert [names[thread] for thread in threads] == ["python", "python (2)", "python (3)", "python"]
+    assert found[0]["tid"] == found[3]["tid"] and len({one["tid"] for one in found}) == 3
+    names = {one["tid"]: one["args"]["name"] for one in trace["traceEvents"] if one["name"] == "thread_name"}
+    assert [names[one["tid"]] for one in found] == ["python", "python (2)", "python (3)", "python"]
     assert [nanoseconds(one) for one in found] == [(0, 100), (50, 150), (60, 160), (170, 270)]
     rows = [(0, OPERATOR, HOST, -1, 0, start, spent) for start, spent in ((50, 10), (0, 10), (0, 100))]
     found = slices(exported(report_of(trace_of(rows), steps=[])), "cpu_op")
@@ -99,15 +108,12 @@ def test_events_are_put_in_order_or_get_a_row_of_their_own() -> None:
 def test_a_kernel_before_its_launch_gets_no_arrow() -> None:
     rows = [(0, KERNEL, DEVICE, -1, 5, 0, 10), (0, LAUNCH, HOST, -1, 5, 20, 10), (0, KERNEL, DEVICE, -1, 5, 40, 10)]
     trace = exported(report_of(trace_of(rows), steps=[]))
-    events = trace["traceEvents"]
-    [begin] = [one for one in events if one["ph"] == "s"]
-    [end] = [one for one in events if one["ph"] == "f"]
-    assert (begin["ts"], end["ts"]) == (0.02, 0.04)
+    arrow = [(one["ph"], one["ts"]) for one in trace["traceEvents"] if one["ph"] in "sf"]
+    assert arrow == [("s", 0.02), ("f", 0.04)]
 
 
 def test_what_is_there_twice() -> None:
-    sample = sample_profile_report()
-    report = sample.model_copy(update={"cells": [sample.cells[0], sample.cells[0]]})
+    report = of_cells(*sample_profile_report().cells[:1] * 2)
     assert len(slices(exported(report), "kernel")) == 8  # it holds each arrow and each thread against all others
     events = exported(hostile_report("same"))["traceEvents"]
     assert {"same", "same (2)"} == {one["name"] for one in events if one["ph"] == "C" and "same" in one["name"]}
@@ -125,8 +131,7 @@ def test_hostile_names_stay_names() -> None:
 @settings(max_examples=60, deadline=None)
 @given(trace=traces())
 def test_any_trace_gives_a_file_by_the_rules(trace: Trace) -> None:
-    found = exported(report_of(trace, steps=[]))
-    events = found["traceEvents"]
+    events = exported(report_of(trace, steps=[]))["traceEvents"]
     assert sum(one["ph"] == "X" for one in events) == len(trace.start_ns)
 
 

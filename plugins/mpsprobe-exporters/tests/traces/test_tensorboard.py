@@ -1,15 +1,16 @@
-"""The exporter ``tensorboard``: torch-tb-profiler's own parser finds content for every view, and loses no run."""
+"""What torch-tb-profiler 0.4.3 shows of a profile, by its own parser. TensorBoard itself is not started."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import warnings
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
-from hostile import HOSTILE, hostile_profile
+from example_reports import HOSTILE, hostile_profile
 from hypothesis import HealthCheck, given, settings
-from plugin_views import Views, views
 from reports_with_traces import (
     DEVICE,
     HOST,
@@ -18,11 +19,11 @@ from reports_with_traces import (
     OPERATOR,
     STEP,
     hostile_report,
+    read,
     report_of,
     trace_of,
     traces,
 )
-from strict_trace import read
 
 from mpsprobe import exporting
 from mpsprobe.errors import ReportError
@@ -32,6 +33,48 @@ from mpsprobe.schemas import Counter, MemoryCurve, MemoryUse, ProfileReport, Tra
 from mpsprobe_devkit.testing import sample_profile_report
 from mpsprobe_exporters.traces.counters import AT_FIRST
 from mpsprobe_exporters.traces.tensorboard import TensorboardExporter
+
+
+class Views(NamedTuple):
+    """What the views of one worker show: times in µs, memory and peaks by device, and how many points a curve has."""
+
+    names: list[str]
+    steps: list[tuple[str, float]]
+    costs: dict[str, float]
+    operators: dict[str, dict[str, Any]]
+    kernels: list[list[Any]]
+    modules: list[Any]
+    memory: dict[str, dict[str, float]]
+    peaks: dict[str, float]
+    curves: dict[str, int]
+    gpu: dict[str, str]
+
+
+def views(path: Path, scratch: Path) -> Views:
+    """Parse ``path`` as the plugin does when TensorBoard finds it; what it raises loses the run there too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the plugin is older than its pandas
+        from torch_tb_profiler.profiler.data import RunProfileData
+        from torch_tb_profiler.profiler.event_parser import ProfileRole
+        from torch_tb_profiler.profiler.run_generator import RunGenerator
+
+        data = RunProfileData.parse("worker", "", str(path), str(scratch))
+        run = RunGenerator("worker", "", data).generate_run_profile()
+        snapshot = run.memory_snapshot
+        statistics = snapshot.get_memory_statistics(run.tid2tree) if snapshot else {}
+        return Views(
+            [view.display_name for view in run.views],
+            list(zip(data.steps_names, (one.costs[ProfileRole.Total] for one in data.steps_costs), strict=True)),
+            {role.name: sum(cost.costs[role] for cost in data.steps_costs) for role in ProfileRole},
+            {row["name"]: row for row in run.operation_table_by_name["data"]},
+            run.kernel_table["data"]["rows"] if data.has_kernel else [],
+            run.module_stats or [],
+            {device: dict(found) for device, found in statistics.items()},
+            {f"{kind.name}{at}": peak for (kind, at), peak in (snapshot.get_peak_memory() if snapshot else {}).items()},
+            {device: len(rows) for device, rows in run.get_memory_curve()["rows"].items()} if snapshot else {},
+            {row["title"]: row["value"] for row in run.gpu_summary or []},
+        )
+
 
 ALL = ["Overview", "Operator", "Kernel", "Trace", "Memory", "Module"]
 
@@ -136,11 +179,7 @@ def test_a_step_that_the_device_works_through_is_no_step_to_the_plugin(tmp_path:
 
 
 def test_a_launch_without_a_kernel_takes_no_other_ones(tmp_path: Path) -> None:
-    rows = [
-        (0, OPERATOR, HOST, -1, 0, 0, 100),
-        (1, LAUNCH, HOST, -1, 0, 10, 10),
-        (2, KERNEL, DEVICE, -1, 0, 20, 500),
-    ]
+    rows = [(0, OPERATOR, HOST, -1, 0, 0, 100), (1, LAUNCH, HOST, -1, 0, 10, 10), (2, KERNEL, DEVICE, -1, 0, 20, 500)]
     found = seen(report_of(trace_of(rows)), tmp_path)
     assert found.operators["a"]["device_total_duration"] == 0
 

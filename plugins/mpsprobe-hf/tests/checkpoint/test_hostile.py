@@ -6,7 +6,6 @@ import io
 import json
 import os
 import pickle
-import random
 import struct
 import tracemalloc
 import zipfile
@@ -20,7 +19,6 @@ import torch
 
 from mpsprobe.errors import WorkloadError
 from mpsprobe_hf.checkpoint.build import read_checkpoint
-from tests.fuzz.changing import bytes_changed
 
 MOST_MEMORY = 150 * 2**20
 """Bytes of Python's objects."""
@@ -33,7 +31,7 @@ def read(path: Path) -> str:
     try:
         read_checkpoint(str(path), path, "2.13.0")
     except WorkloadError as error:
-        assert error.hint
+        assert error.hint and error.message.isprintable() and len(error.message) < 600
         return str(error)
     finally:
         peak = tracemalloc.get_traced_memory()[1]
@@ -234,25 +232,3 @@ def test_what_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(os, "scandir", refuse)
     assert "Permission denied" in read(tmp_path)
-
-
-def test_changed_files(tmp_path: Path) -> None:
-    """A valid file of each format with bytes changed: a report or a plain error, never another exception."""
-    torch.save({"a": torch.zeros(3), "b": torch.zeros(2, dtype=torch.float16)}, tmp_path / "new.pt")
-    torch.save({"a": torch.zeros(3)}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
-    array = made.pair("k", 9, struct.pack("<IQ", 8, 1) + made.text("a"))
-    metadata = [made.pair("general.name", 8, made.text("x")), array]
-    made.gguf(tmp_path / "m.gguf", [("q", [256], 12, 0), ("n", [4], 0, 160)], metadata, size=192)
-    made.safetensors(tmp_path / "m.safetensors", {"a": ("F32", [3]), "b": ("BF16", [2, 2])})
-    rng = random.Random(17)
-    read_anyway = 0
-    for path in sorted(tmp_path.iterdir()):
-        data = path.read_bytes()
-        for _ in range(400):
-            path.write_bytes(bytes_changed(data, rng))
-            try:
-                read_checkpoint("changed", path, "2.13.0")
-                read_anyway += 1
-            except WorkloadError as error:
-                assert error.message.isprintable() and len(error.message) < 600
-    assert 50 < read_anyway < 1500, "the changes are neither all harmless nor all fatal"

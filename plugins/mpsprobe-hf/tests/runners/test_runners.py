@@ -165,15 +165,6 @@ def test_autocast_is_the_librarys(runner: Runner) -> None:
     assert dtypes == [torch.bfloat16]
 
 
-@pytest.mark.thorough
-def test_two_configurations_in_one_process(runner: Runner) -> None:
-    for options in (TRAINING, RunOptions(phase="training", autocast="bfloat16", grad_accum=2), TRAINING):
-        steps, net = _opened(runner, options)
-        steps.step()
-        assert net.calls == options.grad_accum
-        steps.close()
-
-
 def test_wrong_use_is_told(runner: Runner, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="training only"):
         _opened(runner, RunOptions())

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from oracle import BEGINS, ERROR, MARK
 
@@ -25,22 +26,14 @@ LINE = re.compile(r"placer\.cc:\d+\] (\S+): \((\w+)\): \S*/device:(\w+):\d+$", r
 
 @dataclass
 class Compared:
-    """Both answers.
-
-    Attributes:
-        both: operations that both name.
-        gpu: those of them that TensorFlow places on the GPU.
-        wrong: those that they place elsewhere.
-        ours_alone, theirs_alone: operations that one of them does not name.
-        failed: what TensorFlow raised.
-    """
+    """How many operations both name and TensorFlow places on the GPU, those that they place elsewhere, and others."""
 
     both: int
     gpu: int
     wrong: list[str] = field(default_factory=list)
     ours_alone: list[str] = field(default_factory=list)
     theirs_alone: list[str] = field(default_factory=list)
-    failed: str = ""
+    failed: str = ""  # what TensorFlow raised
 
 
 def build_stub(folder: Path) -> Path:
@@ -65,11 +58,8 @@ def compare(
 ) -> Compared:
     """Where both place the operations of a traced function, with the kernels of ``registrations`` on the GPU.
 
-    Args:
-        off: optimizers of grappler that do not run.
-        dumped: a folder for the graphs that TensorFlow makes on its way.
+    Optimizers of grappler that are ``off`` do not run; ``dumped`` gets the graphs that TensorFlow makes on its way.
     """
-
     from mpsprobe_tensorflow import tracing
     from mpsprobe_tensorflow.placing.flattening import flatten
     from mpsprobe_tensorflow.placing.kernels import Kernels
@@ -83,8 +73,8 @@ def compare(
     arguments = []
     for inside in concrete.graph.inputs:
         variable = inside.op.name in held
-        data = tracing.variable_of(inside)
-        dtype, shape = data if variable and data is not None else (inside.dtype.name, inside.shape.as_list())
+        data = tracing.variable_of(inside) if variable else None
+        dtype, shape = data or (inside.dtype.name, inside.shape.as_list())
         arguments.append({"variable": variable, "dtype": dtype, "shape": shape})
     whole = concrete.graph.as_graph_def()
     whole.library.function.append(concrete.function_def)
@@ -194,36 +184,33 @@ def compare_eagerly(stub: Path, concretes: Iterable[Any], registrations: Iterabl
     return found
 
 
+def traced(made: Any, options: Any) -> tuple[Any, Any]:
+    """The function that mpsprobe traces of what a workload made, and the step that it makes of it."""
+    from mpsprobe_tensorflow import models, tracing
+
+    seen: list[Any] = []
+    keep = lambda *one, original=tracing.traced: seen.append(original(*one)) or seen[-1]  # noqa: E731
+    with mock.patch.object(tracing, "traced", keep):
+        step = models.step_of(made, options, "it")
+    return seen[-1][0], step
+
+
 def main() -> None:
     """Compare what is named on the command line."""
     from mpsprobe.plugins.registry import get_registry
     from mpsprobe.protocols import RunOptions
-    from mpsprobe_tensorflow import models, tracing
     from mpsprobe_tensorflow.tables.table import load, releases
 
-    seen: list[Any] = []
-    original = tracing.traced
-
-    def keep(*arguments: Any) -> Any:
-        found = original(*arguments)
-        seen.append(found[0])
-        return found
-
-    tracing.traced = keep
     with tempfile.TemporaryDirectory() as folder:
         stub = build_stub(Path(folder))
         for name in sys.argv[1:]:
             workload, _, phase = name.rpartition("/")
             options = RunOptions(phase=phase)
-            models.step_of(get_registry().workload(workload).build(options), options, workload)
-            found = compare(stub, seen.pop(), load(releases()[-1]).on())
-            shown = [*found.wrong[:20], *(f"ours alone: {one}" for one in found.ours_alone[:20])]
-            sys.stdout.write(f"{name}: {found.both} ({found.gpu} GPU), {len(found.wrong)} wrong\n")
-            sys.stdout.write("".join(f"  {line}\n" for line in shown))
-            others = [one for one in found.theirs_alone if not re.search(r"_Arg|_Retval", one)]
-            sys.stdout.write("".join(f"  theirs alone: {one}\n" for one in others[:20]))
-            sys.stdout.write(f"  {found.failed[:300]}\n")
-            sys.stdout.flush()
+            made = get_registry().workload(workload).build(options)
+            found = compare(stub, traced(made, options)[0], load(releases()[-1]).on())
+            theirs = [one for one in found.theirs_alone if not re.search(r"_Arg|_Retval", one)]
+            print(f"{name}: {found.both} ({found.gpu} GPU), {len(found.wrong)} wrong {found.wrong[:20]}")  # noqa: T201
+            print(f"  alone: {found.ours_alone[:20]}, theirs: {theirs[:20]} {found.failed[:300]}", flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Profiles of models, functions and SavedModels on the CPU, by the same session as those of torch."""
+"""Profiles on the CPU by the same session as those of torch, TensorFlow's own profile, and the pages' blocks."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import keras
 import pytest
 import tensorflow as tf
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from mpsprobe.declarations import DeviceDeclaration
 from mpsprobe.errors import UsageError
@@ -18,6 +20,8 @@ from mpsprobe_devkit.testing import run_cli
 from mpsprobe_tensorflow.plugin import mpsprobe_devices
 from mpsprobe_tensorflow.running.devices import CpuDevice, CudaDevice, MetalDevice
 from mpsprobe_tensorflow.running.steps import PLAIN
+from tests.docs.pages import OWN, TENSORFLOW, Block, blocks, stories
+from tests.docs.running import play
 
 MODEL = """
 import keras
@@ -152,3 +156,59 @@ def test_results_are_fetched_once() -> None:
 def test_a_function_is_not_trained() -> None:
     with pytest.raises(UsageError, match="is a function: it says itself what it runs"):
         CpuDevice().open(given((tf.function(tf.sin), tf.ones(2))), RunOptions(phase="training"))
+
+
+def test_times_are_those_of_the_profile(tmp_path: Path) -> None:
+    weights = tf.Variable(tf.ones((64, 64)))
+
+    @tf.function
+    def step(x: tf.Tensor) -> tf.Tensor:
+        with tf.name_scope("layer"):
+            return tf.reduce_sum(tf.sin(x @ weights))
+
+    step(tf.ones((64, 64)))
+    tf.profiler.experimental.start(str(tmp_path))
+    for number in range(3):
+        with tf.profiler.experimental.Trace("train", step_num=number, _r=1):
+            step(tf.ones((64, 64)))
+    tf.profiler.experimental.stop()
+    [file] = tmp_path.rglob("*.xplane.pb")
+
+    result = run_cli("import", str(file), "--format", "json", process=False)
+    [cell] = ProfileReport.model_validate_json(result.stdout).cells
+    assert len(cell.steps) == 3
+    calls: Counter[str] = Counter()
+    spent: Counter[str] = Counter()
+    steps = []
+    for plane in xplane_pb2.XSpace.FromString(file.read_bytes()).planes:
+        for line in plane.lines:
+            for event in line.events:
+                metadata = plane.event_metadata[event.metadata_id]
+                if metadata.display_name:
+                    calls[metadata.display_name] += 1
+                    spent[metadata.display_name] += event.duration_ps // 1000
+                if metadata.name == "train":
+                    steps.append(event.duration_ps // 1000)
+    ours = {one.operator: one for one in cell.operators}
+    assert ours.keys() == calls.keys() and "Sin" in ours and ours["Sin"].modules == ["layer"]
+    assert {name: one.calls for name, one in ours.items()} == calls
+    assert all(abs(one.host_ns - spent[name]) <= 2 * one.calls for name, one in ours.items())
+    found = sorted(one.duration_ns for one in cell.steps)
+    assert all(abs(one - theirs) <= 2 for one, theirs in zip(found, sorted(steps), strict=True))
+
+
+STORIES = [story for page in OWN for story in stories(page, tensorflow=True)]
+
+
+def _starts(story: list[Block]) -> str:
+    return next(block.place for block in story if block.is_run)
+
+
+def test_each_block_that_needs_it_is_run() -> None:
+    needing = [block for page in OWN for block in blocks(page) if TENSORFLOW in block.words]
+    assert len(needing) >= 5 and all(block.is_run for block in needing)
+
+
+@pytest.mark.parametrize("story", STORIES, ids=_starts)
+def test_what_a_page_runs_prints_what_it_says(story: list[Block], tmp_path: Path) -> None:
+    play(story, tmp_path / "here")

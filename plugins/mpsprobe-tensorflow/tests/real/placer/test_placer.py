@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-from ask_placer import build_stub, compare, compare_eagerly
+from ask_placer import build_stub, compare, compare_eagerly, traced
 from google.protobuf import text_format
 from tensorflow.core.framework import graph_pb2
 
 from mpsprobe.protocols import RunOptions
-from mpsprobe_tensorflow import models, tracing
 from mpsprobe_tensorflow.applications import KerasWorkload
 from mpsprobe_tensorflow.placing import grappler
 from mpsprobe_tensorflow.placing.flattening import flatten
@@ -135,8 +134,8 @@ def test_functions(stub: Path, function: Callable[..., Any], release: str) -> No
 
 def test_single_operations(stub: Path) -> None:
     v = Variables()
-    traced = (tf.function(lambda x, each=each: each(x, v)) for each in (*FUNCTIONS, single))
-    concretes = [one.get_concrete_function(X) for one in traced]
+    functions = (tf.function(lambda x, each=each: each(x, v)) for each in (*FUNCTIONS, single))
+    concretes = [one.get_concrete_function(X) for one in functions]
     found = compare_eagerly(stub, concretes, load("1.2.0").on())
     assert not found.wrong
     assert found.both > 100 and 0 < found.gpu < found.both
@@ -151,17 +150,10 @@ def test_without_soft_placement(stub: Path) -> None:
 
 
 @pytest.mark.parametrize("phase", ["inference", "training"])
-def test_a_model(stub: Path, phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Any] = []
-
-    def keep(*arguments: Any, original: Callable[..., Any] = tracing.traced) -> Any:
-        seen.append(original(*arguments))
-        return seen[-1]
-
-    monkeypatch.setattr(tracing, "traced", keep)
+def test_a_model(stub: Path, phase: str) -> None:
     options = RunOptions(phase=phase)
-    models.step_of(KerasWorkload("keras:mobilenet_v3_small").build(options), options, "it")
-    found = compare(stub, seen[-1][0], load("1.2.0").on())
+    concrete, _ = traced(KerasWorkload("keras:mobilenet_v3_small").build(options), options)
+    found = compare(stub, concrete, load("1.2.0").on())
     assert not found.wrong and found.both > 800
     assert (found.gpu < found.both) == (phase == "training")
 
@@ -177,13 +169,9 @@ def test_grappler_leaves_what_it_leaves_in_tensorflow(stub: Path, tmp_path: Path
         matrix.assign_sub(0.1 * tape.gradient(loss, matrix))
         return loss
 
-    seen: list[Any] = []
-    with pytest.MonkeyPatch.context() as patch:
-        original = tracing.traced
-        patch.setattr(tracing, "traced", lambda *one: seen.append(original(*one)) or seen[-1])
-        step = models.step_of((train, X), RunOptions(graph="optimized"), "it")
+    concrete, step = traced((train, X), RunOptions(graph="optimized"))
     off = optimizers_off("1.2.0")
-    compare(stub, seen[-1][0], load("1.2.0").on(), off=off, dumped=tmp_path)
+    compare(stub, concrete, load("1.2.0").on(), off=off, dumped=tmp_path)
     [file] = tmp_path.glob("*after_graph_optimization*")
     theirs = text_format.Parse(file.read_text(encoding="utf-8"), graph_pb2.GraphDef())
     before = flatten(step.graph, step.held, step.resident, step.returned)
