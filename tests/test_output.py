@@ -51,9 +51,13 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     assert link.is_symlink() == (link != target)
 
 
-@pytest.mark.parametrize(
-    ("place", "problem"),
-    [
+def test_a_wrong_place_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("file", "protected"):
+        (tmp_path / name).write_text("old")
+    (tmp_path / "protected").chmod(0o444)
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path).name != "protected")  # root is held by nothing
+    for place, problem in (
         (".", "it is a folder"),
         ("", "it is a folder"),
         ("none/x", "its folder does not exist"),
@@ -61,21 +65,12 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
         ("x" * 5000, "cannot write to"),
         ("nul\0character", "cannot write to"),
         ("protected", "write-protected"),
-    ],
-)
-def test_a_wrong_place_is_told_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, problem: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("file", "protected"):
-        (tmp_path / name).write_text("old")
-    (tmp_path / "protected").chmod(0o444)
-    monkeypatch.setattr(os, "access", lambda path, _: Path(path).name != "protected")  # root is held by nothing
-    for write in (check_writable, lambda path: write_atomically(path, "new")):
-        with pytest.raises(OutputError, match=problem) as caught:
-            write(place)
-        assert caught.value.message.isprintable()
-    assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"file": "old", "protected": "old"}
+    ):
+        for write in (check_writable, lambda path: write_atomically(path, "new")):
+            with pytest.raises(OutputError, match=problem) as caught:
+                write(place)
+            assert caught.value.message.isprintable()
+        assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"file": "old", "protected": "old"}
 
 
 @pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])

@@ -36,20 +36,17 @@ def test_the_nearest_file_counts_even_without_our_table(tmp_path: Path) -> None:
     assert read_settings(tmp_path) == {"debug": True}
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
+def test_a_hostile_file_is_a_clear_error(tmp_path: Path) -> None:
+    for text, problem in (
         ("[tool.mpsprobe\n", "is not valid TOML"),
         (b"# mpsprobe \xff", "is not valid TOML"),
         ("[tool]\nmpsprobe = 3", "is not a table"),
         ("[tool.mpsprobe]\nday = 2026-01-01", "tool.mpsprobe.day should be text"),
         ("[tool.mpsprobe.coverage]\nphase = [[1]]", "tool.mpsprobe.coverage.phase should be text"),
         ("mpsprobe = " + "[" * 5000, "is not valid TOML"),
-    ],
-)
-def test_a_hostile_file_is_a_clear_error(tmp_path: Path, text: str | bytes, problem: str) -> None:
-    with pytest.raises(UsageError, match=problem):
-        read_settings(_write(tmp_path, text))
+    ):
+        with pytest.raises(UsageError, match=problem):
+            read_settings(_write(tmp_path, text))
 
 
 def test_a_file_without_our_table_is_no_concern(tmp_path: Path) -> None:
@@ -109,16 +106,13 @@ def test_no_table_no_change() -> None:
         apply_settings(outer, "outer", nothing)
 
 
-@pytest.mark.parametrize(
-    ("table", "problem"),
-    [
+def test_a_setting_of_no_flag_is_told() -> None:
+    for table, problem in (
         ({"levle": 1}, "unknown setting tool.mpsprobe.outer.levle\nDid you mean 'level'?"),
         ({"level": [1]}, "tool.mpsprobe.outer.level takes one value"),
         ({"inner": {}}, "unknown setting tool.mpsprobe.outer.inner\nDid you mean 'in-ner'?"),
         ({"in-ner": {"chosen": 1}}, "unknown setting tool.mpsprobe.outer.in-ner.chosen"),
-    ],
-)
-def test_a_setting_of_no_flag_is_told(table: dict[str, Any], problem: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        apply_settings(outer, "outer", {"outer": table})
-    assert problem in str(caught.value)
+    ):
+        with pytest.raises(UsageError) as caught:
+            apply_settings(outer, "outer", {"outer": table})
+        assert problem in str(caught.value)

@@ -7,15 +7,8 @@ from pathlib import Path
 import pytest
 
 from mpsprobe_devkit.testing import CommandResult, install_plugin, run_cli
+from tests.thin import thin
 
-DECLARES = """
-from mpsprobe import hookimpl
-from mpsprobe.declarations import CommandDeclaration
-
-@hookimpl
-def mpsprobe_commands():
-    return [CommandDeclaration({name!r}, {target!r}, "Help line of {name}.")]
-"""
 DIVIDES = """
 import click
 
@@ -25,12 +18,16 @@ def command(size): print(7 // size)
 """
 
 
+def _declares(name: str, target: str) -> str:
+    return thin(commands=f"[CommandDeclaration({name!r}, {target!r}, 'Help line of {name}.')]")
+
+
 def _run(folder: Path, *arguments: str, **variables: str) -> CommandResult:
     return run_cli(*arguments, plugin_folders=[folder], variables=variables, cwd=folder, process=False)
 
 
 def test_help_lists_commands_of_core_and_plugins_without_importing_them(tmp_path: Path) -> None:
-    install_plugin(tmp_path, "extra", DECLARES.format(name="frobnicate", target="no_such_module:command"))
+    install_plugin(tmp_path, "extra", _declares("frobnicate", "no_such_module:command"))
     result = _run(tmp_path, "--help")
     assert (result.code, result.stderr) == (0, "")
     assert "Help line of frobnicate." in result.stdout
@@ -39,24 +36,20 @@ def test_help_lists_commands_of_core_and_plugins_without_importing_them(tmp_path
     assert _run(tmp_path, "-h").stdout == result.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "distribution", "install"),
-    [
+def test_a_command_without_its_plugin_says_what_to_install(tmp_path: Path) -> None:
+    for arguments, distribution, install in (
         (("coverage",), "mpsprobe-coverage", "mpsprobe[all]"),
         (("plugins", "check", "x"), "mpsprobe-devkit", "mpsprobe-devkit"),
         (("kernels", "audit"), "mpsprobe-tables", "mpsprobe-tables"),
-    ],
-)
-def test_a_command_without_its_plugin_says_what_to_install(
-    tmp_path: Path, arguments: tuple[str, ...], distribution: str, install: str
-) -> None:
-    # A site folder of nothing but mpsprobe cannot be had here, so the plugin is hidden by an empty one of its name.
-    install_plugin(tmp_path, distribution, "", entry_points="")
-    result = _run(tmp_path, *arguments)
-    assert result.code == 2
-    error, hint = result.stderr.splitlines()
-    assert error.startswith(f"Error: unknown command '{' '.join(arguments[:2])}'")
-    assert hint == f'More of them come with plugins: pip install "{install}"'
+    ):
+        # A site folder of nothing but mpsprobe cannot be had here, so the plugin is hidden by an empty one of its name.
+        (folder := tmp_path / distribution).mkdir()
+        install_plugin(folder, distribution, "", entry_points="")
+        result = _run(folder, *arguments)
+        assert result.code == 2
+        error, hint = result.stderr.splitlines()
+        assert error.startswith(f"Error: unknown command '{' '.join(arguments[:2])}'")
+        assert hint == f'More of them come with plugins: pip install "{install}"'
 
 
 def test_a_command_of_a_plugin_that_is_off_or_broken_says_so(tmp_path: Path) -> None:
@@ -78,7 +71,7 @@ def test_an_unknown_command_or_flag_gets_the_nearest_one() -> None:
 
 
 def test_a_plugin_adds_a_command_to_a_group_of_another(tmp_path: Path) -> None:
-    module = DECLARES.format(name="plugins frobnicate", target="adding_command:command")
+    module = _declares("plugins frobnicate", "adding_command:command")
     install_plugin(tmp_path, "adding", module, modules={"adding_command.py": DIVIDES})
     assert "frobnicate" in _run(tmp_path, "plugins", "--help").stdout
     line = ("plugins", "frobnicate")
@@ -93,31 +86,31 @@ def test_a_plugin_adds_a_command_to_a_group_of_another(tmp_path: Path) -> None:
     assert wrong.code == 2 and "unknown setting tool.mpsprobe.plugins.frobnicate.siez" in wrong.stderr
 
 
-@pytest.mark.parametrize(
-    ("target", "problem"),
-    [
-        ("no_such_module:command", "cannot be imported: ModuleNotFoundError"),
-        ("json:dumps", "is a function, not a Command"),
-        ("json:nothing", "does not resolve"),
-    ],
-)
-def test_a_command_that_cannot_be_loaded_names_its_plugin(tmp_path: Path, target: str, problem: str) -> None:
-    install_plugin(tmp_path, "extra", DECLARES.format(name="frobnicate", target=target))
-    result = _run(tmp_path, "frobnicate")
-    assert result.code == 2 and problem in result.stderr and "Traceback" not in result.stderr
+def test_a_command_that_cannot_be_loaded_names_its_plugin(tmp_path: Path) -> None:
+    problems = {
+        "no_such_module:command": "cannot be imported: ModuleNotFoundError",
+        "json:dumps": "is a function, not a Command",
+        "json:nothing": "does not resolve",
+    }
+    commands = f"[CommandDeclaration(f'broken-{{n}}', one, 'x') for n, one in enumerate({[*problems]})]"
+    install_plugin(tmp_path, "extra", thin(commands=commands))
+    for number, problem in enumerate(problems.values()):
+        result = _run(tmp_path, f"broken-{number}")
+        assert result.code == 2 and problem in result.stderr and "Traceback" not in result.stderr
 
 
 def test_two_plugins_with_one_command(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        install_plugin(tmp_path, name, DECLARES.format(name="frobnicate", target="m:f"))
+        install_plugin(tmp_path, name, _declares("frobnicate", "m:f"))
     result = _run(tmp_path, "frobnicate")
     assert result.code == 2
     assert "Error: the command 'frobnicate' is declared by one 1.0 and two 1.0" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("flag", "variable", "setting", "outcome"),
-    [
+def test_what_becomes_of_a_broken_plugin(tmp_path: Path) -> None:
+    install_plugin(tmp_path, "broken", "open('imported', 'w').close()\nraise RuntimeError('on purpose')")
+    said = "plugin 'broken' of broken 1.0 is left out: its import failed: RuntimeError: on purpose\n"
+    for flag, variable, setting, outcome in (
         ("", "", "strict-plugins = false", "left out"),
         ("--strict-plugins", "", "strict-plugins = false", "fatal"),
         ("", "MPSPROBE_STRICT_PLUGINS=1", "strict-plugins = false", "fatal"),
@@ -125,17 +118,14 @@ def test_two_plugins_with_one_command(tmp_path: Path) -> None:
         ("-p no:broken", "", "", "switched off"),
         ("", "MPSPROBE_DISABLE_PLUGINS=broken", "", "switched off"),
         ("", "", "disable-plugins = ['broken']", "switched off"),
-    ],
-)
-def test_what_becomes_of_a_broken_plugin(tmp_path: Path, flag: str, variable: str, setting: str, outcome: str) -> None:
-    install_plugin(tmp_path, "broken", "open('imported', 'w').close()\nraise RuntimeError('on purpose')")
-    (tmp_path / "pyproject.toml").write_text(f"[tool.mpsprobe]\n{setting}\n")
-    variables = dict([variable.split("=")]) if variable else {}
-    result = _run(tmp_path, *flag.split(), "workloads", "list", **variables)
-    said = "plugin 'broken' of broken 1.0 is left out: its import failed: RuntimeError: on purpose\n"
-    assert (result.code, result.stdout == "") == ((2, True) if outcome == "fatal" else (0, False))
-    assert result.stderr.count(said) == (outcome != "switched off")
-    assert (tmp_path / "imported").exists() == (outcome != "switched off")
+    ):
+        (tmp_path / "pyproject.toml").write_text(f"[tool.mpsprobe]\n{setting}\n")
+        (tmp_path / "imported").unlink(missing_ok=True)
+        variables = dict([variable.split("=")]) if variable else {}
+        result = _run(tmp_path, *flag.split(), "workloads", "list", **variables)
+        assert (result.code, result.stdout == "") == ((2, True) if outcome == "fatal" else (0, False))
+        assert result.stderr.count(said) == (outcome != "switched off")
+        assert (tmp_path / "imported").exists() == (outcome != "switched off")
 
 
 @pytest.mark.parametrize("value", ["loud", "no:", "yes:loud"])

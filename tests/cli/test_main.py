@@ -16,15 +16,9 @@ from mpsprobe.cli.main import _make_printable, main
 from mpsprobe.streams import ReaderGone, write_stdout
 from mpsprobe_devkit.testing import CommandResult, install_plugin, run_cli
 from mpsprobe_devkit.testing.commands import command_environment, command_path
+from tests.thin import thin
 
-COMMAND = """
-from mpsprobe import hookimpl
-from mpsprobe.declarations import CommandDeclaration
-
-@hookimpl
-def mpsprobe_commands():
-    return [CommandDeclaration("probe-me", "probe_me_command:command", "A command made for a test.")]
-"""
+COMMAND = thin(commands="[CommandDeclaration('probe-me', 'probe_me_command:command', 'A command made for a test.')]")
 BODY = """
 import signal, time
 import click
@@ -77,9 +71,8 @@ def test_version() -> None:
     assert (result.code, result.stdout) == (0, f"mpsprobe, version {mpsprobe.__version__}\n")
 
 
-@pytest.mark.parametrize(
-    ("fail", "code", "stderr"),
-    [
+def test_exit_codes_and_messages(folder: Path) -> None:
+    for fail, code, stderr in (
         ("own", 2, "Error: no such thing\nDo this.\n"),
         ("bug", 2, BUG),
         ("findings", 1, ""),
@@ -87,12 +80,10 @@ def test_version() -> None:
         ("exit-1", 1, ""),
         ("exit-text", 2, "Error: stopped\n"),
         ("none", 0, ""),
-    ],
-)
-def test_exit_codes_and_messages(folder: Path, fail: str, code: int, stderr: str) -> None:
-    result = _run(folder, "probe-me", "--fail", fail)
-    assert (result.code, result.stderr) == (code, stderr)
-    assert result.stdout == ("line\n" if fail == "none" else "")
+    ):
+        result = _run(folder, "probe-me", "--fail", fail)
+        assert (result.code, result.stderr) == (code, stderr)
+        assert result.stdout == ("line\n" if fail == "none" else "")
 
 
 def test_a_flag_of_mpsprobe_itself_after_the_command_is_told_its_place() -> None:
@@ -139,20 +130,17 @@ def test_flags_come_before_variables_before_the_file_before_defaults(folder: Pat
     assert said() == ["one"] * 2
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
+def test_a_wrong_setting_is_a_clear_error(folder: Path) -> None:
+    for text, problem in (
         ("[tool.mpsprobe.probe-me]\ntime = 2", "unknown setting tool.mpsprobe.probe-me.time\nDid you mean 'times'?"),
         ("[tool.mpsprobe.probe-me]\ntimes = 'many'", "'many' is not a valid integer"),
         ("[tool.mpsprobe]\nstrict-plugin = true", "tool.mpsprobe.strict-plugin\nDid you mean 'strict-plugins'?"),
         ("[tool.mpsprobe]\ndisable-plugins = 'x'", "should be a list of names"),
         ("[tool.mpsprobe", "is not valid TOML"),
-    ],
-)
-def test_a_wrong_setting_is_a_clear_error(folder: Path, text: str, problem: str) -> None:
-    _settings(folder, text)
-    result = _run(folder, "probe-me")
-    assert result.code == 2 and problem in result.stderr and "Traceback" not in result.stderr
+    ):
+        _settings(folder, text)
+        result = _run(folder, "probe-me")
+        assert result.code == 2 and problem in result.stderr and "Traceback" not in result.stderr
 
 
 def test_ctrl_c_is_quiet(folder: Path) -> None:

@@ -14,28 +14,14 @@ from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.plugins.registry import Registry
 from mpsprobe.protocols import RunOptions
 from mpsprobe_devkit.testing import install_plugin
+from tests.thin import thin
 
-BODY = """
-from mpsprobe import hookimpl
-from mpsprobe.declarations import DeviceDeclaration, ProbeDeclaration, RunnerDeclaration, WorkloadDeclaration
-
-@hookimpl
-def mpsprobe_devices():
-    return [DeviceDeclaration("gpu", "made_up:GPU", "x"), DeviceDeclaration("cpu", "made_up:CPU", "x")]
-
-@hookimpl
-def mpsprobe_probes():
-    long = ProbeDeclaration("long", "made_up:LONG", "x", default=False)
-    return [ProbeDeclaration("quick", "made_up:QUICK", "x"), long]
-
-@hookimpl
-def mpsprobe_runners():
-    return [RunnerDeclaration("loop", "made_up:Loop", "x")]
-
-@hookimpl
-def mpsprobe_workloads():
-    return [WorkloadDeclaration(name, "made_up:workload", "x") for name in ("one", "two")]
-"""
+BODY = thin(
+    devices="[DeviceDeclaration(name, f'made_up:{name.upper()}', 'x') for name in ('gpu', 'cpu')]",
+    probes="[ProbeDeclaration(n, f'made_up:{n.upper()}', 'x', default=n == 'quick') for n in ('quick', 'long')]",
+    runners="[RunnerDeclaration('loop', 'made_up:Loop', 'x')]",
+    workloads="[WorkloadDeclaration(name, 'made_up:workload', 'x') for name in ('one', 'two')]",
+)
 HEAVY = """
 from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe, FakeWorkload
 
@@ -121,9 +107,8 @@ def test_a_runner_is_there_for_each_run(registry: Registry) -> None:
     assert [one.runner.name for one in plan.runs if one.runner is not None] == ["loop"]
 
 
-@pytest.mark.parametrize(
-    ("request_", "says"),
-    [
+def test_what_cannot_be_planned_says_why(registry: Registry) -> None:
+    for request_, says in (
         (ProfileRequest(), "what should be run"),
         (ProfileRequest(("one",), preset="pytorch-mps-2022"), "names the workloads itself"),
         (ProfileRequest(("one",), options=RunOptions(grad_accum=4)), "--phase training only"),
@@ -134,11 +119,9 @@ def test_a_runner_is_there_for_each_run(registry: Registry) -> None:
         (ProfileRequest(("one",), phase="training", runner="loop", device="cpu"), "on cpu here: it knows no cpu"),
         (ProfileRequest(("one",), phase="training", runner="lop"), "did you mean 'loop'"),
         (ProfileRequest(("one",), phase="training", runner="trainer"), r"mpsprobe-hf \S+ is installed but blocked"),
-    ],
-)
-def test_what_cannot_be_planned_says_why(registry: Registry, request_: ProfileRequest, says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        make_plan(registry, request_)
+    ):
+        with pytest.raises(UsageError, match=says):
+            make_plan(registry, request_)
 
 
 @pytest.mark.parametrize("asked", [{}, {"device": "gpu"}])

@@ -81,9 +81,8 @@ def test_names_and_flags_are_joined(file: str) -> None:
     assert named["plan"]["workloads"] == [model]
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
+def test_wrong_use_says_what_to_do(file: str) -> None:
+    for line, says in (
         ("--workload MODEL --preset pytorch-mps-2022", "--preset names the workloads itself"),
         ("MODEL --device cpu --baseline cpu", "measured anyway"),
         ("MODEL --device cpu --batch-size 1,x", "whole number from 1"),
@@ -93,11 +92,9 @@ def test_names_and_flags_are_joined(file: str) -> None:
         ("MODEL --device cpu --dtype float33", "did you mean 'float32'"),
         ("MODEL --device cpu --format tabel", "did you mean 'table'"),
         ("MODEL --device cpu -o report.foo", "no format has the extension '.foo'"),
-    ],
-)
-def test_wrong_use_says_what_to_do(file: str, line: str, says: str) -> None:
-    ran = run_command("profile", *(word.replace("MODEL", f"{file}:make") for word in line.split()))
-    assert ran.code == 2 and says in ran.stderr and ran.stdout == ""
+    ):
+        ran = run_command("profile", *(word.replace("MODEL", f"{file}:make") for word in line.split()))
+        assert ran.code == 2 and says in ran.stderr and ran.stdout == ""
 
 
 def test_the_cause_of_a_failed_run_is_said_once(file: str, tmp_path: Path) -> None:

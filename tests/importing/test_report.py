@@ -61,12 +61,10 @@ def test_without_launches_the_identity_of_the_operator_decides(tmp_path: Path) -
     assert any("no operator" in note and "0.008 ms" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(
-    ("category", "device"), [("xpu_runtime", "xpu"), ("privateuse1_runtime", "privateuse1"), ("runtime", "gpu")]
-)
-def test_other_devices_are_called_by_what_launches_on_them(category: str, device: str, tmp_path: Path) -> None:
-    events = [one | {"cat": category} if one["cat"] == "cuda_runtime" else one for one in cuda()]
-    assert cell(tmp_path, *events).device == device
+def test_other_devices_are_called_by_what_launches_on_them(tmp_path: Path) -> None:
+    for category, device in (("xpu_runtime", "xpu"), ("privateuse1_runtime", "privateuse1"), ("runtime", "gpu")):
+        events = [one | {"cat": category} if one["cat"] == "cuda_runtime" else one for one in cuda()]
+        assert cell(tmp_path, *events).device == device
 
 
 def test_what_calls_itself_only_is_one_call(tmp_path: Path) -> None:
@@ -138,9 +136,8 @@ def test_unordered_and_overlapping_events(tmp_path: Path) -> None:
     assert any("lie across the end" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(
-    ("event", "says"),
-    [
+def test_what_cannot_be_used_is_left_out_and_told(tmp_path: Path) -> None:
+    for event, says in (
         (x("a", "cpu_op", 0, -5), "negative duration"),
         (x("a", "cpu_op", float("nan"), 5), "a time that is a number"),
         (x("a", "cpu_op", 1e300, 5), "a time that is a number"),
@@ -149,12 +146,10 @@ def test_unordered_and_overlapping_events(tmp_path: Path) -> None:
         ({"ph": "E", "ts": 1, "pid": 1, "tid": 1}, "never began"),
         ({"ph": "B", "ts": 1, "pid": 1, "tid": 1, "name": "a"}, "never end"),
         ({"ph": "C", "ts": 1, "pid": 1, "name": "a", "args": {"value": "much"}}, "a time that is a number"),
-    ],
-)
-def test_what_cannot_be_used_is_left_out_and_told(event: object, says: str, tmp_path: Path) -> None:
-    found = cell(tmp_path, event, x("aten::mm", "cpu_op", 0, 5))
-    assert operators(found)["aten::mm"].calls == 1 and len(operators(found)) == 1
-    assert any(says in note and note.endswith(": 1") for note in found.notes), found.notes
+    ):
+        found = cell(tmp_path, event, x("aten::mm", "cpu_op", 0, 5))
+        assert operators(found)["aten::mm"].calls == 1 and len(operators(found)) == 1
+        assert any(says in note and note.endswith(": 1") for note in found.notes), found.notes
 
 
 def test_events_that_begin_and_end_apart_and_times_as_text(tmp_path: Path) -> None:

@@ -20,9 +20,8 @@ def _plugin(name: str) -> Plugin:
     return Plugin(FoundPlugin(name, name, "1.0", f"{name}_plugin"))
 
 
-@pytest.mark.parametrize(
-    ("answer", "problem"),
-    [
+def test_a_wrong_answer_is_told_in_words() -> None:
+    for answer, problem in (
         (None, "returned a NoneType, not a list of WorkloadDeclaration"),
         ("text", "returned a str, not a list"),
         (7, "returned an int, not a list"),
@@ -35,12 +34,10 @@ def _plugin(name: str) -> Plugin:
         ([_workload(phases="training")], "has a str as its phases, which should be tuple"),
         ([_workload(requires=(1,))], "has a tuple as its requires"),
         ([_workload(), _workload()], "is declared twice"),
-    ],
-)
-def test_a_wrong_answer_is_told_in_words(answer: Any, problem: str) -> None:
-    with pytest.raises(HookFailed) as caught:
-        checked(answer, "mpsprobe_workloads", WorkloadDeclaration)
-    assert "mpsprobe_workloads" in str(caught.value) and problem in str(caught.value)
+    ):
+        with pytest.raises(HookFailed) as caught:
+            checked(answer, "mpsprobe_workloads", WorkloadDeclaration)
+        assert "mpsprobe_workloads" in str(caught.value) and problem in str(caught.value)
 
 
 def test_a_right_answer_is_returned_as_a_list() -> None:

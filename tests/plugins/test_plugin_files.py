@@ -11,34 +11,29 @@ from mpsprobe.errors import UsageError
 from mpsprobe.plugins.plugin_files import find_in_folders, folders_from_environment, inline_metadata
 from mpsprobe.plugins.registry import Registry
 from mpsprobe_devkit.testing import run_cli
+from tests.thin import thin
 
-PLUGIN = """
-from mpsprobe import hookimpl
-from mpsprobe.declarations import CommandDeclaration, WorkloadDeclaration
-
-@hookimpl
-def mpsprobe_workloads():
-    return [WorkloadDeclaration("of-{name}", "{name}:Net", "From a file.")]
-
-@hookimpl
-def mpsprobe_commands():
-    return [CommandDeclaration("say-{name}", "{name}:say", "Says it.")]
-
+HEAD = """
 class Net:
     framework = "none"
     def __init__(self, name): self.name = name
     def build(self, options): return None
-    def describe(self): return {{"file": __file__}}
+    def describe(self): return {"file": __file__}
 
 def __getattr__(name):
     import click
-    return click.Command("say", callback=lambda: click.echo("said by {name}"))
+    return click.Command("say", callback=lambda: click.echo("said by NAME"))
 """
+PLUGIN = thin(
+    HEAD,
+    workloads="[WorkloadDeclaration('of-NAME', 'NAME:Net', 'From a file.')]",
+    commands="[CommandDeclaration('say-NAME', 'NAME:say', 'Says it.')]",
+)
 
 
 def _write(folder: Path, name: str, text: str | None = None) -> Path:
     path = folder / f"{name}.py"
-    path.write_text(PLUGIN.format(name=name) if text is None else text, encoding="utf-8")
+    path.write_text(PLUGIN.replace("NAME", name) if text is None else text, encoding="utf-8")
     return path
 
 
@@ -73,9 +68,8 @@ def test_folders_add_up_and_a_name_counts_once(tmp_path: Path) -> None:
     assert again.name == "the_same_name" and "has the same name" in (again.problem or "")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "problem"),
-    [
+def test_a_file_that_cannot_be_one_says_why(tmp_path: Path) -> None:
+    for name, text, problem in (
         ("json", "", "its name is that of the module"),
         ("torch", "", "its name is that of the module"),
         ("a.b", "", "makes it no module"),
@@ -87,16 +81,14 @@ def test_folders_add_up_and_a_name_counts_once(tmp_path: Path) -> None:
         ("not_closed", "# /// script\n# dependencies = []\n", "is not closed"),
         ("syntax", "def f(:", "SyntaxError"),
         ("binary", "\0", "its import failed"),
-    ],
-)
-def test_a_file_that_cannot_be_one_says_why(tmp_path: Path, name: str, text: str, problem: str) -> None:
-    _write(tmp_path, name, text)
-    messages: list[str] = []
-    registry = Registry([], folders=[str(tmp_path)], tell=messages.append)
-    [plugin] = registry.plugins()
-    assert plugin.status in {"failed", "incompatible"} and problem in (plugin.reason or "")
-    [message] = messages
-    assert f"'{name}' of {name}.py is left out" in message
+    ):
+        (folder := tmp_path / f"of-{name}").mkdir()
+        _write(folder, name, text)
+        messages: list[str] = []
+        [plugin] = Registry([], folders=[str(folder)], tell=messages.append).plugins()
+        assert plugin.status in {"failed", "incompatible"} and problem in (plugin.reason or "")
+        [message] = messages
+        assert f"'{name}' of {name}.py is left out" in message
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

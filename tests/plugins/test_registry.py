@@ -15,11 +15,9 @@ from mpsprobe.plugins.discovery import find_plugins
 from mpsprobe.plugins.registry import Registry, blocked_by_environment, get_registry, use_registry
 from mpsprobe_devkit.testing import FakeScanner, FakeWorkload, install_plugin
 from tests.house.tree import PLUGINS
+from tests.thin import thin
 
-HEAD = """
-from mpsprobe import hookimpl
-from mpsprobe.declarations import *
-from mpsprobe.errors import WorkloadError
+WORKLOAD = """from mpsprobe.errors import WorkloadError
 
 def workload(name, target="mpsprobe_devkit.testing:FakeWorkload", **fields):
     return WorkloadDeclaration(name=name, target=target, summary="made for a test", **fields)
@@ -34,7 +32,7 @@ def installed(plugin_folder: Path) -> Installed:
 
     def install(strict: bool = False, blocked: tuple[str, ...] = (), **bodies: str) -> tuple[Registry, list[str]]:
         for name, body in bodies.items():
-            install_plugin(plugin_folder, name.replace("_", "-"), HEAD + body)
+            install_plugin(plugin_folder, name.replace("_", "-"), thin(WORKLOAD) + body)
         messages: list[str] = []
         found = [one for one in find_plugins() if one.distribution not in OWN]
         return Registry(found, strict=strict, blocked=blocked, tell=messages.append), messages
@@ -218,28 +216,28 @@ def test_the_process_has_one_registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 TABLES = """
-@hookimpl
-def mpsprobe_kernel_tables():
-    return [KernelTablesDeclaration(name, target, "made for a test") for name, target in TABLES]
-
 class Tables:
     backend = None
     def releases(self): return []
     def table(self, release): return None
+
+@hookimpl
+def mpsprobe_kernel_tables():
+    targets = {'chip': 'chip_plugin:Tables', 'none': 'chip_plugin:mpsprobe_kernel_tables'}
+    return [KernelTablesDeclaration(name, target, "made for a test") for name, target in targets.items()]
 """
 
 
 def test_kernel_tables_are_found_by_the_backend_that_a_user_types(installed: Installed) -> None:
-    body = TABLES + "TABLES = [('chip', 'chip_plugin:Tables'), ('none', 'chip_plugin:TABLES')]"
-    registry, _ = installed(chip=body)
+    registry, _ = installed(chip=TABLES)
     assert list(registry.backends()) == ["chip", "none"]
     assert type(registry.kernel_tables("chip")).__name__ == "Tables"
-    with pytest.raises(PluginError, match=r"the backend 'none' of chip 1\.0 is a list, not a KernelTables"):
+    with pytest.raises(PluginError, match=r"the backend 'none' of chip 1\.0 is a function, not a KernelTables"):
         registry.kernel_tables("none")
     with pytest.raises(UnknownName, match="unknown backend 'chipp'; did you mean 'chip'"):
         registry.kernel_tables("chipp")
     with pytest.raises(PluginError, match=r"the backend 'chip' is declared by chip 1\.0 and two 1\.0"):
-        installed(two=body)[0].kernel_tables("chip")
+        installed(two=TABLES)[0].kernel_tables("chip")
 
 
 SPACE = "@hookimpl\ndef mpsprobe_workload_space(space):\n    "

@@ -27,9 +27,8 @@ def test_a_preset_of_the_users_own(tmp_path: Path) -> None:
     assert (preset.workloads[0].name, preset.workloads[0].seq_len, preset.phases) == ("a.py:make", 7, ["inference"])
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
+def test_a_wrong_file_says_where(tmp_path: Path) -> None:
+    for text, says in (
         ("", "wrong at 'workloads': Field required"),
         ("workloads = []", "at least 1 item"),
         ('[[workloads]]\nname = "a"\nbatch_size = 0', "wrong at 'workloads.0.batch_size'"),
@@ -37,14 +36,12 @@ def test_a_preset_of_the_users_own(tmp_path: Path) -> None:
         ('phases = ["both"]\n[[workloads]]\nname = "a"', "wrong at 'phases.0'"),
         ("[[", "is not TOML"),
         ("\udcff", "is not TOML"),
-    ],
-)
-def test_a_wrong_file_says_where(tmp_path: Path, text: str, says: str) -> None:
-    path = tmp_path / "p.toml"
-    path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(MpsprobeError) as caught:
-        load_preset(str(path))
-    assert says in caught.value.message
+    ):
+        path = tmp_path / "p.toml"
+        path.write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises(MpsprobeError) as caught:
+            load_preset(str(path))
+        assert says in caught.value.message
 
 
 def test_what_is_not_there_is_told_in_words(tmp_path: Path) -> None:

@@ -58,9 +58,8 @@ def test_any_bytes_are_a_report_or_a_clear_error(noise: bytes) -> None:
     assert caught.value.message.startswith("noise is not") and caught.value.message.isprintable()
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
+def test_what_is_no_report_is_refused_in_words() -> None:
+    for text, problem in (
         ("", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
         ("9" * 5000, "too large"),
@@ -69,16 +68,13 @@ def test_any_bytes_are_a_report_or_a_clear_error(noise: bytes) -> None:
         ('{"kind": 3}', "is not a report"),
         ('{"kind": "weather"}', "is damaged at 'schema_version'"),
         ('{"kind": "coverage", "schema_version": 1}', "is damaged at 'method'"),
-    ],
-)
-def test_what_is_no_report_is_refused_in_words(text: str, problem: str) -> None:
-    with pytest.raises(ReportError, match=problem):
-        parse_report(text)
+    ):
+        with pytest.raises(ReportError, match=problem):
+            parse_report(text)
 
 
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
+def test_a_damaged_report_says_where() -> None:
+    for place, value in (
         (("summary", "calls"), -1),
         (("summary", "calls_by_verdict"), {"fine": 1}),
         (("operators", 0, "calls"), 0),
@@ -86,16 +82,14 @@ def test_what_is_no_report_is_refused_in_words(text: str, problem: str) -> None:
         (("workload", "phase"), "sleeping"),
         (("target", "backend"), 5),
         (("environment", "python"), None),
-    ],
-)
-def test_a_damaged_report_says_where(place: tuple[Any, ...], value: Any) -> None:
-    data = inner = sample_coverage_report().model_dump(mode="json")
-    for step in place[:-1]:
-        inner = inner[step]
-    inner[place[-1]] = value
-    with pytest.raises(ReportError) as caught:
-        parse_report(json.dumps(data))
-    assert ".".join(map(str, place)) in caught.value.message
+    ):
+        data = inner = sample_coverage_report().model_dump(mode="json")
+        for step in place[:-1]:
+            inner = inner[step]
+        inner[place[-1]] = value
+        with pytest.raises(ReportError) as caught:
+            parse_report(json.dumps(data))
+        assert ".".join(map(str, place)) in caught.value.message
 
 
 def test_reading_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,9 +115,8 @@ def test_samples_cover_every_field() -> None:
 XPU = {"backend": "xpu", "label": "XPU", "torch": "2.13.0", "source": "a yaml (mpsprobe-xpu 0.1)"}
 
 
-@pytest.mark.parametrize(
-    ("target", "field"),
-    [
+def test_an_error_names_the_field_of_a_target() -> None:
+    for target, field in (
         ({key: value for key, value in XPU.items() if key != "source"}, "target.source"),
         ({**XPU, "label": 1}, "target.label"),
         ({**XPU, "backend": 1}, "target.backend"),
@@ -133,17 +126,15 @@ XPU = {"backend": "xpu", "label": "XPU", "torch": "2.13.0", "source": "a yaml (m
         ("xpu", "target"),
         (["xpu"], "target"),
         (None, "target"),
-    ],
-)
-def test_an_error_names_the_field_of_a_target(target: Any, field: str) -> None:
-    for kind in ("coverage", "coverage-matrix"):
-        data = sample_reports()[kind].model_dump(mode="json")
-        cell = data if kind == "coverage" else data["releases"][1]
-        cell["target"] = target
-        with pytest.raises(ReportError) as caught:
-            parse_report(json.dumps(data))
-        where = field if kind == "coverage" else f"releases.1.{field}"
-        assert f"damaged at '{where}'" in caught.value.message
+    ):
+        for kind in ("coverage", "coverage-matrix"):
+            data = sample_reports()[kind].model_dump(mode="json")
+            cell = data if kind == "coverage" else data["releases"][1]
+            cell["target"] = target
+            with pytest.raises(ReportError) as caught:
+                parse_report(json.dumps(data))
+            where = field if kind == "coverage" else f"releases.1.{field}"
+            assert f"damaged at '{where}'" in caught.value.message
 
 
 def test_the_backend_says_which_target_it_is() -> None:
@@ -198,9 +189,8 @@ GOOD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("broken", "says"),
-    [
+def test_a_broken_trace_is_refused() -> None:
+    for broken, says in (
         ({"name": [0]}, "different lengths"),
         ({"name": [0, 2]}, "outside its table"),
         ({"name": [0, -1]}, "outside its table"),
@@ -209,11 +199,9 @@ GOOD: dict[str, Any] = {
         ({"duration_ns": [10, -1]}, "ends before it starts"),
         ({"counters": [{"name": "power", "times_ns": [0], "values": []}]}, "different numbers"),
         ({"categories": ["step", "nonsense"]}, "categories"),
-    ],
-)
-def test_a_broken_trace_is_refused(broken: dict[str, Any], says: str) -> None:
-    with pytest.raises(ValidationError, match=says):
-        Trace.model_validate({**GOOD, **broken})
+    ):
+        with pytest.raises(ValidationError, match=says):
+            Trace.model_validate({**GOOD, **broken})
 
 
 def test_a_long_trace_is_checked_quickly() -> None:

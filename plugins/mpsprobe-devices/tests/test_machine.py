@@ -22,9 +22,8 @@ from mpsprobe_devices.footprint import RusageInfo, footprint_reader
 from mpsprobe_devices.processor import processor_name
 
 
-@pytest.mark.parametrize(
-    ("values", "levels"),
-    [
+def test_variables() -> None:
+    for values, levels in (
         ({}, []),
         ({FALLBACK: "0"}, []),
         ({FALLBACK: "1"}, ["note"]),
@@ -41,10 +40,8 @@ from mpsprobe_devices.processor import processor_name
         ({PROFILE: "0x3ff"}, []),
         ({PROFILE: "1024"}, ["error"]),
         ({PROFILE: "yes"}, ["error"]),
-    ],
-)
-def test_variables(values: dict[str, str], levels: list[str]) -> None:
-    assert [one.level for one in variables(values)] == levels
+    ):
+        assert [one.level for one in variables(values)] == levels
 
 
 def test_what_c_reads_as_a_number() -> None:
@@ -91,9 +88,8 @@ def _answers(monkeypatch: pytest.MonkeyPatch, system: str, printed: dict[str, st
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"cpu_name": torch_says}, raising=False)
 
 
-@pytest.mark.parametrize(
-    ("system", "printed", "torch_says", "name"),
-    [
+def test_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for system, printed, torch_says, name in (
         ("Darwin", {"sysctl": "Apple M3 Max"}, "", "Apple M3 Max"),
         ("Darwin", {"sysctl": "Apple M3 Max"}, "something else", "Apple M3 Max"),
         ("Darwin", {}, "", "arm64"),
@@ -102,13 +98,9 @@ def _answers(monkeypatch: pytest.MonkeyPatch, system: str, printed: dict[str, st
         ("Linux", {"lscpu": "Model name: -"}, "", "arm64"),
         ("Linux", {"lscpu": "Model name: " + "x" * 5000}, "", "x" * processor.MOST_CHARACTERS),
         ("Windows", {}, "", "arm64"),
-    ],
-)
-def test_the_name(
-    monkeypatch: pytest.MonkeyPatch, system: str, printed: dict[str, str | None], torch_says: str, name: str
-) -> None:
-    _answers(monkeypatch, system, printed, torch_says)
-    assert processor_name() == name
+    ):
+        _answers(monkeypatch, system, printed, torch_says)
+        assert processor_name() == name
 
 
 def test_windows_has_it_in_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,23 +132,18 @@ def test_gradients_are_recorded_inside_as_outside() -> None:
     assert seen == [True, False]
 
 
-@pytest.mark.parametrize(
-    ("variable", "operator", "expected"),
-    [
+def test_what_let_it_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, operator, expected in (
         (None, "aten::linalg_qr.out", "fallback"),
         ("0", "aten::linalg_qr.out", "fallback"),
         ("1", "mpsprobe::nothing", "missing"),
         ("1", "aten::add.Tensor", None),
-    ],
-)
-def test_what_let_it_run(
-    variable: str | None, operator: str, expected: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(fallbacks.VARIABLE, raising=False)
-    if variable is not None:
-        monkeypatch.setenv(fallbacks.VARIABLE, variable)
-    if expected is None:  # whether this build has kernels for MPS differs; the answer follows it
-        has = torch._C._dispatch_has_kernel_for_dispatch_key(operator, "MPS")
-        expected = "fallback" if has else "missing"
-    assert verdict(operator) == expected
-    assert (fallbacks.VARIABLE in os.environ) is (variable is not None)
+    ):
+        monkeypatch.delenv(fallbacks.VARIABLE, raising=False)
+        if variable is not None:
+            monkeypatch.setenv(fallbacks.VARIABLE, variable)
+        if expected is None:  # whether this build has kernels for MPS differs; the answer follows it
+            has = torch._C._dispatch_has_kernel_for_dispatch_key(operator, "MPS")
+            expected = "fallback" if has else "missing"
+        assert verdict(operator) == expected
+        assert (fallbacks.VARIABLE in os.environ) is (variable is not None)

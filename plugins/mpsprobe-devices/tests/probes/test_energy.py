@@ -117,21 +117,18 @@ def test_a_counter_that_goes_back_is_left_out(wrong: float) -> None:
     assert reading.values["total_mj"] == 300_000
 
 
-@pytest.mark.parametrize(
-    ("gives", "says"),
-    [
+def test_nothing_measured_is_a_reason_and_no_reading() -> None:
+    for gives, says in (
         (_Measurement(2.0, {0: 0.0}), "did not move"),
         (_Measurement(2.0), "there is no counter: cpu, dram, gpu"),
         (_Measurement(0.0, {0: 5.0}), "took 0.0 s"),
         (_Measurement(-1.0, {0: 5.0}), "took -1.0 s"),
         (_Measurement(float("nan"), {0: 5.0}), "took nan s"),
-    ],
-)
-def test_nothing_measured_is_a_reason_and_no_reading(gives: _Measurement, says: str) -> None:
-    with pytest.raises(MpsprobeError, match=says):
-        _measured(gives)
-    with pytest.raises(MpsprobeError, match="no step came to its end"):
-        _measured(gives, steps=0)
+    ):
+        with pytest.raises(MpsprobeError, match=says):
+            _measured(gives)
+        with pytest.raises(MpsprobeError, match="no step came to its end"):
+            _measured(gives, steps=0)
 
 
 def test_a_window_that_was_too_short_says_so() -> None:
@@ -151,17 +148,14 @@ def test_a_gpu_that_cannot_be_asked_leaves_the_rest() -> None:
     assert reading.values["cpu_mj"] == 5000 and "the GPU was not measured: No GPUs available." in reading.caveats
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
+def test_zeus_that_is_not_there_or_fails_is_a_reason() -> None:
+    for error, reason in (
         (ModuleNotFoundError("No module named 'zeus'", name="zeus.monitor"), NOT_INSTALLED),
         (ModuleNotFoundError("No module named 'amdsmi'", name="amdsmi"), "zeus: No module named 'amdsmi'"),
         (OSError("driver\nis asleep"), "zeus cannot be started: OSError: driver"),
-    ],
-)
-def test_zeus_that_is_not_there_or_fails_is_a_reason(error: Exception, reason: str) -> None:
-    probe = EnergyProbe(Mock(side_effect=error))
-    assert probe.unavailable(_Gpu()) == probe.unavailable(FakeDevice()) == reason
+    ):
+        probe = EnergyProbe(Mock(side_effect=error))
+        assert probe.unavailable(_Gpu()) == probe.unavailable(FakeDevice()) == reason
 
 
 def test_the_monitor_is_zeus(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,19 +81,16 @@ def test_a_device_that_does_not_count_has_the_process_alone() -> None:
         assert use.curve.allocated_bytes == [] and use.caveats == []
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
+def test_an_allocator_that_stops_answering_costs_its_curve_and_is_named() -> None:
+    for wrong, says in (
         (-5, "allocated was -5 after 1 samples"),
         (float("nan"), "allocated was nan after 1"),
         (Memory(None, 9), "allocated stopped after 1"),
         (RuntimeError("device lost\nand more"), "allocated raised RuntimeError: device lost after 1"),
-    ],
-)
-def test_an_allocator_that_stops_answering_costs_its_curve_and_is_named(wrong: Any, says: str) -> None:
-    use = _use(_Allocator(answers=[5, wrong, 6]))
-    assert use.curve.allocated_bytes == [] and len(use.curve.process_bytes) == 4
-    assert use.peak_allocated_bytes == 5 and any(says in caveat for caveat in use.caveats)
+    ):
+        use = _use(_Allocator(answers=[5, wrong, 6]))
+        assert use.curve.allocated_bytes == [] and len(use.curve.process_bytes) == 4
+        assert use.peak_allocated_bytes == 5 and any(says in caveat for caveat in use.caveats)
 
 
 @pytest.mark.parametrize("wrong", [-1, None, float("nan"), RuntimeError("gone")])

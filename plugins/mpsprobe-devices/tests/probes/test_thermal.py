@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import Mock
 
 import psutil
@@ -42,9 +41,8 @@ def test_values_before_and_after() -> None:
     assert reading.caveats == []
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "says"),
-    [
+def test_what_makes_a_reading_doubtful_is_said() -> None:
+    for before, after, says in (
         ({"thermal_state": "nominal"}, {"thermal_state": "serious"}, "thermal state was serious"),
         ({"thermal_state": "fair"}, {"thermal_state": "nominal"}, "thermal state was fair"),
         ({"low_power_mode": "off"}, {"low_power_mode": "on"}, "low-power mode was on"),
@@ -54,12 +52,8 @@ def test_values_before_and_after() -> None:
         ({"gpu_mw": 5.0}, {}, "not available after the steps: gpu_mw"),
         ({"gpu_mw": 5.0}, OSError("driver gone"), "source: driver gone"),
         (OSError("driver not there yet"), {}, "source: driver not there yet"),
-    ],
-)
-def test_what_makes_a_reading_doubtful_is_said(
-    before: Values | Exception, after: Values | Exception, says: str
-) -> None:
-    assert any(says in caveat for caveat in _reading(before, after).caveats)
+    ):
+        assert any(says in caveat for caveat in _reading(before, after).caveats)
 
 
 @pytest.mark.parametrize(("before", "after"), [(5.0, 5.0), (5.0, 2.0)])
@@ -79,9 +73,8 @@ def test_with_nothing_to_read_it_is_unavailable_and_says_why() -> None:
     assert ThermalProbe([refuse]).unavailable(FakeDevice()) == f"{NOTHING}; refuse: no driver"
 
 
-@pytest.mark.parametrize(
-    ("printed", "found"),
-    [
+def test_what_macos_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    for printed, found in (
         ("[0,false]", {"thermal_state": "nominal", "low_power_mode": "off"}),
         ("[3,true]", {"thermal_state": "critical", "low_power_mode": "on"}),
         ("[2,1]", {"thermal_state": "serious", "low_power_mode": "on"}),
@@ -95,29 +88,24 @@ def test_with_nothing_to_read_it_is_unavailable_and_says_why() -> None:
         ("execution error: Error: -1700", {}),
         ("", {}),
         (None, {}),
-    ],
-)
-def test_what_macos_prints(monkeypatch: pytest.MonkeyPatch, printed: str | None, found: Values) -> None:
-    ask = Mock(return_value=printed)
-    monkeypatch.setattr(thermal, "ask", ask)
-    monkeypatch.setattr(platform, "system", lambda: "Darwin")
-    assert thermal.macos(FakeDevice()) == found and ask.call_args.args[0][:3] == ["osascript", "-l", "JavaScript"]
-    monkeypatch.setattr(platform, "system", lambda: "Linux")
-    assert thermal.macos(FakeDevice()) == {} and ask.call_count == 1
+    ):
+        ask = Mock(return_value=printed)
+        monkeypatch.setattr(thermal, "ask", ask)
+        monkeypatch.setattr(platform, "system", lambda: "Darwin")
+        assert thermal.macos(FakeDevice()) == found and ask.call_args.args[0][:3] == ["osascript", "-l", "JavaScript"]
+        monkeypatch.setattr(platform, "system", lambda: "Linux")
+        assert thermal.macos(FakeDevice()) == {} and ask.call_count == 1
 
 
-@pytest.mark.parametrize(
-    ("battery", "found"),
-    [
+def test_batteries(monkeypatch: pytest.MonkeyPatch) -> None:
+    for battery, found in (
         (SimpleNamespace(percent=80, power_plugged=True), {"power_source": "mains", "battery_percent": 80.0}),
         (SimpleNamespace(percent=80, power_plugged=False), {"power_source": "battery", "battery_percent": 80.0}),
         (SimpleNamespace(percent=80, power_plugged=None), {"battery_percent": 80.0}),
         (None, {}),
-    ],
-)
-def test_batteries(monkeypatch: pytest.MonkeyPatch, battery: Any, found: Values) -> None:
-    monkeypatch.setattr(psutil, "sensors_battery", lambda: battery, raising=False)
-    assert thermal.battery(FakeDevice()) == found
+    ):
+        monkeypatch.setattr(psutil, "sensors_battery", lambda answer=battery: answer, raising=False)
+        assert thermal.battery(FakeDevice()) == found
 
 
 def test_temperatures(monkeypatch: pytest.MonkeyPatch) -> None:
