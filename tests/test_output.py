@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from itertools import product
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -73,29 +74,17 @@ def test_a_wrong_place_is_told_in_words(tmp_path: Path, monkeypatch: pytest.Monk
         assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"file": "old", "protected": "old"}
 
 
-@pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_whatever_interrupts_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException, step: str
-) -> None:
-    path = tmp_path / "report"
+def test_whatever_interrupts_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, full = tmp_path / "report", OSError(errno.ENOSPC, "No space left on device")
     path.write_text("old")
-
-    def fail(*_: Any) -> None:
-        raise failure
-
-    monkeypatch.setattr(os if step == "fsync" else Path, step, fail)
-    expected = OutputError if isinstance(failure, OSError) else KeyboardInterrupt
-    with pytest.raises(expected):
-        write_atomically(path, "new")
-    monkeypatch.undo()
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
+    for step, failure in product(((os, "fsync"), (Path, "replace")), (full, KeyboardInterrupt())):
+        with monkeypatch.context() as patch, pytest.raises(OutputError if failure is full else KeyboardInterrupt):
+            patch.setattr(*step, Mock(side_effect=failure))
+            write_atomically(path, "new")
+        assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
-def test_delivery_to_a_file_or_to_standard_output(
-    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_delivery(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     deliver("text", tmp_path / "x")
     assert capsysbinary.readouterr().out == b""
     deliver("text", None)

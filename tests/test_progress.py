@@ -11,14 +11,11 @@ from mpsprobe.progress import SilentProgress, TerminalProgress, make_progress
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
     def isatty(self) -> bool:
         return True
 
 
 def _terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """What standard error is from now on."""
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")

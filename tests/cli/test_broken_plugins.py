@@ -64,7 +64,6 @@ LIMIT_S = "0.5"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all of them."""
     folder: Path = tmp_path_factory.mktemp("broken")
     for name, code in {**AT_IMPORT, **IN_A_HOOK, "prints": PRINTS}.items():
         points = f"[mpsprobe]\n{name} = no_attribute_plugin:nothing\n" if name == "no-attribute" else None

@@ -46,7 +46,6 @@ HEALER = thin(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a plugin that has three workloads and an open name space."""
     install_plugin(tmp_path, "nets", PLUGIN, version="3.1", modules={"described_nets.py": DESCRIBES})
     return tmp_path
 
@@ -176,8 +175,8 @@ def test_a_wrong_finding_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
     result = _run(tmp_path, "doctor", "--format", "json")
     messages = [one["message"] for one in result.json()["findings"]]
     for number, problem in enumerate(problems.values()):
-        for told in (result.stderr.splitlines(), messages):
-            assert [f"ill-{number} 1.0" in one for one in told if problem in one] == [True], problem
+        for shown in (result.stderr.splitlines(), messages):
+            assert [f"ill-{number} 1.0" in one for one in shown if problem in one] == [True], problem
 
 
 def test_doctor_without_plugins_says_why() -> None:

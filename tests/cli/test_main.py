@@ -53,7 +53,6 @@ This is for the authors of probe-me. With --debug or MPSPROBE_DEBUG=1 it shows w
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a plugin whose command can fail in several ways."""
     install_plugin(tmp_path, "probe-me", COMMAND, modules={"probe_me_command.py": BODY})
     return tmp_path
 

@@ -23,8 +23,6 @@ BARE = sample_profile_report().model_copy(update={"cells": CELLS, "predicted_wit
 
 
 class _Scanner(FakeScanner):
-    """Returns or raises ``answer``."""
-
     def __init__(self, answer: Report | Exception) -> None:
         super().__init__()
         self.answer = answer

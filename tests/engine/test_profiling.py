@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -23,9 +24,7 @@ from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe, FakeProgress, F
 MS = 1_000_000
 
 
-def _plan(
-    *devices: Device, batch_sizes: Sequence[int | None] = (None,), seq_lens: Sequence[int | None] = (None,)
-) -> Plan:
+def _plan(*devices: Device, batch_sizes: Any = (None,), seq_lens: Any = (None,)) -> Plan:
     runs = [
         Run(FakeWorkload(), RunOptions(batch_size=batch_size, seq_len=seq_len), device)
         for device, seq_len, batch_size in product(devices, seq_lens, batch_sizes)
@@ -69,22 +68,19 @@ def test_the_report_has_what_was_asked_for() -> None:
         for name in ("x", "y")
         for size in (None, 2)
     ]
-    assert profile(Plan(request, runs, [FakeProbe("quick")]), FakeProgress()).plan == ProfilePlan(
-        workloads=["a"],
-        phases=["training", "inference"],
-        preset="p",
-        devices=["x", "y"],
-        batch_sizes=[None, 2],
-        seq_lens=[None],
-        steps=3,
-        warmup=1,
-        processes=2,
-        clock="device",
-        compile=True,
-        runner="loop",
-        baseline="y",
-        probes=["quick"],
-    )
+    asked = {
+        "preset": "p",
+        "steps": 3,
+        "warmup": 1,
+        "processes": 2,
+        "clock": "device",
+        "compile": True,
+        "runner": "loop",
+    }
+    planned = {"workloads": ["a"], "phases": ["training", "inference"], "devices": ["x", "y"], "baseline": "y"}
+    sizes = {"batch_sizes": [None, 2], "seq_lens": [None], "probes": ["quick"]}
+    report = profile(Plan(request, runs, [FakeProbe("quick")]), FakeProgress())
+    assert report.plan == ProfilePlan.model_validate({**asked, **planned, **sizes})
 
 
 def test_batch_sizes_that_fit_are_kept_when_one_does_not() -> None:

@@ -147,8 +147,6 @@ def test_a_device_without_such_a_clock_is_timed_by_the_hosts() -> None:
 
 
 class _Giving(FakeProbe):
-    """Gives what it was made with."""
-
     gives: Any = None
     stopped = 0
 
@@ -171,8 +169,8 @@ def test_a_probe_that_gives_nonsense_costs_nothing_else() -> None:
         bad, good = _Giving("giving"), FakeProbe("good")
         bad.gives = gives
         measured, _ = _measure(4 * MS, steps=3, warmup=0, probes=(bad, good))
-        told = measured.unavailable
-        assert [(one.probe, says in one.reason) for one in told] == [("giving", True)], told
+        found = measured.unavailable
+        assert [(one.probe, says in one.reason) for one in found] == [("giving", True)], found
         assert set(measured.found) == {"readings"} and len(measured.found["readings"]) == 1 and measured.error is None
 
 

@@ -26,7 +26,6 @@ def _names(requirements: list[str]) -> set[str]:
 
 
 def _requirements(folder: Path) -> list[str]:
-    """What a distribution needs to run, its extras too."""
     extras = project(folder).get("optional-dependencies", {}).values()
     return [*project(folder)["dependencies"], *(one for extra in extras for one in extra)]
 

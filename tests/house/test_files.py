@@ -32,7 +32,6 @@ def _texts() -> list[Path]:
 
 
 def test_no_file_is_long() -> None:
-    """A longer one does more than one job."""
     read = [path for path in _texts() if path.suffix in {".py", ".md", ".sh"}]
     lines = {shown(path): path.read_text(encoding="utf-8").count("\n") for path in read}
     assert not {path: count for path, count in lines.items() if count > MOST_LINES}

@@ -15,13 +15,11 @@ PLUGINS = sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.to
 
 
 def read(name: str) -> str:
-    """The text of a file by its path in the repository."""
     return (ROOT / name).read_text(encoding="utf-8")
 
 
 @functools.cache
 def project(folder: Path) -> dict[str, Any]:
-    """The table ``project`` of a distribution."""
     found: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return found
 
@@ -35,7 +33,6 @@ def files() -> list[Path]:
 
 
 def python_files(folder: Path = ROOT) -> list[Path]:
-    """The Python files in ``folder`` and below it."""
     return [path for path in files() if path.suffix == ".py" and path.is_relative_to(folder)]
 
 
@@ -46,7 +43,6 @@ def shown(path: Path) -> str:
 
 @functools.cache
 def parsed(path: Path) -> ast.Module:
-    """The syntax tree of a Python file."""
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 

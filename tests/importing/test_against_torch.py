@@ -74,7 +74,6 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def check(report: ProfileReport, run: Run) -> None:
-    """Operators, calls and times are torch's."""
     [cell] = report.cells
     found = {one.operator: (one.calls, one.host_ns / 1e3, one.self_host_ns / 1e3) for one in cell.operators}
     assert set(found) == set(run.expected) and len(found) > 40

@@ -19,7 +19,6 @@ GPU = {"name": "NVIDIA <b>", "totalGlobalMem": 85_000_000_000, "computeMajor": 9
 
 
 def cuda(**more: Any) -> list[dict[str, Any]]:
-    """An operator that starts a kernel and a copy."""
     return [
         x("aten::to", "cpu_op", 0, 50, External_id=7, Input_Dims=[[2, 3], []], Input_type=["float", "Scalar"]),
         x("cudaLaunchKernel", "cuda_runtime", 10, 5, correlation=11, External_id=7),

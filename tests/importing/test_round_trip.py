@@ -22,7 +22,6 @@ def exported(report: ProfileReport, name: str, folder: Path) -> ProfileReport:
 
 
 def totals(cell: ProfileCell) -> tuple[object, object]:
-    """Of operators and of modules."""
     return (
         {one.operator: (one.calls, one.host_ns, one.device_ns or 0, one.self_device_ns or 0) for one in cell.operators},
         [(one.module, one.type, one.calls, one.host_ns) for one in cell.modules],

@@ -132,9 +132,7 @@ def test_it_tells_how_much_was_read_and_what_cannot_be(tmp_path: Path) -> None:
             list(TraceFile(path).events())
 
 
-def test_what_unpacks_to_far_more_than_its_size_is_not_read_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_unpacks_to_far_more_than_its_size_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mpsprobe.importing.stream.NO_BOMB", 1 << 20)
     path = tmp_path / "bomb.json.gz"
     path.write_bytes(gzip.compress(b'{"traceEvents":[{"ph":"X"},' + b" " * (20 << 20) + b"{}]}"))

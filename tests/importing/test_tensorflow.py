@@ -28,7 +28,6 @@ def varint(value: int) -> bytes:
 
 
 def field(number: int, value: int | str | bytes) -> bytes:
-    """One field of a message."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     data = value.encode() if isinstance(value, str) else value
@@ -36,19 +35,15 @@ def field(number: int, value: int | str | bytes) -> bytes:
 
 
 def named(number: int, name: str, shown: str = "") -> bytes:
-    """An entry of a map of metadata."""
     return field(1, number) + field(2, field(1, number) + field(2, name) + (field(4, shown) if shown else b""))
 
 
 def event(name: int, start_us: int, duration_us: int, *facts: bytes) -> bytes:
-    """One event of a line."""
     times = field(1, name) + field(2, start_us * 1_000_000) + field(3, duration_us * 1_000_000)
     return times + b"".join(field(4, one) for one in facts)
 
 
 def plane(number: int, name: str, lines: dict[str, list[bytes]], names: list[bytes], facts: list[bytes]) -> bytes:
-    """A host or a device."""
-
     def fields(number: int, values: Iterable[bytes]) -> bytes:
         return b"".join(field(number, one) for one in values)
 
@@ -58,7 +53,6 @@ def plane(number: int, name: str, lines: dict[str, list[bytes]], names: list[byt
 
 
 def profile() -> bytes:
-    """Two steps on a host with a GPU."""
     launch = field(1, 2) + field(4, 9)
     steps = [event(1, start, 90, field(1, 1) + field(4, number)) for number, start in ((0, 0), (1, 100))]
     work = [event(2, 10, 30), event(2, 110, 40), event(3, 20, 5, launch), event(4, 1, 0)]
@@ -84,8 +78,6 @@ def profile() -> bytes:
 
 
 def in_json() -> list[dict[str, Any]]:
-    """The same host as TensorFlow's trace viewer writes it."""
-
     def done(name: str, ts: float, dur: float, tid: int, **args: Any) -> dict[str, Any]:
         return {"ph": "X", "name": name, "pid": HOST, "tid": tid, "ts": ts, "dur": dur, "args": args}
 

@@ -22,10 +22,9 @@ def _call(manager: Any, plugin: loading.Plugin, hook: str, **arguments: Any) -> 
     return loading.answer_of(outcome, hook)
 
 
-def _load(folder: Path, code: str) -> tuple[loading.Plugin, loading.pluggy.PluginManager]:
-    module = install_plugin(folder, "under-test", code)
+def _load(folder: Path, code: str, name: str = "under-test") -> tuple[loading.Plugin, loading.pluggy.PluginManager]:
     manager = loading.new_manager()
-    return loading.load(manager, FoundPlugin("under-test", "under-test", "1.0", module)), manager
+    return loading.load(manager, FoundPlugin(name, name, "1.0", install_plugin(folder, name, code))), manager
 
 
 def test_a_sound_plugin_which_may_have_a_hook_of_a_later_version(plugin_folder: Path) -> None:
@@ -35,9 +34,8 @@ def test_a_sound_plugin_which_may_have_a_hook_of_a_later_version(plugin_folder: 
     assert "mpsprobe_devices" in plugin.hooks and _call(manager, plugin, "mpsprobe_devices") == []
 
 
-@pytest.mark.parametrize(
-    ("code", "reason"),
-    [
+def test_a_broken_plugin_has_a_reason(plugin_folder: Path) -> None:
+    for code, reason in (
         ("raise ValueError('first\\nsecond')", "its import failed: ValueError: first second"),
         ("raise SystemExit(3)", "its import failed: SystemExit: 3"),
         ("class Odd(BaseException): pass\nraise Odd", "its import failed: Odd"),
@@ -49,13 +47,11 @@ def test_a_sound_plugin_which_may_have_a_hook_of_a_later_version(plugin_folder: 
         (HEAD + "def mpsprobe_workloads(): ...", "'mpsprobe_workloads' is not marked with @mpsprobe.hookimpl"),
         (HEAD + "@hookimpl\ndef mpsprobe_resolve_workload(nam): ...", "nam"),
         (HEAD + "@hookimpl(wrapper=True)\ndef mpsprobe_workloads(): return (yield)", "is a wrapper"),
-    ],
-)
-def test_a_broken_plugin_has_a_reason(plugin_folder: Path, code: str, reason: str) -> None:
-    plugin, manager = _load(plugin_folder, code)
-    assert plugin.status == "failed" and plugin.reason is not None
-    assert reason in plugin.reason and plugin.reason.isprintable()
-    assert manager.get_plugins() == set()
+    ):
+        plugin, manager = _load(plugin_folder, code, f"under-test-{len(list(plugin_folder.iterdir()))}")
+        assert plugin.status == "failed" and plugin.reason is not None
+        assert reason in plugin.reason and plugin.reason.isprintable()
+        assert manager.get_plugins() == set()
 
 
 def test_an_entry_point_that_leads_nowhere() -> None:
@@ -69,7 +65,7 @@ def test_ctrl_c_during_an_import_is_the_users(plugin_folder: Path) -> None:
         _load(plugin_folder, "import _thread, time\n_thread.interrupt_main()\ntime.sleep(1)")
 
 
-def test_what_a_plugin_prints_and_filters_stays_off_standard_output(
+def test_what_a_plugin_prints_and_filters_stays_its_own(
     plugin_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     filters = list(warnings.filters)
@@ -82,21 +78,19 @@ def test_what_a_plugin_prints_and_filters_stays_off_standard_output(
     assert printed.err == "at import\nin hook\n"
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
+def test_a_hook_that_raises(plugin_folder: Path) -> None:
+    for body, reason in (
         ("raise ValueError('x')", "its hook mpsprobe_devices failed: ValueError: x"),
         ("import sys; sys.exit('bye')", "its hook mpsprobe_devices failed: SystemExit: bye"),
         ("yield 1; raise KeyError('half way')", "its hook mpsprobe_devices failed: KeyError: 'half way'"),
         ("return map(int, ['x'])", "its hook mpsprobe_devices failed: ValueError"),
         ("return type('Own', (list,), {'__iter__': lambda _: 1 / 0})()", "failed: ZeroDivisionError"),
-    ],
-)
-def test_a_hook_that_raises(plugin_folder: Path, body: str, reason: str) -> None:
-    plugin, manager = _load(plugin_folder, HEAD + f"@hookimpl\ndef mpsprobe_devices(): {body}")
-    with pytest.raises(loading.HookFailed) as caught:
-        _call(manager, plugin, "mpsprobe_devices")
-    assert reason in str(caught.value)
+    ):
+        name = f"under-test-{len(list(plugin_folder.iterdir()))}"
+        plugin, manager = _load(plugin_folder, HEAD + f"@hookimpl\ndef mpsprobe_devices(): {body}", name)
+        with pytest.raises(loading.HookFailed) as caught:
+            _call(manager, plugin, "mpsprobe_devices")
+        assert reason in str(caught.value)
 
 
 def test_an_error_for_the_user_comes_through_and_a_hook_need_not_take_its_arguments(plugin_folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reports of several processes as one: what each field says of itself, and that each of them says it."""
+"""Reports of several processes as one: what each field says about itself, and that each of them says it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ def _inside(annotation: Any) -> Iterator[Any]:
 
 
 def _folded_models(model: type[Record]) -> Iterator[type[Record]]:
-    """``model`` and what is folded with it."""
     yield model
     for name, field in model.model_fields.items():
         if model.folds.get(name) in ("sum", "unite"):

@@ -148,7 +148,6 @@ def test_the_backend_says_which_target_it_is() -> None:
 
 
 def _as_text(report: Exportable) -> str:
-    """What IPython's printer is handed."""
     said: list[str] = []
     report._repr_pretty_(SimpleNamespace(text=said.append), False)
     return "".join(said)

@@ -115,13 +115,11 @@ class Stranger:
             sys.exit(f"'{wanted}' is neither printed nor written:\n{printed}\n{written}")
 
     def lints(self, name: str, folder: Path) -> None:
-        """ruff, by the settings of the project itself."""
         self.does(f"{name}: ruff check", "ruff", "check", "--no-cache", ".", inside=folder)
         self.does(f"{name}: ruff format", "ruff", "format", "--no-cache", "--check", ".", inside=folder)
 
 
 def tell(line: str) -> None:
-    """One line of progress."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
@@ -180,7 +178,6 @@ def try_examples(stranger: Stranger) -> None:
 
 
 def try_new(stranger: Stranger) -> None:
-    """Every kind that can be written anew."""
     folders = [stranger.folder / f"fresh-{kind}" for kind in KINDS]
 
     def write(folder: Path) -> None:
@@ -205,7 +202,6 @@ def try_new(stranger: Stranger) -> None:
 
 
 def main(wheels: Path) -> int:
-    """Everything, in a temporary folder."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mpsprobe-stranger-") as temporary:
         stranger = Stranger(Path(temporary).resolve())

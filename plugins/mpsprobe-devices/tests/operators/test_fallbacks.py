@@ -49,14 +49,11 @@ def _library() -> Iterator[Any]:
 
 
 class Away(torch.nn.Module):
-    """Two layers with ``away`` between them."""
-
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second = torch.nn.Linear(32, 32), torch.nn.Linear(32, 4)
 
     def forward(self, inputs: torch.Tensor) -> Any:
-        """(batch, 32) to (batch, 4)."""
         return self.second(torch.ops.mpsprobe_test.away(torch.relu(self.first(inputs))))
 
 

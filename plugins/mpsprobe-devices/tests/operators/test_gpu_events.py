@@ -66,7 +66,6 @@ EVENTS = [
 
 
 def read(events: list[SimpleNamespace] = EVENTS) -> Recording:
-    """As the recorder makes it."""
     modules = [("", "Tiny")]
     host, device = _Reader(events, modules).read()
     return Recording("torch.profiler", host, device, modules, 1, timed_device=True)

@@ -163,7 +163,6 @@ def test_times_are_of_steps_without_shapes_and_marks(open_steps: Open, measure: 
 
 
 def names(trace: Trace, category: str) -> list[str]:
-    """Of one category, in order."""
     return [
         trace.names[name]
         for name, place in zip(trace.name, trace.category, strict=True)
@@ -208,20 +207,16 @@ class Fails(torch.nn.Module):
         self.inner.register_forward_hook(self.count)
 
     def count(self, *_: Any) -> None:
-        """Raise when the calls are used up."""
         self.left -= 1
         if self.left < 0:
             raise self.error
 
     def forward(self, inputs: torch.Tensor) -> Any:
-        """As the inner one."""
         return self.inner(inputs)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("out of luck"), KeyboardInterrupt()], ids=["error", "ctrl-c"])
-def test_a_step_that_raises_leaves_the_steps_before_it(
-    probe: OperatorsProbe, error: BaseException, open_steps: Open
-) -> None:
+def test_a_step_that_raises_leaves_those_before(probe: OperatorsProbe, error: BaseException, open_steps: Open) -> None:
     steps = open_steps("inference", lambda: Fails(error, 3))  # the first call, two steps, and then
     probe.start(CpuDevice(), steps)
     with pytest.raises(type(error)):
@@ -236,9 +231,7 @@ def test_a_step_that_raises_leaves_the_steps_before_it(
     assert trace.names.count("ProfilerStep#1") == 1 and "ProfilerStep#2" not in trace.names
 
 
-def test_no_whole_step_gives_nothing_and_it_can_be_used_again(
-    probe: OperatorsProbe, open_steps: Open, measure: Measure
-) -> None:
+def test_no_whole_step_gives_nothing(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
     steps = open_steps("inference")
     probe.start(CpuDevice(), steps)
     steps.step()
@@ -258,9 +251,7 @@ def test_a_profiler_that_runs_already(open_steps: Open) -> None:
     assert probe.unavailable(CpuDevice()) is None and probe.stop() == {}
 
 
-def test_steps_without_a_model_have_no_modules_and_those_that_are_not_torchs_say_so(
-    probe: OperatorsProbe, open_steps: Open, measure: Measure
-) -> None:
+def test_steps_without_a_model_or_operators(probe: OperatorsProbe, open_steps: Open, measure: Measure) -> None:
     steps = open_steps()
     steps.model = None
     found = measure(probe, steps)
