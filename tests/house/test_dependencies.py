@@ -102,7 +102,7 @@ PYTHONS: list[str] = SUPPORTED["python"]["versions"]
 PACKAGES = ("torch", "transformers")
 
 
-def test_a_project_asks_for_what_is_supported() -> None:
+def test_a_project_asks_for_what_is_supported_and_the_checks_read_the_oldest_python() -> None:
     for table in map(project, [ROOT, *PLUGINS]):
         assert table["requires-python"] == f">={PYTHONS[0]}"
         named = [one.removeprefix("Programming Language :: Python :: ") for one in table["classifiers"]]
@@ -111,6 +111,10 @@ def test_a_project_asks_for_what_is_supported() -> None:
             if wanted.name in PACKAGES:
                 [bound] = wanted.specifier
                 assert bound.operator == ">=" and Version(bound.version) == Version(SUPPORTED[wanted.name]["oldest"])
+    oldest = PYTHONS[0]
+    assert tomllib.loads(read("ruff.toml"))["target-version"] == f"py{oldest.replace('.', '')}"
+    assert tomllib.loads(read("pyproject.toml"))["tool"]["mypy"]["python_version"] == oldest
+    assert f"With Python {oldest} or newer" in read("README.md")
 
 
 def test_what_is_pinned_lies_within_what_the_page_on_hosts_names() -> None:
@@ -119,13 +123,6 @@ def test_what_is_pinned_lies_within_what_the_page_on_hosts_names() -> None:
         oldest, newest = SUPPORTED[package]["oldest"], SUPPORTED[package]["newest"]
         assert Version(oldest) <= Version(pins[package]) <= Version(newest)
         assert f"| {package} | {oldest} | {newest} |" in read("docs/explanation/hosts.md")
-
-
-def test_the_checks_read_the_oldest_python() -> None:
-    oldest = PYTHONS[0]
-    assert tomllib.loads(read("ruff.toml"))["target-version"] == f"py{oldest.replace('.', '')}"
-    assert tomllib.loads(read("pyproject.toml"))["tool"]["mypy"]["python_version"] == oldest
-    assert f"With Python {oldest} or newer" in read("README.md")
 
 
 @pytest.mark.parametrize("end", ["oldest", "newest"])

@@ -67,11 +67,15 @@ def test_a_workflow_may_only_read_and_nothing_that_somebody_types_is_part_of_a_c
             assert found <= fixed, f"{found - fixed} should be variables of the step"
 
 
-def test_ci_runs_the_script_with_every_supported_python() -> None:
+def test_ci_runs_the_script_with_every_supported_python_and_every_test_on_a_mac_and_windows() -> None:
     assert {"push", "pull_request"} < set(CI[True])
     job = CI["jobs"]["everything"]
     assert _runs(job) == [".ci/run"]
     assert job["strategy"]["matrix"] == {"python": "${{ fromJSON(needs.supported.outputs.python) }}"}
+    job = CI["jobs"]["elsewhere"]
+    assert _runs(job) == ["python -m pip install -r requirements-test.txt", "python -m pytest -n auto"]
+    systems = job["strategy"]["matrix"]["os"]
+    assert [system.partition("-")[0] for system in systems] == ["macos", "windows"]
 
 
 def test_ci_takes_the_versions_from_where_they_are_stated(tmp_path: Path) -> None:
@@ -84,13 +88,6 @@ def test_ci_takes_the_versions_from_where_they_are_stated(tmp_path: Path) -> Non
     job = CI["jobs"]["ends"]
     assert job["strategy"]["matrix"] == {"end": ["oldest", "newest"]}
     assert _runs(job) == ["python tests/versions/run.py ${{ matrix.end }} -n auto"]
-
-
-def test_ci_runs_every_test_on_a_mac_and_windows() -> None:
-    job = CI["jobs"]["elsewhere"]
-    assert _runs(job) == ["python -m pip install -r requirements-test.txt", "python -m pytest -n auto"]
-    systems = job["strategy"]["matrix"]["os"]
-    assert [system.partition("-")[0] for system in systems] == ["macos", "windows"]
 
 
 def test_a_tag_publishes_what_passed() -> None:
@@ -150,29 +147,20 @@ COLLECT = [sys.executable, "-m", "pytest", "tests/mac", "-m", "mac", "--collect-
 SETUP = "python3 -m venv .venv && .venv/bin/pip install -q -r {} && .venv/bin/{}"
 
 
-def test_the_readme_has_the_two_commands() -> None:
+def test_the_readme_has_the_two_commands_and_ci_takes_its_own_from_there() -> None:
     shows = [line for line in COMMANDS if line.endswith("mpsprobe coverage bert-base")]
     tests = [line for line in COMMANDS if "pytest" in line]
     assert shows == [SETUP.format("requirements.txt", "mpsprobe coverage bert-base")]
     assert tests == [SETUP.format("requirements-test.txt", "python -m pytest -n auto")]
-
-
-def test_ci_takes_its_command_from_the_readme() -> None:
     [extraction] = re.findall(r"^command=\$\((.+)\)$", SCRIPT, re.MULTILINE)
     found = subprocess.run(["bash", "-c", extraction], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert found.strip() == SETUP.format("requirements-test.txt", "python -m pytest -n auto")
-    assert "command=${command//.venv/$work/venv}" in SCRIPT
-    assert "-r requirements" not in SCRIPT
+    assert [found.strip()] == tests
+    assert "command=${command//.venv/$work/venv}" in SCRIPT and "-r requirements" not in SCRIPT
 
 
-def test_ci_stops_at_the_first_failure_and_reads_no_input() -> None:
-    assert SCRIPT.startswith("#!/usr/bin/env bash\n")
-    assert "set -euo pipefail" in SCRIPT
-    assert "exec </dev/null" in SCRIPT
-    assert (ROOT / ".ci" / "run").stat().st_mode & 0o100
-
-
-def test_ci_leaves_no_test_out_and_checks_the_rest() -> None:
+def test_ci_stops_at_the_first_failure_leaves_no_test_out_and_checks_the_rest() -> None:
+    assert SCRIPT.startswith("#!/usr/bin/env bash\n") and (ROOT / ".ci" / "run").stat().st_mode & 0o100
+    assert "set -euo pipefail" in SCRIPT and "exec </dev/null" in SCRIPT
     options = tomllib.loads(read("pyproject.toml"))["tool"]["pytest"]["ini_options"]
     assert not [option for option in options["addopts"] if option.startswith(("--ignore", "--deselect", "-k"))]
     assert options["addopts"][-2:] == ["-m", "not thorough"] and "-m pytest -n auto -m thorough" in SCRIPT

@@ -55,29 +55,22 @@ def test_elsewhere_than_on_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.level for one in findings({"torch": None})] == ["error", "note"]
 
 
-@pytest.fixture
-def _mac(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_mac_the_gpu_and_rosetta_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
     monkeypatch.setattr(torch.backends.mps, "is_built", lambda: True)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-
-
-@pytest.mark.usefixtures("_mac")
-def test_on_a_mac_the_gpu_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     [one] = findings({"torch": "2.13.0"})
     assert (one.level, one.message) == ("ok", "the GPU can be used through MPS")
+    with monkeypatch.context() as patch:
+        patch.setattr(platform, "machine", lambda: "x86_64")
+        for answer, level in (("1\n", "error"), ("0\n", "ok"), ("", "ok")):
+            ended = SimpleNamespace(stdout=answer)
+            patch.setattr(doctor.subprocess, "run", lambda *_, answer=ended, **__: answer)
+            assert [one.level for one in findings({"torch": "2.13.0"})] == [level]
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     [one] = findings({"torch": "2.13.0"})
     assert one.level == "error" and "finds no MPS device" in one.message
-
-
-@pytest.mark.usefixtures("_mac")
-@pytest.mark.parametrize(("answer", "level"), [("1\n", "error"), ("0\n", "ok"), ("", "ok")])
-def test_rosetta(monkeypatch: pytest.MonkeyPatch, answer: str, level: str) -> None:
-    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(doctor.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=answer))
-    assert [one.level for one in findings({"torch": "2.13.0"})] == [level]
 
 
 def _answers(monkeypatch: pytest.MonkeyPatch, system: str, printed: dict[str, str | None], torch_says: str) -> None:
