@@ -58,10 +58,7 @@ EVENTS += [x("aten::mm", "cpu_op", number * 100 + 10, 20) for number in range(3)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Exporters made for these tests, every sample report as KIND.json, and files that are not what they should be.
-
-    In ``worse.json`` one size that ran before no longer does.
-    """
+    """Every sample report as KIND.json, ``worse.json``, where a size no longer runs, and files that are wrong."""
     install_plugin(tmp_path, "kinds", PLUGIN, modules={"kind_exporters.py": MODULE})
     reports = sample_reports()
     cells = reports["profile"].cells

@@ -98,11 +98,7 @@ def typed(block: Block) -> Iterator[Typed]:
 
 
 def stories(page: Path, *, tensorflow: bool = False) -> list[list[Block]]:
-    """What is run together, in one folder and in order: files first, then a block that is run and what continues it.
-
-    Args:
-        tensorflow: those that need it, instead of those that do not.
-    """
+    """What is run together, in one folder and in order: files first, then a block that is run and what continues it."""
     found: list[list[Block]] = []
     above: list[Block] = []
     for block in blocks(page):

@@ -115,10 +115,7 @@ def test_the_core_names_plugins_for_their_functions_alone() -> None:
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
 def test_there_is_no_circle_of_modules_or_rooms(package: Path) -> None:
-    """An import in a function, for types only or by ``import_module`` counts like one at the top of a file.
-
-    Room: a folder or file directly in the package.
-    """
+    """Room: a folder or file directly in the package. An import anywhere in a file counts."""
     modules = {_module(path, package): set(imported(path, package.name)) for path in python_files(package)}
     assert not _circle(modules)
     rooms: dict[str, set[str]] = {}

@@ -48,10 +48,7 @@ def test_a_source_file_says_what_it_is_for() -> None:
 
 
 def test_annotations_are_not_evaluated() -> None:
-    """Each file has ``from __future__ import annotations``, but for those that only name things.
-
-    ``mpsprobe/__init__.py`` imports nothing at all.
-    """
+    """But for files that only name things; ``mpsprobe/__init__.py`` imports nothing at all."""
     only_name = (ast.Expr, ast.Import, ast.ImportFrom, ast.Assign)
     wrong = [
         shown(path)

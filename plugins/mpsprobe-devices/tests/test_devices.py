@@ -1,4 +1,4 @@
-"""The devices: the CPU for real, CUDA and MPS as far as they can be had here."""
+"""The devices: the CPU for real, CUDA and MPS as far as they can be had here; contracts of devices and probes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from mpsprobe_devices.counted import Memory
 from mpsprobe_devices.cpu import CpuDevice
 from mpsprobe_devices.cuda import CudaDevice
 from mpsprobe_devices.mps import PEAKS_SINCE, MpsDevice
-from mpsprobe_devkit.testing import TinyWorkload
+from mpsprobe_devices.plugin import mpsprobe_devices, mpsprobe_probes
+from mpsprobe_devkit.testing import TinyWorkload, device_contract, probe_contract
 
 
 def test_the_cpu_counts_no_memory() -> None:
@@ -238,3 +239,23 @@ def test_a_release_without_peaks_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     refuse = Mock(side_effect=NotImplementedError("no statistics"))
     monkeypatch.setattr(torch, "accelerator", SimpleNamespace(reset_peak_memory_stats=refuse))
     assert MpsDevice().reset_peak() is False
+
+
+DEVICES = {one.name: one for one in mpsprobe_devices()}
+PROBES = {one.name: one for one in mpsprobe_probes()}
+
+TestCpu = device_contract(DEVICES["cpu"])
+TestCuda = device_contract(DEVICES["cuda"])  # where there is none: that it says so
+TestMps = device_contract(DEVICES["mps"])
+
+TestMemory = probe_contract(PROBES["memory"], device=CpuDevice, workload=TinyWorkload())
+TestMemoryElsewhere = probe_contract(PROBES["memory"])
+TestHost = probe_contract(PROBES["host"])
+TestThermal = probe_contract(PROBES["thermal"])
+TestEnergy = probe_contract(PROBES["energy"])
+TestOperators = probe_contract(PROBES["operators"], device=CpuDevice, workload=TinyWorkload())
+TestOperatorsElsewhere = probe_contract(PROBES["operators"])
+
+
+def test_what_disturbs_the_steps_does_not_run_unasked() -> None:
+    assert [name for name, one in PROBES.items() if one.default] == ["memory", "host", "thermal"]
