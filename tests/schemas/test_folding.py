@@ -1,15 +1,24 @@
-"""Reports of several processes as one: what each field says about itself, and that each of them says it."""
+"""Reports of several processes as one, by what each field says about itself; reports that are read without pydantic."""
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Iterator
+from random import Random
 from typing import Any, get_args, get_origin
+
+import pytest
+from pydantic import ValidationError
 
 from mpsprobe.assembling import merged, worst_first
 from mpsprobe.folding import folded, united
 from mpsprobe.schemas import CoverageReport, OperatorFinding, Transfers, Unjudged
 from mpsprobe.schemas.record import Record
-from mpsprobe_devkit.testing import sample_coverage_report
+from mpsprobe.schemas.report import KINDS
+from mpsprobe.views import view
+from mpsprobe_devkit.testing import sample_coverage_report, sample_reports
+from tests.fuzz.changing import document_changed
 
 
 def _inside(annotation: Any) -> Iterator[Any]:
@@ -83,3 +92,53 @@ def test_processes_as_one_report() -> None:
             elif isinstance(once, dict):
                 assert added == {key: 2 * count for key, count in once.items()}, name
     assert [one.calls for one in whole.advisories] == [2 * one.calls for one in report.advisories]
+
+
+SAMPLES = {kind: json.loads(sample_reports()[kind].model_dump_json()) for kind in ("coverage", "coverage-matrix")}
+
+
+def as_read(document: dict[str, Any]) -> Any:
+    try:
+        return KINDS[document["kind"]].model_validate(document)
+    except (ValidationError, KeyError, TypeError):
+        return None
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_it_has_every_field_with_its_default(kind: str) -> None:
+    document = copy.deepcopy(SAMPLES[kind])
+    del document["recalled"], document["operators"][0]["examples"]
+    seen, read = view(document), as_read(document)
+    assert json.dumps(seen, default=vars) == json.dumps(read.model_dump(mode="python"))
+    target = seen.target if kind == "coverage" else seen.releases[-1].target
+    assert (target.software, target.version) == ("torch", target.torch)
+    one = seen.operators[0]
+    changed = one.model_copy(update={"calls": 7})
+    assert (changed.calls, changed.operator) == (7, one.operator) and one.calls != changed.calls
+
+
+def test_what_pydantic_refuses_or_changes_is_left_to_it() -> None:
+    for place, value in (
+        (("workload", "parameters"), "1"), (("workload", "parameters"), True), (("workload", "parameters"), -1),
+        (("workload", "phase"), "\x1b[2J"), (("workload", "name"), "\ud800"), (("workload", "name"), ["a"]),
+        (("summary", "operators_by_verdict"), {"fine": 1}), (("summary", "calls_by_verdict"), "native"),
+        (("target", "backend"), "xpu"), (("target", "version"), "9.9"), (("operators",), "none"), (("operators",), {}),
+        (("schema_version",), 2), (("schema_version",), True), (("kind",), "Target"), (("kind",), None),
+        (("a_key_of_tomorrow",), 1),
+    ):  # fmt: skip
+        document = part = copy.deepcopy(SAMPLES["coverage"])
+        for key in place[:-1]:
+            part = part[key]
+        part[place[-1]] = value
+        assert view(document) is None
+
+
+def test_what_gets_through_is_what_pydantic_makes_of_it() -> None:
+    random, through = Random(3), 0
+    for _ in range(600):
+        document = document_changed(random.choice([*SAMPLES.values()]), random)
+        seen = view(document)
+        if seen is not None:
+            through += 1
+            assert json.dumps(seen, default=vars) == json.dumps(as_read(document).model_dump(mode="python"))
+    assert through
