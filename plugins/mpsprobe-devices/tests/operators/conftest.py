@@ -27,8 +27,7 @@ class Block(torch.nn.Module):
         self.norm = torch.nn.LayerNorm(32)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        normed: torch.Tensor = self.norm(self.inner(inputs).view(-1, 32))
-        return normed
+        return self.norm(self.inner(inputs).view(-1, 32))
 
 
 class Tiny(torch.nn.Module):
@@ -38,8 +37,7 @@ class Tiny(torch.nn.Module):
         self.head = torch.nn.Linear(32, 4)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = self.head(self.block(self.block(inputs)))
-        return out
+        return self.head(self.block(self.block(inputs)))
 
 
 class Workload(TinyWorkload):
