@@ -164,8 +164,7 @@ class Net(torch.nn.Module):
         self.layer, self.norm = torch.nn.Linear(4, 2), torch.nn.BatchNorm1d(2)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y: torch.Tensor = self.norm(self.layer(x))
-        return y.square().sum()
+        return self.norm(self.layer(x)).square().sum()
 
 
 def test_a_copy_is_run_and_the_model_is_as_before() -> None:

@@ -148,8 +148,7 @@ PIN = re.compile(r"[0-9a-f]{40} # v\d+\.\d+\.\d+")
 
 def _read(path: Path) -> dict[Any, Any]:
     """A workflow; its key "on" is True for YAML."""
-    found: dict[Any, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return found
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 def _runs(job: dict[str, Any]) -> list[str]:

@@ -20,8 +20,7 @@ def read(name: str) -> str:
 
 @functools.cache
 def project(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return found
+    return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 @functools.cache
@@ -47,10 +46,7 @@ def parsed(path: Path) -> ast.Module:
 
 
 def imported(path: Path, package: str) -> Iterator[str]:
-    """Every module of ``package`` that ``path`` imports, anywhere in it: in a function, for types only, by its name.
-
-    ``from package import name`` gives ``package.name`` where that is a module, else ``package``.
-    """
+    """Every module of ``package`` that ``path`` imports, anywhere in it: in a function, for types only, by its name."""
     yield from (name for name in _all_imported(path) if name == package or name.startswith(package + "."))
 
 

@@ -118,8 +118,7 @@ def _cell(tmp_path: Path, *arguments: str, steps: int = 5, variables: dict[str, 
     assert ran.code == 0, ran.stderr
     (cell,) = json.loads(output.read_text(encoding="utf-8"))["cells"]
     assert cell["failure"] is None
-    found: dict[str, Any] = cell
-    return found
+    return cell
 
 
 @pytest.mark.parametrize("phase", ["inference", "training"])
