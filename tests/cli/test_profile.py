@@ -222,24 +222,19 @@ def test_its_options_are_the_flags_of_the_command() -> None:
 PLUGIN = thin(
     devices="[DeviceDeclaration(name, f'made_up:{name.upper()}', 'x') for name in ('gpu', 'cpu')]",
     probes="[ProbeDeclaration(n, f'made_up:{n.upper()}', 'x', default=n == 'quick') for n in ('quick', 'long')]",
-    runners="[RunnerDeclaration('loop', 'made_up:Loop', 'x')]",
-    workloads="[WorkloadDeclaration(name, 'made_up:workload', 'x') for name in ('one', 'two')]",
+    runners="[RunnerDeclaration('loop', 'made_up:LOOP', 'x')]",
+    workloads="[WorkloadDeclaration(name, 'mpsprobe_devkit.testing:FakeWorkload', 'x') for name in ('one', 'two')]",
 )
 HEAVY = """
-from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe, FakeWorkload
+from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe, FakeRunner
 
 GPU, CPU = FakeDevice("gpu"), FakeDevice("cpu")
 QUICK, LONG = FakeProbe("quick"), FakeProbe("long")
 
-def workload(name):
-    return FakeWorkload(name)
+class Loop(FakeRunner):
+    def unavailable(self, device): return "it knows no cpu" if device.name == "cpu" else None
 
-class Loop:
-    name = "loop"
-    def unavailable(self, device):
-        return "it knows no cpu" if device.name == "cpu" else None
-    def open(self, workload, options, device, *, compiled=False):
-        raise AssertionError("not here")
+LOOP = Loop("loop")
 """
 
 
