@@ -51,10 +51,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Each worker begins with its share of the slow ones; the others stay in the order that was drawn.
-
-    ``worksteal`` gives each worker one block of the items, in their order, and steals from the ends.
-    """
+    """Each worker begins with its share of the slow ones: ``worksteal`` gives it one block of the items, in order."""
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     slow = [item for item in items if item.get_closest_marker("slow")]
     quick = [item for item in items if not item.get_closest_marker("slow")]

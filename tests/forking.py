@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import json
 import os
 import runpy
@@ -28,30 +29,10 @@ WARM_UP = "import torch\n\n\ndef make():\n    return torch.nn.Linear(2, 2), torc
 _server: list[subprocess.Popen[str]] = []
 
 
-def run_command(*arguments: str | Path, **settings: Any) -> Any:
-    """``mpsprobe ARGUMENTS``; see ``_run`` for the settings."""
-    return _run("command", "", arguments, **settings)
-
-
-def run_python(code: str, *arguments: str | Path, **settings: Any) -> Any:
-    """``python -c CODE ARGUMENTS``; see ``_run`` for the settings."""
-    return _run("code", code, arguments, **settings)
-
-
-def run_script(path: str | Path, *arguments: str | Path, **settings: Any) -> Any:
-    """``python PATH ARGUMENTS``; see ``_run`` for the settings."""
-    return _run("script", str(path), arguments, **settings)
-
-
-def run_module(name: str, *arguments: str | Path, **settings: Any) -> Any:
-    """``python -m NAME ARGUMENTS``; see ``_run`` for the settings."""
-    return _run("module", name, arguments, **settings)
-
-
 def _run(
     kind: str,
-    code: str,
-    arguments: Iterable[str | Path],
+    code: str | Path,
+    *arguments: str | Path,
     cwd: str | Path | None = None,
     variables: Mapping[str, str] | None = None,
     stdin: str = "",
@@ -72,11 +53,17 @@ def _run(
     with tempfile.TemporaryDirectory(prefix="mpsprobe-forking.") as made:
         outputs = [Path(made, name) for name in ("stdout", "stdout" if together else "stderr")]
         Path(made, "stdin").write_text(stdin, encoding="utf-8")
-        asked = {"kind": kind, "code": code, "arguments": list(map(str, arguments)), "cwd": str(cwd or Path.cwd())}
+        asked = {"kind": kind, "code": str(code), "arguments": list(map(str, arguments)), "cwd": str(cwd or Path.cwd())}
         streams = [str(Path(made, "stdin")), *map(str, outputs)]
         ended = _ask({**asked, "environment": environment, "folders": folders, "streams": streams})
         texts = [path.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n") for path in outputs]
     return CommandResult(ended, texts[0], "" if together else texts[1])
+
+
+run_command = functools.partial(_run, "command", "")  # mpsprobe ARGUMENTS
+run_python = functools.partial(_run, "code")  # python -c CODE ARGUMENTS
+run_script = functools.partial(_run, "script")  # python PATH ARGUMENTS
+run_module = functools.partial(_run, "module")  # python -m NAME ARGUMENTS
 
 
 def _ask(request: dict[str, Any]) -> int:

@@ -106,10 +106,7 @@ def _difference(before: Any, after: Any) -> str:
 
 
 def _replaced(before: Mapping[str, Any]) -> list[str]:
-    """What was imported before and is something else now, or gone.
-
-    transformers replaces itself with the same, and with it the modules without a file that it makes for older names.
-    """
+    """What was imported before and is something else now, or gone; transformers replaces itself with the same."""
 
     def same(name: str) -> bool:
         now, module = sys.modules.get(name, _ABSENT), before.get(name)
@@ -151,10 +148,7 @@ _answers: dict[Any, Any] = {}
 
 
 def _remembered() -> list[str]:
-    """Answers that another library keeps and would not give now: a test faked something when it was asked first.
-
-    Of what ``functools.lru_cache`` keeps only this says something about the process.
-    """
+    """Answers that another library keeps and would not give now: a test faked something when it was asked first."""
     wrong = []
     for function in _caches():
         if not function.cache_info().currsize or (kept := function()) is _answers[function]:

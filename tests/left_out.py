@@ -20,7 +20,6 @@ BROWSERS = ("chromium", "google-chrome", "chromium-browser", "chrome")
 
 
 def browser() -> str | None:
-    """The Chromium on the path, if there is one."""
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 

@@ -19,10 +19,7 @@ load(name, [source], build_directory=folder, extra_cflags=["-O0", "-DNDEBUG"], i
 
 
 def built_once(base: Path, name: str, build: Callable[[Path], None]) -> Path:
-    """The folder ``name`` of the run, which ``build`` filled; ``base`` is pytest's, of this process.
-
-    The first process builds and the others wait for it; where it fails, the next one tries again and says so too.
-    """
+    """The folder ``name`` of the run, which ``build`` filled in its first process; ``base`` is pytest's in this one."""
     shared = base.parent if base.name.startswith("popen-") else base
     folder = shared / f"once-{name}"
     with FileLock(shared / f"once-{name}.lock"):

@@ -47,8 +47,6 @@ torch.linalg.eig(torch.eye(2, device="mps"))
 
 
 class Ended(NamedTuple):
-    """What a job of the caller has afterwards."""
-
     code: int
     log: str
     summary: str
@@ -70,7 +68,6 @@ class Ended(NamedTuple):
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A repository with a model in a folder, and a script."""
     root = tmp_path / "a project"
     (root / ".git").mkdir(parents=True)
     (root / "tests").mkdir()

@@ -1,12 +1,14 @@
-"""Writing files: all of it or nothing, and no traces."""
+"""Writing files: all of it or nothing, and no traces. Progress: silent where nobody looks, gone when it is done."""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
+from itertools import product
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from mpsprobe.errors import OutputError
 from mpsprobe.output import check_writable, deliver, write_atomically, write_folder, write_stdout
+from mpsprobe.progress import SilentProgress, TerminalProgress, make_progress
 from mpsprobe.streams import is_reader_gone
 
 
@@ -51,9 +54,13 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     assert link.is_symlink() == (link != target)
 
 
-@pytest.mark.parametrize(
-    ("place", "problem"),
-    [
+def test_a_wrong_place_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("file", "protected"):
+        (tmp_path / name).write_text("old")
+    (tmp_path / "protected").chmod(0o444)
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path).name != "protected")  # root is held by nothing
+    for place, problem in (
         (".", "it is a folder"),
         ("", "it is a folder"),
         ("none/x", "its folder does not exist"),
@@ -61,46 +68,25 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
         ("x" * 5000, "cannot write to"),
         ("nul\0character", "cannot write to"),
         ("protected", "write-protected"),
-    ],
-)
-def test_a_wrong_place_is_told_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, problem: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("file", "protected"):
-        (tmp_path / name).write_text("old")
-    (tmp_path / "protected").chmod(0o444)
-    monkeypatch.setattr(os, "access", lambda path, _: Path(path).name != "protected")  # root is held by nothing
-    for write in (check_writable, lambda path: write_atomically(path, "new")):
-        with pytest.raises(OutputError, match=problem) as caught:
-            write(place)
-        assert caught.value.message.isprintable()
-    assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"file": "old", "protected": "old"}
+    ):
+        for write in (check_writable, lambda path: write_atomically(path, "new")):
+            with pytest.raises(OutputError, match=problem) as caught:
+                write(place)
+            assert caught.value.message.isprintable()
+        assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"file": "old", "protected": "old"}
 
 
-@pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_whatever_interrupts_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException, step: str
-) -> None:
-    path = tmp_path / "report"
+def test_whatever_interrupts_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, full = tmp_path / "report", OSError(errno.ENOSPC, "No space left on device")
     path.write_text("old")
-
-    def fail(*_: Any) -> None:
-        raise failure
-
-    monkeypatch.setattr(os if step == "fsync" else Path, step, fail)
-    expected = OutputError if isinstance(failure, OSError) else KeyboardInterrupt
-    with pytest.raises(expected):
-        write_atomically(path, "new")
-    monkeypatch.undo()
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
+    for step, failure in product(((os, "fsync"), (Path, "replace")), (full, KeyboardInterrupt())):
+        with monkeypatch.context() as patch, pytest.raises(OutputError if failure is full else KeyboardInterrupt):
+            patch.setattr(*step, Mock(side_effect=failure))
+            write_atomically(path, "new")
+        assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
-def test_delivery_to_a_file_or_to_standard_output(
-    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_delivery(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     deliver("text", tmp_path / "x")
     assert capsysbinary.readouterr().out == b""
     deliver("text", None)
@@ -124,3 +110,63 @@ def test_no_file_of_a_folder_leads_elsewhere(tmp_path: Path, path: str) -> None:
     with pytest.raises(ValueError):
         write_folder(tmp_path / "out", [("run/first", [b"1"]), (path, [b"2"])])
     assert list(tmp_path.iterdir()) == []
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    return stream
+
+
+def test_nothing_is_drawn_into_a_file_and_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with make_progress() as progress:
+        progress.start(2, "tables")
+        progress.advance("more")
+    assert (type(progress), stream.getvalue()) == (SilentProgress, "")
+    monkeypatch.setattr(sys, "stderr", None)
+    assert type(make_progress()) is SilentProgress
+
+
+@pytest.mark.parametrize("total", [3, None])
+def test_a_terminal_shows_what_is_done(monkeypatch: pytest.MonkeyPatch, total: int | None) -> None:
+    terminal = _terminal(monkeypatch)
+    with make_progress() as progress:
+        progress.advance("too early is harmless")
+        progress.start(total, "kernel [tables]")
+        progress.advance("torch 2.9.0")
+    progress.stop()
+    assert isinstance(progress, TerminalProgress)
+    assert "torch 2.9.0" in terminal.getvalue()
+
+
+def test_the_steps_after_loading_follow_on_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _terminal(monkeypatch)
+    monkeypatch.setattr("mpsprobe.progress._MODULES", 1)
+    with make_progress() as progress:
+        assert isinstance(progress, TerminalProgress)
+        progress.start_loading(3)
+        monkeypatch.setitem(sys.modules, "made_for_this_test", sys)
+        drawn = progress._drawn
+        assert drawn is not None and drawn.tasks[0].start_time is not None
+        drawn.tasks[0].start_time -= 30
+        assert progress._left(drawn.tasks[0]).startswith("about 60 s")  # one of three steps in half a minute
+        progress.start(2, "building it")
+        assert (drawn.tasks[0].completed, drawn.tasks[0].total) == (1, 3)
+    assert "loading PyTorch" in terminal.getvalue() and "building it" in terminal.getvalue()
+
+
+def test_an_error_takes_the_line_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _terminal(monkeypatch)
+    with pytest.raises(ZeroDivisionError), make_progress() as progress:
+        progress.start(1, "work")
+        raise ZeroDivisionError
+    hide, show = "\x1b[?25l", "\x1b[?25h"
+    assert terminal.getvalue().count(hide) == terminal.getvalue().count(show) == 1

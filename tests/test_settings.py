@@ -1,4 +1,4 @@
-"""Settings from pyproject.toml and variables: read, and given to the flags that they are for."""
+"""Settings from pyproject.toml and variables, given to the flags that they are for; presets by name and from files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpsprobe.errors import UsageError
+from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.flags import apply_settings, flag_name, name_variables
+from mpsprobe.plugins.registry import get_registry
+from mpsprobe.presets import LARGEST_BYTES, load_preset, preset_names
 from mpsprobe.settings import nearest_pyproject, read_settings
 
 
@@ -36,20 +38,17 @@ def test_the_nearest_file_counts_even_without_our_table(tmp_path: Path) -> None:
     assert read_settings(tmp_path) == {"debug": True}
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
+def test_a_hostile_file_is_a_clear_error(tmp_path: Path) -> None:
+    for text, problem in (
         ("[tool.mpsprobe\n", "is not valid TOML"),
         (b"# mpsprobe \xff", "is not valid TOML"),
         ("[tool]\nmpsprobe = 3", "is not a table"),
         ("[tool.mpsprobe]\nday = 2026-01-01", "tool.mpsprobe.day should be text"),
         ("[tool.mpsprobe.coverage]\nphase = [[1]]", "tool.mpsprobe.coverage.phase should be text"),
         ("mpsprobe = " + "[" * 5000, "is not valid TOML"),
-    ],
-)
-def test_a_hostile_file_is_a_clear_error(tmp_path: Path, text: str | bytes, problem: str) -> None:
-    with pytest.raises(UsageError, match=problem):
-        read_settings(_write(tmp_path, text))
+    ):
+        with pytest.raises(UsageError, match=problem):
+            read_settings(_write(tmp_path, text))
 
 
 def test_a_file_without_our_table_is_no_concern(tmp_path: Path) -> None:
@@ -109,16 +108,60 @@ def test_no_table_no_change() -> None:
         apply_settings(outer, "outer", nothing)
 
 
-@pytest.mark.parametrize(
-    ("table", "problem"),
-    [
+def test_a_setting_of_no_flag_is_told() -> None:
+    for table, problem in (
         ({"levle": 1}, "unknown setting tool.mpsprobe.outer.levle\nDid you mean 'level'?"),
         ({"level": [1]}, "tool.mpsprobe.outer.level takes one value"),
         ({"inner": {}}, "unknown setting tool.mpsprobe.outer.inner\nDid you mean 'in-ner'?"),
         ({"in-ner": {"chosen": 1}}, "unknown setting tool.mpsprobe.outer.in-ner.chosen"),
-    ],
-)
-def test_a_setting_of_no_flag_is_told(table: dict[str, Any], problem: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        apply_settings(outer, "outer", {"outer": table})
-    assert problem in str(caught.value)
+    ):
+        with pytest.raises(UsageError) as caught:
+            apply_settings(outer, "outer", {"outer": table})
+        assert problem in str(caught.value)
+
+
+def test_every_preset_can_be_run() -> None:
+    for preset in map(load_preset, preset_names()):
+        assert preset.summary and preset.source
+        assert {one.name for one in preset.workloads} <= set(get_registry().workloads())
+    preset = load_preset("pytorch-mps-2022")  # the announcement has its models and batch sizes
+    assert {one.name: one.batch_size for one in preset.workloads} == {"resnet50": 128, "bert-base": 64, "vgg16": 64}
+    assert set(preset.phases) == {"inference", "training"} and preset.baseline == "cpu"
+
+
+def test_a_preset_of_the_users_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.TOML"
+    path.write_text('[[workloads]]\nname = "a.py:make"\nseq_len = 7\n', encoding="utf-8")
+    preset = load_preset(str(path))
+    assert (preset.workloads[0].name, preset.workloads[0].seq_len, preset.phases) == ("a.py:make", 7, ["inference"])
+
+
+def test_a_wrong_file_says_where(tmp_path: Path) -> None:
+    for text, says in (
+        ("", "wrong at 'workloads': Field required"),
+        ("workloads = []", "at least 1 item"),
+        ('[[workloads]]\nname = "a"\nbatch_size = 0', "wrong at 'workloads.0.batch_size'"),
+        ('[[workloads]]\nname = "a"\nbatchsize = 1', "wrong at 'workloads.0.batchsize'"),
+        ('phases = ["both"]\n[[workloads]]\nname = "a"', "wrong at 'phases.0'"),
+        ("[[", "is not TOML"),
+        ("\udcff", "is not TOML"),
+    ):
+        path = tmp_path / "p.toml"
+        path.write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises(MpsprobeError) as caught:
+            load_preset(str(path))
+        assert says in caught.value.message
+
+
+def test_what_is_not_there_is_told_in_words(tmp_path: Path) -> None:
+    large = tmp_path / "large.toml"
+    large.write_bytes(b"#" * (LARGEST_BYTES + 1))
+    for name, says in [
+        ("pytorch-mps-2023", "did you mean 'pytorch-mps-2022'"),
+        (str(tmp_path / "none.toml"), "cannot read the preset"),
+        (str(large), "too large"),
+        (str(tmp_path / "\0.toml"), "cannot read the preset"),
+    ]:
+        with pytest.raises(MpsprobeError) as caught:
+            load_preset(name)
+        assert says in caught.value.message

@@ -59,13 +59,11 @@ def test_the_loss_is_found() -> None:
         assert found.dim() == 0 and found.item() == 2.0
 
 
-@pytest.mark.parametrize(
-    ("output", "says"),
-    [({}, "no loss"), (3, "no loss"), (SimpleNamespace(), "no loss"), (torch.ones(()), "requires a gradient")],
-)
-def test_an_output_without_a_loss_is_an_error(output: Any, says: str) -> None:
-    with pytest.raises(WorkloadError, match=says):
-        loss_of(TorchRun(torch.nn.Identity()), output)
+def test_an_output_without_a_loss_is_an_error() -> None:
+    for output in ({}, 3, SimpleNamespace(), torch.ones(())):
+        says = "requires a gradient" if isinstance(output, torch.Tensor) else "no loss"
+        with pytest.raises(WorkloadError, match=says):
+            loss_of(TorchRun(torch.nn.Identity()), output)
 
 
 def _training(**options: Any) -> TorchStep:

@@ -89,11 +89,7 @@ WRONG: dict[str, list[str]] = {
     ],
     "my model.py:returns_nothing": ["returned nothing", "(model, inputs)", "mpsprobe run {folder}"],
     "my model.py:returns_three": ["returned a tuple of Model, int, int\n", "(model, inputs)"],
-    "my model.py:fails": [
-        "raised RuntimeError: no such weights\n",
-        "in fails: return inner()\n",
-        "in inner: raise",
-    ],
+    "my model.py:fails": ["raised RuntimeError: no such weights\n", "in fails: return inner()\n", "in inner: raise"],
     "my model.py:leaves": ["raised SystemExit: 3\n", "mpsprobe run {folder}"],
     "program.py:main": ["returned nothing", "mpsprobe run {folder}"],
     "no_syntax.py:make": ["SyntaxError"],

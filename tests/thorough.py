@@ -9,11 +9,7 @@ import pytest
 
 
 def all_but(kept: Callable[..., bool], cases: Iterable[Any]) -> list[Any]:
-    """``cases`` for ``parametrize``; those that ``kept`` says no to are marked ``thorough``.
-
-    Args:
-        kept: gets a case, or its parts where it is a tuple.
-    """
+    """``cases`` for ``parametrize``; those to which (or to whose parts) ``kept`` says no are marked ``thorough``."""
     parts = [case if isinstance(case, tuple) else (case,) for case in cases]
     return [pytest.param(*one, marks=[] if kept(*one) else [pytest.mark.thorough]) for one in parts]
 

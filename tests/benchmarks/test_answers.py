@@ -30,9 +30,7 @@ def test_a_difference_is_that_of_a_field() -> None:
     assert not [*differences(BEFORE, BEFORE)] and [*differences({"a": 1}, {"a": True})]
 
 
-def test_rules_accept_by_place_and_value(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rules_accept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     import answers
 
     before, after, reasons = tmp_path / "before", tmp_path / "after", tmp_path / "reasons.toml"

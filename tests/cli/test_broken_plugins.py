@@ -9,9 +9,10 @@ import pytest
 
 from mpsprobe_devkit.testing import CommandResult, install_plugin, sample_coverage_report
 from tests.forking import run_command
+from tests.thin import thin
 from tests.thorough import all_but
 
-HEAD = "from mpsprobe import hookimpl\nfrom mpsprobe.declarations import *\n"
+HEAD = thin()
 
 
 def _hook(name: str, body: str, arguments: str = "") -> str:
@@ -63,7 +64,6 @@ LIMIT_S = "0.5"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all of them."""
     folder: Path = tmp_path_factory.mktemp("broken")
     for name, code in {**AT_IMPORT, **IN_A_HOOK, "prints": PRINTS}.items():
         points = f"[mpsprobe]\n{name} = no_attribute_plugin:nothing\n" if name == "no-attribute" else None
@@ -135,19 +135,13 @@ def test_the_list_says_what_is_wrong_with_each(folder: Path) -> None:
     assert "did you mean 'mpsprobe_workloads'" in found["misspelt-hook"]["reason"]
 
 
-def test_strict_is_fatal_and_names_the_first(folder: Path) -> None:
-    result = _run(folder, "--strict-plugins", "plugins", "list")
-    assert result.code == 2
-    assert result.stderr.count("is left out") == 1
-    assert "Without --strict-plugins the command goes on without it." in result.stderr
-
-
-@pytest.mark.parametrize("name", ["same-name", "takes-ours"])
-def test_strict_is_fatal_for_a_name_too(folder: Path, name: str) -> None:
-    off = [word for one in NAMED if not one.startswith(name) for word in ("-p", f"no:{one}")]
-    result = _run(folder, *off, "--strict-plugins", "plugins", "list")
-    assert result.code == 2
-    assert name in result.stderr
+def test_strict_is_fatal_and_names_the_first_or_those_of_a_name(folder: Path) -> None:
+    for name in ("", "same-name", "takes-ours"):
+        off = [word for one in NAMED if not one.startswith(name) for word in ("-p", f"no:{one}")]
+        result = _run(folder, *off, "--strict-plugins", "plugins", "list")
+        assert result.code == 2 and name in result.stderr
+        assert name or result.stderr.count("is left out") == 1
+        assert name or "Without --strict-plugins the command goes on without it." in result.stderr
 
 
 def test_a_trace_shows_each_call_with_its_result_and_none_of_what_is_switched_off(folder: Path) -> None:

@@ -11,18 +11,17 @@ import pytest
 
 from mpsprobe_devkit.testing import CommandResult, install_plugin, run_cli, sample_reports
 from tests.importing.trace_files import packed, write, x
+from tests.thin import thin
 
-PLUGIN = """
-from mpsprobe import hookimpl
-from mpsprobe.declarations import ExporterDeclaration
-
-@hookimpl
-def mpsprobe_exporters():
-    kind = ExporterDeclaration("kind", "kind_exporters:Kind", "Its kind.", ".kind", kinds=("coverage", "weather"))
-    raw = ExporterDeclaration("raw", "kind_exporters:raw", "As bytes.", ".raw", binary=True)
-    others = ("bad", "odd", "chatty", "drawn", "brief")
-    return [kind, raw, *(ExporterDeclaration(one, f"kind_exporters:{one.title()}", "x", f".{one}") for one in others)]
-"""
+EXPORTERS = """[
+    made("kind", kinds=("coverage", "weather")), made("raw", binary=True),
+    *map(made, ("bad", "odd", "chatty", "drawn", "brief")),
+]"""
+PLUGIN = thin(
+    "def made(name, **more):\n"
+    "    return ExporterDeclaration(name, f'kind_exporters:{name.title()}', 'x', f'.{name}', **more)",
+    exporters=EXPORTERS,
+)
 MODULE = """
 class Kind:
     def render(self, report):
@@ -52,8 +51,6 @@ class Drawn(Kind):
 class Brief(Kind):
     def render_for_terminal(self, report, everything=False):
         return "all of it" if everything else "in short"
-
-raw = Raw()
 """
 EVENTS = [x(f"ProfilerStep#{number}", "user_annotation", number * 100, 90) for number in range(3)]
 EVENTS += [x("aten::mm", "cpu_op", number * 100 + 10, 20) for number in range(3)]
@@ -61,10 +58,7 @@ EVENTS += [x("aten::mm", "cpu_op", number * 100 + 10, 20) for number in range(3)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Exporters made for these tests, every sample report as KIND.json, and files that are not what they should be.
-
-    In ``worse.json`` one size that ran before no longer does.
-    """
+    """Every sample report as KIND.json, ``worse.json``, where a size no longer runs, and files that are wrong."""
     install_plugin(tmp_path, "kinds", PLUGIN, modules={"kind_exporters.py": MODULE})
     reports = sample_reports()
     cells = reports["profile"].cells
@@ -89,40 +83,34 @@ def _diff(folder: Path, *arguments: str) -> CommandResult:
     return run_cli("diff", *arguments, cwd=folder, process=False)
 
 
-@pytest.mark.parametrize(
-    ("asked", "stdout", "stderr"),
-    [
+def test_export_to_standard_output(folder: Path) -> None:
+    for asked, stdout, stderr in (
         ("kind", "coverage of version 1", ""),
         ("chatty", "coverage of version 1", "working on it\n"),
         ("drawn", "drawn coverage of version 1", ""),
         ("drawn --all", "drawn coverage of version 1", ""),
         ("brief", "in short", ""),
         ("brief --all", "all of it", ""),
-    ],
-)
-def test_export_to_standard_output(folder: Path, asked: str, stdout: str, stderr: str) -> None:
-    shown = _export(folder, "coverage.json", "--to", *asked.split())
-    assert (shown.code, shown.stdout, shown.stderr) == (0, f"{stdout}\n", stderr)
+    ):
+        shown = _export(folder, "coverage.json", "--to", *asked.split())
+        assert (shown.code, shown.stdout, shown.stderr) == (0, f"{stdout}\n", stderr)
 
 
-@pytest.mark.parametrize(
-    ("source", "arguments", "content"),
-    [
+def test_export_to_a_file(folder: Path) -> None:
+    for source, arguments, content in (
         ("weather.json", ["-o", "out.kind"], b"weather of version 7"),
         ("coverage.json", ["-o", "out.drawn"], b"coverage of version 1"),
         ("-", ["--to", "raw", "-o", "x"], b"\x00coverage"),
-    ],
-)
-def test_export_to_a_file(folder: Path, source: str, arguments: list[str], content: bytes) -> None:
-    given = (folder / "coverage.json").read_text(encoding="utf-8")
-    written = _export(folder, source, *arguments, stdin=given)
-    assert (written.code, written.stdout, written.stderr) == (0, "", "")
-    assert (folder / arguments[-1]).read_bytes() == content
+    ):
+        given = (folder / "coverage.json").read_text(encoding="utf-8")
+        written = _export(folder, source, *arguments, stdin=given)
+        assert (written.code, written.stdout, written.stderr) == (0, "", "")
+        assert (folder / arguments[-1]).read_bytes() == content
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
+def test_what_cannot_be_exported_is_told_in_words(folder: Path) -> None:
+    before = sorted(folder.iterdir())
+    for line, problem in (
         ("coverage.json", "which format?\nSay --to NAME"),
         ("coverage.json -o out.unknown", "There are: kind, raw, bad, odd, chatty, drawn, brief"),
         ("coverage.json --to knid", "unknown exporter 'knid'; did you mean 'kind'?"),
@@ -136,14 +124,11 @@ def test_export_to_a_file(folder: Path, source: str, arguments: list[str], conte
         ("coverage.json --to kind -o none/x", "its folder does not exist"),
         ("coverage.json --to bad", "the exporter 'bad' of kinds 1.0 failed: AttributeError"),
         ("coverage.json --to odd", "the exporter 'odd' of kinds 1.0 rendered an int, neither text nor bytes"),
-    ],
-)
-def test_what_cannot_be_exported_is_told_in_words(folder: Path, line: str, problem: str) -> None:
-    before = sorted(folder.iterdir())
-    result = _export(folder, *line.split())
-    assert result.code == 2 and problem in result.stderr and "Traceback" not in result.stderr
-    assert [one for one in sorted(folder.iterdir()) if one.name != "__pycache__"] == before
-    assert (folder / "kept.kind").read_text() == "old"
+    ):
+        result = _export(folder, *line.split())
+        assert result.code == 2 and problem in result.stderr and "Traceback" not in result.stderr
+        assert [one for one in sorted(folder.iterdir()) if one.name != "__pycache__"] == before
+        assert (folder / "kept.kind").read_text() == "old"
 
 
 def test_export_without_exporters_says_what_to_install(folder: Path) -> None:
@@ -170,9 +155,8 @@ def test_a_report_is_no_regression_from_itself(folder: Path, kind: str) -> None:
         assert kind != "profile" or report["method"]["threshold"] == 0.075
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
+def test_what_cannot_be_compared_is_told_in_words(folder: Path) -> None:
+    for line, says in (
         ("profile.json profile.json --threshold -1", "--threshold takes a percentage"),
         ("profile.json profile.json --threshold nan", "--threshold takes a percentage"),
         ("profile.json profile.json --threshold much", "'much'"),
@@ -182,11 +166,9 @@ def test_a_report_is_no_regression_from_itself(folder: Path, kind: str) -> None:
         ("odd.json odd.json", "which this mpsprobe does not know"),
         ("missing.json profile.json", "cannot read"),
         ("- -", "one report only"),
-    ],
-)
-def test_what_cannot_be_compared_is_told_in_words(folder: Path, line: str, says: str) -> None:
-    ran = _diff(folder, *line.split())
-    assert ran.code == 2 and says in ran.stderr and ran.stdout == "" and "\x1b" not in ran.stderr
+    ):
+        ran = _diff(folder, *line.split())
+        assert ran.code == 2 and says in ran.stderr and ran.stdout == "" and "\x1b" not in ran.stderr
 
 
 def test_every_format_of_a_comparison(folder: Path) -> None:
@@ -220,16 +202,14 @@ def test_the_limit_of_a_trace_is_kept_and_told(tmp_path: Path) -> None:
     assert cell["operators"][0]["calls"] == 3
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [("", "is empty"), ("not JSON", "is not JSON"), ('{"a": 1}', "traceEvents"), ('{"traceEvents": []}', "no event")],
-)
-def test_what_is_no_trace_is_refused_in_words(content: str, says: str, tmp_path: Path) -> None:
-    path, out = tmp_path / "x\x1b.json", tmp_path / "out.json"
-    path.write_text(content)
-    result = run_cli("import", path, "-o", out, process=False)
-    assert result.code == 2 and says in result.stderr and "\x1b" not in result.stderr
-    assert "export_chrome_trace" in result.stderr and not out.exists()
+def test_what_is_no_trace_is_refused_in_words(tmp_path: Path) -> None:
+    wrong = {"": "is empty", "not JSON": "is not JSON", '{"a": 1}': "traceEvents", '{"traceEvents": []}': "no event"}
+    for content, says in wrong.items():
+        path, out = tmp_path / "x\x1b.json", tmp_path / "out.json"
+        path.write_text(content)
+        result = run_cli("import", path, "-o", out, process=False)
+        assert result.code == 2 and says in result.stderr and "\x1b" not in result.stderr
+        assert "export_chrome_trace" in result.stderr and not out.exists()
 
 
 def test_a_place_that_cannot_be_written_is_told_before_the_trace_is_read(tmp_path: Path) -> None:

@@ -64,7 +64,6 @@ class Block:
 
     @property
     def is_run(self) -> bool:
-        """Whether it is executed."""
         return bool({"run", "then"} & set(self.words))
 
 
@@ -78,7 +77,6 @@ class Typed:
 
 
 def blocks(page: Path) -> list[Block]:
-    """The fenced blocks of a page, in order."""
     text, found = page.read_text(encoding="utf-8"), []
     assert not re.search(r"(?m)^\s*`{3,}[^`\n]*$", FENCED.sub("", text)), f"{shown(page)}: a block is not closed"
     for fence in FENCED.finditer(text):
@@ -90,7 +88,6 @@ def blocks(page: Path) -> list[Block]:
 
 
 def typed(block: Block) -> Iterator[Typed]:
-    """The commands of a block of a terminal."""
     for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         command, _, printed = part.partition("\n")
         while command.endswith("\\"):
@@ -101,11 +98,7 @@ def typed(block: Block) -> Iterator[Typed]:
 
 
 def stories(page: Path, *, tensorflow: bool = False) -> list[list[Block]]:
-    """What is run together, in one folder and in order: files first, then a block that is run and what continues it.
-
-    Args:
-        tensorflow: those that need it, instead of those that do not.
-    """
+    """What is run together, in one folder and in order: files first, then a block that is run and what continues it."""
     found: list[list[Block]] = []
     above: list[Block] = []
     for block in blocks(page):

@@ -1,8 +1,9 @@
-"""Every block and command line of every page is run, or checked as far as it can be without a Mac or a network."""
+"""Every block and command line of every page is run, or checked as far as it can be; every hook has its example."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import re
 import shlex
@@ -16,10 +17,14 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from mpsprobe import hookspecs
 from mpsprobe.cli.group import main_group
+from mpsprobe.plugins.loading import HOOK_PREFIX
+from mpsprobe_devkit.checking import check_plugin
 from tests.docs.pages import CACHED, COMMENT, DOCS, EVERY, EXAMPLES, OWN, WHY, Block, blocks, stories, typed
 from tests.docs.running import assert_in_order, play
 from tests.house.tree import ROOT
+from tests.thorough import all_but
 
 BLOCKS = [block for page in OWN for block in blocks(page)]
 STORIES = [story for page in (*OWN, ROOT / "README.md") for story in stories(page)]
@@ -187,3 +192,52 @@ def test_the_help_of_the_reference_is_what_each_command_prints() -> None:
     assert len(found) > 20
     for path, (code, printed, shown) in found.items():
         assert (code, printed.split("\n")) == (0, shown.split("\n")), path
+
+
+HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith(HOOK_PREFIX)}
+PAGES = [DOCS / "plugins" / "hooks.md", DOCS / "plugins" / "measuring-hooks.md"]
+HOOKED = [block for page in PAGES for block in blocks(page) if block.value("file")]
+
+
+def _sections() -> dict[str, str]:
+    """The sections of the pages by their heading's code."""
+    found: dict[str, str] = {}
+    for page in PAGES:
+        parts = re.split(r"^## `(.+)`$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+        assert not set(found) & set(sections), "a hook has two sections"
+        found |= sections
+    return found
+
+
+def test_the_pages_have_the_hooks_and_nothing_else() -> None:
+    headings = [f"{name}({', '.join(inspect.signature(hook).parameters)})" for name, hook in HOOKS.items()]
+    assert set(_sections()) == set(headings)
+
+
+def test_each_section_speaks_of_each_argument_and_each_hook_says_when_it_is_called() -> None:
+    sections = _sections()
+    for name, hook in HOOKS.items():
+        [text] = [text for heading, text in sections.items() if heading.startswith(name + "(")]
+        assert not [one for one in inspect.signature(hook).parameters if f"`{one}`" not in text], name
+        documentation = inspect.getdoc(hook) or ""
+        assert "Called" in documentation or "Findings for" in documentation, name
+
+
+@pytest.mark.parametrize(
+    "block", all_but(lambda block: block in HOOKED[:4], HOOKED), ids=lambda block: str(block.value("file"))
+)
+def test_each_example_is_sound(block: Block, tmp_path: Path) -> None:
+    """People copy them: ``mpsprobe plugins check`` has no word against any."""
+    file = tmp_path / Path(str(block.value("file"))).name
+    file.write_text(block.text + "\n", encoding="utf-8")
+    assert not [f"{one.code}: {one.message}" for one in check_plugin(file)]
+
+
+def test_each_hook_has_an_example_that_a_command_loads() -> None:
+    """A file with this hook, in a folder that a block which is run names; ``tests/docs/test_blocks.py`` runs it."""
+    run = [block.text for page in PAGES for story in stories(page) for block in story if block.is_run]
+    for name in HOOKS:
+        written = [str(block.value("file")) for block in HOOKED if f"def {name}(" in block.text]
+        folders = {file.partition("/")[0] for file in written}
+        assert any(f"--plugins-dir {folder} " in text for folder in folders for text in run), f"no example of {name}"

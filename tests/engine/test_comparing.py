@@ -42,7 +42,6 @@ def quantities(old: ProfileReport, new: ProfileReport, **options: Any) -> dict[s
 
 
 def changed(report: ProfileReport, **fields: Any) -> ProfileReport:
-    """``report`` with fields of its first cell replaced."""
     cells = [report.cells[0].model_copy(update=fields), *report.cells[1:]]
     return report.model_copy(update={"cells": cells})
 

@@ -147,8 +147,6 @@ def test_a_device_without_such_a_clock_is_timed_by_the_hosts() -> None:
 
 
 class _Giving(FakeProbe):
-    """Gives what it was made with."""
-
     gives: Any = None
     stopped = 0
 
@@ -158,9 +156,8 @@ class _Giving(FakeProbe):
         return self.gives
 
 
-@pytest.mark.parametrize(
-    ("gives", "says"),
-    [
+def test_a_probe_that_gives_nonsense_costs_nothing_else() -> None:
+    for gives, says in (
         ({"steps": []}, "'steps', which a probe must not fill"),
         ({"notes": ["a"]}, "'notes', which a probe must not fill"),
         ({"no_such_field": 1}, "'no_such_field', which a probe must not fill"),
@@ -168,14 +165,13 @@ class _Giving(FakeProbe):
         ({"readings": [{"probe": "giving", "values": {"gpu_mj": float("nan")}}]}, "its readings cannot be: 0.values"),
         (None, "it failed: AttributeError"),
         (["readings"], "it failed: AttributeError"),
-    ],
-)
-def test_a_probe_that_gives_nonsense_costs_nothing_else(gives: Any, says: str) -> None:
-    bad, good = _Giving("giving"), FakeProbe("good")
-    bad.gives = gives
-    measured, _ = _measure(4 * MS, steps=3, warmup=0, probes=(bad, good))
-    assert [(one.probe, says in one.reason) for one in measured.unavailable] == [("giving", True)], measured.unavailable
-    assert set(measured.found) == {"readings"} and len(measured.found["readings"]) == 1 and measured.error is None
+    ):
+        bad, good = _Giving("giving"), FakeProbe("good")
+        bad.gives = gives
+        measured, _ = _measure(4 * MS, steps=3, warmup=0, probes=(bad, good))
+        found = measured.unavailable
+        assert [(one.probe, says in one.reason) for one in found] == [("giving", True)], found
+        assert set(measured.found) == {"readings"} and len(measured.found["readings"]) == 1 and measured.error is None
 
 
 @pytest.mark.parametrize("method", ["start", "sample", "stop"])
@@ -198,9 +194,8 @@ def test_a_probe_may_give_its_reason_itself() -> None:
     assert found == [("absent", "no sensor"), ("asleep", "the sensor went to sleep")] and measured.found == {}
 
 
-@pytest.mark.parametrize(
-    ("durations", "stable"),
-    [
+def test_is_stable() -> None:
+    for durations, stable in (
         ([], False),
         ([100.0] * 4, False),  # too few to tell
         ([100.0] * 5, True),
@@ -208,10 +203,8 @@ def test_a_probe_may_give_its_reason_itself() -> None:
         ([900.0, 400.0, 102.0, 100.0, 101.0, 100.5, 100.2], True),
         ([100.0, 110.0, 90.0, 105.0, 95.0] * 2, True),  # noisy, but the noise has no direction
         ([100.0, 98.0, 96.0, 94.0, 92.0, 90.0, 88.0, 86.0, 84.0, 82.0], False),  # still getting faster
-    ],
-)
-def test_is_stable(durations: list[float], stable: bool) -> None:
-    assert warmup.is_stable(durations) is stable
+    ):
+        assert warmup.is_stable(durations) is stable
 
 
 def test_a_warm_up_ends_by_count_and_by_time() -> None:

@@ -247,7 +247,6 @@ def workloads(folder: Path) -> Attack:
 
 
 def _with_tokens(data: bytes, tokens: Sequence[str], random: Random, most: int) -> bytes:
-    """``data`` with up to ``most`` of the tokens put in."""
     for _ in range(random.randint(0, most)):
         place = random.randrange(len(data) + 1)
         data = data[:place] + random.choice(tokens).encode("utf-8", "surrogatepass") + data[place:]

@@ -115,10 +115,7 @@ def test_the_core_names_plugins_for_their_functions_alone() -> None:
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
 def test_there_is_no_circle_of_modules_or_rooms(package: Path) -> None:
-    """An import in a function, for types only or by ``import_module`` counts like one at the top of a file.
-
-    Room: a folder or file directly in the package.
-    """
+    """Room: a folder or file directly in the package. An import anywhere in a file counts."""
     modules = {_module(path, package): set(imported(path, package.name)) for path in python_files(package)}
     assert not _circle(modules)
     rooms: dict[str, set[str]] = {}
@@ -154,24 +151,13 @@ MEASURES = [path for path in CORE_FILES if path.parent.name in ("cli", "engine")
 COMPARES = ROOT / "mpsprobe" / "engine" / "conditions.py"  # two reports and nothing else are its input
 
 
-def test_no_reports_plan_steers_a_measurement() -> None:
+def test_a_reports_plan_is_written_at_one_place_and_steers_no_measurement() -> None:
     """Nothing there reads a field of some object's ``plan``: ``report.plan.compile``."""
-    assert not [
-        f"{shown(path)}:{node.lineno}"
-        for path in MEASURES
-        for node in ast.walk(parsed(path))
-        if path != COMPARES and isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith(".plan")
-    ]
-
-
-def test_the_plan_of_a_report_is_written_at_one_place() -> None:
-    calls = [
-        shown(path)
-        for path in MEASURES
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == ProfilePlan.__name__
-    ]
-    assert len(calls) == 1, calls
+    nodes = [(path, node) for path in MEASURES for node in ast.walk(parsed(path))]
+    reads = [(path, ast.unparse(node.value)) for path, node in nodes if isinstance(node, ast.Attribute)]
+    assert not [f"{shown(path)}: {read}" for path, read in reads if path != COMPARES and read.endswith(".plan")]
+    calls = [(path, ast.unparse(node.func)) for path, node in nodes if isinstance(node, ast.Call)]
+    assert len([path for path, function in calls if function == ProfilePlan.__name__]) == 1
 
 
 def test_the_core_has_no_table_of_plugins_commands() -> None:

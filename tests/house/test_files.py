@@ -32,7 +32,6 @@ def _texts() -> list[Path]:
 
 
 def test_no_file_is_long() -> None:
-    """A longer one does more than one job."""
     read = [path for path in _texts() if path.suffix in {".py", ".md", ".sh"}]
     lines = {shown(path): path.read_text(encoding="utf-8").count("\n") for path in read}
     assert not {path: count for path, count in lines.items() if count > MOST_LINES}
@@ -49,10 +48,7 @@ def test_a_source_file_says_what_it_is_for() -> None:
 
 
 def test_annotations_are_not_evaluated() -> None:
-    """Each file has ``from __future__ import annotations``, but for those that only name things.
-
-    ``mpsprobe/__init__.py`` imports nothing at all.
-    """
+    """But for files that only name things; ``mpsprobe/__init__.py`` imports nothing at all."""
     only_name = (ast.Expr, ast.Import, ast.ImportFrom, ast.Assign)
     wrong = [
         shown(path)

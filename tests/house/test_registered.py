@@ -97,15 +97,8 @@ def test_every_workload_can_be_described_and_scanned() -> None:
 
 
 HEAVY = {"torch", "pydantic", "transformers", "torchvision", "numpy", "rich", "lief", "capstone", "hypothesis"}
-QUICK = [
-    "--version",
-    "--help",
-    "plugins --help",
-    "export --help",
-    "workloads list",
-    "plugins list",
-    "plugins list --format json",
-]
+QUICK = ["--version", "--help", "plugins --help", "export --help"]
+QUICK += ["workloads list", "plugins list", "plugins list --format json"]
 RUN = """
 import sys
 from mpsprobe.cli.main import main

@@ -15,15 +15,12 @@ PLUGINS = sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.to
 
 
 def read(name: str) -> str:
-    """The text of a file by its path in the repository."""
     return (ROOT / name).read_text(encoding="utf-8")
 
 
 @functools.cache
 def project(folder: Path) -> dict[str, Any]:
-    """The table ``project`` of a distribution."""
-    found: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return found
+    return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 @functools.cache
@@ -35,7 +32,6 @@ def files() -> list[Path]:
 
 
 def python_files(folder: Path = ROOT) -> list[Path]:
-    """The Python files in ``folder`` and below it."""
     return [path for path in files() if path.suffix == ".py" and path.is_relative_to(folder)]
 
 
@@ -46,15 +42,11 @@ def shown(path: Path) -> str:
 
 @functools.cache
 def parsed(path: Path) -> ast.Module:
-    """The syntax tree of a Python file."""
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
 def imported(path: Path, package: str) -> Iterator[str]:
-    """Every module of ``package`` that ``path`` imports, anywhere in it: in a function, for types only, by its name.
-
-    ``from package import name`` gives ``package.name`` where that is a module, else ``package``.
-    """
+    """Every module of ``package`` that ``path`` imports, anywhere in it: in a function, for types only, by its name."""
     yield from (name for name in _all_imported(path) if name == package or name.startswith(package + "."))
 
 

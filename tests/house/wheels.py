@@ -14,12 +14,7 @@ MOST_TABLE_BYTES = 400_000
 
 
 def problems(wheel: Path, package_folder: Path, entry_points: bool) -> list[str]:
-    """What is wrong with the content of ``wheel``.
-
-    Args:
-        package_folder: the package in the checkout; every file that git tracks there belongs in.
-        entry_points: whether it is a plugin.
-    """
+    """What is wrong with the content of ``wheel``: every file that git tracks in ``package_folder`` belongs in."""
     found = []
     with zipfile.ZipFile(wheel) as archive:
         sizes = {info.filename: info.compress_size for info in archive.infolist()}

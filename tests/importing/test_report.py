@@ -1,4 +1,7 @@
-"""From events to a report: what each becomes, and what is said about those that cannot be used."""
+"""From events to a report: what each becomes, and what is said about those that cannot be used or are too many.
+
+Of files made to take memory what is kept for each different thing is bounded.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mpsprobe.errors import ReportError
+from mpsprobe.importing import columns
+from mpsprobe.importing import events as read_events
 from mpsprobe.importing.report import import_trace
 from mpsprobe.schemas import ProfileReport
 from tests.importing.trace_files import cell, memory, operators, read, write, x
@@ -19,7 +24,6 @@ GPU = {"name": "NVIDIA <b>", "totalGlobalMem": 85_000_000_000, "computeMajor": 9
 
 
 def cuda(**more: Any) -> list[dict[str, Any]]:
-    """An operator that starts a kernel and a copy."""
     return [
         x("aten::to", "cpu_op", 0, 50, External_id=7, Input_Dims=[[2, 3], []], Input_type=["float", "Scalar"]),
         x("cudaLaunchKernel", "cuda_runtime", 10, 5, correlation=11, External_id=7),
@@ -61,12 +65,10 @@ def test_without_launches_the_identity_of_the_operator_decides(tmp_path: Path) -
     assert any("no operator" in note and "0.008 ms" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(
-    ("category", "device"), [("xpu_runtime", "xpu"), ("privateuse1_runtime", "privateuse1"), ("runtime", "gpu")]
-)
-def test_other_devices_are_called_by_what_launches_on_them(category: str, device: str, tmp_path: Path) -> None:
-    events = [one | {"cat": category} if one["cat"] == "cuda_runtime" else one for one in cuda()]
-    assert cell(tmp_path, *events).device == device
+def test_other_devices_are_called_by_what_launches_on_them(tmp_path: Path) -> None:
+    for category, device in (("xpu_runtime", "xpu"), ("privateuse1_runtime", "privateuse1"), ("runtime", "gpu")):
+        events = [one | {"cat": category} if one["cat"] == "cuda_runtime" else one for one in cuda()]
+        assert cell(tmp_path, *events).device == device
 
 
 def test_what_calls_itself_only_is_one_call(tmp_path: Path) -> None:
@@ -138,9 +140,8 @@ def test_unordered_and_overlapping_events(tmp_path: Path) -> None:
     assert any("lie across the end" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(
-    ("event", "says"),
-    [
+def test_what_cannot_be_used_is_left_out_and_told(tmp_path: Path) -> None:
+    for event, says in (
         (x("a", "cpu_op", 0, -5), "negative duration"),
         (x("a", "cpu_op", float("nan"), 5), "a time that is a number"),
         (x("a", "cpu_op", 1e300, 5), "a time that is a number"),
@@ -149,12 +150,10 @@ def test_unordered_and_overlapping_events(tmp_path: Path) -> None:
         ({"ph": "E", "ts": 1, "pid": 1, "tid": 1}, "never began"),
         ({"ph": "B", "ts": 1, "pid": 1, "tid": 1, "name": "a"}, "never end"),
         ({"ph": "C", "ts": 1, "pid": 1, "name": "a", "args": {"value": "much"}}, "a time that is a number"),
-    ],
-)
-def test_what_cannot_be_used_is_left_out_and_told(event: object, says: str, tmp_path: Path) -> None:
-    found = cell(tmp_path, event, x("aten::mm", "cpu_op", 0, 5))
-    assert operators(found)["aten::mm"].calls == 1 and len(operators(found)) == 1
-    assert any(says in note and note.endswith(": 1") for note in found.notes), found.notes
+    ):
+        found = cell(tmp_path, event, x("aten::mm", "cpu_op", 0, 5))
+        assert operators(found)["aten::mm"].calls == 1 and len(operators(found)) == 1
+        assert any(says in note and note.endswith(": 1") for note in found.notes), found.notes
 
 
 def test_events_that_begin_and_end_apart_and_times_as_text(tmp_path: Path) -> None:
@@ -175,6 +174,51 @@ def test_a_trace_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> No
     [found] = import_trace(path).cells
     assert operators(found)["aten::mm"].calls == 9
     assert any("only the first 9 events" in note and "cut off" in note for note in found.notes)
+
+
+USUAL = {"ph": "X", "ts": 0, "dur": 1, "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1}
+
+
+def _with_usual(tmp_path: Path, *made: dict[str, Any]) -> ProfileReport:
+    return import_trace(write(tmp_path, [USUAL, *({**USUAL, **one} for one in made)]))
+
+
+@pytest.fixture
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, names in ((columns, "ROWS NAMES DETAILS"), (read_events, "ROWS OPEN")):
+        for name in names.split():
+            monkeypatch.setattr(module, f"MOST_{name}", 3)
+    monkeypatch.setattr(read_events, "MOST_EVENTS", 12)
+
+
+@pytest.mark.usefixtures("_small")
+def test_too_many_of_one_kind(tmp_path: Path) -> None:
+    for made, note in (
+        ([{"tid": n} for n in range(8)], "events of more than 10,000 threads or curves, left out: 5"),
+        ([{"pid": n} for n in range(8)], "events of more than 10,000 threads or curves, left out: 5"),
+        ([{"name": f"a{n}"} for n in range(8)], "events of more than 3 names, left out: 6"),
+        ([{"ph": "C", "name": f"a{n}", "args": {"value": 1}} for n in range(8)], "threads or curves, left out: 5"),
+        ([{"cat": "timed_step", "tid": n} for n in range(8)], "threads or curves, left out: 5"),
+        ([{"ph": "B", "ts": n} for n in range(8)], "events that begin while 3 others have not ended, left out: 5"),
+        ([{"args": {"shapes": f"[{n}]"}} for n in range(8)], "of which there are more than 250,000: 5"),
+        ([{"ts": n} for n in range(20)], "only the first 12 events of the file could be read: it has more than"),
+        ([{"ph": "M", "name": "thread_name", "args": {"name": "x"}, "tid": n} for n in range(20)], "only the first 1 "),
+    ):
+        report = _with_usual(tmp_path, *made)
+        assert note in " ".join(one for cell in report.cells for one in cell.notes)
+        assert len(report.cells[0].operators) <= 3
+        trace = report.cells[0].trace
+        assert trace is not None and len(trace.tracks) <= 3 and len(trace.details) <= 3
+
+
+@pytest.mark.usefixtures("_small")
+def test_a_place_is_free_again_when_an_event_ends_and_a_thread_may_have_no_name(tmp_path: Path) -> None:
+    pairs = [{"ph": phase, "ts": n} for n in range(5) for phase in "BE"]
+    report = _with_usual(tmp_path, *pairs, {"tid": "\ud800"})
+    assert not any("have not ended" in one for one in report.cells[0].notes)
+    trace = report.cells[0].trace
+    assert trace is not None and trace.tracks[1].name == "thread \N{REPLACEMENT CHARACTER}"
+    assert report.model_dump_json()
 
 
 anything = st.recursive(

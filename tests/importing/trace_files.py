@@ -23,14 +23,12 @@ def x(name: str, category: str, ts: float, dur: float, **more: Any) -> Event:
 
 
 def memory(ts: float, allocated: int, device: int = 0, **more: Any) -> Event:
-    """An allocation as torch.profiler writes it with ``profile_memory``."""
     sizes = {"Total Allocated": allocated, "Total Reserved": 0, "Device Type": device, "Device Id": -1, "Addr": 1}
     place = {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts}
     return {**place, "args": {**sizes, **more}}
 
 
 def write(folder: Path, events: Iterable[object], **head: object) -> Path:
-    """A file with ``events``."""
     path = folder / "run.pt.trace.json"
     path.write_text(json.dumps({"schemaVersion": 1, **head, "traceEvents": list(events)}), encoding="utf-8")
     return path
@@ -44,13 +42,11 @@ def read(folder: Path, *events: object, limit: int = DEFAULT_LIMIT, **head: obje
 
 
 def cell(folder: Path, *events: object, **more: Any) -> ProfileCell:
-    """The only cell of such a file."""
     [found] = read(folder, *events, **more).cells
     return found
 
 
 def operators(found: ProfileCell) -> dict[str, OperatorTime]:
-    """By name."""
     return {one.operator: one for one in found.operators}
 
 

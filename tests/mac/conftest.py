@@ -1,6 +1,6 @@
 """These tests are for Macs: where torch finds no MPS device they are not collected at all.
 
-``MPSPROBE_COLLECT_MAC=1`` collects them anyway: ``tests/house/test_workflows.py`` looks whether they could run.
+``MPSPROBE_COLLECT_MAC=1`` collects them anyway: ``tests/house/test_delivery.py`` looks whether they could run.
 """
 
 from __future__ import annotations

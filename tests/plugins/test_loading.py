@@ -1,4 +1,4 @@
-"""One plugin that goes wrong in each possible way, and stays alone with it."""
+"""One plugin that goes wrong in each possible way, and stays alone with it; declared names: types and owners."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from typing import Any
 
 import pytest
 
+from mpsprobe.declarations import ExporterDeclaration, WorkloadDeclaration
 from mpsprobe.errors import WorkloadError
 from mpsprobe.plugins import loading
-from mpsprobe.plugins.discovery import FoundPlugin
+from mpsprobe.plugins.catalogue import Catalogue, checked
+from mpsprobe.plugins.discovery import CORE, FoundPlugin
+from mpsprobe.plugins.loading import HookFailed, Plugin
 from mpsprobe_devkit.testing import install_plugin
 
 HEAD = "from mpsprobe import hookimpl\n"
 
 
-def _call(manager: Any, plugin: loading.Plugin, hook: str, **arguments: Any) -> Any:
+def _call(manager: Any, plugin: Plugin, hook: str, **arguments: Any) -> Any:
     [(_, outcome)] = loading.call_each(manager, [plugin], hook, **arguments)
     return loading.answer_of(outcome, hook)
 
 
-def _load(folder: Path, code: str) -> tuple[loading.Plugin, loading.pluggy.PluginManager]:
-    module = install_plugin(folder, "under-test", code)
+def _load(folder: Path, code: str, name: str = "under-test") -> tuple[Plugin, loading.pluggy.PluginManager]:
     manager = loading.new_manager()
-    return loading.load(manager, FoundPlugin("under-test", "under-test", "1.0", module)), manager
+    return loading.load(manager, FoundPlugin(name, name, "1.0", install_plugin(folder, name, code))), manager
 
 
 def test_a_sound_plugin_which_may_have_a_hook_of_a_later_version(plugin_folder: Path) -> None:
@@ -35,9 +37,8 @@ def test_a_sound_plugin_which_may_have_a_hook_of_a_later_version(plugin_folder: 
     assert "mpsprobe_devices" in plugin.hooks and _call(manager, plugin, "mpsprobe_devices") == []
 
 
-@pytest.mark.parametrize(
-    ("code", "reason"),
-    [
+def test_a_broken_plugin_has_a_reason(plugin_folder: Path) -> None:
+    for code, reason in (
         ("raise ValueError('first\\nsecond')", "its import failed: ValueError: first second"),
         ("raise SystemExit(3)", "its import failed: SystemExit: 3"),
         ("class Odd(BaseException): pass\nraise Odd", "its import failed: Odd"),
@@ -49,13 +50,11 @@ def test_a_sound_plugin_which_may_have_a_hook_of_a_later_version(plugin_folder: 
         (HEAD + "def mpsprobe_workloads(): ...", "'mpsprobe_workloads' is not marked with @mpsprobe.hookimpl"),
         (HEAD + "@hookimpl\ndef mpsprobe_resolve_workload(nam): ...", "nam"),
         (HEAD + "@hookimpl(wrapper=True)\ndef mpsprobe_workloads(): return (yield)", "is a wrapper"),
-    ],
-)
-def test_a_broken_plugin_has_a_reason(plugin_folder: Path, code: str, reason: str) -> None:
-    plugin, manager = _load(plugin_folder, code)
-    assert plugin.status == "failed" and plugin.reason is not None
-    assert reason in plugin.reason and plugin.reason.isprintable()
-    assert manager.get_plugins() == set()
+    ):
+        plugin, manager = _load(plugin_folder, code, f"under-test-{len(list(plugin_folder.iterdir()))}")
+        assert plugin.status == "failed" and plugin.reason is not None
+        assert reason in plugin.reason and plugin.reason.isprintable()
+        assert manager.get_plugins() == set()
 
 
 def test_an_entry_point_that_leads_nowhere() -> None:
@@ -69,7 +68,7 @@ def test_ctrl_c_during_an_import_is_the_users(plugin_folder: Path) -> None:
         _load(plugin_folder, "import _thread, time\n_thread.interrupt_main()\ntime.sleep(1)")
 
 
-def test_what_a_plugin_prints_and_filters_stays_off_standard_output(
+def test_what_a_plugin_prints_and_filters_stays_its_own(
     plugin_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     filters = list(warnings.filters)
@@ -82,21 +81,19 @@ def test_what_a_plugin_prints_and_filters_stays_off_standard_output(
     assert printed.err == "at import\nin hook\n"
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
+def test_a_hook_that_raises(plugin_folder: Path) -> None:
+    for body, reason in (
         ("raise ValueError('x')", "its hook mpsprobe_devices failed: ValueError: x"),
         ("import sys; sys.exit('bye')", "its hook mpsprobe_devices failed: SystemExit: bye"),
         ("yield 1; raise KeyError('half way')", "its hook mpsprobe_devices failed: KeyError: 'half way'"),
         ("return map(int, ['x'])", "its hook mpsprobe_devices failed: ValueError"),
         ("return type('Own', (list,), {'__iter__': lambda _: 1 / 0})()", "failed: ZeroDivisionError"),
-    ],
-)
-def test_a_hook_that_raises(plugin_folder: Path, body: str, reason: str) -> None:
-    plugin, manager = _load(plugin_folder, HEAD + f"@hookimpl\ndef mpsprobe_devices(): {body}")
-    with pytest.raises(loading.HookFailed) as caught:
-        _call(manager, plugin, "mpsprobe_devices")
-    assert reason in str(caught.value)
+    ):
+        name = f"under-test-{len(list(plugin_folder.iterdir()))}"
+        plugin, manager = _load(plugin_folder, HEAD + f"@hookimpl\ndef mpsprobe_devices(): {body}", name)
+        with pytest.raises(HookFailed) as caught:
+            _call(manager, plugin, "mpsprobe_devices")
+        assert reason in str(caught.value)
 
 
 def test_an_error_for_the_user_comes_through_and_a_hook_need_not_take_its_arguments(plugin_folder: Path) -> None:
@@ -116,3 +113,77 @@ def test_two_distributions_may_use_one_name_for_their_entry_points(plugin_folder
         plugin = loading.load(manager, FoundPlugin("same", distribution, "1.0", module))
         assert _call(manager, plugin, "mpsprobe_probes") == [module]
         assert module in sys.modules
+
+
+def _workload(name: Any = "a", target: Any = "m:f", **fields: Any) -> WorkloadDeclaration:
+    return WorkloadDeclaration(name=name, target=target, summary="x", **fields)
+
+
+def _plugin(name: str) -> Plugin:
+    return Plugin(FoundPlugin(name, name, "1.0", f"{name}_plugin"))
+
+
+def test_a_wrong_answer_is_told_in_words() -> None:
+    for answer, problem in (
+        (None, "returned a NoneType, not a list of WorkloadDeclaration"),
+        ("text", "returned a str, not a list"),
+        (7, "returned an int, not a list"),
+        (["x"], "returned a str in its list"),
+        ([ExporterDeclaration("a", "m:f", "x", ".x")], "returned an ExporterDeclaration in its list"),
+        ([_workload(name=3)], "has an int as its name, which should be str"),
+        ([_workload(name="")], "is not a name"),
+        ([_workload(name="Upper Case")], "is not a name"),
+        ([_workload(target="module.attribute")], "not of the form 'package.module:attribute'"),
+        ([_workload(phases="training")], "has a str as its phases, which should be tuple"),
+        ([_workload(requires=(1,))], "has a tuple as its requires"),
+        ([_workload(), _workload()], "is declared twice"),
+    ):
+        with pytest.raises(HookFailed) as caught:
+            checked(answer, "mpsprobe_workloads", WorkloadDeclaration)
+        assert "mpsprobe_workloads" in str(caught.value) and problem in str(caught.value)
+
+
+def test_a_right_answer_is_returned_as_a_list() -> None:
+    assert checked((_workload(),), "hook", WorkloadDeclaration) == [_workload()]
+    assert checked([_workload(phases=["training"])], "hook", WorkloadDeclaration)
+    typed = [_workload(name="My Folder/x.py:f")]  # as the user typed it
+    assert checked(typed, "hook", WorkloadDeclaration, open_names=True) == typed
+
+
+def test_a_name_of_two_plugins_belongs_to_neither() -> None:
+    catalogue = Catalogue("workload")
+    one, two, three = _plugin("one"), _plugin("two"), _plugin("three")
+    catalogue.add(one, [_workload("a"), _workload("b")])
+    assert list(catalogue.refusals()) == []
+    catalogue.add(two, [_workload("a")])
+    [refusal] = catalogue.refusals()
+    assert refusal == ("one 1.0 and two 1.0", "nobody has the workload 'a': declared by one 1.0 and two 1.0")
+    catalogue.add(three, [_workload("a")])
+    [refusal] = catalogue.refusals()
+    assert refusal[1].endswith("'a': declared by one 1.0 and two 1.0 and three 1.0")
+    assert "also declared by two 1.0 and three 1.0" in one.problems[-1]
+    assert list(catalogue.usable()) == ["b"]
+    assert catalogue.conflicts == {"a": [one, two, three]}
+    assert catalogue.declared_by(one) == ["a", "b"]
+
+
+def test_nobody_takes_a_command_away_from_the_core() -> None:
+    catalogue = Catalogue("command")
+    core, taker = Plugin(CORE), _plugin("taker")
+    catalogue.add(core, [_workload("plugins")])
+    catalogue.add(taker, [_workload("plugins")])
+    [refusal] = catalogue.refusals()
+    assert refusal[1] == "mpsprobe itself has the command 'plugins': what taker 1.0 declares is left out"
+    assert taker.problems == ["it declares the command 'plugins', which mpsprobe itself has"]
+    assert catalogue.entries["plugins"].plugin is core
+    assert catalogue.conflicts == {}
+
+
+def test_many_shared_names_are_one_line_for_each_group_of_plugins() -> None:
+    catalogue = Catalogue("workload")
+    for name, numbers in {"one": range(7), "two": range(5), "three": [6]}.items():
+        catalogue.add(_plugin(name), [_workload(f"n{number}") for number in numbers])
+    assert [line for _, line in catalogue.refusals()] == [
+        "nobody has the workload 'n0', 'n1', 'n2' and 2 more: declared by one 1.0 and two 1.0",
+        "nobody has the workload 'n6': declared by one 1.0 and three 1.0",
+    ]

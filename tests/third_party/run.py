@@ -66,11 +66,7 @@ pathlib.Path("given.json").write_text(sample_coverage_report().model_dump_json()
 
 
 class Stranger:
-    """Someone with an environment of its own and none of this repository.
-
-    Args:
-        folder: where everything is done.
-    """
+    """Someone with an environment of its own in ``folder`` and none of this repository."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -81,11 +77,7 @@ class Stranger:
         self._environment = {**kept, "OMP_NUM_THREADS": "1", "NO_COLOR": "1", "COLUMNS": "120"}
 
     def does(self, what: str, program: str, *arguments: str | Path, inside: Path | None = None) -> str:
-        """Run a program of the environment and return what it printed; a line says what it was and how long it took.
-
-        Raises:
-            SystemExit: it failed; what it printed is shown.
-        """
+        """Run a program of the environment and return what it printed; where it fails, show that and end."""
         start = time.monotonic()
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         command, where = [self._programs / program, *arguments], inside or self.folder
@@ -115,13 +107,11 @@ class Stranger:
             sys.exit(f"'{wanted}' is neither printed nor written:\n{printed}\n{written}")
 
     def lints(self, name: str, folder: Path) -> None:
-        """ruff, by the settings of the project itself."""
         self.does(f"{name}: ruff check", "ruff", "check", "--no-cache", ".", inside=folder)
         self.does(f"{name}: ruff format", "ruff", "format", "--no-cache", "--check", ".", inside=folder)
 
 
 def tell(line: str) -> None:
-    """One line of progress."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
@@ -180,7 +170,6 @@ def try_examples(stranger: Stranger) -> None:
 
 
 def try_new(stranger: Stranger) -> None:
-    """Every kind that can be written anew."""
     folders = [stranger.folder / f"fresh-{kind}" for kind in KINDS]
 
     def write(folder: Path) -> None:
@@ -205,7 +194,6 @@ def try_new(stranger: Stranger) -> None:
 
 
 def main(wheels: Path) -> int:
-    """Everything, in a temporary folder."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mpsprobe-stranger-") as temporary:
         stranger = Stranger(Path(temporary).resolve())

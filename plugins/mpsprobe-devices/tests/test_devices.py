@@ -1,4 +1,4 @@
-"""The devices: the CPU for real, CUDA and MPS as far as they can be had here."""
+"""The devices: the CPU for real, CUDA and MPS as far as they can be had here; contracts of devices and probes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from mpsprobe_devices.counted import Memory
 from mpsprobe_devices.cpu import CpuDevice
 from mpsprobe_devices.cuda import CudaDevice
 from mpsprobe_devices.mps import PEAKS_SINCE, MpsDevice
-from mpsprobe_devkit.testing import TinyWorkload
+from mpsprobe_devices.plugin import mpsprobe_devices, mpsprobe_probes
+from mpsprobe_devkit.testing import TinyWorkload, device_contract, probe_contract
 
 
 def test_the_cpu_counts_no_memory() -> None:
@@ -62,17 +63,11 @@ def test_a_step_and_its_phases(phase: str) -> None:
     assert (steps.info.batch_size, steps.info.parameters) == (2, 30)
 
 
-@pytest.mark.parametrize(
-    ("error", "full"),
-    [
-        (torch.OutOfMemoryError("CUDA out of memory"), True),
-        (RuntimeError("MPS backend out of memory (MPS allocated: 9 GB)"), True),
-        (MemoryError(), True),
-        (RuntimeError("shapes do not match"), False),
-    ],
-)
-def test_which_errors_are_about_memory(error: Exception, full: bool) -> None:
-    assert CpuDevice().is_out_of_memory(error) is full
+def test_which_errors_are_about_memory() -> None:
+    of_mps = RuntimeError("MPS backend out of memory (MPS allocated: 9 GB)")
+    for error in (torch.OutOfMemoryError("CUDA out of memory"), of_mps, MemoryError()):
+        assert CpuDevice().is_out_of_memory(error)
+    assert not CpuDevice().is_out_of_memory(RuntimeError("shapes do not match"))
 
 
 def test_cuda_says_why_it_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,23 +80,17 @@ def test_cuda_says_why_it_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert CudaDevice().unavailable() == "Found no NVIDIA driver on your system."
 
 
-@pytest.mark.parametrize(
-    ("system", "built", "available", "says"),
-    [
+def test_mps_says_why_it_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    for system, built, available, says in (
         ("Linux", False, False, "needs a Mac"),
         ("Darwin", False, False, "built without MPS"),
         ("Darwin", True, False, "finds no MPS device"),
-        ("Darwin", True, True, None),
-    ],
-)
-def test_mps_says_why_it_is_not_there(
-    monkeypatch: pytest.MonkeyPatch, system: str, built: bool, available: bool, says: str | None
-) -> None:
-    monkeypatch.setattr(platform, "system", lambda: system)
-    monkeypatch.setattr(torch.backends.mps, "is_built", lambda: built)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: available)
-    reason = MpsDevice().unavailable()
-    assert (reason is None) if says is None else (reason is not None and says in reason)
+        ("Darwin", True, True, "None"),
+    ):
+        monkeypatch.setattr(platform, "system", lambda answer=system: answer)
+        monkeypatch.setattr(torch.backends.mps, "is_built", lambda answer=built: answer)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda answer=available: answer)
+        assert says in str(MpsDevice().unavailable())
 
 
 class _Event:
@@ -250,3 +239,23 @@ def test_a_release_without_peaks_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     refuse = Mock(side_effect=NotImplementedError("no statistics"))
     monkeypatch.setattr(torch, "accelerator", SimpleNamespace(reset_peak_memory_stats=refuse))
     assert MpsDevice().reset_peak() is False
+
+
+DEVICES = {one.name: one for one in mpsprobe_devices()}
+PROBES = {one.name: one for one in mpsprobe_probes()}
+
+TestCpu = device_contract(DEVICES["cpu"])
+TestCuda = device_contract(DEVICES["cuda"])  # where there is none: that it says so
+TestMps = device_contract(DEVICES["mps"])
+
+TestMemory = probe_contract(PROBES["memory"], device=CpuDevice, workload=TinyWorkload())
+TestMemoryElsewhere = probe_contract(PROBES["memory"])
+TestHost = probe_contract(PROBES["host"])
+TestThermal = probe_contract(PROBES["thermal"])
+TestEnergy = probe_contract(PROBES["energy"])
+TestOperators = probe_contract(PROBES["operators"], device=CpuDevice, workload=TinyWorkload())
+TestOperatorsElsewhere = probe_contract(PROBES["operators"])
+
+
+def test_what_disturbs_the_steps_does_not_run_unasked() -> None:
+    assert [name for name, one in PROBES.items() if one.default] == ["memory", "host", "thermal"]

@@ -22,9 +22,8 @@ from mpsprobe_devices.footprint import RusageInfo, footprint_reader
 from mpsprobe_devices.processor import processor_name
 
 
-@pytest.mark.parametrize(
-    ("values", "levels"),
-    [
+def test_variables() -> None:
+    for values, levels in (
         ({}, []),
         ({FALLBACK: "0"}, []),
         ({FALLBACK: "1"}, ["note"]),
@@ -41,10 +40,8 @@ from mpsprobe_devices.processor import processor_name
         ({PROFILE: "0x3ff"}, []),
         ({PROFILE: "1024"}, ["error"]),
         ({PROFILE: "yes"}, ["error"]),
-    ],
-)
-def test_variables(values: dict[str, str], levels: list[str]) -> None:
-    assert [one.level for one in variables(values)] == levels
+    ):
+        assert [one.level for one in variables(values)] == levels
 
 
 def test_what_c_reads_as_a_number() -> None:
@@ -58,29 +55,22 @@ def test_elsewhere_than_on_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.level for one in findings({"torch": None})] == ["error", "note"]
 
 
-@pytest.fixture
-def _mac(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_mac_the_gpu_and_rosetta_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
     monkeypatch.setattr(torch.backends.mps, "is_built", lambda: True)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-
-
-@pytest.mark.usefixtures("_mac")
-def test_on_a_mac_the_gpu_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     [one] = findings({"torch": "2.13.0"})
     assert (one.level, one.message) == ("ok", "the GPU can be used through MPS")
+    with monkeypatch.context() as patch:
+        patch.setattr(platform, "machine", lambda: "x86_64")
+        for answer, level in (("1\n", "error"), ("0\n", "ok"), ("", "ok")):
+            ended = SimpleNamespace(stdout=answer)
+            patch.setattr(doctor.subprocess, "run", lambda *_, answer=ended, **__: answer)
+            assert [one.level for one in findings({"torch": "2.13.0"})] == [level]
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     [one] = findings({"torch": "2.13.0"})
     assert one.level == "error" and "finds no MPS device" in one.message
-
-
-@pytest.mark.usefixtures("_mac")
-@pytest.mark.parametrize(("answer", "level"), [("1\n", "error"), ("0\n", "ok"), ("", "ok")])
-def test_rosetta(monkeypatch: pytest.MonkeyPatch, answer: str, level: str) -> None:
-    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(doctor.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=answer))
-    assert [one.level for one in findings({"torch": "2.13.0"})] == [level]
 
 
 def _answers(monkeypatch: pytest.MonkeyPatch, system: str, printed: dict[str, str | None], torch_says: str) -> None:
@@ -91,9 +81,8 @@ def _answers(monkeypatch: pytest.MonkeyPatch, system: str, printed: dict[str, st
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"cpu_name": torch_says}, raising=False)
 
 
-@pytest.mark.parametrize(
-    ("system", "printed", "torch_says", "name"),
-    [
+def test_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for system, printed, torch_says, name in (
         ("Darwin", {"sysctl": "Apple M3 Max"}, "", "Apple M3 Max"),
         ("Darwin", {"sysctl": "Apple M3 Max"}, "something else", "Apple M3 Max"),
         ("Darwin", {}, "", "arm64"),
@@ -102,13 +91,9 @@ def _answers(monkeypatch: pytest.MonkeyPatch, system: str, printed: dict[str, st
         ("Linux", {"lscpu": "Model name: -"}, "", "arm64"),
         ("Linux", {"lscpu": "Model name: " + "x" * 5000}, "", "x" * processor.MOST_CHARACTERS),
         ("Windows", {}, "", "arm64"),
-    ],
-)
-def test_the_name(
-    monkeypatch: pytest.MonkeyPatch, system: str, printed: dict[str, str | None], torch_says: str, name: str
-) -> None:
-    _answers(monkeypatch, system, printed, torch_says)
-    assert processor_name() == name
+    ):
+        _answers(monkeypatch, system, printed, torch_says)
+        assert processor_name() == name
 
 
 def test_windows_has_it_in_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,31 +21,23 @@ if not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"):
 
 
 class Block(torch.nn.Module):
-    """Two layers, called one after the other."""
-
     def __init__(self) -> None:
         super().__init__()
         self.inner = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.GELU())
         self.norm = torch.nn.LayerNorm(32)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """(batch, 32) to (batch, 32)."""
-        normed: torch.Tensor = self.norm(self.inner(inputs).view(-1, 32))
-        return normed
+        return self.norm(self.inner(inputs).view(-1, 32))
 
 
 class Tiny(torch.nn.Module):
-    """Calls ``block`` twice."""
-
     def __init__(self) -> None:
         super().__init__()
         self.block = Block()
         self.head = torch.nn.Linear(32, 4)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """(batch, 32) to (batch, 4)."""
-        out: torch.Tensor = self.head(self.block(self.block(inputs)))
-        return out
+        return self.head(self.block(self.block(inputs)))
 
 
 class Workload(TinyWorkload):
@@ -61,38 +53,35 @@ class Workload(TinyWorkload):
         return TorchRun(self._model(), (torch.rand(16, 32),), loss=lambda out: out.float().pow(2).mean(), batch_size=16)
 
 
-def _open(phase: str = "training", model: Callable[[], torch.nn.Module] = Tiny, **more: Any) -> TorchSteps:
-    """Steps on the CPU, warm."""
-    steps = CpuDevice().open(Workload(model), RunOptions(phase=phase, **more))
-    steps.step()
-    return steps
-
-
-def _measure(probe: OperatorsProbe, steps: Any, count: int = 2) -> dict[str, Any]:
-    """As the session does it."""
-    probe.start(CpuDevice(), steps)
-    try:
-        for _ in range(count):
-            steps.step()
-            probe.sample()
-    finally:
-        found = dict(probe.stop())
-    return found
-
-
 @pytest.fixture(params=[False, True], ids=["profiler", "slow"])
 def probe(request: pytest.FixtureRequest) -> OperatorsProbe:
-    """Both ways of measuring."""
     return OperatorsProbe(slow=request.param)
 
 
-@pytest.fixture(name="open_steps")
-def _open_steps() -> Callable[..., TorchSteps]:
-    """Opens steps of the small model: ``open_steps(phase, model, **options)``."""
-    return _open
+@pytest.fixture
+def open_steps() -> Callable[..., TorchSteps]:
+    """Opens steps of the small model on the CPU, warm."""
+
+    def opened(phase: str = "training", model: Callable[[], torch.nn.Module] = Tiny, **more: Any) -> TorchSteps:
+        steps = CpuDevice().open(Workload(model), RunOptions(phase=phase, **more))
+        steps.step()
+        return steps
+
+    return opened
 
 
-@pytest.fixture(name="measure")
-def _measured() -> Callable[..., dict[str, Any]]:
-    """Measures: ``measure(probe, steps, count)``."""
-    return _measure
+@pytest.fixture
+def measure() -> Callable[..., dict[str, Any]]:
+    """Measures as the session does it."""
+
+    def measured(probe: OperatorsProbe, steps: Any, count: int = 2) -> dict[str, Any]:
+        probe.start(CpuDevice(), steps)
+        try:
+            for _ in range(count):
+                steps.step()
+                probe.sample()
+        finally:
+            found = dict(probe.stop())
+        return found
+
+    return measured

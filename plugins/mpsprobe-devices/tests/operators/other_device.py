@@ -30,7 +30,6 @@ class There(torch.Tensor):
 
     @staticmethod
     def __new__(cls, raw: torch.Tensor) -> There:
-        """Empty, of the size and dtype of ``raw``."""
         made: Any = torch._C._acc.create_empty_tensor(tuple(raw.shape), raw.dtype)
         made.__class__ = There
         made.raw = raw
@@ -46,29 +45,22 @@ def away(operator: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 class Squares(torch.nn.Module):
-    """Has nothing but a forward pass."""
-
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Each number with itself."""
         return inputs * inputs
 
 
 class Steps:
-    """Satisfies ``mpsprobe.protocols.Steps`` as far as it is used."""
-
     def __init__(self) -> None:
         self.model = Squares()
         self.threads: set[int] = set()
 
     def step(self) -> None:
-        """Forward and backward."""
         inputs = There(torch.ones(3, 4)).requires_grad_()
         inputs.register_hook(lambda _: self.threads.add(threading.get_ident()))
         self.model(inputs).backward(There(torch.ones(3, 4)))
 
 
 def main() -> None:
-    """Two steps."""
     _setup_privateuseone_for_python_backend("npy")
     library = torch.library.Library("_", "IMPL")
     library.fallback(away, "PrivateUse1")
