@@ -37,11 +37,10 @@ def _attention(queries: int, keys: int, dtype: torch.dtype, **options: Any) -> F
 
 
 def _permuted_attention(queries: int) -> Function:
-    def run(x: torch.Tensor) -> Any:
-        q, k, v = (x.new_zeros((3, queries, 4, 64)).permute(0, 2, 1, 3) for _ in range(3))
-        return functional.scaled_dot_product_attention(q, k, v)
+    def run(*given: torch.Tensor) -> Any:
+        return functional.scaled_dot_product_attention(*(one.permute(0, 2, 1, 3) for one in given))
 
-    return run
+    return _of(run, *[(3, queries, 4, 64)] * 3)
 
 
 def _layer_norm(dtype: torch.dtype) -> Function:
@@ -81,12 +80,8 @@ def _trained_linear(rows: int) -> Function:
     return lambda x: functional.linear(x.new_zeros(rows, 32), x.sum() + x.new_zeros(16, 32))
 
 
-def _one_output(summed: bool) -> Function:
-    def run(x: torch.Tensor) -> Any:
-        out = functional.linear(x.sum() + x.new_zeros(3840, 33), x.new_zeros(1, 33))
-        return out.sum() if summed else out.mean()
-
-    return run
+def _one_output(reduced: Function) -> Function:
+    return lambda x: reduced(functional.linear(x.sum() + x.new_zeros(3840, 33), x.new_zeros(1, 33)))
 
 
 def _weighted(shape: tuple[int, ...]) -> Function:
@@ -100,20 +95,16 @@ def _channels(number: int) -> Function:
     return _of(functional.conv1d, (2, 4, 9), (number, 4, 3))
 
 
-def _volume(memory_format: torch.memory_format) -> Function:
-    def run(x: torch.Tensor) -> Any:
-        volume = x.new_zeros(1, 4, 9, 9, 9).contiguous(memory_format=memory_format)
-        return functional.conv3d(volume, x.new_zeros(2, 4, 3, 3, 3))
-
-    return run
+def _volume(layout: torch.memory_format) -> Function:
+    shapes = (1, 4, 9, 9, 9), (2, 4, 3, 3, 3)
+    return _of(lambda volume, weight: functional.conv3d(volume.contiguous(memory_format=layout), weight), *shapes)
 
 
 def _sliced_channels(channels: int) -> Function:
-    def run(x: torch.Tensor) -> Any:
-        image = x.new_zeros(1, 4, 9, 9).contiguous(memory_format=torch.channels_last)[:, :channels]
-        return functional.conv2d(image, x.new_zeros(2, channels, 1, 1))
+    def run(image: torch.Tensor, weight: torch.Tensor) -> Any:
+        return functional.conv2d(image.contiguous(memory_format=torch.channels_last)[:, :channels], weight)
 
-    return run
+    return _of(run, (1, 4, 9, 9), (2, channels, 1, 1))
 
 
 def _lstm(layers: int, dropout: float) -> Function:
@@ -122,8 +113,7 @@ def _lstm(layers: int, dropout: float) -> Function:
         for _ in range(layers):
             weights += [x.sum() + x.new_zeros(12, 3), x.new_zeros(12, 3), x.new_zeros(12), x.new_zeros(12)]
         states = (x.new_zeros(layers, 2, 3), x.new_zeros(layers, 2, 3))
-        inputs = x.new_zeros(5, 2, 3)
-        return torch.lstm(inputs, states, weights, True, layers, dropout, True, False, False)[0]
+        return torch.lstm(x.new_zeros(5, 2, 3), states, weights, True, layers, dropout, True, False, False)[0]
 
     return run
 
@@ -134,12 +124,9 @@ def _norm(first: int) -> Function:
 
 def _strided(operator: Callable[..., Any], tensors: int = 1) -> tuple[Function, Function]:
     """The operator on transposed tensors, and on the same ones made contiguous."""
-
-    def run(x: torch.Tensor, straight: bool) -> Any:
-        made = [x.new_zeros(5, 4).t() for _ in range(tensors)]
-        return operator(*[one.contiguous() for one in made] if straight else made)
-
-    return (lambda x: run(x, False)), (lambda x: run(x, True))
+    shapes = [(5, 4)] * tensors
+    strided = _of(lambda *made: operator(*(one.t() for one in made)), *shapes)
+    return strided, _of(lambda *made: operator(*(one.t().contiguous() for one in made)), *shapes)
 
 
 def _masked(step: int) -> Function:
@@ -172,7 +159,7 @@ PAIRS = {
         "2.14.0", _of(torch.bmm, (2, 16, 40000), (2, 40000, 16)), _of(torch.bmm, (2, 8, 40000), (2, 40000, 16))
     ),
     "linear-backward-many-rows": Pair("2.13.0", _trained_linear(40000), _trained_linear(30000), "training"),
-    "linear-backward-one-output": Pair("2.13.0", _one_output(True), _one_output(False), "training"),
+    "linear-backward-one-output": Pair("2.13.0", _one_output(torch.sum), _one_output(torch.mean), "training"),
     "matmul-large-dimension": Pair("2.2.0", _mm(4, 3, 32769), _mm(4, 3, 32768)),
     "matmul-expanded-input": Pair(
         "2.6.0", _of(lambda row, square: row.expand(64, 64) @ square, (1, 64), (64, 64)), _mm(64, 64, 64)
