@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_backend import OWN, RELEASE, XPU, Made, Several
+from made_backend import OWN, RELEASE, XPU, Made
 
 from mpsprobe.errors import UnknownName
 from mpsprobe.protocols import Backend, BackendKernels, KernelTables
@@ -77,7 +77,7 @@ def test_operators_that_the_release_does_not_have_are_told() -> None:
 
 def test_history() -> None:
     newer_first = {"2.13.0": ["aten::mm", "aten::bmm.out"], "2.9.1": ["aten::mm"]}
-    tables = PluginFamily("made", "mpsprobe-made 1.0", Several(XPU, newer_first))
+    tables = PluginFamily("made", "mpsprobe-made 1.0", Made(by_release=newer_first))
     assert tables.releases == ("2.9.1", "2.13.0")
     assert tables.history("aten::bmm.out") == (("2.9.1", "missing"), ("2.13.0", "native"))
     since = {name: tables.native_since(f"aten::{name}") for name in ("bmm.out", "mm", "cholesky")}
