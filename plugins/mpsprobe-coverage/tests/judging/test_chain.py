@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from judged_calls import Program, judgements, made
+from judged_calls import Nms, Program, judgements, made
 from packaging.version import Version
 
 from mpsprobe_coverage.calls.call import Call
@@ -88,21 +88,12 @@ def test_the_first_that_does_not_pass_answers_in_the_order_that_is_written_down(
     assert judgement.reason == (None if answers == "registration" else answers)
 
 
-class _Foreign:
-    """An operator of a library, as far as a judge looks at it: torchvision need not be installed."""
-
-    is_view = False
-    namespace = "torchvision"
-    _overloadname = "default"
-    _schema = torch._C.parse_schema("torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-
-
 def test_whose_rules_are_asked() -> None:
     """Nothing is known of sparse kernels but their registrations; without a table only the dtype counts."""
     torch_alone = Chain(load_table("2.13.0"))
     with_library = Chain(load_table("2.13.0"), {"torchvision": load_table("0.28.0", "torchvision")})
-    sparse, unknown = torch_alone.judges_of(_aten.mm.default, "SparseMPS"), torch_alone.judges_of(_Foreign)
-    covered = with_library.judges_of(_Foreign)
+    sparse, unknown = torch_alone.judges_of(_aten.mm.default, "SparseMPS"), torch_alone.judges_of(Nms)
+    covered = with_library.judges_of(Nms)
     assert [rule.judge for rule in sparse.rules] == ["dtype", "fallback"]
     assert [rule.judge for rule in unknown.rules] == ["dtype"]
     assert [rule.judge for rule in covered.rules] == ["dtype", "devices", "metal"]
