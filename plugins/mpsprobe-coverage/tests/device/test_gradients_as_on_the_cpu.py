@@ -12,7 +12,6 @@ import torch
 from torch.autograd import forward_ad
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.checkpoint import checkpoint
 
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.kernels.mps import load_table
@@ -86,13 +85,6 @@ def a_gradient_step_inside(device: str) -> Sequence[torch.Tensor]:
     return [weight]
 
 
-def checkpointed(device: str) -> Sequence[torch.Tensor]:
-    layer, x = torch.nn.Linear(4, 4, device=device), _leaf(device, 2, 4)
-    for reentrant in (True, False):
-        checkpoint(layer, x, use_reentrant=reentrant).sum().backward()
-    return _of(layer, x)
-
-
 def saved_elsewhere(device: str) -> Sequence[torch.Tensor]:
     layer, x = torch.nn.Linear(4, 4, device=device), _leaf(device, 2, 4)
     with torch.autograd.graph.save_on_cpu():
@@ -119,7 +111,7 @@ def parametrized(device: str) -> Sequence[torch.Tensor]:
 
 PROGRAMS: list[Program] = [
     moved_from_the_cpu, layers_on_two_devices, written_in_place, mapped_over_a_product, gradients_of_a_function,
-    forward_mode, a_gradient_step_inside, checkpointed, saved_elsewhere, hooked, parametrized,
+    forward_mode, a_gradient_step_inside, saved_elsewhere, hooked, parametrized,
 ]  # fmt: skip
 
 

@@ -96,8 +96,8 @@ def _checkpointing(device: str) -> Any:
     blocks = nn.Sequential(*(nn.Sequential(nn.Linear(6, 6), nn.Dropout(0.2)) for _ in range(2))).to(device)
     x = torch.randn(4, 6, device=device, requires_grad=True)
     y = x
-    for block in blocks:
-        y = checkpoint(block, y, use_reentrant=False)
+    for block, reentrant in zip(blocks, (True, False), strict=True):
+        y = checkpoint(block, y, use_reentrant=reentrant)
     y.sum().backward()
     assert x.grad is not None
     return y.sum().item(), x.grad.tolist(), [p.grad.sum().item() for p in blocks.parameters() if p.grad is not None]
@@ -204,6 +204,8 @@ def test_what_is_saved_is_loaded_where_it_was(real: VirtualDevice, tmp_path: Pat
     for copied in whole:
         assert isinstance(copied.weight, nn.Parameter) and copied.weight.is_mps
         assert copied.weight.tolist() == expected and copied.weight is not model.weight
+        copied.weight.data.add_(1)
+        assert copied.weight.tolist() != expected == model.weight.tolist()
 
 
 def test_tensors_print_as_on_a_mac(real: VirtualDevice) -> None:
