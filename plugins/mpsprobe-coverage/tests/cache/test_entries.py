@@ -86,7 +86,7 @@ def test_what_is_no_entry_is_no_answer(what: str) -> None:
 
 def test_it_unpacks_to_no_more_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entries, "LARGEST_TEXT", 10_000)
-    written(sealed(zlib.compress(json.dumps({**DOCUMENT, "made": "x" * 20_000}).encode())))
+    written(packed({**DOCUMENT, "made": "x" * 20_000}))
     assert find("key", QUESTION) is None
 
 

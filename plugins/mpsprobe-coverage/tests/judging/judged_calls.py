@@ -37,11 +37,7 @@ def places(*shape: int) -> torch.Tensor:
 
 
 def ran(release: str, program: Program, macos: str | None = None, **how: Any) -> VirtualDevice:
-    """The device of ``release`` after ``program``.
-
-    Args:
-        how: what else the judges are told.
-    """
+    """The device of ``release`` after ``program``; ``how``: what else the judges are told."""
     chain = Chain(load_table(release), macos=None if macos is None else Version(macos), **how)
     with VirtualDevice(chain) as device, device.recording("forward"):
         program()
