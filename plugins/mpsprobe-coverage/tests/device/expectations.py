@@ -44,26 +44,16 @@ class Program:
 
 
 def of(run: Callable[..., Any], *inputs: Any, module: Callable[[], torch.nn.Module] | None = None) -> Program:
-    """Of what a case is.
-
-    Args:
-        run: called with the inputs on the device; with ``module`` in front where there is one.
-        inputs: shapes of float32 tensors, or one function that makes CPU tensors. Floating-point ones get gradients
-            where a backward pass is expected.
-    """
+    """``run`` of inputs on the device: shapes of float32 tensors, or one function that makes CPU tensors."""
     made = inputs[0] if callable(inputs[0]) else lambda: [torch.rand(shape) for shape in inputs]
     return Program(run, made, module)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A program, and what a Mac makes of it.
+    """A program, and what a Mac makes of it; its key in a file is the name, a colon, and where the expectation is from.
 
-    In the dictionary of a file its key is the name, a colon, and where the expectation comes from.
-
-    Attributes:
-        expected: by release, or one for every release.
-        as_traced: a release that is newer than the torch that traces is seen as that torch's own.
+    With ``as_traced`` a release that is newer than the torch that traces is seen as that torch's own.
     """
 
     program: Program
