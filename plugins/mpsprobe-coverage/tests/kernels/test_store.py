@@ -18,7 +18,7 @@ from mpsprobe_coverage.kernels.live import origin_of
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY, live_table, load_table
 from mpsprobe_coverage.kernels.releases import data_folder, installed_release, torch_releases
 from mpsprobe_coverage.kernels.table import DEFINED, EXPLICIT, IMPLICIT, NON_FUNCTIONAL
-from tests.forking import run_python
+from tests.forking import run_script
 
 
 def test_the_reference_counts() -> None:
@@ -202,8 +202,9 @@ def test_real_dumps_of_this_torch_are_read() -> None:
     assert origin_of(dump, "Meta") == (None if torch.__version__.startswith("2.6.") else "MPS:python")
 
 
-def test_a_kernel_that_python_registers_is_seen() -> None:
-    python, registered, other = json.loads(run_python(REGISTER_FOR_MPS).stdout)
+def test_a_kernel_that_python_registers_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "register.py").write_text(REGISTER_FOR_MPS, encoding="utf-8")
+    python, registered, other = json.loads(run_script(tmp_path / "register.py").stdout)
     assert ("aten::linalg_qr.out" in python) is not torch.__version__.startswith("2.6.")
     assert registered == "native"
     assert other == live_table().verdict("aten::nonzero")  # here nothing was registered
