@@ -53,10 +53,6 @@ def _chunked(batch: int) -> Function:
     return lambda x: functional.conv2d(x.new_zeros(batch, 8, 6, 6).chunk(2, dim=1)[1], x.new_zeros(4, 4, 3, 3))
 
 
-def _wide_values(width: int) -> Function:
-    return _of(functional.scaled_dot_product_attention, (1, 4, 16, 32), (1, 4, 16, 32), (1, 4, 16, width))
-
-
 def _mm(rows: int, inner: int, columns: int) -> Function:
     return _of(torch.mm, (rows, inner), (inner, columns))
 
@@ -89,10 +85,6 @@ def _weighted(shape: tuple[int, ...]) -> Function:
     return _of(
         lambda x, weight: functional.conv2d(x, weight[:, :, 1] if len(shape) == 5 else weight), (2, 4, 9, 9), shape
     )
-
-
-def _channels(number: int) -> Function:
-    return _of(functional.conv1d, (2, 4, 9), (number, 4, 3))
 
 
 def _volume(layout: torch.memory_format) -> Function:
@@ -137,20 +129,15 @@ def _embedding(rows: int) -> Function:
     return lambda x: functional.embedding(x.new_zeros(3, dtype=torch.int64), x.new_zeros((rows, 10752), dtype=BF16))
 
 
-def _pool(size: int) -> Function:
-    return _of(functional.adaptive_max_pool2d, (1, 1, size, size), output_size=3)
-
-
-def _transposed_product(batch: int) -> Function:
-    return _of(lambda left, right: left @ right.mT, (batch, 256, 4), (batch, 256, 4))
-
-
 BF16 = torch.bfloat16
 HALF, FLOAT = torch.float16, torch.float32
 PAIRS = {
     "attention-two-pass-bounds": Pair("2.9.0", _attention(1, 1024, BF16), _attention(1, 1023, BF16)),
     "attention-short-permuted": Pair("2.9.0", _permuted_attention(3), _permuted_attention(9)),
-    "attention-value-width": Pair("2.11.0", _wide_values(24), _wide_values(32)),
+    "attention-value-width": Pair(
+        "2.11.0",
+        *(_of(functional.scaled_dot_product_attention, *[(1, 4, 16, 32)] * 2, (1, 4, 16, width)) for width in (24, 32)),
+    ),
     "attention-causal-half": Pair(
         "2.12.0", _attention(17, 17, HALF, is_causal=True), _attention(17, 17, FLOAT, is_causal=True)
     ),
@@ -170,19 +157,25 @@ PAIRS = {
     "linear-backward-half-m5": Pair(
         "2.13.0", _half_linear(2, 13, 64, trained=True), _half_linear(26, 64, trained=True), "training"
     ),
-    "bmm-above-32-bits": Pair("2.14.0", _transposed_product(65537), _transposed_product(65536)),
+    "bmm-above-32-bits": Pair(
+        "2.14.0", *(_of(lambda left, right: left @ right.mT, *[(batch, 256, 4)] * 2) for batch in (65537, 65536))
+    ),
     "linear-macos-13-2": Pair("2.0.0", _linear(253, 144, 8), _linear(253, 100, 8)),
     "conv-strided-weight": Pair("2.13.0", _weighted((3, 4, 3, 3, 3)), _weighted((3, 4, 3, 3))),
     "conv-channel-slice": Pair("2.12.1", _sliced_channels(2), _sliced_channels(4)),
     "conv-chunk-batch": Pair("2.9.1", _chunked(2), _chunked(1)),
-    "conv-many-channels": Pair("2.4.1", _channels(65537), _channels(65536)),
+    "conv-many-channels": Pair(
+        "2.4.1", *(_of(functional.conv1d, (2, 4, 9), (number, 4, 3)) for number in (65537, 65536))
+    ),
     "conv3d-channels-last": Pair("2.5.1", _volume(torch.channels_last_3d), _volume(torch.contiguous_format)),
     "conv3d-macos-26-2": Pair("2.14.0", _volume(torch.contiguous_format), _volume(torch.channels_last_3d)),
     "lstm-dropout-mask": Pair("2.12.1", _lstm(2, 0.5), _lstm(1, 0.5)),
     "lstm-dropout-gradient": Pair("2.13.0", _lstm(2, 0.5), _lstm(2, 0.0), "training"),
     "batch-norm-slice": Pair("2.4.0", _norm(1), _norm(0)),
     "layer-norm-mixed-dtypes": Pair("2.13.0", _layer_norm(torch.float32), _layer_norm(BF16)),
-    "adaptive-max-pool-uneven": Pair("2.13.0", _pool(5), _pool(6)),
+    "adaptive-max-pool-uneven": Pair(
+        "2.13.0", *(_of(functional.adaptive_max_pool2d, (1, 1, size, size), output_size=3) for size in (5, 6))
+    ),
     "avg-pool-ceil-mode": Pair(
         "2.8.0",
         _of(functional.avg_pool2d, (1, 1, 5, 5), kernel_size=2, ceil_mode=True),

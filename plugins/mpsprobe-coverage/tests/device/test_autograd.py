@@ -206,9 +206,17 @@ def test_no_release_treats_an_operator_otherwise_when_it_writes_in_place() -> No
 
 
 def test_gradients_are_those_of_the_cpu() -> None:
-    values = torch.tensor([[1.0, 2.0], [4.0, 0.5]])
+    values, linear = torch.tensor([[1.0, 2.0], [4.0, 0.5]]), torch.nn.functional.linear
+    programs = (
+        torch.max,
+        torch.median,
+        torch.prod,
+        lambda x: x.prod(1),
+        lambda x: x.cumprod(0),
+        lambda x: linear(x, x),
+    )
     with VirtualDevice(load_table("2.13.0"), keep_weights=True) as device:
-        for of in (torch.max, torch.median, torch.prod, lambda x: x.prod(1), lambda x: x.cumprod(0)):
+        for of in programs:
             here, there = values.clone().requires_grad_(), device.move(values.clone()).requires_grad_()
             for x in (here, there):
                 of(x).sum().backward()
