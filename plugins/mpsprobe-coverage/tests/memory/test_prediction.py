@@ -16,15 +16,12 @@ from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import CoverageReport, MatrixReport, MemoryPrediction
 from mpsprobe_coverage.calls.spec import interned
-from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.kernels.mps import load_table
 from mpsprobe_coverage.memory.allocator import replay
 from mpsprobe_coverage.memory.cuda_allocator import CudaAllocator
 from mpsprobe_coverage.memory.inside import bytes_inside, not_counted
-from mpsprobe_coverage.memory.lifetimes import Lifetimes, Made
+from mpsprobe_coverage.memory.lifetimes import Made
 from mpsprobe_coverage.memory.mps_allocator import Limits, allocator_of, watermarks
-from mpsprobe_coverage.memory.timeline import Change, Storage, timeline
-from mpsprobe_coverage.scanner.memory import figures
+from mpsprobe_coverage.memory.timeline import Change, Storage
 from mpsprobe_coverage.scanner.scan import CoverageScanner
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
@@ -162,24 +159,6 @@ def test_the_cache_of_a_generation() -> None:
     assert memory.by_category["cache"] == layers * kinds * 3 * heads * 20 * width * 4
     assert {"prefill", "decode", "sampling"} == set(memory.by_phase)
     assert memory.allocations is None  # nobody asked for them
-
-
-def test_limits_of_a_device_say_where_it_raises() -> None:
-    lifetimes = Lifetimes()
-    with VirtualDevice(load_table("2.13.0"), lifetimes=lifetimes) as device:
-        model = device.move(nn.Linear(4096, 4096))
-        x = torch.empty(8192, 4096, device="mps")
-        with device.recording("forward"), torch.no_grad():
-            y = model(x).relu()
-        events = lifetimes.end()
-        del y
-    changes = timeline(events).changes
-    assert figures(changes, "2.13.0", Limits()).raised is None
-    found = figures(changes, "2.13.0", Limits(recommended=2**28, buffer=2**30))
-    assert found.raised and found.raised.startswith("MPS backend out of memory") and found.refused
-    call = found.refused.call
-    assert call is None or call.operator.startswith("aten::")
-    assert figures(changes, "2.13.0", Limits(buffer=2**26)).raised == "Invalid buffer size: 64.00 MiB"
 
 
 @pytest.mark.parametrize(("stride", "size"), [((240, 60, 20, 5, 1), 0), ((240, 1, 80, 20, 4), 4 * 480)])
