@@ -22,6 +22,7 @@ from mpsprobe_coverage.memory.inside import bytes_inside, not_counted
 from mpsprobe_coverage.memory.lifetimes import Made
 from mpsprobe_coverage.memory.mps_allocator import Limits, allocator_of, watermarks
 from mpsprobe_coverage.memory.timeline import Change, Storage
+from mpsprobe_coverage.scanner.memory import figures
 from mpsprobe_coverage.scanner.scan import CoverageScanner
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
@@ -110,6 +111,12 @@ def test_messages_of_older_releases_have_other_units() -> None:
     limits = Limits(recommended=GIB, buffer=900 * MIB)
     assert _run(allocator_of("2.7.1", limits), 900 * MIB).raised == "Invalid buffer size: 900.00 MB"
     assert "(MPS allocated: 1.17 GB, " in str(_run(allocator_of("2.7.1", limits), *[600 * MIB] * 4).raised)
+
+
+def test_figures_are_those_of_a_device_with_limits() -> None:
+    changes = [Change(Storage(128 * MIB, "temporary", None, None), True)]
+    assert figures(changes, "2.13.0").raised is None
+    assert figures(changes, "2.13.0", Limits(buffer=64 * MIB)).raised == "Invalid buffer size: 128.00 MiB"
 
 
 def test_watermarks_of_the_variables() -> None:
