@@ -20,7 +20,8 @@ from mpsprobe_coverage.device.recorder import Recorder
 
 TORCH_2_6 = torch.__version__.startswith("2.6.")
 """Whether the oldest torch that may trace does: what it cannot do is said where it is tested."""
-RELEASES = ("1.12.1", "1.13.1", "2.0.0", "2.4.1", "2.6.0", "2.13.0", "2.15.0")
+EVERY = "1.12.1"  # the oldest that is looked at: what begins with it holds in every release
+RELEASES = (EVERY, "1.13.1", "2.0.0", "2.4.1", "2.6.0", "2.13.0", "2.15.0")
 
 # Memory and views: native in every release, and which of them is called depends on strides and on the minor release
 # of the torch that traces (`reshape` ends in `_reshape_alias` or in `view`). Checked to be native, not counted.

@@ -1,4 +1,4 @@
-"""What a record of a call says beside its verdict: the module and the line that made it, and a composition it rests on."""
+"""What a record says of a call beside its verdict: the module and the line that made it, a composition it rests on."""
 
 from __future__ import annotations
 

@@ -80,9 +80,7 @@ ABOUT_KERNELS = [name for name in WRITTEN_DOWN if name != "fallback"]  # that on
 
 
 @pytest.mark.parametrize("answers", ABOUT_KERNELS)
-def test_the_first_that_does_not_pass_answers_in_the_order_that_is_written_down(
-    monkeypatch: pytest.MonkeyPatch, answers: str
-) -> None:
+def test_the_first_that_does_not_pass_answers_in_that_order(monkeypatch: pytest.MonkeyPatch, answers: str) -> None:
     for name in ABOUT_KERNELS[:-1]:
         rule = _Answers(name, passes=ABOUT_KERNELS.index(name) < ABOUT_KERNELS.index(answers))
         monkeypatch.setattr(getattr(chain_module, name), "rules_of", lambda *_, rule=rule: (rule,))
@@ -124,9 +122,7 @@ def test_whose_rules_are_asked() -> None:
         ("_flash_attention_forward", "2.13.0", "MPS", "unsupported", "", "no CPU kernel"),
     ],
 )
-def test_registrations_explain_themselves(
-    name: str, release: str, key: str, verdict: str, evidence: str, reason: str
-) -> None:
+def test_registrations(name: str, release: str, key: str, verdict: str, evidence: str, reason: str) -> None:
     func = getattr(_aten, name).default
     one = registered(func, f"aten::{name}", load_table(release), None if key == "MPS" else key)
     assert (one.verdict, one.source) == (verdict, "branch" if name == "copy_" else "registration")
@@ -160,9 +156,7 @@ RAISES, WRITES = (one.format(label="MPS", variable="PYTORCH_ENABLE_MPS_FALLBACK=
         ("2.13.0", "geqrf", lambda: torch.geqrf(made(2, 2)), "missing", RAISES),
     ],
 )
-def test_what_the_variable_helps_with_is_missing(
-    release: str, operator: str, run: Program, verdict: str, reason: str
-) -> None:
+def test_what_the_variable_helps_with(release: str, operator: str, run: Program, verdict: str, reason: str) -> None:
     [one] = judgements(release, run, operator)
     assert one.verdict == verdict and reason in str(one.reason)
 
@@ -315,9 +309,7 @@ def test_unknown_indices_of_tensor_split_are_assumed(device: VirtualDevice) -> N
     assert any(note.operator.startswith("aten::tensor_split") for note in device.recorder.assumptions())
 
 
-def _convolve(
-    function: Callable[..., torch.Tensor], shape: tuple[int, ...], weight: tuple[int, ...], **rest: Any
-) -> Program:
+def _convolve(function: Any, shape: tuple[int, ...], weight: tuple[int, ...], **rest: Any) -> Program:
     return lambda: function(made(*shape, dtype=torch.float16), made(*weight, dtype=torch.float16), **rest)
 
 
