@@ -138,7 +138,7 @@ def test_a_rule_about_more_than_dtypes_is_not_contradicted(known: list[Learned])
         ("2.7.1", "int8", "int8", INT8, True),  # later releases may have learned it
     ],
 )
-def test_what_all_show_to_be_taken(
+def test_what_all_lists_show_to_be_taken_is_not_refused(
     known: list[Learned], release: str, older: str, newer: str, about: Any, refuses: bool
 ) -> None:
     known += [_list("2.12.1", "", older), _list("2.14.0", "", newer)]

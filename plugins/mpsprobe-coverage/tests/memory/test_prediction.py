@@ -11,9 +11,6 @@ from torch import nn
 
 import mpsprobe
 from mpsprobe.errors import UsageError
-from mpsprobe.plugins.registry import get_registry
-from mpsprobe.progress import make_progress
-from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import CoverageReport, MatrixReport, MemoryPrediction
 from mpsprobe_coverage.calls.spec import interned
 from mpsprobe_coverage.memory.allocator import replay
@@ -23,7 +20,6 @@ from mpsprobe_coverage.memory.lifetimes import Made
 from mpsprobe_coverage.memory.mps_allocator import Limits, allocator_of, watermarks
 from mpsprobe_coverage.memory.timeline import Change, Storage
 from mpsprobe_coverage.scanner.memory import figures
-from mpsprobe_coverage.scanner.scan import CoverageScanner
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 RELEASES = ("2.9.1", "2.12.0", "2.14.0", "2.14.1", "2.15.0")
@@ -131,9 +127,7 @@ def test_watermarks_of_the_variables() -> None:
 
 @functools.cache
 def _report(name: str, release: str = "2.13.0", **options: Any) -> CoverageReport:
-    with make_progress() as progress:
-        asked = RunOptions(size="small", **options)
-        report = CoverageScanner().scan(get_registry().workload(name), asked, [release], progress)
+    report = mpsprobe.coverage(name, size="small", torch=release, **options)
     assert isinstance(report, CoverageReport)
     return report
 
@@ -213,9 +207,7 @@ def test_every_allocation_has_its_place(release: str) -> None:
 
 def test_each_release_of_a_matrix_has_the_figures_that_it_has_alone() -> None:
     releases = ["2.9.1", "2.15.0"]
-    with make_progress() as progress:
-        asked = RunOptions(size="small", phase="training")
-        matrix = CoverageScanner().scan(get_registry().workload("bert-base"), asked, releases, progress)
+    matrix = mpsprobe.coverage("bert-base", size="small", phase="training", torch=releases)
     assert isinstance(matrix, MatrixReport)
     for release, cell in zip(releases, matrix.releases, strict=True):
         assert cell.memory == _training(release)[1].figures() and cell.fit is None
