@@ -11,7 +11,8 @@ import pytest
 from mpsprobe_coverage.device import VirtualDevice
 from mpsprobe_coverage.kernels.mps import load_table
 
-sys.path[:0] = [str(Path(__file__).parent / room) for room in ("advisories", "judging", "scanner", "statements")]
+ROOMS = ("advisories", "backends", "device", "judging", "scanner", "statements")
+sys.path[:0] = [str(Path(__file__).parent / room) for room in ROOMS]
 
 
 @pytest.fixture

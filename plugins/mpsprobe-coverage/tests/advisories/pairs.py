@@ -37,11 +37,10 @@ def _attention(queries: int, keys: int, dtype: torch.dtype, **options: Any) -> F
 
 
 def _permuted_attention(queries: int) -> Function:
-    def run(x: torch.Tensor) -> Any:
-        q, k, v = (x.new_zeros((3, queries, 4, 64)).permute(0, 2, 1, 3) for _ in range(3))
-        return functional.scaled_dot_product_attention(q, k, v)
+    def run(*given: torch.Tensor) -> Any:
+        return functional.scaled_dot_product_attention(*(one.permute(0, 2, 1, 3) for one in given))
 
-    return run
+    return _of(run, *[(3, queries, 4, 64)] * 3)
 
 
 def _layer_norm(dtype: torch.dtype) -> Function:
@@ -52,10 +51,6 @@ def _layer_norm(dtype: torch.dtype) -> Function:
 def _chunked(batch: int) -> Function:
     """A convolution of the second half of the channels."""
     return lambda x: functional.conv2d(x.new_zeros(batch, 8, 6, 6).chunk(2, dim=1)[1], x.new_zeros(4, 4, 3, 3))
-
-
-def _wide_values(width: int) -> Function:
-    return _of(functional.scaled_dot_product_attention, (1, 4, 16, 32), (1, 4, 16, 32), (1, 4, 16, width))
 
 
 def _mm(rows: int, inner: int, columns: int) -> Function:
@@ -81,12 +76,8 @@ def _trained_linear(rows: int) -> Function:
     return lambda x: functional.linear(x.new_zeros(rows, 32), x.sum() + x.new_zeros(16, 32))
 
 
-def _one_output(summed: bool) -> Function:
-    def run(x: torch.Tensor) -> Any:
-        out = functional.linear(x.sum() + x.new_zeros(3840, 33), x.new_zeros(1, 33))
-        return out.sum() if summed else out.mean()
-
-    return run
+def _one_output(reduced: Function) -> Function:
+    return lambda x: reduced(functional.linear(x.sum() + x.new_zeros(3840, 33), x.new_zeros(1, 33)))
 
 
 def _weighted(shape: tuple[int, ...]) -> Function:
@@ -96,24 +87,16 @@ def _weighted(shape: tuple[int, ...]) -> Function:
     )
 
 
-def _channels(number: int) -> Function:
-    return _of(functional.conv1d, (2, 4, 9), (number, 4, 3))
-
-
-def _volume(memory_format: torch.memory_format) -> Function:
-    def run(x: torch.Tensor) -> Any:
-        volume = x.new_zeros(1, 4, 9, 9, 9).contiguous(memory_format=memory_format)
-        return functional.conv3d(volume, x.new_zeros(2, 4, 3, 3, 3))
-
-    return run
+def _volume(layout: torch.memory_format) -> Function:
+    shapes = (1, 4, 9, 9, 9), (2, 4, 3, 3, 3)
+    return _of(lambda volume, weight: functional.conv3d(volume.contiguous(memory_format=layout), weight), *shapes)
 
 
 def _sliced_channels(channels: int) -> Function:
-    def run(x: torch.Tensor) -> Any:
-        image = x.new_zeros(1, 4, 9, 9).contiguous(memory_format=torch.channels_last)[:, :channels]
-        return functional.conv2d(image, x.new_zeros(2, channels, 1, 1))
+    def run(image: torch.Tensor, weight: torch.Tensor) -> Any:
+        return functional.conv2d(image.contiguous(memory_format=torch.channels_last)[:, :channels], weight)
 
-    return run
+    return _of(run, (1, 4, 9, 9), (2, channels, 1, 1))
 
 
 def _lstm(layers: int, dropout: float) -> Function:
@@ -122,8 +105,7 @@ def _lstm(layers: int, dropout: float) -> Function:
         for _ in range(layers):
             weights += [x.sum() + x.new_zeros(12, 3), x.new_zeros(12, 3), x.new_zeros(12), x.new_zeros(12)]
         states = (x.new_zeros(layers, 2, 3), x.new_zeros(layers, 2, 3))
-        inputs = x.new_zeros(5, 2, 3)
-        return torch.lstm(inputs, states, weights, True, layers, dropout, True, False, False)[0]
+        return torch.lstm(x.new_zeros(5, 2, 3), states, weights, True, layers, dropout, True, False, False)[0]
 
     return run
 
@@ -134,12 +116,9 @@ def _norm(first: int) -> Function:
 
 def _strided(operator: Callable[..., Any], tensors: int = 1) -> tuple[Function, Function]:
     """The operator on transposed tensors, and on the same ones made contiguous."""
-
-    def run(x: torch.Tensor, straight: bool) -> Any:
-        made = [x.new_zeros(5, 4).t() for _ in range(tensors)]
-        return operator(*[one.contiguous() for one in made] if straight else made)
-
-    return (lambda x: run(x, False)), (lambda x: run(x, True))
+    shapes = [(5, 4)] * tensors
+    strided = _of(lambda *made: operator(*(one.t() for one in made)), *shapes)
+    return strided, _of(lambda *made: operator(*(one.t().contiguous() for one in made)), *shapes)
 
 
 def _masked(step: int) -> Function:
@@ -150,20 +129,15 @@ def _embedding(rows: int) -> Function:
     return lambda x: functional.embedding(x.new_zeros(3, dtype=torch.int64), x.new_zeros((rows, 10752), dtype=BF16))
 
 
-def _pool(size: int) -> Function:
-    return _of(functional.adaptive_max_pool2d, (1, 1, size, size), output_size=3)
-
-
-def _transposed_product(batch: int) -> Function:
-    return _of(lambda left, right: left @ right.mT, (batch, 256, 4), (batch, 256, 4))
-
-
 BF16 = torch.bfloat16
 HALF, FLOAT = torch.float16, torch.float32
 PAIRS = {
     "attention-two-pass-bounds": Pair("2.9.0", _attention(1, 1024, BF16), _attention(1, 1023, BF16)),
     "attention-short-permuted": Pair("2.9.0", _permuted_attention(3), _permuted_attention(9)),
-    "attention-value-width": Pair("2.11.0", _wide_values(24), _wide_values(32)),
+    "attention-value-width": Pair(
+        "2.11.0",
+        *(_of(functional.scaled_dot_product_attention, *[(1, 4, 16, 32)] * 2, (1, 4, 16, width)) for width in (24, 32)),
+    ),
     "attention-causal-half": Pair(
         "2.12.0", _attention(17, 17, HALF, is_causal=True), _attention(17, 17, FLOAT, is_causal=True)
     ),
@@ -172,7 +146,7 @@ PAIRS = {
         "2.14.0", _of(torch.bmm, (2, 16, 40000), (2, 40000, 16)), _of(torch.bmm, (2, 8, 40000), (2, 40000, 16))
     ),
     "linear-backward-many-rows": Pair("2.13.0", _trained_linear(40000), _trained_linear(30000), "training"),
-    "linear-backward-one-output": Pair("2.13.0", _one_output(True), _one_output(False), "training"),
+    "linear-backward-one-output": Pair("2.13.0", _one_output(torch.sum), _one_output(torch.mean), "training"),
     "matmul-large-dimension": Pair("2.2.0", _mm(4, 3, 32769), _mm(4, 3, 32768)),
     "matmul-expanded-input": Pair(
         "2.6.0", _of(lambda row, square: row.expand(64, 64) @ square, (1, 64), (64, 64)), _mm(64, 64, 64)
@@ -183,19 +157,25 @@ PAIRS = {
     "linear-backward-half-m5": Pair(
         "2.13.0", _half_linear(2, 13, 64, trained=True), _half_linear(26, 64, trained=True), "training"
     ),
-    "bmm-above-32-bits": Pair("2.14.0", _transposed_product(65537), _transposed_product(65536)),
+    "bmm-above-32-bits": Pair(
+        "2.14.0", *(_of(lambda left, right: left @ right.mT, *[(batch, 256, 4)] * 2) for batch in (65537, 65536))
+    ),
     "linear-macos-13-2": Pair("2.0.0", _linear(253, 144, 8), _linear(253, 100, 8)),
     "conv-strided-weight": Pair("2.13.0", _weighted((3, 4, 3, 3, 3)), _weighted((3, 4, 3, 3))),
     "conv-channel-slice": Pair("2.12.1", _sliced_channels(2), _sliced_channels(4)),
     "conv-chunk-batch": Pair("2.9.1", _chunked(2), _chunked(1)),
-    "conv-many-channels": Pair("2.4.1", _channels(65537), _channels(65536)),
+    "conv-many-channels": Pair(
+        "2.4.1", *(_of(functional.conv1d, (2, 4, 9), (number, 4, 3)) for number in (65537, 65536))
+    ),
     "conv3d-channels-last": Pair("2.5.1", _volume(torch.channels_last_3d), _volume(torch.contiguous_format)),
     "conv3d-macos-26-2": Pair("2.14.0", _volume(torch.contiguous_format), _volume(torch.channels_last_3d)),
     "lstm-dropout-mask": Pair("2.12.1", _lstm(2, 0.5), _lstm(1, 0.5)),
     "lstm-dropout-gradient": Pair("2.13.0", _lstm(2, 0.5), _lstm(2, 0.0), "training"),
     "batch-norm-slice": Pair("2.4.0", _norm(1), _norm(0)),
     "layer-norm-mixed-dtypes": Pair("2.13.0", _layer_norm(torch.float32), _layer_norm(BF16)),
-    "adaptive-max-pool-uneven": Pair("2.13.0", _pool(5), _pool(6)),
+    "adaptive-max-pool-uneven": Pair(
+        "2.13.0", *(_of(functional.adaptive_max_pool2d, (1, 1, size, size), output_size=3) for size in (5, 6))
+    ),
     "avg-pool-ceil-mode": Pair(
         "2.8.0",
         _of(functional.avg_pool2d, (1, 1, 5, 5), kernel_size=2, ceil_mode=True),

@@ -1,4 +1,4 @@
-"""Makes the made workloads of the scanner's tests importable, and a plugin that brings a test's own tables."""
+"""A plugin that brings a test's own tables."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import made_backend
 import pytest
 
 from mpsprobe.plugins.registry import use_registry
 from mpsprobe_devkit.testing import install_plugin
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "scanner")]
 PLUGIN = """
     from mpsprobe import hookimpl
     from mpsprobe.declarations import KernelTablesDeclaration
@@ -26,17 +26,13 @@ PLUGIN = """
 
 @pytest.fixture(autouse=True)
 def _made_tables_are_of_the_installed_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    from made_backend import RELEASE
-
     for module in ("backends", "table"):
-        monkeypatch.setattr(f"mpsprobe_coverage.kernels.{module}.installed_release", lambda: RELEASE)
+        monkeypatch.setattr(f"mpsprobe_coverage.kernels.{module}.installed_release", lambda: made_backend.RELEASE)
 
 
 @pytest.fixture
 def bring(tmp_path: Path) -> Iterator[Any]:
     """``bring(tables, name="made")`` makes ``tables`` those of the backend ``name``, brought by mpsprobe-made 1.0."""
-    import made_backend
-
     before, numbers = list(sys.path), itertools.count()
 
     def forget() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from mpsprobe.protocols import Backend, BackendKernels
@@ -22,35 +21,20 @@ BASIC = (
 class Made:
     """What one test says about its backend."""
 
-    def __init__(self, backend: Any = XPU, kernels: Any = BASIC, **more: Any) -> None:
+    def __init__(self, backend: Any = XPU, kernels: Any = BASIC, by_release: Any = None, **more: Any) -> None:
         self.backend = backend
-        key = backend.key if isinstance(backend, Backend) else "XPU"
-        self._kernels = kernels if isinstance(kernels, dict) else {key: kernels}
+        self._by_release = by_release or {RELEASE: kernels}
         self._more = {"source": "a list in a test", **more}
 
-    def releases(self) -> Sequence[str]:
-        """One."""
-        return [RELEASE]
-
-    def table(self, release: str) -> BackendKernels:
-        """What the test says."""
-        return BackendKernels(release, self._kernels, **self._more)
-
-
-class Several(Made):
-    """One list of kernels for each release."""
-
-    def __init__(self, backend: Any, by_release: dict[str, Sequence[str]]) -> None:
-        super().__init__(backend)
-        self._by_release = by_release
-
-    def releases(self) -> Sequence[str]:
+    def releases(self) -> Any:
         """In the order that the test names them in."""
         return list(self._by_release)
 
     def table(self, release: str) -> BackendKernels:
-        """The kernels of that release."""
-        return BackendKernels(release, {self.backend.key: self._by_release[release]}, "a list in a test")
+        """What the test says: operators, or operators by key."""
+        kernels = self._by_release[release]
+        key = self.backend.key if isinstance(self.backend, Backend) else "XPU"
+        return BackendKernels(release, kernels if isinstance(kernels, dict) else {key: kernels}, **self._more)
 
 
 current: Any = Made()  # what the plugin's declaration names

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from made_backend import BASIC, OWN, RELEASE, Made, Several
+from made_backend import BASIC, OWN, RELEASE, Made
 
 from mpsprobe.errors import MpsprobeError, PluginError, UnknownName, UsageError
 from mpsprobe_coverage.commands.coverage import coverage
@@ -48,9 +48,14 @@ def run(command: Any, *arguments: str) -> Result:
     return CliRunner().invoke(command, arguments, catch_exceptions=False)
 
 
-def words(result: Result) -> Any:
-    """Its JSON."""
-    return json.loads(result.stdout)
+def text(*arguments: str) -> str:
+    """What ``kernels`` says about the backend."""
+    return run(kernels, *arguments, "--backend", "made").stdout
+
+
+def found(*arguments: str) -> Any:
+    """The JSON of the same."""
+    return json.loads(text(*arguments, "--format", "json"))
 
 
 @pytest.mark.parametrize("name", ["table", "markdown", "html", "junit", "csv"])
@@ -59,9 +64,9 @@ def test_no_format_speaks_of_a_mac(bring: Any, model: str, name: str, whole: boo
     bring(Made(OWN, whole=whole, refused_dtypes={"float64": "the chip has none"}), "own-chip")
     result = run(coverage, f"{model}:double", "--backend", "own-chip", "--torch", RELEASE, "--format", name)
     assert result.exit_code == 0, result.output
-    text = re.sub(r"<style.*?</style>|<script.*?</script>", "", result.stdout, flags=re.DOTALL)
-    assert not OF_A_MAC.findall(text)
-    assert ("Own chip" in text or name == "csv") and "unsupported" in text
+    said = re.sub(r"<style.*?</style>|<script.*?</script>", "", result.stdout, flags=re.DOTALL)
+    assert not OF_A_MAC.findall(said)
+    assert ("Own chip" in said or name == "csv") and "unsupported" in said
 
 
 def test_explain_does_not_either(bring: Any, model: str) -> None:
@@ -80,32 +85,28 @@ def test_fail_on(bring: Any, model: str) -> None:
 
 def test_kernels_list(bring: Any) -> None:
     bring(Made(OWN, ["aten::mm", "aten::bmm.out"], whole=False, notes=["Half of it"], fallback=["aten::linalg_svd"]))
-    found = words(run(kernels, "list", "--backend", "made", "--format", "json"))
-    assert (found["backend"], found["whole"], found["notes"]) == ("made", False, ["Half of it"])
-    assert found["native"] == ["aten::bmm.out", "aten::mm"]
-    assert found["fallback"] == ["aten::linalg_svd"]
-    assert found["by_key"] == {"PrivateUse1": ["aten::bmm.out", "aten::mm"]}
-    text = run(kernels, "list", "--backend", "made").stdout
-    assert "a list in a test (mpsprobe-made 1.0)" in text and "Half of it" in text and "does not hold" in text
-    assert "macOS" not in run(kernels, "list", "--backend", "made", "--torch", "all").stdout
+    told, operators = found("list"), ["aten::bmm.out", "aten::mm"]
+    assert (told["backend"], told["whole"], told["notes"]) == ("made", False, ["Half of it"])
+    assert (told["native"], told["fallback"]) == (operators, ["aten::linalg_svd"])
+    assert told["by_key"] == {"PrivateUse1": operators}
+    assert all(part in text("list") for part in ("a list in a test (mpsprobe-made 1.0)", "Half of it", "does not hold"))
+    assert "macOS" not in text("list", "--torch", "all")
 
 
 def test_kernels_show_and_since(bring: Any) -> None:
     bring(Made(OWN, {"PrivateUse1": ["aten::mm", "own::thing"], "SparsePrivateUse1": ["aten::bmm.out"]}))
-    made = ("--backend", "made", "--format", "json")
-    shown = words(run(kernels, "show", "mm.out", "torch.ops.aten.mm.default", "own::thing", *made))
-    assert [(one["operator"], one["verdict"]) for one in shown] == [
-        ("aten::mm.out", "missing"), ("aten::mm", "native"), ("own::thing", "native"),
-    ]  # fmt: skip
-    [sparse] = words(run(kernels, "show", "bmm.out", "--key", "SparsePrivateUse1", *made))
+    shown = found("show", "mm.out", "torch.ops.aten.mm.default", "own::thing")
+    verdicts = {one["operator"]: one["verdict"] for one in shown}
+    assert verdicts == {"aten::mm.out": "missing", "aten::mm": "native", "own::thing": "native"}
+    [sparse] = found("show", "bmm.out", "--key", "SparsePrivateUse1")
     assert (sparse["verdict"], sparse["key"]) == ("native", "SparsePrivateUse1")
-    assert words(run(kernels, "since", "aten::mm.default", *made))[0]["native_since"] == RELEASE
+    assert found("since", "aten::mm.default")[0]["native_since"] == RELEASE
 
 
 def test_kernels_diff(bring: Any) -> None:
-    bring(Several(OWN, {"2.9.1": ["aten::mm", "aten::mv"], "2.13.0": ["aten::mm", "aten::dot"]}))
-    found = words(run(kernels, "diff", "2.13", "2.9", "--backend", "made", "--format", "json"))
-    assert found["gained"] == ["aten::mv"] and found["by_key"] == {}
+    bring(Made(OWN, by_release={"2.9.1": ["aten::mm", "aten::mv"], "2.13.0": ["aten::mm", "aten::dot"]}))
+    difference = found("diff", "2.13", "2.9")
+    assert difference["gained"] == ["aten::mv"] and difference["by_key"] == {}
 
 
 def test_wrong_use(bring: Any) -> None:
@@ -158,13 +159,6 @@ def test_releases_by_name() -> None:
 
 def test_commands_about_a_backend_of_another_framework(bring: Any) -> None:
     bring(Registered(), framework="other")
-
-    def found(*arguments: str) -> Any:
-        return words(run(kernels, *arguments, "--backend", "made", "--format", "json"))
-
-    def text(*arguments: str) -> str:
-        return run(kernels, *arguments, "--backend", "made").stdout
-
     assert found("list", "--release", "1.0.0")["registrations"] == [_entry("Old"), _entry("Both")]
     assert [one["release"] for one in found("list", "--torch", "all")] == ["1.0.0", "1.1.0", "1.10.0"]
     assert "3 registrations of 2 operators" in text("list")

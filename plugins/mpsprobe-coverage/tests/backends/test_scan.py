@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from made_backend import BASIC, OWN, RELEASE, XPU, Made, Several
+from made_backend import BASIC, OWN, RELEASE, XPU, Made
 from made_workloads import Made as MadeWorkload
 from made_workloads import calling, finding
 
@@ -153,7 +153,7 @@ def test_autocast_and_versions_of_macos(bring: Any) -> None:
 
 
 def test_several_releases(bring: Any) -> None:
-    bring(Several(XPU, {"2.9.1": BASIC, "2.13.0": [*BASIC, "aten::cumsum.out"]}))
+    bring(Made(by_release={"2.9.1": BASIC, "2.13.0": [*BASIC, "aten::cumsum.out"]}))
     summed = calling(lambda y: y.cumsum(0))
     report = scanned(summed, ("2.9.1", "2.13.0"))
     assert isinstance(report, MatrixReport)

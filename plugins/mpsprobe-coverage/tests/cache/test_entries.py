@@ -37,10 +37,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "mpsprobe" / "answers"
 
 
-def written(content: bytes) -> None:
-    assert folder.write("key", content)
-
-
 def packed(document: object) -> bytes:
     return sealed(zlib.compress(json.dumps(document).encode()))
 
@@ -55,7 +51,7 @@ def test_what_is_kept_is_found(place: Path) -> None:
     assert find("key", {**QUESTION, "workload": "gpt2"}) is None
     assert find("another", QUESTION) is None
     assert [one.name for one in place.iterdir()] == ["key.answer"]
-    written(packed(DOCUMENT))  # what the cases below are damaged copies of
+    assert folder.write("key", packed(DOCUMENT))  # what the cases below are damaged copies of
     assert find("key", QUESTION) == ANSWER
 
 
@@ -80,13 +76,13 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_what_is_no_entry_is_no_answer(what: str) -> None:
-    written(HOSTILE[what]())
+    assert folder.write("key", HOSTILE[what]())
     assert find("key", QUESTION) is None
 
 
 def test_it_unpacks_to_no_more_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entries, "LARGEST_TEXT", 10_000)
-    written(sealed(zlib.compress(json.dumps({**DOCUMENT, "made": "x" * 20_000}).encode())))
+    assert folder.write("key", packed({**DOCUMENT, "made": "x" * 20_000}))
     assert find("key", QUESTION) is None
 
 
@@ -95,7 +91,7 @@ def test_it_unpacks_to_no_more_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_changed_byte_is_no_answer_or_the_same(at: int, value: int) -> None:
     whole = bytearray(packed(DOCUMENT))
     whole[at % len(whole)] = value
-    written(bytes(whole))
+    assert folder.write("key", bytes(whole))
     assert find("key", QUESTION) in (None, ANSWER)
 
 

@@ -80,9 +80,10 @@ class World:
         return watch.refusal
 
     def write(self, path: Path, text: str) -> None:
-        """Another content, of the same length where that is possible."""
+        """As a file is that nobody has just written, or a tool that puts times back."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+        os.utime(path, (1_600_000_000, 1_600_000_000))
 
 
 def forget(project: Path) -> None:
@@ -116,28 +117,15 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.chdir(made.project)
     for name in ("WIDTH", "HF_HOME"):
         monkeypatch.delenv(name, raising=False)
-    old(tmp_path)
     before = get_registry()
     yield made
     use_registry(before)
     forget(tmp_path)
 
 
-def old(folder: Path) -> None:
-    """As files are that nobody has just written: their times count as those of before the run."""
-    for path in folder.rglob("*"):
-        os.utime(path, (1_600_000_000, 1_600_000_000))
-
-
 def _content(path: str) -> Callable[[World], None]:
-    """The same length and the same time of change, as a tool that puts times back leaves it."""
-
-    def change(world: World) -> None:
-        file = world.project / path
-        file.write_text(file.read_text(encoding="utf-8")[:-1] + "#", encoding="utf-8")
-        os.utime(file, (1_600_000_000, 1_600_000_000))
-
-    return change
+    """Another content, of the same length and the same time of change."""
+    return lambda world: world.write(world.project / path, Path(path).read_text(encoding="utf-8")[:-1] + "#")
 
 
 def _new_version(world: World) -> None:
@@ -270,9 +258,5 @@ REFUSED = {
 
 @pytest.mark.parametrize("source", REFUSED)
 def test_what_may_be_another_next_time_is_not_kept(source: str, world: World) -> None:
-    code = (
-        f"{source}\n    class Net:\n        named_parameters = train = __call__ = lambda *_: 0\n    return Net(), ()\n"
-    )
-    world.write(world.project / "model.py", code)
-    old(world.project)
+    world.write(world.project / "model.py", f"{NET}\n\n{source}\n    return Net(), ()\n")
     assert REFUSED[source] in str(world.answer())

@@ -149,7 +149,7 @@ def test_nothing_heavy_is_imported_for_an_answer() -> None:
     code = (
         "import sys; from mpsprobe.cli.main import main;"
         "code = main(['kernels', 'show', 'aten::linalg_qr.out', '--torch', 'all']);"
-        "heavy = sorted({'torch', 'pydantic', 'transformers'} & set(sys.modules));"
+        "heavy = sorted({'torch', 'pydantic', 'transformers', 'lief', 'capstone'} & set(sys.modules));"
         "print(code, heavy, main(['advisories']), 'torch' in sys.modules, file=sys.stderr)"
     )
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

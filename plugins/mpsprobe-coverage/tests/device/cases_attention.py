@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everyone calls it
-from expectations import Case, of
+from expectations import EVERY, Case, of
 
-EVERY = "1.12.1"
 _FUSED = "_scaled_dot_product_attention_math_for_mps"
 _SAFE_SOFTMAX = "_softmax isneginf all.dim where.self_out"
 _CORE = [(1, 2, 3, 4)] * 3

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everyone calls it
-from expectations import Case, of
+from expectations import EVERY, Case, of
 
-EVERY = "1.12.1"
 _DROPPED = "bernoulli_.float div_.Tensor mul.Tensor | mul.Tensor"
 _LINEAR = {EVERY: "_mps_linear | mps_linear_backward", "1.13.1": "linear | linear_backward"}
 

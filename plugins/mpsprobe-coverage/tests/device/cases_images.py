@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everyone calls it
-from expectations import Case, of
+from expectations import EVERY, Case, of
 
-EVERY = "1.12.1"
 _CONVOLUTION = "_mps_convolution | mps_convolution_backward sum.dim_IntList"
 _REFUSED = "unsupported:_mps_convolution | unsupported:mps_convolution_backward sum.dim_IntList"
 _TRANSPOSED = "_mps_convolution_transpose add.Tensor | mps_convolution_transpose_backward sum.dim_IntList"

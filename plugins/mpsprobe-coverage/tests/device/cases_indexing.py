@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from expectations import Case, of
+from expectations import EVERY, Case, of
 
-EVERY = "1.12.1"
 _ROW = torch.tensor([1, 0])
 _PLACES = torch.tensor([[1, 0, 2], [0, 2, 1]])
 _MASK = torch.tensor([[True, False, True], [False, True, False]])

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everyone calls it
-from expectations import Case, of
+from expectations import EVERY, Case, of
 
-EVERY = "1.12.1"
 _CHECKED = "any _local_scalar_dense"  # _linalg_check_errors reads infos.any()
 
 _NO_ZERO = "FunctionsManual.cpp, prod_backward: without a zero the result is divided by each element."

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from expectations import Case, Program, of
+from expectations import EVERY, Case, Program, of
 
-EVERY = "1.12.1"
 # Two steps in two directions: four cells of LSTMCell::operator(), each two linear, gates added, three sigmoid_ and a
 # tanh_ in place, three products, one sum, one tanh. Joined: steps of each direction, directions, both final states.
 _BOTH_WAYS = "add.Tensor*8 sigmoid_*12 tanh_*4 tanh*4 mul.Tensor*12 cat*5"

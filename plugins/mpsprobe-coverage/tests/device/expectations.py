@@ -20,7 +20,8 @@ from mpsprobe_coverage.device.recorder import Recorder
 
 TORCH_2_6 = torch.__version__.startswith("2.6.")
 """Whether the oldest torch that may trace does: what it cannot do is said where it is tested."""
-RELEASES = ("1.12.1", "1.13.1", "2.0.0", "2.4.1", "2.6.0", "2.13.0", "2.15.0")
+EVERY = "1.12.1"  # the oldest that is looked at: what begins with it holds in every release
+RELEASES = (EVERY, "1.13.1", "2.0.0", "2.4.1", "2.6.0", "2.13.0", "2.15.0")
 
 # Memory and views: native in every release, and which of them is called depends on strides and on the minor release
 # of the torch that traces (`reshape` ends in `_reshape_alias` or in `view`). Checked to be native, not counted.
@@ -44,26 +45,16 @@ class Program:
 
 
 def of(run: Callable[..., Any], *inputs: Any, module: Callable[[], torch.nn.Module] | None = None) -> Program:
-    """Of what a case is.
-
-    Args:
-        run: called with the inputs on the device; with ``module`` in front where there is one.
-        inputs: shapes of float32 tensors, or one function that makes CPU tensors. Floating-point ones get gradients
-            where a backward pass is expected.
-    """
+    """``run`` of inputs on the device: shapes of float32 tensors, or one function that makes CPU tensors."""
     made = inputs[0] if callable(inputs[0]) else lambda: [torch.rand(shape) for shape in inputs]
     return Program(run, made, module)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A program, and what a Mac makes of it.
+    """A program, and what a Mac makes of it; its key in a file is the name, a colon, and where the expectation is from.
 
-    In the dictionary of a file its key is the name, a colon, and where the expectation comes from.
-
-    Attributes:
-        expected: by release, or one for every release.
-        as_traced: a release that is newer than the torch that traces is seen as that torch's own.
+    With ``as_traced`` a release that is newer than the torch that traces is seen as that torch's own.
     """
 
     program: Program

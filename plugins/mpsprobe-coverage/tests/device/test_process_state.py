@@ -168,10 +168,8 @@ def registered():
     names = torch._C._dispatch_get_registrations_for_dispatch_key("MPS")
     return sorted(name for name in names if name.startswith("aten::"))
 
-from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe_devkit.testing import FakeProgress
+import mpsprobe
 from mpsprobe_coverage.kernels.mps import MPS_FAMILY
-from mpsprobe_coverage.scanner.scan import CoverageScanner
 before = registered()
 found = {}
 
@@ -180,13 +178,8 @@ class Model(torch.nn.Sequential):
         found["added"] = sorted(set(registered()) - set(before))
         return super().forward(x)
 
-class Made:
-    name, framework = "made", "torch"
-    def build(self, options):
-        return TorchRun(Model(torch.nn.Linear(4, 3), torch.nn.Tanh()), (torch.ones(2, 4),), loss=torch.sum)
-
-def scan(release, phase):
-    report = CoverageScanner().scan(Made(), RunOptions(phase=phase), [release], FakeProgress())
+def scan(release, **how):
+    report = mpsprobe.coverage(Model(torch.nn.Linear(4, 3), torch.nn.Tanh()), torch.ones(2, 4), torch=release, **how)
     found["left"] = sorted(set(registered()) ^ set(before))
     return {
         "table": report.target.table is not None,
@@ -194,7 +187,7 @@ def scan(release, phase):
         "failure": report.failure and report.failure.message,
     }
 
-found["installed"], found["2.13.0"] = scan("installed", "inference"), scan("2.13.0", "training")
+found["installed"], found["2.13.0"] = scan("installed"), scan("2.13.0", phase="training")
 live = MPS_FAMILY.installed()
 found["live"] = {name: live.verdict("aten::" + name) for name in ("linear", "sin", "tanh.out", "nonzero")}
 print(json.dumps(found))

@@ -74,31 +74,41 @@ def test_unique_values_of_a_dtype_that_the_cpu_lacks() -> None:
     assert (made.tolist(), made.dtype) == ([1.0, 2.0], torch.float16)
 
 
-def _refused(release: str, run: Callable[[], Any]) -> bool:
-    """Whether anything that ``run`` calls is not supported."""
-    with VirtualDevice(load_table(release)) as device, device.recording("forward"):
-        run()
-    return any(name.startswith("unsupported:") for name in called(device.recorder, "forward"))
-
-
-def test_statistics_of_an_empty_batch() -> None:
+def statistics(x: torch.Tensor) -> None:
     """``_batch_norm_impl_index`` makes them in the dtype to accumulate in, float32 on MPS from 2.5 on."""
-
-    def run() -> None:
-        F.batch_norm(torch.empty(0, 3, device="mps"), None, None, training=True)
-
-    assert [_refused(release, run) for release in ("2.4.1", "2.5.0", "2.13.0")] == [True, False, False]
+    F.batch_norm(x.new_empty(0, 3), None, None, training=True)
 
 
-def test_the_gradient_of_renorm() -> None:
+def renorm(x: torch.Tensor) -> None:
     """``renorm_backward`` accumulates in float64 on the CPU and on meta, in float32 on MPS from 2.2 on."""
+    x = x[:, None].repeat(1, 4).requires_grad_()
+    (grad,) = torch.autograd.grad(torch.renorm(x, 2, 0, 1.0).sum(), x)
+    assert (tuple(grad.shape), grad.dtype) == ((3, 4), torch.float32)
 
-    def run() -> None:
-        x = torch.rand(3, 4, device="mps", requires_grad=True)
-        (grad,) = torch.autograd.grad(torch.renorm(x, 2, 0, 1.0).sum(), x)
-        assert (tuple(grad.shape), grad.dtype) == ((3, 4), torch.float32)
 
-    assert [_refused(release, run) for release in ("2.1.2", "2.2.0", "2.13.0")] == [True, False, False]
+def conjugated(x: torch.Tensor) -> None:
+    """``conj_physical_`` asks for the kernel of the device, and on meta there is none either."""
+    numbers = x.to(torch.complex64)
+    assert numbers.conj_physical_() is numbers
+
+
+BY_RELEASE: list[tuple[Run, dict[str, str]]] = [
+    (statistics, {"2.4.1": "unsupported", "2.5.0": "native", "2.13.0": "native"}),
+    (renorm, {"2.1.2": "unsupported", "2.2.0": "native", "2.13.0": "native"}),
+    (conjugated, {"2.14.0": "unsupported", "2.14.1": "native"}),
+    (torch.Tensor.conj_physical_, {"2.14.0": "native"}),
+    (torch.bincount, {"1.13.1": "missing", "2.0.0": "unsupported"}),
+    (lambda x: torch.bincount(x.int()), {"1.13.1": "missing", "2.0.0": "native"}),
+]
+
+
+def test_since_when_every_call_is_native() -> None:
+    for run, by_release in BY_RELEASE:
+        for release, expected in by_release.items():
+            with VirtualDevice(load_table(release)) as device, device.recording("forward"):
+                run(torch.ones(3, device="mps"))
+            verdicts = {name.partition(":")[0] for name in called(device.recorder, "forward")}
+            assert (verdicts - {"native"} or {"native"}) == {expected}, (run, release)
 
 
 class _Pair(NamedTuple):
@@ -176,25 +186,6 @@ def test_products_of_groups() -> None:
             made = torch._grouped_mm(torch.ones(a, device="mps"), torch.ones(b, device="mps"), offsets)
             assert (tuple(made.shape), made.dtype) == (shape, torch.float32)
     assert called(device.recorder, "forward")["native:aten::_grouped_mm"] == 4
-
-
-@pytest.mark.parametrize(("release", "verdict"), [("2.14.0", "unsupported"), ("2.14.1", "native")])
-def test_a_composite_kernel_that_needs_a_stub_itself(release: str, verdict: str) -> None:
-    """``conj_physical_`` asks for the kernel of the device, and on meta there is none either."""
-    with VirtualDevice(load_table(release)) as device, device.recording("forward"):
-        x = torch.ones(3, device="mps").to(torch.complex64)
-        assert x.conj_physical_() is x
-        torch.ones(3, device="mps").conj_physical_()
-    assert called(device.recorder, "forward")[f"{verdict}:aten::conj_physical_"] == 1
-
-
-@pytest.mark.parametrize(("release", "verdict"), [("1.13.1", "missing"), ("2.0.0", "unsupported")])
-def test_counts_of_floats(release: str, verdict: str) -> None:
-    with VirtualDevice(load_table(release)) as device, device.recording("forward"):
-        torch.bincount(torch.ones(3, device="mps"))
-        torch.bincount(torch.ones(3, device="mps", dtype=torch.int32))
-    seen = called(device.recorder, "forward")
-    assert seen[f"{verdict}:aten::bincount"] == (1 if verdict == "unsupported" else 2)
 
 
 REFUSED: dict[str, Run] = {

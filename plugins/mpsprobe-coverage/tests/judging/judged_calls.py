@@ -19,6 +19,13 @@ Refused = tuple[str, Program, str, str, str | None]
 Taken = tuple[str, Program, str]
 
 
+class Nms:
+    """``torchvision::nms``, as far as a judge looks at it: torchvision need not be installed."""
+
+    is_view, namespace, _overloadname = False, "torchvision", "default"
+    _schema = torch._C.parse_schema("torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
 def made(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """A tensor of the device; nothing computes with it, so it may have any size."""
     return torch.empty(shape, dtype=dtype, device="mps")
@@ -30,11 +37,7 @@ def places(*shape: int) -> torch.Tensor:
 
 
 def ran(release: str, program: Program, macos: str | None = None, **how: Any) -> VirtualDevice:
-    """The device of ``release`` after ``program``.
-
-    Args:
-        how: what else the judges know.
-    """
+    """The device of ``release`` after ``program``; ``how``: what else the judges know."""
     chain = Chain(load_table(release), macos=None if macos is None else Version(macos), **how)
     with VirtualDevice(chain) as device, device.recording("forward"):
         program()

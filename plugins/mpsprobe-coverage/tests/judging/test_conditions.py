@@ -186,11 +186,8 @@ TAKEN_BY_GRAPHS: list[tuple[str, Program]] = [
 ]
 
 
-def test_dtypes_and_sizes_that_no_graph_takes() -> None:
+def test_dtypes_and_sizes_that_no_graph_takes_and_those_beside_them() -> None:
     assert not _fails(DTYPES_AND_SIZES)
-
-
-def test_calls_that_graphs_take() -> None:
     asked = [one.asked[-1] for row in TAKEN_BY_GRAPHS for one in judgements(*row)]
     assert "frameworks" not in asked
 
@@ -203,6 +200,7 @@ FUNCTIONS: dict[str, Function] = {
     "linalg_lstsq": lambda tensor: torch.linalg.lstsq(tensor, tensor),
     "nonzero": torch.nonzero,
     "avg_pool2d": lambda images: functional.avg_pool2d(images, 2, divisor_override=3),
+    "avg_pool2d without a divisor": lambda images: functional.avg_pool2d(images, 2),
 }
 
 
@@ -237,18 +235,15 @@ FUNCTIONS: dict[str, Function] = {
         ("2.12.0", "nonzero", (3,), COMPLEX, "native", "2.0.0"),
         ("2.13.0", "avg_pool2d", (1, 1, 4, 4), LONG, "fallback", None),
         ("2.13.0", "avg_pool2d", (1, 1, 4, 4), FLOAT, "native", "1.12.0"),
+        ("2.13.0", "avg_pool2d without a divisor", (1, 1, 4, 4), LONG, "native", "1.12.0"),
     ],
 )
 def test_what_fits_stays_and_the_kernel_leaves_the_rest_to_the_cpu(
     release: str, operator: str, shape: tuple[int, ...], dtype: torch.dtype, verdict: str, since: str | None
 ) -> None:
-    [one] = judgements(release, _of(shape, FUNCTIONS[operator], dtype), operator)
+    [one] = judgements(release, _of(shape, FUNCTIONS[operator], dtype), operator.partition(" ")[0])
     assert (one.verdict, one.accepted_since) == (verdict, since)
     assert (one.asked[-1] == "left_to_cpu") is (verdict == "fallback")
-
-
-def test_a_pool_of_whole_numbers_without_a_divisor_stays() -> None:
-    assert not not_native([("2.13.0", lambda: functional.avg_pool2d(made(1, 1, 4, 4, dtype=LONG), 2), "avg_pool2d")])
 
 
 def test_advice_does_not_say_that_there_is_no_kernel() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from judged_calls import Program, Refused, Taken, judgements, made, not_native, places, wrong
+from judged_calls import Nms, Program, Refused, Taken, judgements, made, not_native, places, wrong
 from torch.nn import functional
 
 from mpsprobe_coverage.calls.call import Call
@@ -104,27 +104,19 @@ def test_where_it_is_known_from() -> None:
     assert of_stub.evidence == "nothing sets the MPS kernel of put_stub in torch 1.13.1"
 
 
-@pytest.mark.parametrize(
-    ("release", "program"),
-    [
-        ("2.1.2", lambda: made(4)[:0].sort()),  # an empty view may lie in a buffer that is not
-        ("2.4.1", lambda: functional.gelu(made(0))),  # the result is empty, and the kernel returns early
-        ("2.4.1", lambda: functional.gelu(made(4))),
-        ("2.7.1", _long(INT_MAX)),
-        ("2.13.0", _of(torch.exp, HALF, INT_MAX + 1)),  # a kernel that makes no graph
-    ],
-)
-def test_what_graphs_take(release: str, program: Program) -> None:
-    assert "graphs" not in [one.asked[-1] for one in judgements(release, program)]
-    if release == "2.1.2":
-        with torch.inference_mode():
-            assert "graphs" not in [one.asked[-1] for one in judgements(release, program)]
+TAKEN_BY_GRAPHS: list[tuple[str, Program]] = [
+    ("2.1.2", lambda: made(4)[:0].sort()),  # an empty view may lie in a buffer that is not
+    ("2.4.1", lambda: functional.gelu(made(0))),  # the result is empty, and the kernel returns early
+    ("2.4.1", lambda: functional.gelu(made(4))),
+    ("2.7.1", _long(INT_MAX)),
+    ("2.13.0", _of(torch.exp, HALF, INT_MAX + 1)),  # a kernel that makes no graph
+]
 
 
-class _Nms:
-    """``torchvision::nms``, as far as the rule looks at it: torchvision need not be installed."""
-
-    _schema = torch._C.parse_schema("torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+@pytest.mark.parametrize("inference", [False, True])
+def test_what_graphs_take(inference: bool) -> None:
+    with torch.inference_mode(inference):
+        assert "graphs" not in [one.asked[-1] for row in TAKEN_BY_GRAPHS for one in judgements(*row)]
 
 
 def test_kernels_of_torchvision_are_for_two_dtypes() -> None:
@@ -133,7 +125,7 @@ def test_kernels_of_torchvision_are_for_two_dtypes() -> None:
     def asked(dtype: torch.dtype) -> Judgement | None:
         boxes, scores = torch.ones(3, 4, dtype=dtype), torch.ones(3, dtype=dtype)
         specs = (spec_of(boxes), spec_of(scores))
-        return rule(Call(_Nms, (boxes, scores, 0.5), {}, specs, specs[1:]))
+        return rule(Call(Nms, (boxes, scores, 0.5), {}, specs, specs[1:]))
 
     assert asked(FLOAT) is None and asked(HALF) is None
     refused = asked(BF16)

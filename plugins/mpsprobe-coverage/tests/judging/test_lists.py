@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from judged_calls import Program, judgements
+from judged_calls import judgements, places
 
 from mpsprobe.assembling import REGISTERED_ONLY
 from mpsprobe.errors import TableError
@@ -156,8 +157,7 @@ def _put(release: str, accumulate: bool) -> Judgement:
     """What ``index_put`` of whole numbers meets on the device of ``release``."""
 
     def put() -> Any:
-        target, places = torch.zeros(4, dtype=torch.int64).to("mps"), torch.tensor([0, 1]).to("mps")
-        return target.index_put_((places,), target[:2], accumulate=accumulate)
+        return places(4).index_put_((places(2),), places(2), accumulate=accumulate)
 
     [judgement] = judgements(release, put, PUT.removeprefix("aten::"))
     return judgement
@@ -178,18 +178,13 @@ def test_a_flag_is_refused_by_itself(known: list[Learned]) -> None:
     assert _put("2.13.0", accumulate=True).verdict == "native"
 
 
-def _reduce(way: str) -> Program:
-    def reduce() -> Any:
-        numbers, places = (torch.ones(2, dtype=torch.int64).to("mps") for _ in range(2))
-        return numbers.scatter_reduce(0, places, numbers, way)
-
-    return reduce
-
-
 def test_the_way_of_reducing_counts() -> None:
+    def reduce(way: str) -> Any:
+        return places(2).scatter_reduce(0, places(2), places(2), way)
+
     ways = [("2.12.0", "sum"), ("2.12.0", "amax"), ("2.13.0", "amax"), ("2.13.0", "prod")]
-    verdicts = [one.verdict for release, way in ways for one in judgements(release, _reduce(way), "scatter_reduce")]
-    assert verdicts == ["native", "unsupported", "native", "unsupported"]
+    made = [judgements(release, partial(reduce, way), "scatter_reduce") for release, way in ways]
+    assert [one.verdict for [one] in made] == ["native", "unsupported", "native", "unsupported"]
 
 
 def test_equal_rules_are_equal_in_every_release() -> None:
@@ -284,20 +279,13 @@ AMAX = (TENSOR, 0, TENSOR, TENSOR, "amax")
         (aten.gelu.default, (TENSOR,), {"approximate": None}, ("approximate=None",)),
         (aten.div.Tensor_mode, (TENSOR, TENSOR), {"rounding_mode": None}, ()),
         (aten.div.Tensor_mode, (TENSOR, TENSOR), {"rounding_mode": "floor"}, ("rounding_mode=floor",)),
-        (
-            aten.scatter_reduce.two,
-            (TENSOR, 0, TENSOR, TENSOR, "amax", False),
-            {},
-            ("reduce=amax", "include_self=False"),
-        ),
+        (aten.scatter_reduce.two, (*AMAX, False), {}, ("reduce=amax", "include_self=False")),
         (aten.std.correction, (TENSOR, [0]), {"correction": 2}, ()),  # numbers are in no signature
         (aten.abs.default, (TENSOR,), {}, ()),
         (aten.einsum.default, ("a,b->ab|@ ", [TENSOR, TENSOR]), {}, ("equation=a%2Cb-%3Eab%7C%40%20",)),
     ],
 )
-def test_flags_are_what_differs_from_the_default(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], flags: tuple[str, ...]
-) -> None:
+def test_flags_are_what_differs_from_the_default(func: Any, args: Any, kwargs: Any, flags: tuple[str, ...]) -> None:
     assert flags_of(func, args, kwargs) == flags
 
 
@@ -310,9 +298,7 @@ def test_flags_are_what_differs_from_the_default(
         (("float32", "int64"), ("float32", "bool"), ("a", "b=c"), "float32 int64>bool with a, b=c"),
     ],
 )
-def test_a_signature_can_be_taken_apart(
-    inputs: tuple[str, ...], outputs: tuple[str, ...], flags: tuple[str, ...], made: str
-) -> None:
+def test_a_signature_can_be_taken_apart(inputs: Any, outputs: Any, flags: Any, made: str) -> None:
     found = signature(inputs, outputs, flags)
     assert found == made
     assert without_flags(found) == signature(inputs, outputs)

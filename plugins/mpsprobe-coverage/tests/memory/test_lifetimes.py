@@ -71,14 +71,12 @@ PROGRAMS: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor], R
 _OTHERWISE = {"recurrent": 0.01}  # the derivative of a GRU's cell is made of other operators on MPS
 
 
-def _sgd(model: Any) -> torch.optim.Optimizer:
-    """Its update is the same on every device, foreach or not."""
-    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, foreach=False)
-
-
 def _run(name: str) -> tuple[TorchRun, RunOptions]:
     make, data, options = PROGRAMS[name]
-    return TorchRun(make().train(), (data(),), loss=lambda output: output, optimizer=_sgd), options
+    run = TorchRun(make().train(), (data(),), loss=lambda output: output)
+    # Its update is the same on every device, foreach or not.
+    run.optimizer = lambda model: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, foreach=False)
+    return run, options
 
 
 def _heights(events: Any) -> dict[str, list[int]]:
