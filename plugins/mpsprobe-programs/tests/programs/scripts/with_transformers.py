@@ -5,37 +5,23 @@ from __future__ import annotations
 import tempfile
 
 import torch
+import transformers as hf
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import (
-    BertConfig,
-    BertForSequenceClassification,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    T5Config,
-    T5ForConditionalGeneration,
-    Trainer,
-    TrainingArguments,
-    WhisperConfig,
-    WhisperForConditionalGeneration,
-    set_seed,
-)
 
 device = "mps" if torch.backends.mps.is_available() else "cpu"
 # Texts of Llama, GPT-2 and T5: greedy, sampled and with beams.
-set_seed(5)
+hf.set_seed(5)
 tokens = {"vocab_size": 60, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 models = [
-    LlamaForCausalLM(
-        LlamaConfig(
+    hf.LlamaForCausalLM(
+        hf.LlamaConfig(
             hidden_size=16, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=32,
             max_position_embeddings=64, **tokens,
         )
     ),
-    GPT2LMHeadModel(GPT2Config(n_positions=64, n_embd=16, n_layer=2, n_head=2, **tokens)),
-    T5ForConditionalGeneration(
-        T5Config(d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, decoder_start_token_id=0, **tokens)
+    hf.GPT2LMHeadModel(hf.GPT2Config(n_positions=64, n_embd=16, n_layer=2, n_head=2, **tokens)),
+    hf.T5ForConditionalGeneration(
+        hf.T5Config(d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, decoder_start_token_id=0, **tokens)
     ),
 ]  # fmt: skip
 ways = [
@@ -54,14 +40,14 @@ for model in models:
         print(model.generate(ids, attention_mask=mask, max_new_tokens=6, **way).tolist())
 
 # Whisper with a time for each token.
-set_seed(2)
-config = WhisperConfig(
+hf.set_seed(2)
+config = hf.WhisperConfig(
     vocab_size=120, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
     decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, num_mel_bins=8, max_target_positions=64,
     decoder_start_token_id=100, bos_token_id=99, eos_token_id=98, pad_token_id=98, suppress_tokens=[],
     begin_suppress_tokens=[],
 )  # fmt: skip
-model = WhisperForConditionalGeneration._from_config(config, attn_implementation="eager").to(device).eval()
+model = hf.WhisperForConditionalGeneration._from_config(config, attn_implementation="eager").to(device).eval()
 known = {"no_timestamps_token_id": 109, "alignment_heads": [[0, 0], [1, 1]], "is_multilingual": False}
 for name, value in (known | {"max_initial_timestamp_index": 5}).items():
     setattr(model.generation_config, name, value)
@@ -72,12 +58,12 @@ found = model.generate(
 print(found["sequences"].tolist(), found["token_timestamps"].tolist())
 
 # Sequence classification with Trainer: evaluation, checkpoints, resuming, predictions.
-set_seed(1)
-config = BertConfig(
+hf.set_seed(1)
+config = hf.BertConfig(
     vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
     max_position_embeddings=32, num_labels=3,
 )  # fmt: skip
-model = BertForSequenceClassification(config)
+model = hf.BertForSequenceClassification(config)
 
 
 class Texts(torch.utils.data.Dataset):
@@ -94,24 +80,24 @@ def accuracy(prediction):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    arguments = TrainingArguments(
+    arguments = hf.TrainingArguments(
         folder, num_train_epochs=2, per_device_train_batch_size=4, gradient_accumulation_steps=2, logging_steps=1,
         eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True, warmup_steps=2, weight_decay=0.01,
         report_to=[], disable_tqdm=True,
     )  # fmt: skip
-    trainer = Trainer(model, arguments, train_dataset=Texts(), eval_dataset=Texts(), compute_metrics=accuracy)
+    trainer = hf.Trainer(model, arguments, train_dataset=Texts(), eval_dataset=Texts(), compute_metrics=accuracy)
     trainer.train()
     print(trainer.predict(Texts()).predictions.sum())
     trainer.train(resume_from_checkpoint=True)
     print([entry.get("loss", entry.get("eval_loss")) for entry in trainer.state.log_history])
 
 # LoRA with peft: training, saving, loading, merging.
-set_seed(0)
-config = LlamaConfig(
+hf.set_seed(0)
+config = hf.LlamaConfig(
     vocab_size=40, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, pad_token_id=0
 )
 lora = LoraConfig(r=4, lora_dropout=0.1, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
-model = get_peft_model(LlamaForCausalLM(config), lora).to(device)
+model = get_peft_model(hf.LlamaForCausalLM(config), lora).to(device)
 optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], 1e-2)
 for _ in range(3):
     ids = torch.randint(3, 40, (2, 9)).to(device)
