@@ -47,7 +47,6 @@ NEEDS = (
             "plugins/mpsprobe-programs/tests/native",
             "plugins/mpsprobe-programs/tests/observing/backend",
             "plugins/mpsprobe-programs/tests/programs",
-            "plugins/mpsprobe-programs/tests/surface",
             "plugins/mpsprobe-tensorflow/tests/real/placer",
         ),
     ),

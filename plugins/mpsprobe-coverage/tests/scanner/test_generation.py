@@ -50,9 +50,9 @@ class Writer(torch.nn.Module):
 
 
 class Writing(Made):
-    """A workload of ``Writer`` on one sample of two positions, which writes three tokens."""
+    """A workload of ``Writer`` on one sample of two positions, which writes three tokens: the likeliest ones."""
 
-    def __init__(self, choose: Any) -> None:
+    def __init__(self, choose: Any = lambda scores: scores.argmax(-1)) -> None:
         self.model = Writer(choose)
         super().__init__(lambda: TorchRun(self.model, (torch.ones(1, 2, 4),), call=self.call))
 
@@ -61,13 +61,8 @@ class Writing(Made):
         model.generate(*args, tokens=3)
 
 
-def writing(choose: Any = lambda scores: scores.argmax(-1)) -> Writing:
-    """With the likeliest token, unless another is chosen."""
-    return Writing(choose)
-
-
 def test_operators_are_told_apart_by_phase() -> None:
-    report = scan(writing(), "2.13.0", phase="generate")
+    report = scan(Writing(), "2.13.0", phase="generate")
     assert finding(report, "linear").phases == {"prefill": 2, "decode": 2}  # the encoder; the head at each step
     assert calls(report, "prefill").keys() == calls(report, "decode").keys() == {"linear", "tanh"}
     sampling = calls(report, "sampling")
@@ -77,7 +72,7 @@ def test_operators_are_told_apart_by_phase() -> None:
 
 
 def test_tokens_come_from_scores_that_are_made_up_and_noted() -> None:
-    made = writing()
+    made = Writing()
     report = scan(made, "2.13.0", phase="generate")
     assert len(set(made.model.runs[0])) == 3
     assert all(VOCABULARY // 2 <= token < VOCABULARY // 2 + 7 for token in made.model.runs[0])
@@ -96,14 +91,14 @@ def test_tokens_come_from_scores_that_are_made_up_and_noted() -> None:
     ],
 )
 def test_what_releases_lack_for_choosing_tokens(choose: Any, operator: str, before: str, since: str) -> None:
-    found = finding(scan(writing(choose), before, phase="generate"), operator)
+    found = finding(scan(Writing(choose), before, phase="generate"), operator)
     assert (found.verdict, found.native_since, set(found.phases)) == ("missing", since, {"sampling"})
-    matrix = scan_many(writing(choose), [before, since], phase="generate")
+    matrix = scan_many(Writing(choose), [before, since], phase="generate")
     assert [f"aten::{operator}" in cell.findings for cell in matrix.releases] == [True, False]
 
 
 def test_real_weights_choose_the_tokens_themselves() -> None:
-    made, x = writing(), torch.ones(1, 2, 4)
+    made, x = Writing(), torch.ones(1, 2, 4)
     with torch.no_grad():
         likeliest = int(made.model(made.model.encoder(x)).logits[0, -1].argmax())
     report = scan(made, "2.13.0", phase="generate", weights=True)
@@ -111,7 +106,7 @@ def test_real_weights_choose_the_tokens_themselves() -> None:
 
 
 def test_generation_that_ends_at_once_is_noted() -> None:
-    report = scan(writing(lambda scores: torch.full((1,), END, device=scores.device)), "2.13.0", phase="generate")
+    report = scan(Writing(lambda scores: torch.full((1,), END, device=scores.device)), "2.13.0", phase="generate")
     assert report.workload.notes == ["generate() called the model once: nothing was decoded"]
 
 

@@ -9,6 +9,7 @@ import torch
 from made_workloads import Made, calling, scan
 
 from mpsprobe.errors import UsageError, WorkloadError
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.schemas import GraphCount
 from mpsprobe_coverage.kernels.kernel_facts import GRAPH, MAY, facts_releases, load_facts
@@ -111,8 +112,6 @@ def test_images_of_many_widths() -> None:
 
 
 def _generated(vary: Vary, **options: Any) -> Any:
-    from mpsprobe.plugins.registry import get_registry
-
     table = MPS_FAMILY.load(ALWAYS)
     asked = RunOptions(size="small", phase="generate", **options)
     return growth(get_registry().workload("gpt2"), asked, table, vary, FakeProgress())

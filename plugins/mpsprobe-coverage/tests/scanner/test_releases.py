@@ -10,9 +10,9 @@ from typing import Any
 import numpy
 import pytest
 import torch
-from made_workloads import Calls, calling, calls, scan, scan_many
+from made_workloads import Calls, Made, calling, calls, scan, scan_many
 
-from mpsprobe.protocols import RunOptions
+from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_coverage.scanner.releases import memory_sizes, release_answers
 from mpsprobe_devkit.testing import FakeProgress
 from tests.thorough import all_but
@@ -92,8 +92,7 @@ class Remembering(Calls):
 
 
 def test_every_run_is_the_first_one_of_the_model() -> None:
-    made = calling(loss=torch.sum)
-    made._make = lambda build=made._make: _with(build(), Remembering())
+    made = Made(lambda: TorchRun(Remembering(), (torch.ones(2, 4),), loss=torch.sum))
     answers = release_answers(made, RunOptions(phase="training"), RELEASES[1::2], FakeProgress())
     for release, answer in answers.items():
         assert answer.report == scan(made, release, phase="training")
@@ -132,16 +131,10 @@ def test_where_it_fits_is_answered_for_every_memory_that_was_sold() -> None:
         def forward(self, x: torch.Tensor) -> Any:
             return super().forward(x).new_zeros(3 * 2**30)  # 12 GiB
 
-    made = calling()
-    made._make = lambda build=made._make: _with(build(), Large())
+    made = Made(lambda: TorchRun(Large(), (torch.ones(2, 4),)))
     answer = release_answers(made, RunOptions(), ["2.13.0"], FakeProgress())["2.13.0"]
     assert [*answer.fits] == memory_sizes()
     assert answer.fits[2**33] == "raises" and answer.fits[128 * 2**30] == "fits"
     for size in (2**33, 2**34, 2**37):
         memory = scan(made, "2.13.0", memory=size).memory
         assert memory is not None and memory.fit is not None and memory.fit.answer == answer.fits[size]
-
-
-def _with(run: Any, model: torch.nn.Module) -> Any:
-    run.model = model
-    return run

@@ -1,9 +1,8 @@
-"""Makes the programs next to the tests importable."""
+"""Makes ``small_training`` importable."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE / "backend")]
+sys.path.insert(0, str(Path(__file__).parent))

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from mpsprobe.schemas import CudaHint
 from mpsprobe_programs.running import cuda as module
 from mpsprobe_programs.running.cuda import ASKED, NO_CUDA, CudaHints
 
@@ -39,17 +38,13 @@ def _program() -> None:
         import flash_attn  # type: ignore[import-not-found]  # noqa: F401
 
 
-def _by_what(found: list[CudaHint]) -> dict[str, CudaHint]:
-    return {hint.what: hint for hint in found}
-
-
 def test_each_thing_is_noted_once_with_its_lines() -> None:
     hints, first = _hints(), inspect.getsourcelines(_program)[1]
     before = torch.cuda.is_available, torch.cuda._lazy_init, DataLoader.__init__
     with hints():
         _program()
     assert before == (torch.cuda.is_available, torch.cuda._lazy_init, DataLoader.__init__)
-    found = _by_what(hints.found(on_the_device=False, on_the_cpu=True))
+    found = {hint.what: hint for hint in hints.found(on_the_device=False, on_the_cpu=True)}
     lines = {what: [int(place.rpartition(":")[2]) - first for place in one.call_sites] for what, one in found.items()}
     assert lines == {
         ASKED: [1],
