@@ -85,10 +85,10 @@ def test_fail_on(bring: Any, model: str) -> None:
 
 def test_kernels_list(bring: Any) -> None:
     bring(Made(OWN, ["aten::mm", "aten::bmm.out"], whole=False, notes=["Half of it"], fallback=["aten::linalg_svd"]))
-    told, operators = found("list"), ["aten::bmm.out", "aten::mm"]
-    assert (told["backend"], told["whole"], told["notes"]) == ("made", False, ["Half of it"])
-    assert (told["native"], told["fallback"]) == (operators, ["aten::linalg_svd"])
-    assert told["by_key"] == {"PrivateUse1": operators}
+    answers, operators = found("list"), ["aten::bmm.out", "aten::mm"]
+    assert (answers["backend"], answers["whole"], answers["notes"]) == ("made", False, ["Half of it"])
+    assert (answers["native"], answers["fallback"]) == (operators, ["aten::linalg_svd"])
+    assert answers["by_key"] == {"PrivateUse1": operators}
     assert all(part in text("list") for part in ("a list in a test (mpsprobe-made 1.0)", "Half of it", "does not hold"))
     assert "macOS" not in text("list", "--torch", "all")
 

@@ -1,4 +1,4 @@
-"""A plugin's table, completed; and whatever is wrong with one is told in one sentence that names the plugin."""
+"""A plugin's table, completed; and whatever is wrong with one is reported in one sentence that names the plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a record says of a call beside its verdict: the module and the line that made it, a composition it rests on."""
+"""What a record says about a call in addition to its verdict: module and line, and a composition that it rests on."""
 
 from __future__ import annotations
 
