@@ -1,6 +1,6 @@
 """``mpsprobe coverage`` on models of a few lines: the report, what is printed, and the exit code.
 
-What cannot work is reported in a clear sentence, with exit code 2, and nothing is half written. Several workloads are one
+What cannot work is reported in a clear sentence, with exit code 2, and nothing is half written. Several are one
 table and one exit code, whatever becomes of one of them.
 """
 
