@@ -226,15 +226,17 @@ PLUGIN = thin(
     workloads="[WorkloadDeclaration(name, 'mpsprobe_devkit.testing:FakeWorkload', 'x') for name in ('one', 'two')]",
 )
 HEAVY = """
-from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe, FakeRunner
+from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe
 
 GPU, CPU = FakeDevice("gpu"), FakeDevice("cpu")
 QUICK, LONG = FakeProbe("quick"), FakeProbe("long")
 
-class Loop(FakeRunner):
+class Loop:
+    name = "loop"
     def unavailable(self, device): return "it knows no cpu" if device.name == "cpu" else None
+    def open(self, workload, options, device, *, compiled=False): return device.open(workload, options)
 
-LOOP = Loop("loop")
+LOOP = Loop()
 """
 
 
