@@ -8,8 +8,9 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 from mpsprobe.declarations import resolve
 from mpsprobe.suggestions import an, nearest, printable
@@ -25,7 +26,8 @@ class Broken(AssertionError):
     """A clause does not hold; the message says in a sentence what is broken."""
 
 
-class BrokenClause(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BrokenClause:
     """A clause that does not hold.
 
     Attributes:
