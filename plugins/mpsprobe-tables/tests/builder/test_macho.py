@@ -47,6 +47,8 @@ def test_stubs_have_the_names_that_they_import_and_strings_are_found_by_a_part(t
     assert names == ["_imported", "_other", None]
     assert list(library.strings_containing("two")) == ["one two", "two three"]
     assert list(library.strings_containing("five")) == []
+    assert [text for _, text in library.strings()] == ["one two", "two three", "four"]
+    assert all(library.string_at(address) == text for address, text in library.strings())
 
 
 def test_what_is_no_whole_library_is_told(tmp_path: Path) -> None:

@@ -211,6 +211,8 @@ def test_open_dimensions_get_a_size() -> None:
     report = judged(model, seq_len=16)
     assert any("is open: 16 was taken for it" in note for note in report.workload.notes)
     assert calling.LENGTH != 16
+    for first, sizes in ((7, [7, calling.LENGTH, 3]), (None, [calling.LENGTH, calling.LENGTH, 3])):
+        assert calling.closed(tf.TensorSpec((None, None, 3)), first).shape.as_list() == sizes
 
 
 def test_several_releases_make_a_matrix() -> None:
