@@ -116,7 +116,6 @@ def test_an_unavailable_device_names_those_that_are_there(file: str) -> None:
         assert "mps cannot be used here" in ran.stderr and "cpu" in ran.stderr
 
 
-@pytest.mark.thorough
 def test_each_process_is_fresh_and_its_steps_are_told_apart(file: str, tmp_path: Path) -> None:
     output = tmp_path / "r.json"
     flags = ("--steps", "3", "--warmup", "1", "--processes", "2", "--phase", "training", "-o", output)

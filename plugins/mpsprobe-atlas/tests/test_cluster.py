@@ -182,7 +182,7 @@ def test_versions_are_compared_before_anything_is_sent(monkeypatch: pytest.Monke
         assert closed
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_scheduler_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ours, "CONNECT_S", 0.5)
     for address in ("tcp://127.0.0.1:9", "no address"):

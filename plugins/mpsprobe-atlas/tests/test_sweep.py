@@ -95,7 +95,7 @@ def test_a_sweep_keeps_each_report_and_goes_on(folder: Path) -> None:
     assert verdicts["aten::cumsum.out", "missing"] == ("1.12.1",)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_one_that_hangs_grows_or_dies_costs_one_row(folder: Path) -> None:
     limits = Limits(seconds=20, memory=2**30)
     with Local(RELEASES, limits, jobs=2) as source:
