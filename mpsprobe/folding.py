@@ -8,17 +8,28 @@ in all of these are one. Schemas say the words (``mpsprobe.schemas.record``); vi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol, TypeVar
 
-R = TypeVar("R")
+
+class Foldable(Protocol):
+    """A record, or a view of one, which knows the words of its fields."""
+
+    folds: ClassVar[Mapping[str, str]]
+    """``sum``, ``unite`` or ``first`` of each field that has a word."""
+
+    def model_copy(self, *, update: dict[str, Any]) -> Any:
+        """The same with other values of some fields."""
+
+
+R = TypeVar("R", bound=Foldable)
 
 
 def folded(records: Sequence[R]) -> R:
     """All of ``records``, at least one, as one."""
-    first: Any = records[0]
+    first = records[0]
     if len(records) == 1:
-        return records[0]
+        return first
     names = vars(first)
     update = {name: _folded([getattr(one, name) for one in records], first.folds.get(name)) for name in names}
     made: R = first.model_copy(update=update)
@@ -29,8 +40,7 @@ def united(records: Iterable[R]) -> list[R]:
     """``records``, those that are known by the same as one, in the order of the first of each."""
     groups: dict[tuple[str, ...], list[R]] = {}
     for one in records:
-        folds = one.folds  # type: ignore[attr-defined]
-        known_by = tuple(repr(value) for name, value in vars(one).items() if name not in folds)
+        known_by = tuple(repr(value) for name, value in vars(one).items() if name not in one.folds)
         groups.setdefault(known_by, []).append(one)
     return [folded(group) for group in groups.values()]
 
