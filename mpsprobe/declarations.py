@@ -7,10 +7,12 @@ declarations therefore imports neither torch nor pydantic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from mpsprobe.errors import PluginError
+from mpsprobe.suggestions import an, printable
 
 PHASES = ("inference", "training")
 """What of a workload can be run."""
@@ -31,10 +33,43 @@ SEVERITY: dict[Verdict, int] = {
     "unsupported": 4,
 }
 """How bad each verdict is, for every place that sorts, counts or compares them, the best first; 0: nothing is to do."""
+LEVELS = ("ok", "note", "warning", "error")
+"""What a finding of ``mpsprobe doctor`` can be."""
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "str": str,
+    "bool": bool,
+    "str | None": (str, type(None)),
+    "tuple[str, ...]": (tuple, list),
+    "dict[str, Any] | None": (dict, type(None)),
+}
+_FIELDS: dict[type, list[tuple[str, str]]] = {}  # of each class, with the words of its annotations
+
+
+class _Checked:
+    """A record whose fields have the types that they say: data classes see to none. Else ``TypeError`` names one."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        record: Any = self
+        kind = type(record)
+        if kind not in _FIELDS:
+            _FIELDS[kind] = [(field.name, str(field.type)) for field in fields(record)]
+        for name, words in _FIELDS[kind]:
+            value = getattr(record, name)
+            listed = isinstance(value, (tuple, list))
+            if not isinstance(value, _TYPES[words]) or (listed and not all(isinstance(item, str) for item in value)):
+                problem = f"has {an(type(value).__name__)} as its {name}, which should be {words}"
+                raise TypeError(f"{self._about()} {problem}")
+
+    def _about(self) -> str:
+        """How messages name it."""
+        name = getattr(self, "name", None)
+        return f"'{printable(name)}'" if isinstance(name, str) else an(type(self).__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
+class Declaration(_Checked):
     """What every declaration of a hook has; hooks return one of the classes below.
 
     Args:
@@ -46,6 +81,13 @@ class Declaration:
     name: str
     target: str
     summary: str
+
+    def __post_init__(self) -> None:
+        _Checked.__post_init__(self)
+        module, colon, attribute = self.target.partition(":")
+        if not (module and colon and attribute):
+            problem = f"has the target '{printable(self.target)}', which is not of the form 'package.module:attribute'"
+            raise ValueError(f"{self._about()} {problem}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +213,7 @@ class CommandDeclaration(Declaration):
 
 
 @dataclass(frozen=True, slots=True)
-class DoctorFinding:
+class DoctorFinding(_Checked):
     """One finding of ``mpsprobe doctor``.
 
     Args:
@@ -184,9 +226,15 @@ class DoctorFinding:
     message: str
     hint: str | None = None
 
+    def __post_init__(self) -> None:
+        _Checked.__post_init__(self)
+        if self.level not in LEVELS:
+            problem = f"has the level '{printable(self.level)}', which is none of {', '.join(LEVELS)}"
+            raise ValueError(f"{self._about()} {problem}")
+
 
 @dataclass(frozen=True, slots=True)
-class KnownAnswer:
+class KnownAnswer(_Checked):
     """What ``mpsprobe_known_answer`` returns: a report that was worked out before, or why there is none.
 
     Args:
@@ -203,7 +251,7 @@ class KnownAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class SweptWorkload:
+class SweptWorkload(_Checked):
     """A workload that was judged in a sweep, as ``mpsprobe_swept_workloads`` returns it.
 
     Args:
@@ -224,13 +272,13 @@ def resolve(target: str) -> Any:
     """
     import importlib
 
-    module_name, colon, attribute = target.partition(":")
-    if not (module_name and colon and attribute):
+    module, colon, attribute = target.partition(":")
+    if not (module and colon and attribute):
         raise PluginError(f"'{target}' is not of the form 'package.module:attribute'")
-    found: Any = importlib.import_module(module_name)
-    for part in attribute.split("."):
-        try:
-            found = getattr(found, part)
-        except AttributeError as error:
-            raise PluginError(f"'{target}' does not resolve: {error}") from error
-    return found
+    value: Any = importlib.import_module(module)
+    try:
+        for part in attribute.split("."):
+            value = getattr(value, part)
+    except AttributeError as error:
+        raise PluginError(f"'{target}' does not resolve: {error}") from error
+    return value

@@ -10,9 +10,8 @@ import click
 from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import EVERYTHING, UsageError
 from mpsprobe.flags import unknown_setting
-from mpsprobe.plugins.collection import blocked_by_environment
 from mpsprobe.plugins.plugin_files import FOLDERS_VARIABLE
-from mpsprobe.plugins.registry import Registry, get_registry, use_registry
+from mpsprobe.plugins.registry import Registry, blocked_by_environment, get_registry, use_registry
 from mpsprobe.suggestions import printable
 from mpsprobe.version import __version__
 

@@ -38,18 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = TERMINATED if terminated else INTERRUPTED
     except OSError as error:
         code = _flush_failed(error, said=code == FAILED)
-    _end_now_if_stuck(code)
     return code
-
-
-def _end_now_if_stuck(code: int) -> None:
-    """End the process here if a plugin left a thread behind for which Python would wait for ever."""
-    containment = sys.modules.get("mpsprobe.plugins.containment")
-    if containment is not None and containment.keeps_alive():
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError, AttributeError):
-                stream.flush()
-        os._exit(code)
 
 
 def _run(arguments: list[str]) -> int:

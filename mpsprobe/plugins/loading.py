@@ -1,15 +1,15 @@
-"""Loads one plugin and calls its hooks, so that whatever goes wrong stays with that plugin."""
+"""Loads one plugin, calls its hooks and makes its objects, so that whatever goes wrong stays with that plugin."""
 
 from __future__ import annotations
 
 import importlib
 import itertools
+import os
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NoReturn
 
 import pluggy
@@ -17,38 +17,22 @@ import pluggy
 from mpsprobe import hookspecs
 from mpsprobe.declarations import resolve
 from mpsprobe.errors import MpsprobeError, PluginError, install_command
-from mpsprobe.plugins.containment import Hangs, Outcome, each_within_limit, time_limit
+from mpsprobe.plugins.containment import Outcome, outcome_of
 from mpsprobe.plugins.discovery import FoundPlugin
 from mpsprobe.plugins.requirements import incompatibility, unmet
 from mpsprobe.suggestions import nearest, printable, said, type_name
 
 HOOK_PREFIX = "mpsprobe_"
-UNLIMITED = {
-    "mpsprobe_resolve_workload",
-    "mpsprobe_workload_space",
-    "mpsprobe_workload_of",
-    "mpsprobe_known_answer",
-    "mpsprobe_before_run",
-    "mpsprobe_after_run",
-}
-"""Hooks that may take as long as they need: a checkpoint is looked up, a report is sent somewhere."""
-LONGER = {"mpsprobe_doctor": 6}
-"""Hooks that get the time limit that many times: torch may have to be imported from a cold disk."""
-
 MOST_ANSWERS = 10_000
-"""Elements of a lazy answer: one without end would take all memory long before its time is over."""
+"""Elements of a lazy answer: one without end would take all memory."""
+TRACE_VARIABLE = "MPSPROBE_TRACE_PLUGINS"
+OFF = {"", "0", "false", "no", "off"}
+SHOWN_ITEMS = 6  # of a list of declarations in a trace
+SHOWN_CHARACTERS = 160  # of anything else in it
 
 
 class HookFailed(Exception):
-    """A hook of one plugin did not answer; the text says why, for the line on standard error.
-
-    Attributes:
-        hangs: it was still at work when the time was over.
-    """
-
-    def __init__(self, text: str, *, hangs: bool = False) -> None:
-        super().__init__(text)
-        self.hangs = hangs
+    """A hook of one plugin did not answer; the text says why, for the line on standard error."""
 
 
 @dataclass(slots=True)
@@ -59,15 +43,20 @@ class Plugin:
         found: what discovery knew of it.
         status: ``ok``, ``failed``, ``blocked`` (by the user) or ``incompatible`` (it needs another mpsprobe).
         reason: why it is not ``ok``: the first thing that went wrong.
-        hooks: the hooks that it implements, by name, sorted.
         problems: all that is known to be wrong with it; also what leaves it ``ok`` (a name that is taken).
+        implementations: its hooks by name, sorted, as pluggy has them.
     """
 
     found: FoundPlugin
     status: str = "ok"
     reason: str | None = None
-    hooks: tuple[str, ...] = ()
     problems: list[str] = field(default_factory=list)
+    implementations: Mapping[str, pluggy.HookImpl] = field(default_factory=dict)
+
+    @property
+    def hooks(self) -> tuple[str, ...]:
+        """The names of the hooks that it implements, sorted."""
+        return tuple(self.implementations)
 
     @property
     def owner(self) -> str:
@@ -83,50 +72,20 @@ def new_manager() -> pluggy.PluginManager:
 
 
 def load(manager: pluggy.PluginManager, found: FoundPlugin) -> Plugin:
-    """Import the thin module of ``found`` and register it; never raises on behalf of the plugin."""
-    return load_each(manager, [found])[0][0]
-
-
-def load_each(manager: pluggy.PluginManager, found: Sequence[FoundPlugin]) -> list[tuple[Plugin, int]]:
-    """``load`` for many, with the ns that each import took."""
-    refused = {one: plugin for one in found if (plugin := _refused(one)) is not None}
-    wanted = [one for one in found if one not in refused]
-    outcomes = dict(
-        zip(wanted, each_within_limit([partial(imported, one) for one in wanted], time_limit()), strict=True)
-    )
-    return [
-        (_registered(manager, one, outcomes[one]), outcomes[one].took_ns) if one in outcomes else (refused[one], 0)
-        for one in found
-    ]
-
-
-def _refused(found: FoundPlugin) -> Plugin | None:
-    """``found`` as a plugin that is not even imported; ``None`` for one that is."""
+    """Import the thin module of ``found`` and look at its hooks; never raises on behalf of the plugin."""
     if found.problem:
         return Plugin(found, "failed", found.problem)
     if wrong := incompatibility(found.requires):
         return Plugin(found, "incompatible", wrong)
-    return None
-
-
-def _registered(manager: pluggy.PluginManager, found: FoundPlugin, outcome: Outcome) -> Plugin:
-    error = outcome.error
-    if isinstance(error, Hangs):
-        return Plugin(found, "failed", f"its import hangs: {error}")
-    if error is not None:
-        lacking = _missing(found) if isinstance(error, ImportError) else ""
-        return Plugin(found, "failed", f"its import failed: {describe(error)}{lacking}")
-    module, key = outcome.answer, _key(found)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # pluggy's own, about deprecated hooks: the registry tells of those
-            manager.register(module, key)
-        hooks, problems = _checked_hooks(manager, module)
-    except (pluggy.PluginValidationError, ValueError, HookFailed) as wrong:
-        if manager.has_plugin(key):
-            manager.unregister(name=key)
-        return Plugin(found, "failed", one_line(str(wrong)))
-    return Plugin(found, hooks=hooks, problems=problems)
+    outcome = outcome_of(lambda: imported(found))
+    if outcome.error is not None:
+        lacking = _missing(found) if isinstance(outcome.error, ImportError) else ""
+        plugin = Plugin(found, "failed", f"its import failed: {describe(outcome.error)}{lacking}")
+    else:
+        plugin = _registered(manager, found, outcome.answer)
+    hooks = ", ".join(plugin.hooks) or "no hooks" if plugin.status == "ok" else f"{plugin.status}: {plugin.reason}"
+    trace(plugin, f"import {found.target}", hooks, outcome)
+    return plugin
 
 
 def imported(found: FoundPlugin) -> Any:
@@ -153,54 +112,82 @@ def imported(found: FoundPlugin) -> Any:
 
 def _missing(found: FoundPlugin) -> str:
     """What the distribution says it needs and does not have here, for the message of a failed import."""
-    if found.file is not None:
-        return ""
-    lacking = ", ".join(dict.fromkeys(unmet(found.distribution)))
+    lacking = ", ".join(dict.fromkeys(unmet(found.distribution))) if found.file is None else ""
     return f" (not installed, or in another version: {printable(lacking)})" if lacking else ""
 
 
-def call_each(
-    manager: pluggy.PluginManager, plugins: Sequence[Plugin], hook: str, **arguments: Any
-) -> Iterator[tuple[Plugin, Outcome]]:
-    """What comes of asking each of ``plugins``, which have ``hook``; for ``answer_of``."""
-    functions = {one.plugin_name: one for one in getattr(manager.hook, hook).get_hookimpls()}
-    asks = []
-    for plugin in plugins:
-        implementation = functions[_key(plugin.found)]
-        given = (arguments[name] for name in implementation.argnames)
-        asks.append(partial(_whole, partial(implementation.function, *given)))
-    if hook in UNLIMITED:  # the next one is asked when it is needed
-        outcomes: Iterator[Outcome] = (each_within_limit([ask], 0)[0] for ask in asks)
-    else:
-        outcomes = iter(each_within_limit(asks, time_limit() * LONGER.get(hook, 1)))
-    return zip(plugins, outcomes, strict=True)
+def _registered(manager: pluggy.PluginManager, found: FoundPlugin, module: Any) -> Plugin:
+    name = f"{found.distribution}:{found.name}"  # two distributions may use one name for their entry points
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pluggy's own, about deprecated hooks: the registry tells of those
+            manager.register(module, name)
+        implementations, problems = _checked_hooks(manager, module)
+    except (pluggy.PluginValidationError, ValueError, HookFailed) as wrong:
+        if manager.has_plugin(name):
+            manager.unregister(name=name)
+        return Plugin(found, "failed", one_line(str(wrong)))
+    return Plugin(found, problems=problems, implementations=implementations)
 
 
-def answer_of(outcome: Outcome, hook: str) -> Any:
-    """The answer in ``outcome``; a lazy one (a generator) was run to its end where its exceptions are the plugin's.
+def _checked_hooks(manager: pluggy.PluginManager, module: Any) -> tuple[dict[str, pluggy.HookImpl], list[str]]:
+    """The hooks that ``module`` implements, and a sentence for each that is deprecated.
 
     Raises:
-        HookFailed: it raised, or tried to end the process.
-        MpsprobeError: it raised one on purpose; whether the user meets it is the caller's choice.
+        HookFailed: a hook that does not exist, a wrapper, or a hook without its ``@hookimpl``.
     """
-    error = outcome.error
-    if error is None:
-        return outcome.answer
-    if isinstance(error, MpsprobeError):
-        raise error
-    if isinstance(error, Hangs):
-        raise HookFailed(f"its hook {hook} hangs: {error}", hangs=True) from error
-    raise HookFailed(f"its hook {hook} failed: {describe(error)}") from error
+    hooks, problems = {}, []
+    for caller in sorted(manager.get_hookcallers(module) or (), key=lambda caller: caller.name):
+        implementation = next(each for each in caller.get_hookimpls() if each.plugin is module)
+        if caller.spec is None and not implementation.optionalhook:
+            near = nearest(caller.name, hookspecs.HOOKS, count=1)
+            meant = f"; did you mean '{near[0]}'?" if near else ""
+            raise HookFailed(f"there is no hook '{caller.name}'{meant}")
+        if implementation.wrapper or implementation.hookwrapper:
+            raise HookFailed(f"its hook {caller.name} is a wrapper; each plugin is asked by itself, so none is called")
+        if caller.spec is not None and caller.spec.warn_on_impl is not None:
+            problems.append(f"its hook {caller.name} is deprecated: {caller.spec.warn_on_impl}")
+        hooks[caller.name] = implementation
+    for name, value in vars(module).items() if isinstance(module, types.ModuleType) else ():
+        own = isinstance(value, types.FunctionType) and value.__module__ == module.__name__
+        if own and name.startswith(HOOK_PREFIX) and name not in hooks:
+            raise HookFailed(f"'{name}' is not marked with @mpsprobe.hookimpl, so it would never be called")
+    return hooks, problems
 
 
-def _whole(ask: Callable[[], Any]) -> Any:
-    answer = ask()
+def call(plugin: Plugin, hook: str, arguments: Mapping[str, Any]) -> Outcome:
+    """What comes of ``hook`` of ``plugin``, which has it. A lazy answer (a generator) is run to its end."""
+    implementation = plugin.implementations[hook]
+    given = [arguments[name] for name in implementation.argnames]
+    outcome = outcome_of(lambda: _whole(implementation.function(*given)))
+    if _is_traced():
+        shown = ", ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
+        answer = f"raised {describe(outcome.error)}" if outcome.error is not None else _shown(outcome.answer)
+        trace(plugin, f"{hook}({shown})", answer, outcome)
+    return outcome
+
+
+def _whole(answer: Any) -> Any:
     if type(answer) in (str, bytes, list, tuple) or not isinstance(answer, Iterable):
         return answer
     answers = list(itertools.islice(answer, MOST_ANSWERS + 1))
     if len(answers) > MOST_ANSWERS:
         raise ValueError(f"it gives more than {MOST_ANSWERS:,} elements")
     return answers
+
+
+def answer_of(outcome: Outcome, hook: str) -> Any:
+    """The answer in ``outcome``, of ``hook``.
+
+    Raises:
+        HookFailed: it raised, or tried to end the process.
+        MpsprobeError: it raised one on purpose; whether the user meets it is the caller's choice.
+    """
+    if outcome.error is None:
+        return outcome.answer
+    if isinstance(outcome.error, MpsprobeError):
+        raise outcome.error
+    raise HookFailed(f"its hook {hook} failed: {describe(outcome.error)}") from outcome.error
 
 
 def describe(error: BaseException) -> str:
@@ -214,35 +201,10 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def _key(found: FoundPlugin) -> str:
-    """Two distributions may use one name for their entry points; both are loaded."""
-    return f"{found.distribution}:{found.name}"
-
-
-def _checked_hooks(manager: pluggy.PluginManager, module: Any) -> tuple[tuple[str, ...], list[str]]:
-    """The hooks that ``module`` implements, and a sentence for each that is deprecated.
-
-    Raises:
-        HookFailed: a hook that does not exist, a wrapper, or a hook without its ``@hookimpl``.
-    """
-    known = [name for name in vars(hookspecs) if name.startswith(HOOK_PREFIX)]
-    hooks, problems = [], []
-    for caller in manager.get_hookcallers(module) or ():
-        implementation = next(one for one in caller.get_hookimpls() if one.plugin is module)
-        if caller.spec is None and not implementation.optionalhook:
-            near = nearest(caller.name, known, count=1)
-            meant = f"; did you mean '{near[0]}'?" if near else ""
-            raise HookFailed(f"there is no hook '{caller.name}'{meant}")
-        if implementation.wrapper or implementation.hookwrapper:
-            raise HookFailed(f"its hook {caller.name} is a wrapper; each plugin is asked by itself, so none is called")
-        if caller.spec is not None and caller.spec.warn_on_impl is not None:
-            problems.append(f"its hook {caller.name} is deprecated: {caller.spec.warn_on_impl}")
-        hooks.append(caller.name)
-    for name, value in vars(module).items() if isinstance(module, types.ModuleType) else ():
-        own = isinstance(value, types.FunctionType) and value.__module__ == module.__name__
-        if own and name.startswith(HOOK_PREFIX) and name not in hooks:
-            raise HookFailed(f"'{name}' is not marked with @mpsprobe.hookimpl, so it would never be called")
-    return tuple(sorted(hooks)), problems
+def tell_on_stderr(line: str) -> None:
+    """One line for whoever runs the command; standard output carries data."""
+    if sys.stderr is not None:
+        print(f"mpsprobe: {line}", file=sys.stderr)  # noqa: T201 - click is not needed to use the registry
 
 
 def refuse(what: str, plugin: Plugin, problem: str, cause: BaseException | None) -> NoReturn:
@@ -256,3 +218,37 @@ def refuse(what: str, plugin: Plugin, problem: str, cause: BaseException | None)
     if isinstance(cause, ImportError):
         hint = f"Install what it needs: {install_command(distribution)}"
     raise PluginError(f"{what} of {plugin.owner} {problem}", hint) from cause
+
+
+# -- MPSPROBE_TRACE_PLUGINS=1: a line for each import and each hook call, with its answer ------------
+
+
+def trace(plugin: Plugin, what: str, answer: str, outcome: Outcome) -> None:
+    """Tell what was asked of ``plugin``, what came of it, and how long that took."""
+    if _is_traced():
+        name = f"{plugin.found.name} ({plugin.owner})"
+        tell_on_stderr(printable(f"trace: {name}: {what} -> {answer} [{outcome.took_ns / 1e6:.1f} ms]"))
+
+
+def _is_traced() -> bool:
+    return os.environ.get(TRACE_VARIABLE, "").strip().lower() not in OFF
+
+
+def _shown(value: Any) -> str:
+    """A value on one short line: lists by the names in them, since a plugin may declare hundreds."""
+    if isinstance(value, (list, tuple)):
+        names = [str(getattr(item, "name", None) or _short(item)) for item in value]
+        more = f", … {len(names) - SHOWN_ITEMS} more" if len(names) > SHOWN_ITEMS else ""
+        kind = f"{type(value[0]).__name__}: " if value and hasattr(value[0], "name") else ""
+        return f"[{kind}{', '.join(names[:SHOWN_ITEMS])}{more}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(map(str, list(value)[:SHOWN_ITEMS]))}{', …' if len(value) > SHOWN_ITEMS else ''}}}"
+    return _short(value)
+
+
+def _short(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception as error:  # noqa: BLE001 - the plugin's own class
+        text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"

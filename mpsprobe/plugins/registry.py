@@ -7,23 +7,33 @@ fails, is reported once on standard error and left out; the others go on.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from mpsprobe import declarations as declared
-from mpsprobe.declarations import CommandDeclaration, Declaration, KernelTablesDeclaration, WorkloadDeclaration
-from mpsprobe.errors import EVERYTHING, FOR_USERS, MissingPackage, PluginError, UnknownName, UsageError, install_command
+from mpsprobe.declarations import CommandDeclaration, Declaration, KernelTablesDeclaration, WorkloadDeclaration, resolve
+from mpsprobe.errors import (
+    EVERYTHING,
+    FOR_USERS,
+    MissingPackage,
+    MpsprobeError,
+    PluginError,
+    UnknownName,
+    UsageError,
+    install_command,
+)
+from mpsprobe.hookspecs import HOOKS, KINDS
 from mpsprobe.plugins import loading
-from mpsprobe.plugins.catalogue import KINDS, Entry, checked
-from mpsprobe.plugins.collection import DISABLE_VARIABLE, Collection, blocked_by_environment, tell_on_stderr
-from mpsprobe.plugins.plugin_files import FOLDERS_VARIABLE, folders_from_environment
+from mpsprobe.plugins.catalogue import Catalogue, Entry, checked
+from mpsprobe.plugins.containment import outcome_of
+from mpsprobe.plugins.discovery import CORE, find_plugins
+from mpsprobe.plugins.loading import HookFailed, Plugin, tell_on_stderr
+from mpsprobe.plugins.plugin_files import FOLDERS_VARIABLE, find_in_folders, folders_from_environment
 from mpsprobe.plugins.requirements import is_installed
 from mpsprobe.suggestions import an, printable
 
 if TYPE_CHECKING:
+    from mpsprobe import declarations as declared
     from mpsprobe.plugins.discovery import FoundPlugin
-    from mpsprobe.plugins.loading import Plugin
     from mpsprobe.protocols import Device, KernelTables, Probe, Runner, Scanner, Workload
 
 OPEN_NAMES = (
@@ -50,6 +60,10 @@ FIRST_PARTY = {
 AUTO, ALL, NONE, PLAIN = "auto", "all", "none", "plain"
 WORDS = {"device": (AUTO,), "probe": (ALL, NONE), "runner": (PLAIN,)}
 """What a user may say instead of a name of a kind."""
+DISABLE_VARIABLE = "MPSPROBE_DISABLE_PLUGINS"
+SWITCHED_OFF = "switched off by -p or " + DISABLE_VARIABLE
+SWITCH_OFF = f"Uninstall one of them, or switch its plugin off with -p no:NAME or {DISABLE_VARIABLE}=NAME."
+GOES_ON = "Without --strict-plugins the command goes on without "
 
 
 class Registry:
@@ -73,23 +87,37 @@ class Registry:
         strict: bool = False,
         tell: Callable[[str], None] = tell_on_stderr,
     ) -> None:
-        self._collection = Collection(found, folders, blocked, strict, tell)
-        self._catalogue = self._collection.catalogue
+        self.folders = tuple(folders)
+        """The folders whose files are plugins (``--plugins-dir``)."""
+        self.blocked = frozenset(blocked)
+        """The names of plugins that are switched off."""
+        self._found = found
+        self._strict = strict
+        self._tell = tell
+        self._told: set[str] = set()
+        self._plugins: list[Plugin] | None = None
+        self._loading = False
+        self._catalogues: dict[str, Catalogue] = {}
         self._resolved: dict[str, list[tuple[WorkloadDeclaration, Plugin]]] = {}
 
     def plugins(self) -> list[Plugin]:
-        """Every plugin with its status, the core first; those that failed and were blocked are among them."""
-        return self._collection.plugins()
+        """Every plugin with its status, the core first; those that failed and were blocked are among them.
 
-    @property
-    def blocked(self) -> frozenset[str]:
-        """The names of plugins that are switched off."""
-        return self._collection.blocked
-
-    @property
-    def folders(self) -> tuple[str, ...]:
-        """The folders whose files are plugins (``--plugins-dir``)."""
-        return self._collection.folders
+        Raises:
+            PluginError: a plugin asks while it is being imported; with ``strict`` also: one failed.
+        """
+        if self._plugins is None:
+            if self._loading:
+                raise PluginError("a plugin asked for the plugins while they were being loaded")
+            self._loading = True
+            try:
+                found = [*(find_plugins() if self._found is None else self._found), *find_in_folders(self.folders)]
+                self._refuse_unknown_blocks(found)
+                manager = loading.new_manager()
+                self._plugins = [self._loaded(manager, plugin) for plugin in found]
+            finally:
+                self._loading = False
+        return self._plugins
 
     def variables(self) -> dict[str, str]:
         """The environment of another process that should have the same plugins."""
@@ -156,7 +184,8 @@ class Registry:
         for requirement in declaration.requires:
             if not is_installed(requirement):
                 raise MissingPackage(what, requirement)
-        return cast("Workload", self._made(what, declaration, plugin, lambda factory: factory(declaration.name)))
+        entry = Entry(declaration, plugin)
+        return cast("Workload", self._made(what, entry, lambda factory: factory(declaration.name)))
 
     def workload_and_owner(self, name: str) -> tuple[WorkloadDeclaration, Plugin]:
         """What ``name`` stands for and whose it is, without importing the workload. Raises as ``workload``."""
@@ -165,15 +194,12 @@ class Registry:
             entry = self._entry("workload", name)
             return entry.declaration, entry.plugin
         if name not in self._resolved:
-            judge = partial(_resolution, hook="mpsprobe_resolve_workload")
-            found = self._collection.answers("mpsprobe_resolve_workload", judge, lets_out=True, name=name)
-            self._resolved[name] = [(answer, plugin) for plugin, answer in found if answer is not None]
-        answers = [one for one in self._resolved[name] if not one[0].guess] or self._resolved[name]
+            self._resolved[name] = list(self._answers("mpsprobe_resolve_workload", name=name))
+        answers = [answer for answer in self._resolved[name] if not answer[0].guess] or self._resolved[name]
         if not answers:
             raise UnknownName("workload", name, catalogue.entries, self.hint("workload"))
         if len(answers) > 1:
-            owners = " and ".join(plugin.owner for _, plugin in answers)
-            raise PluginError(f"the workload '{printable(name)}' is claimed by {owners}", _switch_off())
+            raise _claimed(f"the workload '{printable(name)}'", answers)
         return answers[0]
 
     def workload_space(self, space: str) -> dict[str, WorkloadDeclaration] | None:
@@ -182,12 +208,10 @@ class Registry:
         Raises:
             MissingPackage: a package that knows them is not installed.
         """
-        judge = partial(_listing, hook="mpsprobe_workload_space")
-        found = self._collection.answers("mpsprobe_workload_space", judge, lets_out=True, space=space)
-        answers = [declarations for _, declarations in found if declarations is not None]
+        answers = [declarations for declarations, _ in self._answers("mpsprobe_workload_space", space=space)]
         if not answers:
             return None
-        return {one.name: one for declarations in answers for one in declarations}
+        return {declaration.name: declaration for declarations in answers for declaration in declarations}
 
     def workload_of(self, model: object, inputs: object = None) -> Workload:
         """What runs ``model`` with ``inputs``: a workload itself, a name, or what a plugin takes for its own.
@@ -202,14 +226,12 @@ class Registry:
             if inputs is not None:
                 raise UsageError("a workload brings its own inputs", "Leave them out, or hand over the model itself.")
             return self.workload(model) if isinstance(model, str) else model
-        judge = partial(_of_kind, kind=Workload)
-        found = self._collection.answers("mpsprobe_workload_of", judge, lets_out=True, model=model, inputs=inputs)
-        answers = [(answer, plugin.owner) for plugin, answer in found if answer is not None]
+        answers = list(self._answers("mpsprobe_workload_of", model=model, inputs=inputs))
         if len(answers) == 1:
             return cast("Workload", answers[0][0])
         shown = printable(f"{type(model).__module__}.{type(model).__qualname__}")
         if answers:
-            raise PluginError(f"a {shown} is claimed by {' and '.join(owner for _, owner in answers)}", _switch_off())
+            raise _claimed(f"a {shown}", answers)
         raise UsageError(f"nobody here runs a {shown}", self.lacking(EVERYTHING) or OBJECTS)
 
     def scanner(self, name: str) -> Scanner:
@@ -228,7 +250,7 @@ class Registry:
             return self.scanner(able[0])
         shown = printable(framework)
         if able:
-            raise UsageError(f"more than one scanner reads '{shown}' workloads: {', '.join(able)}", _switch_off())
+            raise UsageError(f"more than one scanner reads '{shown}' workloads: {', '.join(able)}", SWITCH_OFF)
         raise UsageError(f"no installed scanner reads '{shown}' workloads", self.hint("scanner"))
 
     def kernel_tables(self, backend: str) -> KernelTables:
@@ -290,34 +312,98 @@ class Registry:
 
     def announce(self, hook: str, **arguments: Any) -> None:
         """Call ``mpsprobe_before_run`` or ``mpsprobe_after_run`` of each plugin; what they return is ignored."""
-        list(self._collection.answers(hook, lambda _: None, **arguments))
+        list(self._answers(hook, **arguments))
 
     def known_answers(self, question: Mapping[str, Any], wanted: str) -> list[tuple[declared.KnownAnswer, Plugin]]:
         """What the plugins know of ``question``, as ``mpsprobe_known_answer`` takes it."""
-        judge = partial(_of_kind, kind=declared.KnownAnswer)
-        found = self._collection.answers("mpsprobe_known_answer", judge, question=question, wanted=wanted)
-        return [(answer, plugin) for plugin, answer in found if answer is not None]
+        return list(self._answers("mpsprobe_known_answer", question=question, wanted=wanted))
 
     def swept_workloads(self) -> dict[str, tuple[str, ...]]:
         """Workloads that were judged in a sweep → the phases with an answer, of all plugins that know some."""
-        hook = "mpsprobe_swept_workloads"
-        found = self._collection.answers(hook, partial(checked, hook=hook, expected=declared.SweptWorkload))
-        return {one.name: one.answered for _, answer in found for one in answer}
+        answers = self._answers("mpsprobe_swept_workloads")
+        return {workload.name: workload.answered for workloads, _ in answers for workload in workloads}
 
     def doctor_findings(self, environment: Mapping[str, Any]) -> list[tuple[declared.DoctorFinding, Plugin]]:
         """What the plugins find wrong, or right, about ``environment`` (the fields of ``schemas.Environment``)."""
-        hook = "mpsprobe_doctor"
-        judge = partial(checked, hook=hook, expected=declared.DoctorFinding)
-        found = self._collection.answers(hook, judge, environment=environment)
-        return [(one, plugin) for plugin, answers in found for one in answers]
+        answers = self._answers("mpsprobe_doctor", environment=environment)
+        return [(finding, plugin) for findings, plugin in answers for finding in findings]
 
     # -- inside ----------------------------------------------------------------------------------
+
+    def _loaded(self, manager: Any, found: FoundPlugin) -> Plugin:
+        if found != CORE and self.blocked & {found.name, found.distribution, "*"}:
+            return Plugin(found, "blocked", SWITCHED_OFF)
+        plugin = loading.load(manager, found)
+        if plugin.status == "failed":
+            self._failed(plugin, plugin.reason or "")
+        elif plugin.status == "incompatible":
+            self._left_out(plugin, plugin.reason or "")
+        elif plugin.problems:  # it goes on, with hooks that are deprecated
+            self._tell(f"{_called(plugin)}: {'; '.join(plugin.problems)}")
+        return plugin
+
+    def _refuse_unknown_blocks(self, found: list[FoundPlugin]) -> None:
+        """A misspelt ``-p no:NAME`` would load just what the user wanted to keep out."""
+        if CORE.name in self.blocked:
+            raise UsageError("the plugin 'core' holds the commands of mpsprobe itself and cannot be switched off")
+        known = {"*", *(plugin.name for plugin in found), *(plugin.distribution for plugin in found)}
+        for name in sorted(self.blocked - known):
+            self._tell(f"{UnknownName('plugin', name, known).message} (nothing was switched off for it)")
+
+    def _answers(self, hook: str, **arguments: Any) -> Iterator[tuple[Any, Plugin]]:
+        """What each plugin answers to ``hook``, where it says something; one that fails is reported and left out."""
+        for plugin in self.plugins():
+            if hook not in plugin.implementations:
+                continue
+            outcome = loading.call(plugin, hook, arguments)
+            try:
+                answer = checked(loading.answer_of(outcome, hook), hook)
+            except MpsprobeError as error:
+                if HOOKS[hook].open_space:
+                    raise
+                self._failed(plugin, f"its hook {hook} failed: {loading.describe(error)}")
+            except HookFailed as error:
+                self._failed(plugin, str(error))
+            else:
+                if answer is not None:
+                    yield answer, plugin
+
+    def _failed(self, plugin: Plugin, reason: str) -> None:
+        """Note why ``plugin`` is left out, and tell it once a process.
+
+        Raises:
+            PluginError: with ``strict``.
+        """
+        plugin.status, plugin.reason = "failed", plugin.reason or reason
+        if reason not in plugin.problems:
+            plugin.problems.append(reason)
+        self._left_out(plugin, reason)
+
+    def _left_out(self, plugin: Plugin, reason: str) -> None:
+        name = _called(plugin)
+        self._say(name, f"{name} is left out: {reason}", f"{GOES_ON}it.")
+
+    def _say(self, about: str, line: str, hint: str) -> None:
+        """Tell ``line``, once for each thing that it is about."""
+        if self._strict:
+            raise PluginError(line, hint)
+        if about not in self._told:
+            self._told.add(about)
+            self._tell(line)
+
+    def _catalogue(self, kind: str) -> Catalogue:
+        """The names of one kind; asks every plugin at the first question."""
+        if kind not in self._catalogues:
+            catalogue = self._catalogues[kind] = Catalogue(kind, self._answers(KINDS[kind]))
+            for owners, line in catalogue.refusals():
+                self._say(owners, line, f"{GOES_ON}these names.")
+        return self._catalogues[kind]
 
     def _entry(self, kind: str, name: str) -> Entry:
         catalogue = self._catalogue(kind)
         if name in catalogue.conflicts:
             owners = " and ".join(plugin.owner for plugin in catalogue.conflicts[name])
-            raise PluginError(f"the {kind} '{name}' is declared by {owners}", _switch_off())
+            raise PluginError(f"the {kind} '{name}' is declared by {owners}", SWITCH_OFF)
         if name not in catalogue.entries:
             raise UnknownName(kind, name, self._names(kind), self.hint(kind))
         return catalogue.entries[name]
@@ -327,15 +413,29 @@ class Registry:
         return [*names, *WORDS.get(kind, ())]
 
     def _object(self, kind: str, name: str) -> Any:
-        declaration, plugin = self._entry(kind, name)
-        return self._made(f"the {kind} '{name}'", declaration, plugin, _instance)
+        return self._made(f"the {kind} '{name}'", self._entry(kind, name), _instance)
 
-    def _made(self, what: str, declaration: Declaration, plugin: Plugin, make: Callable[[Any], Any]) -> Any:
-        """The object behind ``declaration``; whatever fails is reported as the plugin's."""
-        made, expected = self._collection.made(what, plugin, declaration.target, make), protocol_of(declaration)
-        if not isinstance(made, expected):
-            loading.refuse(what, plugin, f"is {an(type(made).__name__)}, not {an(expected.__name__)}", None)
-        return made
+    def _made(self, what: str, entry: Entry, make: Callable[[Any], Any]) -> Any:
+        """What ``make`` makes of the target of a declaration; whatever fails is reported as the plugin's.
+
+        Raises:
+            PluginError: it cannot be imported or made, or is not what its declaration says.
+            MpsprobeError: the plugin raised one on purpose.
+        """
+        declaration, plugin = entry
+        outcome = outcome_of(lambda: make(resolve(declaration.target)))
+        error = outcome.error
+        if isinstance(error, MpsprobeError):
+            raise error
+        if error is not None:
+            doing = "imported" if isinstance(error, ImportError) else "made"
+            loading.refuse(what, plugin, f"cannot be {doing}: {loading.describe(error)}", error)
+        loading.trace(plugin, f"resolve {declaration.target}", "made", outcome)
+        expected = protocol_of(declaration)
+        if not isinstance(outcome.answer, expected):
+            wrong = f"is {an(type(outcome.answer).__name__)}, not {an(expected.__name__)}"
+            loading.refuse(what, plugin, wrong, None)
+        return outcome.answer
 
 
 def protocol_of(declaration: Declaration) -> type:
@@ -359,25 +459,17 @@ def _instance(found: Any) -> Any:
     return found() if isinstance(found, type) else found
 
 
-def _resolution(answer: Any, hook: str) -> WorkloadDeclaration | None:
-    """The answer of a plugin with an open name space: a workload, or ``None`` where the name is not its own."""
-    return None if answer is None else checked([answer], hook, WorkloadDeclaration, open_names=True)[0]
+def _called(plugin: Plugin) -> str:
+    return f"plugin '{printable(plugin.found.name)}' of {printable(plugin.owner)}"
 
 
-def _listing(answer: Any, hook: str) -> list[WorkloadDeclaration] | None:
-    """The answer of a plugin with an open name space that can be listed."""
-    return None if answer is None else checked(answer, hook, WorkloadDeclaration, open_names=True)
+def _claimed(what: str, answers: Iterable[tuple[Any, Plugin]]) -> PluginError:
+    return PluginError(f"{what} is claimed by {' and '.join(plugin.owner for _, plugin in answers)}", SWITCH_OFF)
 
 
-def _of_kind(answer: Any, kind: type) -> Any:
-    """``answer`` itself, which is ``None`` or of ``kind``."""
-    if answer is None or isinstance(answer, kind):
-        return answer
-    raise loading.HookFailed(f"it answered with {an(type(answer).__name__)}, not a {kind.__name__}")
-
-
-def _switch_off() -> str:
-    return f"Uninstall one of them, or switch its plugin off with -p no:NAME or {DISABLE_VARIABLE}=NAME."
+def blocked_by_environment() -> set[str]:
+    """The names in ``MPSPROBE_DISABLE_PLUGINS``, which are separated by commas."""
+    return {name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",") if name.strip()}
 
 
 _current: Registry | None = None

@@ -27,17 +27,13 @@ AT_IMPORT = {
         "Error.__name__ = 'a\\x1b[31m\\nname'\nraise Error"
     ),
     "exits": "raise SystemExit(0)",
-    "hangs": "import time\nfor _ in range(10_000): time.sleep(0.01)",
-    "spins": "while True: pass",
     "asks": "input('Which GPU? ')",
-    "interrupts": "raise KeyboardInterrupt",
     "syntax": "def broken(:",
     "lacks-a-module": "import no_such_module_anywhere",
     "misspelt-hook": _hook("mpsprobe_workload", "return []"),
     "unmarked-hook": "def mpsprobe_workloads(): return []",
     "wrong-argument": _hook("mpsprobe_resolve_workload", "return None", "nme"),
     "wrapper": "from mpsprobe import hookimpl\n@hookimpl(wrapper=True)\ndef mpsprobe_workloads(): return (yield)",
-    "leaves-a-thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=False).start()",
     "recursion": "from mpsprobe.plugins.registry import get_registry\nget_registry().plugins()",
     "too-new": "1 / 0",  # its metadata asks for mpsprobe 99
     "no-attribute": "",  # its entry point names an attribute that is not there
@@ -45,7 +41,6 @@ AT_IMPORT = {
 IN_A_HOOK = {
     "hook-raises": _hook("mpsprobe_commands", "raise RuntimeError('later')"),
     "hook-exits": _hook("mpsprobe_commands", "raise SystemExit(3)"),
-    "hook-hangs": _hook("mpsprobe_commands", "import time\n    for _ in range(10_000): time.sleep(0.01)"),
     "half-way": _hook("mpsprobe_commands", "yield CommandDeclaration('half', 'a:b', 'x')\n    raise KeyError('way')"),
     "endless": _hook("mpsprobe_commands", "while True: yield CommandDeclaration('endless', 'a:b', 'x')"),
     "wrong-type": _hook("mpsprobe_commands", "return {'name': 'x'}.items()"),
@@ -59,7 +54,6 @@ IN_A_HOOK = {
 }
 PRINTS = "print('hello')\nimport os, warnings\nos.write(1, b'world')\nwarnings.simplefilter('error')"  # no harm
 NAMED = sorted({*AT_IMPORT, *IN_A_HOOK})
-LIMIT_S = "0.5"
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _run(folder: Path, *arguments: str | Path, **variables: str) -> CommandResult:
-    """Some plugins take the whole time limit, in each command and under any load."""
-    limit = {"MPSPROBE_PLUGIN_TIMEOUT": LIMIT_S}
-    return run_command(*arguments, plugin_folders=[folder], cwd=folder, variables={**limit, **variables})
+    return run_command(*arguments, plugin_folders=[folder], cwd=folder, variables=variables)
 
 
 def _named(result: CommandResult) -> list[str]:
@@ -128,10 +120,7 @@ def test_the_list_says_what_is_wrong_with_each(folder: Path) -> None:
         assert len(found[name]["problems"]) == 1
     failed = {name for name, one in found.items() if one["status"] == "failed"}
     assert failed == set(NAMED) - {"too-new", "takes-ours", "same-name-1", "same-name-2"}
-    for name in ("hangs", "spins", "hook-hangs"):
-        assert f"did not end within {LIMIT_S} s (MPSPROBE_PLUGIN_TIMEOUT sets the limit)" in found[name]["reason"]
     assert "it gives more than 10,000 elements" in found["endless"]["reason"]
-    assert "it left a thread running; one that waits should be a daemon" in found["leaves-a-thread"]["reason"]
     assert "did you mean 'mpsprobe_workloads'" in found["misspelt-hook"]["reason"]
 
 

@@ -208,7 +208,7 @@ def test_unbuffered_output_is_whole_or_an_error(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("call", ["os._exit(0)", "sys.modules[os.name]._exit(0)", "os.execl(sys.executable, 'python')"])
 def test_a_plugin_that_ends_the_process_gets_a_line(tmp_path: Path, call: str) -> None:
     install_plugin(tmp_path, "probe-end", f"import os, sys\n{call}\n")
-    result = run_cli("plugins", "list", plugin_folders=[tmp_path], variables={"MPSPROBE_PLUGIN_TIMEOUT": "60"})
+    result = run_cli("plugins", "list", plugin_folders=[tmp_path])
     assert result.code == 2 and "was to end the command" in result.stderr and "probe_end" in result.stderr
 
 

@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "errors": {"suggestions"},
     "suggestions": set(),
     "schemas": {"declarations", "errors", "suggestions"},
-    "declarations": {"errors"},
+    "declarations": {"errors", "suggestions"},
     "folding": set(),
     "assembling": {"declarations", "folding", "schemas"},
     "protocols": {"schemas"},

@@ -274,7 +274,7 @@ def test_what_is_no_workload_is_told_and_an_error_on_purpose_reaches_the_user(in
     registry, messages = installed(odd=OBJECTS + "return 7")
     with pytest.raises(UsageError, match="nobody here runs"):
         registry.workload_of({}, 1)
-    assert ["it answered with an int, not a Workload" in line for line in messages] == [True]
+    assert ["its hook mpsprobe_workload_of returned an int, not a Workload" in line for line in messages] == [True]
     registry, messages = installed(purpose=OBJECTS + "raise WorkloadError('not this one')")
     with pytest.raises(WorkloadError, match="not this one"):
         registry.workload_of({}, 1)

@@ -1,6 +1,6 @@
 """What code of a plugin may not leave changed in the process: which parts there are, what changed, putting it back.
 
-Those of ``mpsprobe.plugins.process_state``, which mpsprobe puts back itself, are a part of it. Parts are called by the
+Those of ``mpsprobe.plugins.containment``, which mpsprobe puts back itself, are a part of it. Parts are called by the
 words that messages use for them (``the working folder``, ``the variable NAME``). Values are no part of a message: a
 variable may be a secret. Of torch and numpy it speaks only where something has imported them.
 """
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from mpsprobe.plugins.process_state import FEW
+from mpsprobe.plugins.containment import FEW
 
 Part = tuple[Callable[[], Any], Callable[[Any], object] | None]
 """How a part is read, and how it is put back where there is a way."""

@@ -139,7 +139,7 @@ def test_everything_wrong_is_said_at_once_and_the_rest_is_tried(tmp_path: Path) 
     @hookimpl
     def mpsprobe_exporters():
         return [
-            ExporterDeclaration("Bad Name", 3, "", "txt"),
+            ExporterDeclaration("Bad Name", "x:y", "", "txt"),
             ExporterDeclaration("html", "under_test.nowhere:X", "It is fine.", ".x"),
             7,
         ]

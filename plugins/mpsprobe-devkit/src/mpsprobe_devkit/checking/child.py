@@ -21,10 +21,9 @@ from typing import Any, NamedTuple
 import click  # noqa: F401 - every command has imported it before a plugin is loaded
 
 from mpsprobe import hookimpl, hookspecs
-from mpsprobe.declarations import DoctorFinding, WorkloadDeclaration
 from mpsprobe.errors import MissingPackage, MpsprobeError
 from mpsprobe.plugins import loading
-from mpsprobe.plugins.catalogue import KINDS, checked
+from mpsprobe.plugins.catalogue import checked
 from mpsprobe.plugins.discovery import CORE, FoundPlugin, find_plugins
 from mpsprobe.plugins.loading import HookFailed
 from mpsprobe.plugins.registry import Registry
@@ -74,7 +73,7 @@ class Check(Steps):
         elif (plugin := self._imported()) is not None:
             declared = [one for hook in self._hooks(plugin) for one in self._declared(hook)]
             kinds = {one.kind: [other.declaration for other in declared if other.kind == one.kind] for one in declared}
-            mine = self._plugin({KINDS[kind][0]: _listing(answer) for kind, answer in kinds.items()})
+            mine = self._plugin({hookspecs.KINDS[kind]: _listing(answer) for kind, answer in kinds.items()})
             if self._found != CORE:
                 self._compare_names(declared, mine)
             self._try_targets(declared, Registry([mine], tell=_nobody))
@@ -128,29 +127,28 @@ class Check(Steps):
 
     def _declared(self, hook: Hook) -> list[Declared]:
         """What a hook declares; one that a run announces is not called: it may send something somewhere."""
-        kind = next((kind for kind, (name, _) in KINDS.items() if name == hook.name), "")
-        if kind:
-            right = {one.name: one for one in self._right(hook, self._answer(hook), KINDS[kind][1])}
+        if hook.name in hookspecs.HOOKS and (kind := hookspecs.HOOKS[hook.name].kind):
+            right = {one.name: one for one in self._right(hook, self._answer(hook))}
             for name in right:
                 self.tell(declared=[kind, name])
             return [Declared(kind, one, hook.where, f"the {kind} '{name}'") for name, one in right.items()]
         if hook.name == "mpsprobe_resolve_workload" and (answer := self._answer(hook, name=NOBODYS_NAME)):
             message = f"its hook {hook.name} answers to '{NOBODYS_NAME}', which is nobody's name"
             self.found("name-taken", message, hook.where, "Answer None to every name not of your form.")
-            self._right(hook, [answer], WorkloadDeclaration, open_names=True)
+            self._right(hook, answer)
         elif hook.name == "mpsprobe_doctor":
             from mpsprobe.environment import collect_environment
 
             environment = collect_environment().model_dump(mode="json")
-            self._right(hook, self._answer(hook, environment=environment), DoctorFinding)
+            self._right(hook, self._answer(hook, environment=environment))
         return []
 
     def _answer(self, hook: Hook, **arguments: Any) -> Any:
         """What the hook returns; an empty list after a finding, and where it says that a name is its own and wrong."""
-        manager, listing = loading.new_manager(), not arguments
-        loaded = loading.load(manager, self._plugin({hook.function.__name__: hook.function}))
+        listing = not arguments
+        loaded = loading.load(loading.new_manager(), self._plugin({hook.function.__name__: hook.function}))
         with self.step(f"the hook {hook.name}", self._limit, loads=listing, where=hook.where) as step:
-            [(_, outcome)] = loading.call_each(manager, [loaded], hook.name, **arguments)
+            outcome = loading.call(loaded, hook.name, arguments)
         if step.seconds > SLOW_HOOK_S and listing:
             self.found("slow", f"the hook {hook.name} takes {step.seconds:.1f} s", hook.where)
         try:
@@ -161,13 +159,13 @@ class Check(Steps):
                 self.found("hook-failed", str(error), place)
             return []
 
-    def _right(self, hook: Hook, answer: Any, expected: type[Any], **more: Any) -> list[Any]:
+    def _right(self, hook: Hook, answer: Any) -> list[Any]:
         """The elements of an answer that are right; a finding for each other one."""
         right, wrong = [], []
         elements = answer if isinstance(answer, (list, tuple)) else ()
         for part in (*([one] for one in elements), answer):
             try:
-                found = checked(part, hook.name, expected, **more)
+                found = checked(part, hook.name)
                 right += found if part is not answer else []
             except HookFailed as failed:
                 wrong.append(str(failed))

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from mpsprobe.errors import UsageError
-from mpsprobe.plugins.containment import TIMEOUT_VARIABLE
 from mpsprobe.plugins.discovery import GROUP, FoundPlugin
 from mpsprobe.plugins.plugin_files import folders_from_environment
 from mpsprobe_devkit.checking.codes import Finding, finding, in_order
@@ -118,9 +117,9 @@ def _told(subject: Subject, point: FoundPlugin, request: dict[str, Any]) -> Iter
         Path(name, "request.json").write_text(json.dumps(request), encoding="utf-8")
         events.touch()
         trace.touch()
-        # -P: no file of the current folder stands in for a module. A thread for each limit is not needed there.
+        # -P: no file of the current folder stands in for a module.
         command = [sys.executable, "-P", "-m", "mpsprobe_devkit.checking.child", name]
-        variables = {**os.environ, TIMEOUT_VARIABLE: "0", "PYTHONIOENCODING": "utf-8:backslashreplace"}
+        variables = {**os.environ, "PYTHONIOENCODING": "utf-8:backslashreplace"}
         code = _finished(command, output, env=variables)
         step: dict[str, Any] = {"begin": "the check", "where": ""}
         for event in map(json.loads, events.read_bytes().splitlines()):
