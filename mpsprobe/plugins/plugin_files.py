@@ -20,7 +20,7 @@ from typing import Any
 
 from mpsprobe.errors import UsageError
 from mpsprobe.plugins.discovery import FoundPlugin
-from mpsprobe.plugins.requirements import is_installed, specifier_of_ours
+from mpsprobe.plugins.requirements import OURS, is_installed, specifier_of_ours
 from mpsprobe.suggestions import printable
 
 FOLDERS_VARIABLE = "MPSPROBE_PLUGINS_DIR"
@@ -113,8 +113,7 @@ def _requires(path: str) -> tuple[str, ...]:
     if not isinstance(dependencies, list) or not all(isinstance(one, str) for one in dependencies):
         raise ValueError("the dependencies of its inline metadata should be a list of texts")
     ours = [found for one in dependencies if (found := specifier_of_ours(one)) is not None]
-    others = [one for one in dependencies if not re.match(r"\s*mpsprobe\b(?![-_.])", one)]
-    if lacking := [one for one in others if not is_installed(one)]:
+    if lacking := [one for one in dependencies if not OURS.fullmatch(one) and not is_installed(one)]:
         raise ValueError(f"it needs {', '.join(lacking)}, not installed or in another version")
     return tuple(ours)
 

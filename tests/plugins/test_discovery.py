@@ -40,12 +40,13 @@ def test_a_plugin_is_found_without_being_imported_and_the_core_comes_first(plugi
     assert core == CORE and names == sorted(names)
 
 
-def test_reading_folders_gives_what_importlib_gives(plugin_folder: Path) -> None:
+def test_reading_folders_gives_what_importlib_gives(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "[console_scripts]\nx = a:b\n[mpsprobe]\n# a comment\n\n one = a.b \ntwo=c:d [extra]\n[other]\nthree = e\n"
     install_plugin(plugin_folder, "Several.Words-in-it", NEVER_IMPORTED, entry_points=text)
-    assert discovery._only_folders()
-    ours = sorted(discovery._from_folders(), key=repr)
-    assert ours == sorted(discovery._from_importlib(), key=repr)
+    ours = find_plugins()
+    with monkeypatch.context() as patch:
+        patch.setattr(discovery, "_in_folders", discovery._of_importlib)
+        assert find_plugins() == ours
     theirs = [(one.name, one.target) for one in ours if one.distribution == "Several.Words-in-it"]
     assert sorted(theirs) == [("one", "a.b"), ("two", "c:d")]
     assert {"mpsprobe-coverage", "mpsprobe-exporters", "mpsprobe-hf"} <= {one.distribution for one in ours}
@@ -68,7 +69,6 @@ def test_a_plugin_in_a_zip_file_is_found_too(tmp_path: Path, monkeypatch: pytest
     module = install_plugin(tmp_path / "lib", "zipped", NEVER_IMPORTED)
     archive = shutil.make_archive(str(tmp_path / "lib"), "zip", tmp_path / "lib")
     monkeypatch.syspath_prepend(archive)
-    assert not discovery._only_folders()
     assert _found("zipped") == [FoundPlugin("zipped", "zipped", "1.0", module)]
     assert _found("mpsprobe-exporters")
 
@@ -133,7 +133,7 @@ def test_a_version_fits_as_packaging_says(specifier: str, version: str) -> None:
 
 def test_what_does_not_fit_is_told_with_both_versions() -> None:
     assert incompatibility([">=0.1", ">=9,<10"], "0.1.0") == "it needs mpsprobe >=9,<10, and this is mpsprobe 0.1.0"
-    for specifiers in ([], ["no specifier"], ["==0.1.*", ">=0.1.dev1"]):
+    for specifiers in ([], ["no specifier"], ["==0.1.*", ">=0.1.dev1"], ["==0.1.0", ">= 0.1"], [">=0.1.0.0"]):
         assert incompatibility(specifiers, "0.1.0") is None
     assert incompatibility([">=0.1"], "0.1.dev3") is not None
 
