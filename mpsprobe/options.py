@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.flags import flag_name
-from mpsprobe.protocols import RunOptions
+
+if TYPE_CHECKING:
+    from mpsprobe.protocols import RunOptions
 
 LARGEST = 2**31 - 1
 """The largest whole number that an option takes."""
@@ -129,7 +131,7 @@ def check_training(options: RunOptions, trains: bool) -> None:
     for flag in given if not trains else ():
         if given[flag]:
             raise UsageError(f"{flag} makes sense with --phase training only", SAY_SO)
-    if options.lora_rank != RunOptions().lora_rank and not options.lora:
+    if options.lora_rank != type(options)().lora_rank and not options.lora:
         raise UsageError("--lora-rank makes sense with --lora only", SAY_SO)
 
 

@@ -17,7 +17,6 @@ from typing import Any
 from mpsprobe.declarations import KnownAnswer, SweptWorkload
 from mpsprobe.environment import installed
 from mpsprobe.errors import MpsprobeError
-from mpsprobe.protocols import RunOptions
 from mpsprobe.suggestions import printable
 from mpsprobe_atlas.answers import unpack
 from mpsprobe_atlas.store import Row, Store
@@ -72,10 +71,10 @@ def swept_workloads() -> list[SweptWorkload]:
         return []
     found: dict[str, dict[str, None]] = {}
     with Store(path, unchanging=VARIABLE not in os.environ) as store:
-        for row in store.rows():
-            phases = found.setdefault(row.workload, {})
-            if row.state == "answered":
-                phases[row.phase] = None
+        for workload, _, phase, _, state in store.states():
+            phases = found.setdefault(workload, {})
+            if state == "answered":
+                phases[phase] = None
     return [SweptWorkload(name, tuple(phases)) for name, phases in found.items()]
 
 
@@ -117,6 +116,7 @@ def _named(text: str, held: Collection[str]) -> list[str]:
     """The releases that ``--torch`` names; what is written like a release of the atlas is one."""
     if text in held or text == INSTALLED:
         return [text]
+    from mpsprobe.protocols import RunOptions
     from mpsprobe_coverage.commands.options import releases
     from mpsprobe_coverage.kernels.backends import family_named
 
@@ -125,6 +125,8 @@ def _named(text: str, held: Collection[str]) -> list[str]:
 
 def _not_held(options: Mapping[str, Any]) -> str:
     """The first option, as a flag, that is not as every row of an atlas has it; empty where all are."""
+    from mpsprobe.protocols import RunOptions
+
     usual = RunOptions()
     for name, value in options.items():
         if name in (*HELD, *OF_SHOWING):

@@ -154,6 +154,11 @@ class Store:
         with self._said("read"):
             return [Row(*one) for one in self._database.execute(f"SELECT {_WITHOUT_ANSWER} FROM rows {order}")]
 
+    def states(self) -> list[tuple[str, str, str, str, str]]:
+        """Workload, size, phase, dtype and state of every row, in the order of ``rows``: a tenth of what those take."""
+        with self._said("read"):
+            return sorted(self._database.execute("SELECT workload, size, phase, dtype, state FROM rows"))
+
     def row(self, workload: str, size: str, phase: str, dtype: str) -> Row | None:
         """One row with its answer; None where there is none."""
         asked = f"SELECT {_ALL} FROM rows WHERE workload = ? AND size = ? AND phase = ? AND dtype = ?"
