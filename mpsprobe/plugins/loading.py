@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import os
+import reprlib
 import sys
 import types
 import warnings
@@ -28,7 +29,8 @@ MOST_ANSWERS = 10_000
 TRACE_VARIABLE = "MPSPROBE_TRACE_PLUGINS"
 OFF = {"", "0", "false", "no", "off"}
 SHOWN_ITEMS = 6  # of a list of declarations in a trace
-SHOWN_CHARACTERS = 160  # of anything else in it
+SHORT = reprlib.Repr()  # of anything else in it
+SHORT.maxstring = SHORT.maxother = 160
 
 
 class HookFailed(Exception):
@@ -111,7 +113,7 @@ def imported(found: FoundPlugin) -> Any:
 
 
 def _missing(found: FoundPlugin) -> str:
-    """What the distribution says it needs and does not have here, for the message of a failed import."""
+    """What the distribution needs and does not have here, for the message of a failed import."""
     lacking = ", ".join(dict.fromkeys(unmet(found.distribution))) if found.file is None else ""
     return f" (not installed, or in another version: {printable(lacking)})" if lacking else ""
 
@@ -236,19 +238,9 @@ def _is_traced() -> bool:
 
 def _shown(value: Any) -> str:
     """A value on one short line: lists by the names in them, since a plugin may declare hundreds."""
-    if isinstance(value, (list, tuple)):
-        names = [str(getattr(item, "name", None) or _short(item)) for item in value]
-        more = f", … {len(names) - SHOWN_ITEMS} more" if len(names) > SHOWN_ITEMS else ""
-        kind = f"{type(value[0]).__name__}: " if value and hasattr(value[0], "name") else ""
-        return f"[{kind}{', '.join(names[:SHOWN_ITEMS])}{more}]"
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(map(str, list(value)[:SHOWN_ITEMS]))}{', …' if len(value) > SHOWN_ITEMS else ''}}}"
-    return _short(value)
-
-
-def _short(value: Any) -> str:
-    try:
-        text = repr(value)
-    except Exception as error:  # noqa: BLE001 - the plugin's own class
-        text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
-    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+    if not isinstance(value, (list, tuple)):
+        return SHORT.repr(value)
+    names = [str(getattr(item, "name", None) or SHORT.repr(item)) for item in value[:SHOWN_ITEMS]]
+    more = f", … {len(value) - SHOWN_ITEMS} more" if len(value) > SHOWN_ITEMS else ""
+    kind = f"{type(value[0]).__name__}: " if value and hasattr(value[0], "name") else ""
+    return f"[{kind}{', '.join(names)}{more}]"

@@ -8,14 +8,14 @@ What such a file needs stands in its inline metadata (PEP 723), the same that ``
     # ///
 """
 
-# ruff: noqa: PTH113, PTH118, PTH119, PTH123, PTH202, PTH208
+# ruff: noqa: PTH113, PTH118, PTH123, PTH202, PTH208
 # Importing pathlib costs more than finding the plugins.
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from mpsprobe.errors import UsageError
@@ -39,42 +39,29 @@ def find_in_folders(folders: Iterable[str]) -> list[FoundPlugin]:
     Raises:
         UsageError: a folder is not there or cannot be read.
     """
-    found: dict[str, FoundPlugin] = {}
-    answers = []
-    for folder in dict.fromkeys(os.path.realpath(one) for one in folders):
-        for path in _files(folder):
-            plugin = _found(path, found.get(os.path.basename(path)))
-            found.setdefault(os.path.basename(path), plugin)
-            answers.append(plugin)
-    return answers
+    plugins: list[FoundPlugin] = []
+    for folder in dict.fromkeys(os.path.realpath(folder) for folder in folders):
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError as error:
+            problem = f"the folder of plugins '{printable(folder)}' cannot be read: {error.strerror}"
+            raise UsageError(problem, f"It was named by --plugins-dir or {FOLDERS_VARIABLE}.") from error
+        for name in names:
+            path = os.path.join(folder, name)
+            if name.endswith(".py") and not name.startswith(("_", ".")) and os.path.isfile(path):
+                same = next((other.file for other in plugins if other.distribution == name), None)
+                plugins.append(_found(path, name, f"{same} has the same name" if same else None))
+    return plugins
 
 
-def _files(folder: str) -> Iterator[str]:
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError as error:
-        raise UsageError(
-            f"the folder of plugins '{printable(folder)}' cannot be read: {error.strerror}",
-            f"It was named by --plugins-dir or {FOLDERS_VARIABLE}.",
-        ) from error
-    for name in names:
-        path = os.path.join(folder, name)
-        if name.endswith(".py") and not name.startswith(("_", ".")) and os.path.isfile(path):
-            yield path
-
-
-def _found(path: str, other: FoundPlugin | None) -> FoundPlugin:
-    name = os.path.basename(path)
+def _found(path: str, name: str, problem: str | None) -> FoundPlugin:
     stem = name.removesuffix(".py")
-    problem: str | None = None
     requires: tuple[str, ...] = ()
-    if other is not None:
-        problem = f"{other.file} has the same name"
-    elif "." in stem:
+    if problem is None and "." in stem:
         problem = "a '.' in its name makes it no module that could be imported"
-    elif taken := _taken(stem, path):
-        problem = f"its name is that of {taken}: rename the file"
-    else:
+    elif problem is None and (taken := _taken(stem, path)):
+        problem = f"its name is that of the module {taken}: rename the file"
+    if problem is None:
         try:
             requires = _requires(path)
         except (OSError, ValueError) as error:
@@ -88,14 +75,15 @@ def _taken(stem: str, path: str) -> str | None:
 
     if (loaded := sys.modules.get(stem)) is not None:
         origin = getattr(loaded, "__file__", None)
-        return None if origin == path else f"the module {origin or stem}"
-    try:
-        spec = importlib.util.find_spec(stem)
-    except (ImportError, ValueError):
-        return None
-    if spec is None or (spec.origin is not None and os.path.realpath(spec.origin) == path):
-        return None
-    return f"the module {spec.origin or stem}"
+    else:
+        try:
+            spec = importlib.util.find_spec(stem)
+        except (ImportError, ValueError):
+            return None
+        if spec is None:
+            return None
+        origin = spec.origin
+    return None if origin is not None and os.path.realpath(origin) == path else origin or stem
 
 
 def _requires(path: str) -> tuple[str, ...]:
