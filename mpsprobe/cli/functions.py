@@ -75,7 +75,7 @@ def profile(model: object = None, inputs: object = None, **options: Unpack[Profi
         UsageError: options that do not go together, or a model that cannot be run so.
         MpsprobeError: nothing could be measured. A step that raises is no error here: its cell has ``failure``.
     """
-    from mpsprobe.cli.profile import asked, measured
+    from mpsprobe.cli.profile import measured, request_of
     from mpsprobe.cli.profile import profile as command
     from mpsprobe.options import converted
     from mpsprobe.plugins.registry import get_registry
@@ -83,11 +83,11 @@ def profile(model: object = None, inputs: object = None, **options: Unpack[Profi
 
     registry, flags = get_registry(), converted(command, options)
     if model is None or isinstance(model, str):
-        return measured(registry, asked(() if model is None else (model,), flags), SilentProgress())
+        return measured(registry, request_of(() if model is None else (model,), flags), SilentProgress())
     given = _Copied(registry.workload_of(model, inputs))
     if flags.get("processes", 1) > 1:
         raise UsageError("--processes needs a workload with a name", "A model of this process is not in others.")
-    return measured(registry, asked((given.name,), flags), SilentProgress(), given)
+    return measured(registry, request_of((given.name,), flags), SilentProgress(), given)
 
 
 class _Copied:

@@ -25,12 +25,7 @@ BOTH, TORCH = "both", "torch"
 def make_plan(registry: Registry, request: ProfileRequest, given: Workload | None = None) -> Plan:
     """Everything that ``request`` names, found and ready. The baseline follows upon what is compared with it.
 
-    Args:
-        given: the workload that the one name in the request stands for, where the registry does not know it.
-
-    Raises:
-        UsageError: names or flags that do not go together.
-        MpsprobeError: something of it is not installed, or not usable here.
+    ``given``: the workload that the one name in the request stands for, where the registry does not know it.
     """
     preset = _preset(request)
     phases = PHASES if request.phase == BOTH else [request.phase] if request.phase is not None else preset.phases
@@ -77,69 +72,50 @@ def _preset(request: ProfileRequest) -> Preset:
 
 
 def _framework(workloads: Iterable[Workload], registry: Registry) -> str:
-    """Whose devices run them: those of what they are written in, where that has devices of its own.
-
-    Raises:
-        UsageError: they are not all written in the same framework, which have devices of their own.
-    """
-    found = {workload.framework: workload.name for workload in workloads}
-    if len(found) > 1:
-        some = ", ".join(f"{printable(name)} ({one})" for one, name in found.items())
+    """Whose devices run them: those of what they are written in, where that has devices of its own."""
+    names = {workload.framework: workload.name for workload in workloads}
+    if len(names) > 1:
+        some = ", ".join(f"{printable(name)} ({framework})" for framework, name in names.items())
         raise UsageError(f"the workloads are of several frameworks: {some}", "Measure those of each by themselves.")
-    written_in = next(iter(found), TORCH)
-    return written_in if registry.devices(written_in) else TORCH
+    framework = next(iter(names), TORCH)
+    return framework if registry.devices(framework) else TORCH
 
 
 def choose_device(registry: Registry, name: str, framework: str = TORCH) -> Device:
-    """The device called ``name`` for workloads of a framework; for ``auto`` the first one that is there.
-
-    Raises:
-        UsageError: it is not there, or there is none; says why, and which are.
-    """
+    """The device called ``name`` for workloads of a framework; for ``auto`` the first one that is there."""
     declared = list(registry.devices(framework))
-    reasons = {}
-    for candidate in declared if name == AUTO else [name]:
+    problems = []
+    candidates = declared if name == AUTO else [name]
+    for candidate in candidates:
         device = registry.device(candidate, framework)
-        reason = device.unavailable()
-        if reason is None:
+        if (reason := device.unavailable()) is None:
             return device
-        reasons[candidate] = reason
-    if not reasons:
+        problems.append(f"{candidate} cannot be used here: {reason}")
+    if not problems:
         raise UsageError("there is no device to run on", registry.hint("device"))
-    others = (one for one in declared if one not in reasons)
+    others = (other for other in declared if other not in candidates)
     usable = [other for other in others if registry.device(other, framework).unavailable() is None]
-    hint = f"There is: {', '.join(usable)}." if usable else None
-    raise UsageError("; ".join(f"{one} cannot be used here: {reason}" for one, reason in reasons.items()), hint)
+    raise UsageError("; ".join(problems), f"There is: {', '.join(usable)}." if usable else None)
 
 
 def choose_runner(registry: Registry, name: str, phases: Sequence[str], devices: Sequence[Device]) -> Runner | None:
-    """The runner called ``name``; ``None`` for plain steps.
-
-    Raises:
-        UsageError: there is none of that name, it does not run one of the phases, or not on one of the devices.
-    """
+    """The runner called ``name``; ``None`` for plain steps."""
     if name == PLAIN:
         return None
     runner, able = registry.runner(name), registry.runners()[name].phases
-    wrong = [phase for phase in phases if phase not in able]
-    if wrong:
+    if wrong := [phase for phase in phases if phase not in able]:
         raise UsageError(f"--runner {name} does not run {wrong[0]}", f"Say --phase {able[0]}.")
     for device in devices:
-        reason = runner.unavailable(device)
-        if reason is not None:
+        if (reason := runner.unavailable(device)) is not None:
             raise UsageError(f"--runner {name} cannot be used on {device.name} here: {reason}")
     return runner
 
 
 def choose_probes(registry: Registry, names: Sequence[str] | None) -> list[Probe]:
-    """The probes called ``names``; ``all``, ``none``, and for ``None`` those that run unasked.
-
-    Raises:
-        UnknownName: there is no such probe.
-    """
+    """The probes called ``names``; ``all``, ``none``, and for ``None`` those that run unasked."""
     declared = registry.probes()
     if names is None:
-        names = [name for name, one in declared.items() if one.default]
+        names = [name for name, probe in declared.items() if probe.default]
     elif list(names) in ([ALL], [NONE]):
         names = list(declared) if names[0] == ALL else []
     return [registry.probe(name) for name in dict.fromkeys(names)]

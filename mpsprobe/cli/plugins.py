@@ -22,10 +22,12 @@ def plugins() -> None:
 
 def _plain(registry: Registry, plugin: Plugin) -> dict[str, Any]:
     contributes = registry.contributions(plugin)  # asks the hooks, which may turn ``ok`` into ``failed``
-    keys = ("name", "distribution", "version", "target", "file", "requires")
-    found = {key: getattr(plugin.found, key) for key in keys}
-    state = {key: getattr(plugin, key) for key in ("status", "reason", "problems", "hooks")}
-    return {**found, **state, "contributes": contributes}
+    of_discovery = ("name", "distribution", "version", "target", "file", "requires")
+    return {
+        **{key: getattr(plugin.found, key) for key in of_discovery},
+        **{key: getattr(plugin, key) for key in ("status", "reason", "problems", "hooks")},
+        "contributes": contributes,
+    }
 
 
 @plugins.command("list", params=[format_option()])

@@ -29,22 +29,13 @@ WAIT_S = 30  # how long a process that was interrupted may take to write what it
 
 
 def measure(registry: Registry, request: ProfileRequest) -> ProfileReport:
-    """The merged report of ``request.processes`` fresh processes; after Ctrl-C of those that there are.
-
-    Args:
-        registry: its folders and switched-off plugins are theirs too.
-
-    Raises:
-        MpsprobeError: a process failed, and none before it had measured anything.
-        KeyboardInterrupt: nothing had been measured yet.
-    """
+    """The merged report of ``request.processes`` fresh processes; after Ctrl-C, or a failure, of those before it."""
     from pydantic import TypeAdapter
 
     from mpsprobe.engine.merging import merge
 
     wanted = request.processes
-    asked = TypeAdapter(ProfileRequest).dump_json(request)
-    environment = registry.variables()
+    text, environment = TypeAdapter(ProfileRequest).dump_json(request), registry.variables()
     reports: list[ProfileReport] = []
     failure: MpsprobeError | None = None
     with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
@@ -52,7 +43,7 @@ def measure(registry: Registry, request: ProfileRequest) -> ProfileReport:
             path = Path(folder) / f"{index}.json"
             if sys.stderr is not None and sys.stderr.isatty():
                 print(f"mpsprobe: process {index + 1} of {wanted}", file=sys.stderr)  # noqa: T201
-            code, interrupted = _run(asked, path, index, environment)
+            code, interrupted = _run(text, path, index, environment)
             if (report := _read(path)) is not None:
                 reports.append(report)
             elif not interrupted:
@@ -71,13 +62,13 @@ def measure(registry: Registry, request: ProfileRequest) -> ProfileReport:
     return merged.model_copy(update={"complete": False, "notes": notes})
 
 
-def _run(asked: bytes, path: Path, index: int, environment: dict[str, str]) -> tuple[int, bool]:
+def _run(request: bytes, path: Path, index: int, environment: dict[str, str]) -> tuple[int, bool]:
     """Exit code, and whether Ctrl-C came. The terminal sends it to the child as well, which then writes what it has."""
     # -P: no file of the current folder stands in for a module, as with the installed script.
     command = [sys.executable, "-P", "-m", "mpsprobe.cli.processes", str(path), str(index)]
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as child:
         try:
-            child.communicate(asked)
+            child.communicate(request)
             return child.returncode, False
         except KeyboardInterrupt:
             if was_terminated():
@@ -100,10 +91,7 @@ def _read(path: Path) -> ProfileReport | None:
 
 
 def main(path: str, index: str) -> int:
-    """Measure in this process, the ``index``-th from 0, what standard input asks for, and write the report to ``path``.
-
-    The exit code.
-    """
+    """Measure here, in the ``index``-th process from 0, and write the report to ``path``; the exit code."""
     from pydantic import TypeAdapter
 
     from mpsprobe.engine.profiling import profile

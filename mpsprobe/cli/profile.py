@@ -83,7 +83,7 @@ def profile(
     """
     if names and ctx.get_parameter_source("workloads") is not ParameterSource.COMMANDLINE:
         workloads = ()  # of a variable or a file: what is typed goes before
-    request = asked((*names, *workloads), flags)
+    request = request_of((*names, *workloads), flags)
     registry = get_registry()
     name = exporting.choose(registry, format_name, output, "profile")
     stem = Path(request.preset or [*request.workloads, "profile"][0]).name
@@ -92,8 +92,8 @@ def profile(
         progress.start_loading(2)
         report = measured(registry, request, progress)
     try:
-        for one, path in targets:
-            click.echo(f"{one}: {exporting.write(registry, one, report, path)}", err=True)
+        for exporter, path in targets:
+            click.echo(f"{exporter}: {exporting.write(registry, exporter, report, path)}", err=True)
     finally:  # what was measured is not lost with an export that fails
         exporting.write(registry, name, report, output)
     failures = [cell.failure for cell in report.cells if cell.failure is not None]
@@ -101,7 +101,7 @@ def profile(
         raise RunFailed(failures[0], shown=name == "table" and output in (None, "-"))
 
 
-def asked(workloads: tuple[str, ...], flags: dict[str, Any]) -> ProfileRequest:
+def request_of(workloads: tuple[str, ...], flags: dict[str, Any]) -> ProfileRequest:
     """The request for ``workloads`` with ``flags``, by the parameters' names; what is not in it is as usual."""
     options = RunOptions(**{name: flags.pop(name) for name in OF_ALL_RUNS if name in flags})
     return ProfileRequest(workloads, options=options, fallbacks=not flags.pop("no_fallbacks", False), **flags)
@@ -112,11 +112,7 @@ def measured(
 ) -> ProfileReport:
     """What was measured of ``request``, in this process or in those that it asks for, with predicted fallbacks.
 
-    Args:
-        given: the workload that the one name in the request stands for, where the registry does not know it.
-
-    Raises:
-        MpsprobeError: nothing could be measured, or not so.
+    ``given``: as ``make_plan`` takes it.
     """
     from mpsprobe.cli import processes
     from mpsprobe.engine.predicting import predict
