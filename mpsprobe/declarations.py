@@ -35,14 +35,14 @@ SEVERITY: dict[Verdict, int] = {
 """How bad each verdict is, for every place that sorts, counts or compares them, the best first; 0: nothing is to do."""
 LEVELS = ("ok", "note", "warning", "error")
 """What a finding of ``mpsprobe doctor`` can be."""
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "str": str,
-    "bool": bool,
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "str": (str,),
+    "bool": (bool,),
     "str | None": (str, type(None)),
     "tuple[str, ...]": (tuple, list),
     "dict[str, Any] | None": (dict, type(None)),
 }
-_FIELDS: dict[type, list[tuple[str, str]]] = {}  # of each class, with the words of its annotations
+_FIELDS: dict[type, list[tuple[str, str, tuple[type, ...]]]] = {}  # of each class, with the words of its annotations
 
 
 class _Checked:
@@ -54,11 +54,13 @@ class _Checked:
         record: Any = self
         kind = type(record)
         if kind not in _FIELDS:
-            _FIELDS[kind] = [(field.name, str(field.type)) for field in fields(record)]
-        for name, words in _FIELDS[kind]:
+            _FIELDS[kind] = [(field.name, str(field.type), _TYPES[str(field.type)]) for field in fields(record)]
+        for name, words, types in _FIELDS[kind]:
             value = getattr(record, name)
-            listed = isinstance(value, (tuple, list))
-            if not isinstance(value, _TYPES[words]) or (listed and not all(isinstance(item, str) for item in value)):
+            right = isinstance(value, types)
+            if right and isinstance(value, (tuple, list)):
+                right = all(isinstance(item, str) for item in value)
+            if not right:
                 problem = f"has {an(type(value).__name__)} as its {name}, which should be {words}"
                 raise TypeError(f"{self._about()} {problem}")
 

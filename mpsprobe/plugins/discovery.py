@@ -13,8 +13,8 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from mpsprobe.plugins.requirements import specifier_of_ours
 from mpsprobe.version import __version__
@@ -25,8 +25,7 @@ Read = Callable[[str], bytes]
 """Gives a file of one distribution's metadata; nothing where there is none that can be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPlugin:
+class FoundPlugin(NamedTuple):
     """One entry point, not imported yet.
 
     Attributes:

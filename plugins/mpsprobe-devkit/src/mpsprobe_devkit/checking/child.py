@@ -123,7 +123,7 @@ class Check(Steps):
         module = types.ModuleType(getattr(origin, "__name__", ALONE))
         vars(module).update(functions)
         sys.modules[ALONE] = module
-        return dataclasses.replace(self._found, target=ALONE, file=None, requires=())
+        return self._found._replace(target=ALONE, file=None, requires=())
 
     def _declared(self, hook: Hook) -> list[Declared]:
         """What a hook declares; one that a run announces is not called: it may send something somewhere."""

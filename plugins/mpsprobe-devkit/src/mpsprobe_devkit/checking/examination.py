@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import re
@@ -110,7 +109,7 @@ def _told(subject: Subject, point: FoundPlugin, request: dict[str, Any]) -> Iter
     front = [str(path) for path in subject.paths]
     own = [os.path.realpath(one) for one in front or [str(subject.root / package) for package in subject.packages]]
     path = [*front, *(path for path in sys.path if path not in front)]
-    request |= {"point": dataclasses.asdict(point), "path": path, "own": own, "root": str(subject.root)}
+    request |= {"point": point._asdict(), "path": path, "own": own, "root": str(subject.root)}
     request |= {"where": subject.where, "optional": subject.optional}
     with tempfile.TemporaryDirectory(prefix="mpsprobe-", ignore_cleanup_errors=True) as name:
         events, output, trace = (Path(name, file) for file in ("events.jsonl", "output.txt", "trace.txt"))

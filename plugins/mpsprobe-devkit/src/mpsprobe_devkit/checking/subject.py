@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import importlib.metadata
 import importlib.util
 import os
@@ -217,7 +216,7 @@ def _file(path: Path, shown: str) -> Subject:
     point = next((one for one in find_in_folders([str(path.parent)]) if one.file == str(path)), None)
     if point is None:
         return subject.wrong("a name that begins with '_' or '.' is no plugin to --plugins-dir", "Rename the file.")
-    subject.entry_points = (dataclasses.replace(point, problem=None),)
+    subject.entry_points = (point._replace(problem=None),)
     subject.findings += [finding("left-out", point.problem, path.name)] if point.problem else []
     return subject
 
