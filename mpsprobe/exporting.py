@@ -27,10 +27,9 @@ LONGEST_NAME = 60
 def exporter_for(registry: Registry, path: str | PurePath) -> str | None:
     """The name of the exporter that writes files like ``path``, by its extension; ``None`` for none or several."""
     file_name = PurePath(path).name.lower()
-    extensions = {name: one.extension.lower() for name, one in registry.exporters().items() if one.extension}
-    fitting = {name: extension for name, extension in extensions.items() if file_name.endswith(extension)}
-    longest = max(map(len, fitting.values()), default=0)
-    names = [name for name, extension in fitting.items() if len(extension) == longest]
+    extensions = {name: exporter.extension.lower() for name, exporter in registry.exporters().items()}
+    fitting = {name: len(end) for name, end in extensions.items() if end and file_name.endswith(end)}
+    names = [name for name, length in fitting.items() if length == max(fitting.values())]
     return names[0] if len(names) == 1 else None
 
 
@@ -50,8 +49,9 @@ def choose(registry: Registry, format_name: str | None, output: str | None, kind
     path = None if output == "-" else output
     name = format_name or (exporter_for(registry, path) if path is not None else None)
     if name is None and path is not None and (extension := PurePath(path).suffix):
-        known = sorted({one.extension for one in registry.exporters().values() if kind in (None, *one.kinds)} - {""})
-        hint = f"Use {', '.join(known)}, or name the format: --format NAME." if known else registry.hint("exporter")
+        exporters = [exporter for exporter in registry.exporters().values() if kind in (None, *exporter.kinds)]
+        known = ", ".join(sorted({exporter.extension for exporter in exporters} - {""}))
+        hint = f"Use {known}, or name the format: --format NAME." if known else registry.hint("exporter")
         raise UsageError(f"no format has the extension '{printable(extension)}'", hint)
     name = name or ("table" if path is None else "json")
     check_target(registry, name, path, kind)
@@ -88,9 +88,9 @@ def write(registry: Registry, name: str, report: Report, output: str | None, eve
         OutputError: it cannot be written.
     """
     path = None if output == "-" else output
-    declaration, exporter = registry.exporter_declaration(name), registry.exporter(name)
+    exporter = registry.exporter(name)
     _check_kind(registry, name, report.kind)
-    if declaration.folder:
+    if registry.exporter_declaration(name).folder:
         return str(write_folder(_named(name, path), _files(registry, name, exporter, report)))
     stream = getattr(exporter, "stream", None)
     if path is None and hasattr(exporter, "render_for_terminal"):
@@ -115,11 +115,8 @@ def render(registry: Registry, name: str, report: Report) -> str | bytes:
     if registry.exporter_declaration(name).folder:
         raise UsageError(f"the exporter '{name}' writes a folder")
 
-    def quietly() -> Any:
-        with contained():  # what it prints does not get into the output
-            return exporter.render(report)
-
-    return _whole(registry, name, quietly)
+    with contained():  # what it prints does not get into the output
+        return _whole(registry, name, lambda: exporter.render(report))
 
 
 def exported(report: Report, name: str) -> str | bytes:
@@ -200,6 +197,5 @@ def _files(registry: Registry, name: str, exporter: Any, report: Report) -> Iter
 
 def _blame(registry: Registry, name: str, problem: str, cause: Exception | None) -> NoReturn:
     owner = registry.owner("exporter", name)
-    if owner is None:  # it was there a moment ago
-        raise UsageError(f"the exporter '{name}' {problem}") from cause
+    assert owner is not None  # whoever made the exporter
     loading.refuse(f"the exporter '{name}'", owner, problem, cause)

@@ -78,12 +78,12 @@ class Names(click.ParamType):
             UsageError: nothing does, or one of them is wrong.
         """
         parts = value if isinstance(value, (tuple, list)) else str(value).split(",")
-        found = tuple(dict.fromkeys(self._one(text, param) for part in parts if (text := str(part).strip())))
-        if not found:
+        values = tuple(dict.fromkeys(self._value(text, param) for part in parts if (text := str(part).strip())))
+        if not values:
             raise UsageError(f"{_flag(param)} needs a {self._of}")
-        return found
+        return values
 
-    def _one(self, text: str, param: click.Parameter | None) -> Any:
+    def _value(self, text: str, param: click.Parameter | None) -> Any:
         return text
 
 
@@ -93,7 +93,7 @@ class Several(Names):
     name = "N,…"
     _of = "number"
 
-    def _one(self, text: str, param: click.Parameter | None) -> int:
+    def _value(self, text: str, param: click.Parameter | None) -> int:
         return Positive().convert(text, param, None)
 
 
@@ -136,26 +136,26 @@ def check_training(options: RunOptions, trains: bool) -> None:
 
 
 def converted(command: click.Command, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a function was given by keywords, as ``command`` has it: checked as its flags are, by its parameters' names.
+    """Keywords of a function as ``command`` has them: checked as its flags are, by its parameters' names.
 
     Args:
-        given: by keywords that are called as the flags (``batch_size`` for ``--batch-size``); ``None``: not given.
+        given: by names that are the flags' (``batch_size`` for ``--batch-size``); ``None``: not given.
 
     Raises:
         UsageError: there is no such flag, or it does not take the value.
     """
     flags = {flag_name(option): option for option in command.params if isinstance(option, click.Option)}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in flags:
             raise UnknownName("option", name, flags)
         if value is not None:
             option = flags[name]
             try:
-                found[str(option.name)] = option.type.convert(value, option, None)
+                values[str(option.name)] = option.type.convert(value, option, None)
             except click.BadParameter as error:
                 raise UsageError(f"{_flag(option)}: {error.message}") from error
-    return found
+    return values
 
 
 def _flag(param: click.Parameter | None) -> str:

@@ -26,9 +26,7 @@ def check_writable(path: str | Path) -> None:
     """
     target = _final_target(path)
     with _told(target):
-        descriptor, name = tempfile.mkstemp(prefix=".mpsprobe-", dir=target.parent)
-        os.close(descriptor)
-        Path(name).unlink()
+        tempfile.TemporaryFile(prefix=".mpsprobe-", dir=target.parent).close()
 
 
 def write_atomically(path: str | Path, data: str | bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -37,40 +38,40 @@ def doctor(ctx: click.Context, format_name: str, fail_on: str | None) -> None:
     """
     registry = get_registry()
     environment = collect_environment().model_dump()
-    found = _findings(registry, environment)
+    findings = _findings(registry, environment)
     if format_name == "json":
-        write_json({"kind": "doctor", "environment": environment, "findings": found})
+        write_json({"kind": "doctor", "environment": environment, "findings": findings})
     else:
-        write_stdout(_drawn(environment, found, registry.lacking(EVERYTHING)))
+        write_stdout(_drawn(environment, findings, registry.lacking(EVERYTHING)))
     bad = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on else ()
-    if any(one["level"] in bad for one in found):
+    if any(finding["level"] in bad for finding in findings):
         ctx.exit(FINDINGS)
 
 
 def _findings(registry: Registry, environment: dict[str, Any]) -> list[dict[str, Any]]:
     """The worst first; plugins that are left out are findings too."""
-    found = [
-        {"level": one.level, "message": one.message, "hint": one.hint, "distribution": plugin.found.distribution}
-        for one, plugin in registry.doctor_findings(environment)
+    findings = [
+        {**asdict(finding), "distribution": plugin.found.distribution}
+        for finding, plugin in registry.doctor_findings(environment)
     ]
     for plugin in registry.plugins():
         if plugin.status in {"failed", "incompatible"}:
             message = f"the plugin '{plugin.found.name}' of {plugin.owner} is left out: {plugin.reason}"
             hint = f"More: mpsprobe plugins show {plugin.found.name}. Without it: -p no:{plugin.found.name}"
-            found.append({"level": "warning", "message": message, "hint": hint, "distribution": "mpsprobe"})
+            findings.append({"level": "warning", "message": message, "hint": hint, "distribution": "mpsprobe"})
     order = ("error", "warning", "note", "ok")
-    return sorted(found, key=lambda one: order.index(str(one["level"])))
+    return sorted(findings, key=lambda finding: order.index(str(finding["level"])))
 
 
-def _drawn(environment: dict[str, Any], found: list[dict[str, Any]], lacking: str | None) -> str:
+def _drawn(environment: dict[str, Any], findings: list[dict[str, Any]], lacking: str | None) -> str:
     versions = [(name.replace("_", " "), str(value)) for name, value in environment.items() if value is not None]
     lines = [aligned(versions), ""]
     width = min(shutil.get_terminal_size().columns, WIDEST)
-    for one in found:
-        colour = {"error": "red", "warning": "yellow", "ok": "green"}.get(one["level"])
-        said = [(" " * LEVEL, printable(text)) for text in (one["message"], one["hint"]) if text]
-        lines.append(click.style(one["level"].ljust(LEVEL), fg=colour) + aligned(said, width=width)[LEVEL:])
-    if not found:
+    for finding in findings:
+        colour = {"error": "red", "warning": "yellow", "ok": "green"}.get(finding["level"])
+        texts = [(" " * LEVEL, printable(text)) for text in (finding["message"], finding["hint"]) if text]
+        lines.append(click.style(finding["level"].ljust(LEVEL), fg=colour) + aligned(texts, width=width)[LEVEL:])
+    if not findings:
         lines.append(f"No plugin looks at anything. {lacking or ''}")
     text = "\n".join(lines)
     return click.unstyle(text) if terminal_width() is None else text

@@ -45,37 +45,38 @@ def _space(registry: Registry, option: str) -> list[WorkloadDeclaration]:
         raise UsageError(f"unexpected '{printable(option)}'", "A name space is an option, for example --hf.")
     with make_progress() as progress:  # whoever knows the names may be a large package
         progress.start_loading(1)
-        found = registry.workload_space(option[2:])
-    if found is None:
+        names = registry.workload_space(option[2:])
+    if names is None:
         raise click.NoSuchOption(option)
-    return list(found.values())
+    return list(names.values())
 
 
 @workloads.command("list", params=[_SPACES, format_option()], context_settings={"ignore_unknown_options": True})
 def list_command(spaces: tuple[str, ...], format_name: str) -> None:
     """Every named workload, by family; with --hf, --timm or the like every name that begins with hf:, timm: …"""
     registry = get_registry()
-    found = [one for space in spaces for one in _space(registry, space)] or list(registry.workloads().values())
+    declared = [name for space in spaces for name in _space(registry, space)] or list(registry.workloads().values())
     if format_name == "json":
         swept = registry.swept_workloads()
-        owned = [_plain(one, registry.workload_and_owner(one.name)[1]) for one in found]
-        write_json([{**one, "answered": swept.get(one["name"])} for one in owned])
+        facts = [_plain(workload, registry.workload_and_owner(workload.name)[1]) for workload in declared]
+        write_json([{**each, "answered": swept.get(each["name"])} for each in facts])
         return
-    if not found:
+    if not declared:
         click.echo(f"No plugin that is installed has workloads: {install_command('mpsprobe-hf')}", err=True)
         return
     families: dict[str, list[WorkloadDeclaration]] = {}
-    for declaration in found:
+    for declaration in declared:
         families.setdefault(declaration.family, []).append(declaration)
-    longest, width = max(len(one.name) for one in found), terminal_width()
     phases = {name: ", ".join(answered) or "no answer" for name, answered in registry.swept_workloads().items()}
-    widest = max((len(phases.get(one.name, "")) for one in found), default=0)
+    longest = max(len(declaration.name) for declaration in declared)
+    widest = max(len(phases.get(declaration.name, "")) for declaration in declared)
     blocks = []
     for family, members in families.items():
-        rows = [
-            ("  " + one.name.ljust(longest), phases.get(one.name, "").ljust(widest), one.summary) for one in members
-        ]
-        blocks.append(f"{family}\n{aligned([row if widest else (row[0], row[2]) for row in rows], width=width)}")
+        rows = []
+        for member in members:
+            answered = [phases.get(member.name, "").ljust(widest)] if widest else []
+            rows.append(("  " + member.name.ljust(longest), *answered, member.summary))
+        blocks.append(f"{family}\n{aligned(rows, width=terminal_width())}")
     write_stdout("\n\n".join(blocks))
     if widest:
         click.echo("The second column: the phases that were answered in the last sweep.", err=True)
@@ -97,7 +98,7 @@ def show_command(name: str, format_name: str) -> None:
 def _rows(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """A line for each fact that says something; a fact made of structured ones takes a line for each of them."""
     for key, value in facts.items():
-        if isinstance(value, dict) and any(isinstance(one, (dict, list)) for one in value.values()):
+        if isinstance(value, dict) and any(isinstance(part, (dict, list)) for part in value.values()):
             yield from _rows(value, f"{prefix}{key}.")
         elif value not in (None, [], {}, (), ""):
             yield prefix + key, _shown(value)
@@ -107,5 +108,5 @@ def _shown(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value))
     if isinstance(value, dict):
-        return ", ".join(f"{key}={one}" for key, one in value.items())
+        return ", ".join(f"{key}={part}" for key, part in value.items())
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
