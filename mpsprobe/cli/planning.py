@@ -32,7 +32,7 @@ def make_plan(registry: Registry, request: ProfileRequest, given: Workload | Non
     check_training(request.options, "training" in phases)
     notes = [f"{preset.summary} ({preset.source})"] if preset.source and preset.summary else []
     notes += preset.notes
-    workloads = {one.name: given or registry.workload(one.name) for one in preset.workloads}
+    workloads = {workload.name: given or registry.workload(workload.name) for workload in preset.workloads}
     framework = _framework(workloads.values(), registry)
     devices = [choose_device(registry, request.device, framework)]
     baseline = request.baseline or preset.baseline
@@ -47,13 +47,13 @@ def make_plan(registry: Registry, request: ProfileRequest, given: Workload | Non
     runner = choose_runner(registry, request.runner, phases, devices)
     probes = choose_probes(registry, request.probes)
     runs = []
-    for one in preset.workloads:
-        seq_lens, batch_sizes = request.seq_lens or (one.seq_len,), request.batch_sizes or (one.batch_size,)
+    for workload in preset.workloads:
+        seq_lens, batch_sizes = request.seq_lens or (workload.seq_len,), request.batch_sizes or (workload.batch_size,)
         for phase, seq_len, batch_size, device in product(phases, seq_lens, batch_sizes, devices):
             options = replace(request.options, phase=phase, batch_size=batch_size, seq_len=seq_len)
             if phase != "training":
                 options = replace(options, grad_accum=1, lora=False)
-            runs.append(Run(workloads[one.name], options, device, runner))
+            runs.append(Run(workloads[workload.name], options, device, runner))
     return Plan(request, runs, probes, notes)
 
 

@@ -34,16 +34,16 @@ def _plain(registry: Registry, plugin: Plugin) -> dict[str, Any]:
 def list_command(format_name: str) -> None:
     """Every installed plugin with its status: ok, failed, blocked or incompatible."""
     registry = get_registry()
-    found = [_plain(registry, plugin) for plugin in registry.plugins()]
+    facts = [_plain(registry, plugin) for plugin in registry.plugins()]
     if format_name == "json":
-        write_json(found)
+        write_json(facts)
         return
     rows = [("NAME", "DISTRIBUTION", "VERSION", "STATUS", "CONTRIBUTES")]
-    for one in found:
-        numbers = ((kind, len(names)) for kind, names in one["contributes"].items())
+    for plugin in facts:
+        numbers = ((kind, len(names)) for kind, names in plugin["contributes"].items())
         counted = ", ".join(f"{number} {kind}" + "s" * (number > 1) for kind, number in numbers)
-        about = one["reason"] or "; ".join([counted or "nothing", *one["problems"]])
-        rows.append((one["name"], one["distribution"], one["version"], one["status"], about))
+        about = plugin["reason"] or "; ".join([counted or "nothing", *plugin["problems"]])
+        rows.append((plugin["name"], plugin["distribution"], plugin["version"], plugin["status"], about))
     write_stdout(aligned([tuple(map(printable, row)) for row in rows], width=terminal_width()))
 
 
@@ -51,26 +51,24 @@ def list_command(format_name: str) -> None:
 def show_command(name: str, format_name: str) -> None:
     """All that is known of the plugin NAME (its own name, or its distribution's)."""
     registry = get_registry()
-    matching = [one for one in registry.plugins() if name in (one.found.name, one.found.distribution)]
+    facts = [_plain(registry, plugin) for plugin in registry.plugins()]  # all: which names are taken shows then
+    matching = [plugin for plugin in facts if name in (plugin["name"], plugin["distribution"])]
     if not matching:
-        known = {known for one in registry.plugins() for known in (one.found.name, one.found.distribution)}
+        known = {known for plugin in facts for known in (plugin["name"], plugin["distribution"])}
         raise UnknownName("plugin", name, known, "Installed ones are listed by 'mpsprobe plugins list'.")
-    for plugin in registry.plugins():
-        registry.contributions(plugin)  # all of them: which names are taken shows when everybody was asked
-    found = [_plain(registry, plugin) for plugin in matching]
     if format_name == "json":
-        write_json(found)
+        write_json(matching)
         return
-    write_stdout("\n\n".join(_described(one) for one in found))
+    write_stdout("\n\n".join(map(_described, matching)))
 
 
-def _described(one: dict[str, Any]) -> str:
+def _described(plugin: dict[str, Any]) -> str:
     keys = ("name", "distribution", "version", "target", "file", "status")
-    rows = [(key, one[key]) for key in keys if one[key]]
-    if one["requires"]:
-        rows.append(("requires", " and ".join(f"mpsprobe {specifier}" for specifier in one["requires"])))
-    reasons = dict.fromkeys([*([one["reason"]] if one["reason"] else []), *one["problems"]])
-    rows += [("reason" if one["status"] != "ok" else "problem", reason) for reason in reasons]
-    rows.append(("hooks", ", ".join(one["hooks"]) or "none"))
-    rows += [(f"{kind}s", ", ".join(names)) for kind, names in one["contributes"].items()]
+    rows = [(key, plugin[key]) for key in keys if plugin[key]]
+    if plugin["requires"]:
+        rows.append(("requires", " and ".join(f"mpsprobe {specifier}" for specifier in plugin["requires"])))
+    reasons = dict.fromkeys([*([plugin["reason"]] if plugin["reason"] else []), *plugin["problems"]])
+    rows += [("reason" if plugin["status"] != "ok" else "problem", reason) for reason in reasons]
+    rows.append(("hooks", ", ".join(plugin["hooks"]) or "none"))
+    rows += [(f"{kind}s", ", ".join(names)) for kind, names in plugin["contributes"].items()]
     return aligned([(key, printable(value)) for key, value in rows], width=terminal_width())

@@ -18,7 +18,7 @@ NO_NAME = "is not a name: lower-case letters, digits, '-', '.' and '_', beginnin
 
 
 class Entry(NamedTuple):
-    """A declaration and the plugin that made it."""
+    """A declaration, or another answer to a hook, and the plugin that made it."""
 
     declaration: Any
     plugin: Plugin

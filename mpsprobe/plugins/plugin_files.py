@@ -98,12 +98,11 @@ def _requires(path: str) -> tuple[str, ...]:
     with open(path, encoding="utf-8") as file:
         metadata = inline_metadata(file.read())
     dependencies = metadata.get("dependencies", [])
-    if not isinstance(dependencies, list) or not all(isinstance(one, str) for one in dependencies):
+    if not isinstance(dependencies, list) or not all(isinstance(text, str) for text in dependencies):
         raise ValueError("the dependencies of its inline metadata should be a list of texts")
-    ours = [found for one in dependencies if (found := specifier_of_ours(one)) is not None]
-    if lacking := [one for one in dependencies if not OURS.fullmatch(one) and not is_installed(one)]:
+    if lacking := [text for text in dependencies if not OURS.fullmatch(text) and not is_installed(text)]:
         raise ValueError(f"it needs {', '.join(lacking)}, not installed or in another version")
-    return tuple(ours)
+    return tuple(specifier for text in dependencies if (specifier := specifier_of_ours(text)) is not None)
 
 
 def inline_metadata(text: str) -> dict[str, Any]:

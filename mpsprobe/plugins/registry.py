@@ -98,7 +98,7 @@ class Registry:
         self._plugins: list[Plugin] | None = None
         self._loading = False
         self._catalogues: dict[str, Catalogue] = {}
-        self._resolved: dict[str, list[tuple[WorkloadDeclaration, Plugin]]] = {}
+        self._resolved: dict[str, list[Entry]] = {}
 
     def plugins(self) -> list[Plugin]:
         """Every plugin with its status, the core first; those that failed and were blocked are among them.
@@ -154,7 +154,8 @@ class Registry:
 
     def devices(self, framework: str = "torch") -> Mapping[str, declared.DeviceDeclaration]:
         """The devices for a framework, by name, in the order of their declaration: within a plugin the best first."""
-        return {one.name: one for one in self._catalogue("device").usable().values() if one.framework == framework}
+        devices = self._catalogue("device").usable().values()
+        return {device.name: device for device in devices if device.framework == framework}
 
     def probes(self) -> Mapping[str, declared.ProbeDeclaration]:
         """The probes, by name."""
@@ -179,23 +180,20 @@ class Registry:
             MissingPackage: a distribution that it needs is not installed.
             PluginError: two plugins claim it, or its plugin broke a rule.
         """
-        declaration, plugin = self.workload_and_owner(name)
-        what = f"the workload '{printable(name)}'"
-        for requirement in declaration.requires:
+        entry, what = self.workload_and_owner(name), f"the workload '{printable(name)}'"
+        for requirement in entry.declaration.requires:
             if not is_installed(requirement):
                 raise MissingPackage(what, requirement)
-        entry = Entry(declaration, plugin)
-        return cast("Workload", self._made(what, entry, lambda factory: factory(declaration.name)))
+        return cast("Workload", self._made(what, entry, lambda factory: factory(entry.declaration.name)))
 
-    def workload_and_owner(self, name: str) -> tuple[WorkloadDeclaration, Plugin]:
+    def workload_and_owner(self, name: str) -> Entry:
         """What ``name`` stands for and whose it is, without importing the workload. Raises as ``workload``."""
         catalogue = self._catalogue("workload")
         if name in catalogue.entries or name in catalogue.conflicts:
-            entry = self._entry("workload", name)
-            return entry.declaration, entry.plugin
+            return self._entry("workload", name)
         if name not in self._resolved:
             self._resolved[name] = list(self._answers("mpsprobe_resolve_workload", name=name))
-        answers = [answer for answer in self._resolved[name] if not answer[0].guess] or self._resolved[name]
+        answers = [entry for entry in self._resolved[name] if not entry.declaration.guess] or self._resolved[name]
         if not answers:
             raise UnknownName("workload", name, catalogue.entries, self.hint("workload"))
         if len(answers) > 1:
@@ -245,7 +243,7 @@ class Registry:
             UsageError: none does, or more than one does.
             PluginError: its plugin broke a rule.
         """
-        able = [name for name, one in self.scanners().items() if framework in one.frameworks]
+        able = [name for name, scanner in self.scanners().items() if framework in scanner.frameworks]
         if len(able) == 1:
             return self.scanner(able[0])
         shown = printable(framework)
@@ -263,10 +261,10 @@ class Registry:
 
     def device(self, name: str, framework: str = "torch") -> Device:
         """The device called ``name`` for a framework, which may say that it is unavailable. Raises as ``workload``."""
-        known = self.devices(framework)
-        if framework != "torch" and name not in known:
-            raise UnknownName("device", name, known, f"For {framework} there are: {', '.join(known)}.")
-        return cast("Device", self._object("device", name if framework == "torch" else known[name].key))
+        devices = self.devices(framework)
+        if framework != "torch" and name not in devices:
+            raise UnknownName("device", name, devices, f"For {framework} there are: {', '.join(devices)}.")
+        return cast("Device", self._object("device", name if framework == "torch" else devices[name].key))
 
     def probe(self, name: str) -> Probe:
         """The probe called ``name``. Raises as ``workload``."""
@@ -277,7 +275,7 @@ class Registry:
         return cast("Runner", self._object("runner", name))
 
     def exporter(self, name: str) -> Any:
-        """The exporter called ``name``: an ``Exporter``, or a ``FolderExporter`` if declared so. Raises as always."""
+        """The exporter called ``name``; a ``FolderExporter`` if it is declared so. Raises as ``workload``."""
         return self._object("exporter", name)
 
     def exporter_declaration(self, name: str) -> declared.ExporterDeclaration:
@@ -350,7 +348,7 @@ class Registry:
         for name in sorted(self.blocked - known):
             self._tell(f"{UnknownName('plugin', name, known).message} (nothing was switched off for it)")
 
-    def _answers(self, hook: str, **arguments: Any) -> Iterator[tuple[Any, Plugin]]:
+    def _answers(self, hook: str, **arguments: Any) -> Iterator[Entry]:
         """What each plugin answers to ``hook``, where it says something; one that fails is reported and left out."""
         for plugin in self.plugins():
             if hook not in plugin.implementations:
@@ -366,7 +364,7 @@ class Registry:
                 self._failed(plugin, str(error))
             else:
                 if answer is not None:
-                    yield answer, plugin
+                    yield Entry(answer, plugin)
 
     def _failed(self, plugin: Plugin, reason: str) -> None:
         """Note why ``plugin`` is left out, and tell it once a process.
@@ -454,9 +452,9 @@ def protocol_of(declaration: Declaration) -> type:
     return protocol
 
 
-def _instance(found: Any) -> Any:
+def _instance(target: Any) -> Any:
     """A declaration's target may be a class, made without arguments, or a ready object."""
-    return found() if isinstance(found, type) else found
+    return target() if isinstance(target, type) else target
 
 
 def _called(plugin: Plugin) -> str:

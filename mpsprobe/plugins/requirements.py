@@ -47,10 +47,10 @@ def unmet(distribution: str) -> list[str]:
 
     try:
         wanted = [Requirement(text) for text in importlib.metadata.requires(distribution) or []]
-        here = [one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
+        here = [needed for needed in wanted if needed.marker is None or needed.marker.evaluate({"extra": ""})]
     except (importlib.metadata.PackageNotFoundError, ValueError, RecursionError):
         return []
-    return [plain for one in here if not is_installed(plain := f"{one.name}{one.specifier}")]
+    return [plain for needed in here if not is_installed(plain := f"{needed.name}{needed.specifier}")]
 
 
 def specifier_of_ours(requirement: str) -> str | None:
