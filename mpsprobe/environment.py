@@ -57,15 +57,15 @@ def check_version(package: str, plugin: str, feature: str) -> None:
 
     from packaging.requirements import Requirement
 
-    stated = map(Requirement, importlib.metadata.requires(plugin) or [])
-    stated_here = next(one for one in stated if one.name == package)  # extras come after what is always needed
-    wanted = Requirement(f"{stated_here.name}{stated_here.specifier}")
-    if (found := _version(package)) is None:
-        raise MissingPackage(feature, str(wanted))
-    release = re.match(r"\d+(\.\d+)*", found)
-    if release and not wanted.specifier.contains(release[0]):
-        what_to_do = f"Install it: {install_command(str(wanted))}"
-        raise MpsprobeError(f"{package} {found} is too old: {plugin} needs {wanted}", what_to_do)
+    requirements = map(Requirement, importlib.metadata.requires(plugin) or [])
+    stated = next(each for each in requirements if each.name == package)  # extras come after what is always needed
+    wanted = f"{stated.name}{stated.specifier}"
+    if (version := _version(package)) is None:
+        raise MissingPackage(feature, wanted)
+    release = re.match(r"\d+(\.\d+)*", version)
+    if release and not stated.specifier.contains(release[0]):
+        hint = f"Install it: {install_command(wanted)}"
+        raise MpsprobeError(f"{package} {version} is too old: {plugin} needs {wanted}", hint)
 
 
 def _version(distribution: str) -> str | None:

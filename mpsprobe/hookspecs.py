@@ -39,12 +39,15 @@ class Answer(NamedTuple):
         kind: what the registry calls that which it declares, of which each has a name of its own; else nothing.
         open_space: it speaks for names and objects that nobody can list: ``None`` says that they are another plugin's,
             names are as the user writes them, and an ``MpsprobeError`` is for the user.
+        deprecated: of a hook that still works and should no longer be written, what a warning says of it: "since
+            mpsprobe 0.2, gone from 0.4 on; use mpsprobe_workloads". Not gone before the next minor version.
     """
 
     of: type[Any] | str | None
     several: bool = False
     kind: str = ""
     open_space: bool = False
+    deprecated: str = ""
 
 
 HOOKS: dict[str, Answer] = {}
@@ -53,30 +56,16 @@ KINDS: dict[str, str] = {}
 """The hook that declares the names of each kind (``workload``, ``exporter``, …)."""
 
 
-def answers(
-    of: type[Any] | str | None, *, several: bool = False, kind: str = "", open_space: bool = False
-) -> Callable[[F], F]:
+def answers(of: type[Any] | str | None, **more: Any) -> Callable[[F], F]:
     """Notes what a hook answers: the attributes of ``Answer``. Things of a kind are always several."""
 
     def noted(hook: F) -> F:
-        HOOKS[hook.__name__] = Answer(of, several or bool(kind), kind, open_space)
-        if kind:
-            KINDS[kind] = hook.__name__
+        answer = HOOKS[hook.__name__] = Answer(of, **{"several": "kind" in more, **more})
+        if answer.kind:
+            KINDS[answer.kind] = hook.__name__
         return hook
 
     return noted
-
-
-def deprecated(*, since: str, use: str, removed_in: str) -> Callable[[F], F]:
-    """Marks a hook that still works and should no longer be written: a warning names its replacement.
-
-    Args:
-        since: the version of mpsprobe that deprecated it.
-        use: what to write instead, as a name or a few words.
-        removed_in: the version that will not call it any more; by this project's promise not before the next minor.
-    """
-    text = f"since mpsprobe {since}, gone from {removed_in} on; use {use}"
-    return hookspec(warn_on_impl=DeprecationWarning(text))
 
 
 @hookspec

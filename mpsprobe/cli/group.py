@@ -34,7 +34,7 @@ def want_debug(value: bool) -> None:
 
 
 def registry_of(context: click.Context) -> Registry:
-    """The registry with the command line's switches; made at the first question, after they were read."""
+    """The registry with the command line's switches, which were read before."""
     meta = context.meta
     if REGISTRY not in meta:
         blocked = blocked_by_environment() | meta.get(BLOCKED, set()) | _blocked_by_settings(context.find_root())

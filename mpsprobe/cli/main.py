@@ -75,9 +75,8 @@ def _run(arguments: list[str]) -> int:
     except click.ClickException as error:
         with _to_stderr():
             error.show()
-            if isinstance(error, click.NoSuchOption) and any(
-                error.option_name in one.opts for one in main_group.params
-            ):
+            names = [name for option in main_group.params for name in option.opts]
+            if isinstance(error, click.NoSuchOption) and error.option_name in names:
                 click.echo(f"It stands before the command: mpsprobe {error.option_name} …", err=True)
         return FAILED
     except MpsprobeError as error:
@@ -159,13 +158,10 @@ def _make_printable() -> None:
 
 
 def _flush_failed(error: OSError, said: bool) -> int:
-    """The exit code when standard output took no more; the interpreter's own flush must not complain again.
-
-    ``said``: the command has failed with a message, mostly this one.
-    """
+    """The exit code when standard output took no more; ``said``: the command has failed with a message, mostly this."""
     from mpsprobe.streams import discard, is_reader_gone
 
-    discard(sys.stdout)
+    discard(sys.stdout)  # the interpreter's own flush must not complain again
     if is_reader_gone(error):
         return READER_GONE
     if not said:

@@ -140,11 +140,7 @@ def _plugins(read: Read) -> Iterator[FoundPlugin]:
 
 
 def _parse(text: str) -> Iterator[tuple[str, str]]:
-    """Names and targets of our group in an ``entry_points.txt``.
-
-    Raises:
-        ValueError: a line of our group is not of the form ``name = target``.
-    """
+    """Names and targets of our group in an ``entry_points.txt``; ``ValueError`` where a line has none."""
     ours = False
     for line in map(str.strip, text.splitlines()):
         if line.startswith("["):

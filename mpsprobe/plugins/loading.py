@@ -8,7 +8,6 @@ import os
 import reprlib
 import sys
 import types
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -74,7 +73,7 @@ def new_manager() -> pluggy.PluginManager:
 
 
 def load(manager: pluggy.PluginManager, found: FoundPlugin) -> Plugin:
-    """Import the thin module of ``found`` and look at its hooks; never raises on behalf of the plugin."""
+    """Import the thin module of ``found`` and look at its hooks."""
     if found.problem:
         return Plugin(found, "failed", found.problem)
     if wrong := incompatibility(found.requires):
@@ -121,9 +120,7 @@ def _missing(found: FoundPlugin) -> str:
 def _registered(manager: pluggy.PluginManager, found: FoundPlugin, module: Any) -> Plugin:
     name = f"{found.distribution}:{found.name}"  # two distributions may use one name for their entry points
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # pluggy's own, about deprecated hooks: the registry tells of those
-            manager.register(module, name)
+        manager.register(module, name)
         implementations, problems = _checked_hooks(manager, module)
     except (pluggy.PluginValidationError, ValueError, HookFailed) as wrong:
         if manager.has_plugin(name):
@@ -133,11 +130,7 @@ def _registered(manager: pluggy.PluginManager, found: FoundPlugin, module: Any) 
 
 
 def _checked_hooks(manager: pluggy.PluginManager, module: Any) -> tuple[dict[str, pluggy.HookImpl], list[str]]:
-    """The hooks that ``module`` implements, and a sentence for each that is deprecated.
-
-    Raises:
-        HookFailed: a hook that does not exist, a wrapper, or a hook without its ``@hookimpl``.
-    """
+    """The hooks that ``module`` implements, and a sentence for each that is deprecated."""
     hooks, problems = {}, []
     for caller in sorted(manager.get_hookcallers(module) or (), key=lambda caller: caller.name):
         implementation = next(each for each in caller.get_hookimpls() if each.plugin is module)
@@ -147,8 +140,8 @@ def _checked_hooks(manager: pluggy.PluginManager, module: Any) -> tuple[dict[str
             raise HookFailed(f"there is no hook '{caller.name}'{meant}")
         if implementation.wrapper or implementation.hookwrapper:
             raise HookFailed(f"its hook {caller.name} is a wrapper; each plugin is asked by itself, so none is called")
-        if caller.spec is not None and caller.spec.warn_on_impl is not None:
-            problems.append(f"its hook {caller.name} is deprecated: {caller.spec.warn_on_impl}")
+        if caller.name in hookspecs.HOOKS and (deprecated := hookspecs.HOOKS[caller.name].deprecated):
+            problems.append(f"its hook {caller.name} is deprecated: {deprecated}")
         hooks[caller.name] = implementation
     for name, value in vars(module).items() if isinstance(module, types.ModuleType) else ():
         own = isinstance(value, types.FunctionType) and value.__module__ == module.__name__
@@ -179,12 +172,7 @@ def _whole(answer: Any) -> Any:
 
 
 def answer_of(outcome: Outcome, hook: str) -> Any:
-    """The answer in ``outcome``, of ``hook``.
-
-    Raises:
-        HookFailed: it raised, or tried to end the process.
-        MpsprobeError: it raised one on purpose; whether the user meets it is the caller's choice.
-    """
+    """The answer in ``outcome``; else raises ``HookFailed``, or the ``MpsprobeError`` that was raised on purpose."""
     if outcome.error is None:
         return outcome.answer
     if isinstance(outcome.error, MpsprobeError):
@@ -210,11 +198,7 @@ def tell_on_stderr(line: str) -> None:
 
 
 def refuse(what: str, plugin: Plugin, problem: str, cause: BaseException | None) -> NoReturn:
-    """Tell that ``what`` of ``plugin`` broke a rule.
-
-    Raises:
-        PluginError: always; it says whom to ask.
-    """
+    """Raise a ``PluginError``: ``what`` of ``plugin`` broke a rule. It says whom to ask."""
     distribution = plugin.found.distribution
     hint = f"This is for the authors of {distribution}. With --debug or MPSPROBE_DEBUG=1 it shows where."
     if isinstance(cause, ImportError):

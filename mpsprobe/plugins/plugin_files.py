@@ -34,11 +34,7 @@ def folders_from_environment() -> list[str]:
 
 
 def find_in_folders(folders: Iterable[str]) -> list[FoundPlugin]:
-    """A plugin for each ``*.py`` of ``folders``, in their order, sorted within each; ``_…`` and ``.…`` are no plugins.
-
-    Raises:
-        UsageError: a folder is not there or cannot be read.
-    """
+    """A plugin for each ``*.py`` of ``folders``, sorted within each; ``_…`` and ``.…`` are no plugins."""
     plugins: list[FoundPlugin] = []
     for folder in dict.fromkeys(os.path.realpath(folder) for folder in folders):
         try:
@@ -87,12 +83,7 @@ def _taken(stem: str, path: str) -> str | None:
 
 
 def _requires(path: str) -> tuple[str, ...]:
-    """What the inline metadata asks of mpsprobe.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: it is too large or not text, its metadata is not TOML, or something else that it needs is not here.
-    """
+    """What the inline metadata asks of mpsprobe; ``ValueError`` where it is wrong or something else is not here."""
     if os.path.getsize(path) > LARGEST_FILE:
         raise ValueError(f"it is larger than {LARGEST_FILE:,} bytes")
     with open(path, encoding="utf-8") as file:
@@ -106,11 +97,7 @@ def _requires(path: str) -> tuple[str, ...]:
 
 
 def inline_metadata(text: str) -> dict[str, Any]:
-    """The block ``script`` of PEP 723 in a Python source; empty if there is none.
-
-    Raises:
-        ValueError: it is not TOML, or there are two.
-    """
+    """The block ``script`` of PEP 723 in a Python source; empty if there is none, ``ValueError`` if it is wrong."""
     blocks = list(re.finditer(BLOCK, text.replace("\r\n", "\n"), re.MULTILINE))
     if len(blocks) > 1:
         raise ValueError("it has more than one block of inline metadata")

@@ -15,11 +15,7 @@ AT_LEAST = re.compile(r">=\s*(\d{1,9}(\.\d{1,9})*)")
 
 
 def incompatibility(requirements: Iterable[str], version: str = __version__) -> str | None:
-    """Why a plugin with ``requirements`` on mpsprobe does not fit ``version``; ``None`` if it does.
-
-    Args:
-        requirements: specifiers only, as ``>=0.2,<1``; one that cannot be read is passed over, as pip let it in.
-    """
+    """Why a plugin with ``requirements`` (``>=0.2,<1``) on mpsprobe does not fit ``version``; ``None`` if it does."""
     for specifier in requirements:
         if not _allows(specifier, version):
             return f"it needs mpsprobe {specifier.strip()}, and this is mpsprobe {version}"
@@ -81,7 +77,7 @@ def _allows(specifier: str, version: str) -> bool:
     try:
         return SpecifierSet(specifier).contains(version, prereleases=True)
     except ValueError:
-        return True
+        return True  # pip let it in
 
 
 def _release(version: str) -> tuple[int, ...]:

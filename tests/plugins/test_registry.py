@@ -184,10 +184,12 @@ def test_a_run_is_announced_to_every_plugin_that_listens(installed: Installed) -
 
 
 def test_a_deprecated_hook_is_told_once(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
-    @hookspecs.deprecated(since="0.2", use="mpsprobe_workloads", removed_in="0.4")
+    @hookspecs.hookspec
     def mpsprobe_models() -> list[object]:
         return []
 
+    answer = hookspecs.Answer(None, deprecated="since mpsprobe 0.2, gone from 0.4 on; use mpsprobe_workloads")
+    monkeypatch.setitem(hookspecs.HOOKS, "mpsprobe_models", answer)
     monkeypatch.setattr(hookspecs, "mpsprobe_models", mpsprobe_models, raising=False)
     hooks = ("mpsprobe_models", "mpsprobe_probes")
     registry, messages = installed(elderly="".join(f"@hookimpl\ndef {name}(): return []\n" for name in hooks))
