@@ -39,7 +39,7 @@ class Answer(NamedTuple):
         kind: what the registry calls that which it declares, of which each has a name of its own; else nothing.
         open_space: it speaks for names and objects that nobody can list: ``None`` says that they are another plugin's,
             names are as the user writes them, and an ``MpsprobeError`` is for the user.
-        deprecated: of a hook that still works and should no longer be written, what a warning says of it: "since
+        deprecated: of a hook that still works and should no longer be written, the words of a warning: "since
             mpsprobe 0.2, gone from 0.4 on; use mpsprobe_workloads". Not gone before the next minor version.
     """
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mpsprobe import hookspecs
 from mpsprobe.declarations import (
     CommandDeclaration,
     DoctorFinding,
@@ -19,6 +20,7 @@ from mpsprobe.declarations import (
     WorkloadDeclaration,
 )
 from mpsprobe.errors import WorkloadError
+from mpsprobe.hookspecs import HOOKS
 from mpsprobe.plugins import loading
 from mpsprobe.plugins.catalogue import Catalogue, checked
 from mpsprobe.plugins.discovery import CORE, FoundPlugin
@@ -211,3 +213,8 @@ def test_many_shared_names_are_one_line_for_each_group_of_plugins() -> None:
         "nobody has the workload 'n0', 'n1', 'n2' and 2 more: declared by one 1.0 and two 1.0",
         "nobody has the workload 'n6': declared by one 1.0 and three 1.0",
     ]
+
+
+def test_every_hook_says_what_it_answers() -> None:
+    assert list(HOOKS) == [name for name in vars(hookspecs) if name.startswith(loading.HOOK_PREFIX)]
+    assert all(answer.several for answer in HOOKS.values() if answer.kind)

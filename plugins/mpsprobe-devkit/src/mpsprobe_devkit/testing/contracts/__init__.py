@@ -88,7 +88,7 @@ def workload_contract(
         factory = given if name is not None else None
         made = given(*[name] * (name is not None)) if makes else given
         fields: dict[str, Any] = {"framework": getattr(made, "framework", "torch"), "phases": tuple(phases)}
-        declaration = declared.WorkloadDeclaration(name or _name_of(made), "", "under test", **fields)
+        declaration = declared.WorkloadDeclaration(name or _name_of(made), "under:test", "under test", **fields)
     anew = given if makes else lambda: given
     make = anew if factory is None else partial(factory, declaration.name)
     return WorkloadContract.of(declaration, without, made=make, factory=factory)
@@ -187,7 +187,7 @@ def _suite(
     """The contract of a declaration, or of a class or an object, for which one with ``fields`` is made up."""
     if isinstance(one, kind):
         return contract.of(one, without, made=partial(made_by, one.target), **more)
-    declaration = kind(_name_of(one), "", "under test", **fields)
+    declaration = kind(_name_of(one), "under:test", "under test", **fields)
     return contract.of(declaration, without, made=one if isinstance(one, type) else lambda: one, **more)
 
 
