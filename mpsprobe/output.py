@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -61,7 +62,8 @@ def write_folder(path: str | Path, files: Iterable[tuple[str, Iterable[bytes]]])
         try:
             name = _write_files(staging, files)
             staging.joinpath(name).chmod(0o777 & ~_mask())
-            return _move_to_free_name(staging / name, parent)
+            numbered = (parent / (name if number == 1 else f"{name}-{number}") for number in count(1))
+            return (staging / name).rename(next(target for target in numbered if not target.exists()))
         finally:  # also after Ctrl-C
             shutil.rmtree(staging, ignore_errors=True)
             if not existed:
@@ -79,8 +81,8 @@ def check_folder(path: str | Path) -> None:
     with _told(target):
         if not str(path) or (target.exists() and not target.is_dir()):
             raise OutputError(f"cannot write to '{printable(str(path))}': it is not a folder", "Name a folder.")
-        nearest = next(one for one in (target, *target.parents) if one.exists())
-        Path(tempfile.mkdtemp(prefix=".mpsprobe-", dir=nearest)).rmdir()
+        nearest = next(folder for folder in (target, *target.parents) if folder.exists())
+        tempfile.TemporaryDirectory(prefix=".mpsprobe-", dir=nearest).cleanup()
 
 
 def deliver(data: str | bytes | Iterable[bytes], path: str | Path | None) -> None:
@@ -158,15 +160,6 @@ def _write_files(staging: Path, files: Iterable[tuple[str, Iterable[bytes]]]) ->
     if len(names) != 1:
         raise ValueError(f"{len(names)} folders instead of one: {printable(', '.join(sorted(names)))}")
     return names.pop()
-
-
-def _move_to_free_name(made: Path, parent: Path) -> Path:
-    """``made`` under its own name in ``parent``, or with the first number that is free."""
-    target, number = parent / made.name, 1
-    while target.exists():
-        number += 1
-        target = parent / f"{made.name}-{number}"
-    return made.rename(target)
 
 
 def as_bytes(data: str | bytes) -> bytes:

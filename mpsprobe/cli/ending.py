@@ -32,16 +32,15 @@ def signals_raise() -> Iterator[None]:
     global _terminated
     _terminated = False
     usual: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    replaced = [one for one, handler in usual.items() if signal.getsignal(one) is handler]
-    if threading.current_thread() is not threading.main_thread():
-        replaced = []
-    for one in replaced:
-        signal.signal(one, _interrupt)
+    here = threading.current_thread() is threading.main_thread()
+    replaced = {number: handler for number, handler in usual.items() if here and signal.getsignal(number) is handler}
+    for number in replaced:
+        signal.signal(number, _interrupt)
     try:
         yield
     finally:
-        for one in replaced:
-            signal.signal(one, usual[one])
+        for number, handler in replaced.items():
+            signal.signal(number, handler)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
@@ -68,12 +67,12 @@ def ends_are_said() -> Iterator[None]:
     """
     process = os.getpid()
     homes = (os, sys.modules[os.name])  # `os` has copies of what `posix` or `nt` defines
-    kept = {name: getattr(os, name) for name in ENDING}
+    usual = {name: getattr(os, name) for name in ENDING}
 
     def instead_of(name: str) -> Callable[..., Any]:
         def end(*given: Any, **named: Any) -> Any:
             if os.getpid() != process:
-                return kept[name](*given, **named)
+                return usual[name](*given, **named)
             caller = sys._getframe(1)
             while caller.f_globals.get("__name__") == "os" and caller.f_back is not None:  # execl calls execv
                 caller = caller.f_back
@@ -82,13 +81,13 @@ def ends_are_said() -> Iterator[None]:
 
         return end
 
-    try:
-        for name in ENDING:
-            instead = instead_of(name)
+    def put(functions: dict[str, Callable[..., Any]]) -> None:
+        for name, function in functions.items():
             for home in homes:
-                setattr(home, name, instead)
+                setattr(home, name, function)
+
+    try:
+        put({name: instead_of(name) for name in ENDING})
         yield
     finally:
-        for name, real in kept.items():
-            for home in homes:
-                setattr(home, name, real)
+        put(usual)

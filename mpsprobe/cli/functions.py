@@ -84,10 +84,10 @@ def profile(model: object = None, inputs: object = None, **options: Unpack[Profi
     registry, flags = get_registry(), converted(command, options)
     if model is None or isinstance(model, str):
         return measured(registry, request_of(() if model is None else (model,), flags), SilentProgress())
-    given = _Copied(registry.workload_of(model, inputs))
+    workload = _Copied(registry.workload_of(model, inputs))
     if flags.get("processes", 1) > 1:
         raise UsageError("--processes needs a workload with a name", "A model of this process is not in others.")
-    return measured(registry, request_of((given.name,), flags), SilentProgress(), given)
+    return measured(registry, request_of((workload.name,), flags), SilentProgress(), workload)
 
 
 class _Copied:
@@ -156,8 +156,8 @@ def compare(old: Report | str | Path, new: Report | str | Path, *, threshold: fl
         return compare_coverage(old, new, sources)
     if isinstance(old, MatrixReport) and isinstance(new, MatrixReport):
         return compare_matrices(old, new, sources)
-    first, second, one, other = map(printable, (old.kind, new.kind, *sources))
-    if first == second:
-        raise ReportError(f"reports of the kind '{first}' cannot be compared", WHAT)
-    problem = f"the reports are of different kinds: {one} is a '{first}' and {other} is a '{second}'"
-    raise ReportError(problem, WHAT)
+    kind, other = printable(old.kind), printable(new.kind)
+    if kind == other:
+        raise ReportError(f"reports of the kind '{kind}' cannot be compared", WHAT)
+    kinds = " and ".join(f"{printable(at)} is a '{of}'" for at, of in zip(sources, (kind, other), strict=True))
+    raise ReportError(f"the reports are of different kinds: {kinds}", WHAT)

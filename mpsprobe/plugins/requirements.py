@@ -70,7 +70,7 @@ def _applies(marker: str) -> bool:
 
 def _allows(specifier: str, version: str) -> bool:
     lowest = AT_LEAST.fullmatch(specifier.strip())
-    if specifier == f"=={version}" or (lowest and _release(version) >= _release(lowest[1]) != ()):
+    if specifier == f"=={version}" or (lowest and _release(version) >= _release(lowest[1])):
         return True
     from packaging.specifiers import SpecifierSet
 
