@@ -128,7 +128,7 @@ def in_turns(where: str, name: str, options: RunOptions, request: ProfileRequest
     device, clock, wait = registry.device(where), Clock(), WAITS[where]
     steps = device.open(registry.workload(name), options)
     turns = Turns(by_hand(steps._step.run, options, steps._step.optimizer), wait, request.steps)
-    measured = Session(device, [registry.probe("memory")], clock).measure(OnlySteps(steps), request, turns)
+    measured = Session(device, [registry.made("probe", "memory")], clock).measure(OnlySteps(steps), request, turns)
     assert measured.error is None and measured.found["memory"].peak_process_bytes, measured
     bare, used = ([pair[which] for pair in turns.took] for which in (0, 1))
     processor = clock.processor(request.steps)

@@ -51,7 +51,7 @@ class OpenGroup(click.Group):
     def declared(self, registry: Registry) -> Mapping[str, CommandDeclaration]:
         """The commands that plugins add, by their last word; the group's own are not among them."""
         found = {}
-        for name, declaration in registry.commands().items():
+        for name, declaration in registry.declared("command").items():
             last = name.removeprefix(self.prefix)
             if name.startswith(self.prefix) and " " not in last and last not in self.commands:
                 found[last] = declaration
@@ -77,7 +77,7 @@ class OpenGroup(click.Group):
         registry = self.registry(ctx)
         name = self.prefix + cmd_name
         try:
-            command: click.Command = registry.command(name)
+            command: click.Command = registry.made("command", name)
         except UnknownName:
             known = [self.prefix + one for one in self.list_commands(ctx)]
             raise UnknownName("command", name, known, registry.lacking(self.more)) from None

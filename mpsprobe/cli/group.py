@@ -15,9 +15,9 @@ from mpsprobe.plugins.registry import Registry, blocked_by_environment, get_regi
 from mpsprobe.suggestions import printable
 from mpsprobe.version import __version__
 
-BLOCKED, STRICT, FOLDERS, REGISTRY = (f"mpsprobe.{name}" for name in ("blocked", "strict", "folders", "registry"))
+KEPT = "mpsprobe."  # and the name of a parameter, in the meta of a context
+REGISTRY = f"{KEPT}registry"
 F = TypeVar("F", bound=Callable[..., Any])
-Remembers = Callable[[click.Context, click.Parameter, Any], None]
 
 _debug = False
 
@@ -33,16 +33,6 @@ def want_debug(value: bool) -> None:
     _debug = value
 
 
-def registry_of(context: click.Context) -> Registry:
-    """The registry with the command line's switches, which were read before."""
-    meta = context.meta
-    if REGISTRY not in meta:
-        blocked = blocked_by_environment() | meta.get(BLOCKED, set()) | _blocked_by_settings(context.find_root())
-        meta[REGISTRY] = Registry(folders=meta.get(FOLDERS, ()), blocked=blocked, strict=meta.get(STRICT, False))
-        use_registry(meta[REGISTRY])
-    return get_registry()
-
-
 class CommandGroup(OpenGroup):
     """The group ``mpsprobe`` itself: all its commands are declared."""
 
@@ -51,7 +41,16 @@ class CommandGroup(OpenGroup):
         return ""
 
     def registry(self, ctx: click.Context) -> Registry:
-        return registry_of(ctx)
+        """The one with the command line's switches; made at the first question, after they were read."""
+        if REGISTRY not in ctx.meta:
+            folders, strict, switches = (
+                ctx.meta.get(KEPT + name) for name in ("plugins_dir", "strict_plugins", "plugin_switches")
+            )
+            named = {switch.removeprefix("no:") for switch in switches or ()}
+            blocked = blocked_by_environment() | named | _blocked_by_settings(ctx.find_root())
+            ctx.meta[REGISTRY] = Registry(folders=folders or (), blocked=blocked, strict=bool(strict))
+            use_registry(ctx.meta[REGISTRY])
+        return get_registry()
 
 
 def _blocked_by_settings(root: click.Context) -> set[str]:
@@ -67,19 +66,18 @@ def _blocked_by_settings(root: click.Context) -> set[str]:
     return set(names)
 
 
-def _remember(key: str) -> Remembers:
-    """A callback that keeps a switch for ``registry_of``."""
-    return lambda ctx, _, value: ctx.meta.__setitem__(key, value)
+def _keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    ctx.meta[f"{KEPT}{parameter.name}"] = value
 
 
-def _remember_blocked(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> None:
+def _keep_blocked(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> None:
     for value in values:
         if not value.startswith("no:") or value == "no:":
             raise click.BadParameter(f"'{printable(value)}' is not of the form no:NAME", param_hint="-p")
-    ctx.meta[BLOCKED] = {value.removeprefix("no:") for value in values}
+    _keep(ctx, parameter, values)
 
 
-def _switch(*names: str, callback: Remembers, **more: Any) -> Callable[[F], F]:
+def _switch(*names: str, callback: Callable[..., None] = _keep, **more: Any) -> Callable[[F], F]:
     """A flag of the group itself, read before the command is looked for."""
     return click.option(*names, callback=callback, is_eager=True, expose_value=False, **more)
 
@@ -93,14 +91,13 @@ def _switch(*names: str, callback: Remembers, **more: Any) -> Callable[[F], F]:
     "plugin_switches",
     metavar="no:NAME",
     multiple=True,
-    callback=_remember_blocked,
+    callback=_keep_blocked,
     help="Do not load the plugin NAME (of 'plugins list'); may be repeated.",
 )
 @_switch(
     "--strict-plugins",
     is_flag=True,
     envvar="MPSPROBE_STRICT_PLUGINS",
-    callback=_remember(STRICT),
     help="A plugin that fails ends the command instead of being left out.",
 )
 @_switch(
@@ -109,7 +106,6 @@ def _switch(*names: str, callback: Remembers, **more: Any) -> Callable[[F], F]:
     type=click.Path(exists=True, file_okay=False),
     multiple=True,
     envvar=FOLDERS_VARIABLE,
-    callback=_remember(FOLDERS),
     help="Each .py file of DIR is a plugin too; may be repeated.",
 )
 @_switch(

@@ -102,7 +102,8 @@ def choose_runner(registry: Registry, name: str, phases: Sequence[str], devices:
     """The runner called ``name``; ``None`` for plain steps."""
     if name == PLAIN:
         return None
-    runner, able = registry.runner(name), registry.runners()[name].phases
+    runner: Runner = registry.made("runner", name)
+    able = registry.declared("runner")[name].phases
     if wrong := [phase for phase in phases if phase not in able]:
         raise UsageError(f"--runner {name} does not run {wrong[0]}", f"Say --phase {able[0]}.")
     for device in devices:
@@ -113,9 +114,9 @@ def choose_runner(registry: Registry, name: str, phases: Sequence[str], devices:
 
 def choose_probes(registry: Registry, names: Sequence[str] | None) -> list[Probe]:
     """The probes called ``names``; ``all``, ``none``, and for ``None`` those that run unasked."""
-    declared = registry.probes()
+    declared = registry.declared("probe")
     if names is None:
         names = [name for name, probe in declared.items() if probe.default]
     elif list(names) in ([ALL], [NONE]):
         names = list(declared) if names[0] == ALL else []
-    return [registry.probe(name) for name in dict.fromkeys(names)]
+    return [registry.made("probe", name) for name in dict.fromkeys(names)]

@@ -32,9 +32,9 @@ from mpsprobe.plugins.requirements import is_installed
 from mpsprobe.suggestions import an, printable
 
 if TYPE_CHECKING:
-    from mpsprobe import declarations as declared
+    from mpsprobe.declarations import DeviceDeclaration, DoctorFinding, ExporterDeclaration, KnownAnswer
     from mpsprobe.plugins.discovery import FoundPlugin
-    from mpsprobe.protocols import Device, KernelTables, Probe, Runner, Scanner, Workload
+    from mpsprobe.protocols import Device, KernelTables, Scanner, Workload
 
 OPEN_NAMES = (
     "Names are listed by 'mpsprobe workloads list'. A model of yours is path/to/file.py:function; "
@@ -136,40 +136,32 @@ class Registry:
 
     # -- what there is ---------------------------------------------------------------------------
 
+    def declared(self, kind: str) -> Mapping[str, Any]:
+        """The declarations of a kind by name: ``workload``, ``scanner``, ``backend``, ``exporter``, ``device``, …"""
+        return self._catalogue(kind).usable()
+
     def workloads(self) -> Mapping[str, WorkloadDeclaration]:
         """The named workloads, by name. Open name spaces (``hf:TYPE``, folders) are not listed."""
-        return self._catalogue("workload").usable()
+        return self.declared("workload")
 
-    def scanners(self) -> Mapping[str, declared.ScannerDeclaration]:
-        """The scanners, by name."""
-        return self._catalogue("scanner").usable()
-
-    def backends(self) -> Mapping[str, declared.KernelTablesDeclaration]:
+    def backends(self) -> Mapping[str, KernelTablesDeclaration]:
         """The backends that have kernel tables, by name."""
-        return self._catalogue("backend").usable()
+        return self.declared("backend")
 
-    def exporters(self) -> Mapping[str, declared.ExporterDeclaration]:
+    def exporters(self) -> Mapping[str, ExporterDeclaration]:
         """The exporters, by name."""
-        return self._catalogue("exporter").usable()
+        return self.declared("exporter")
 
-    def devices(self, framework: str = "torch") -> Mapping[str, declared.DeviceDeclaration]:
+    def devices(self, framework: str = "torch") -> Mapping[str, DeviceDeclaration]:
         """The devices for a framework, by name, in the order of their declaration: within a plugin the best first."""
-        devices = self._catalogue("device").usable().values()
+        devices = self.declared("device").values()
         return {device.name: device for device in devices if device.framework == framework}
 
-    def probes(self) -> Mapping[str, declared.ProbeDeclaration]:
-        """The probes, by name."""
-        return self._catalogue("probe").usable()
-
-    def runners(self) -> Mapping[str, declared.RunnerDeclaration]:
-        """The runners, by name."""
-        return self._catalogue("runner").usable()
-
-    def commands(self) -> Mapping[str, CommandDeclaration]:
-        """The commands of the CLI, by name, those of the core among them."""
-        return self._catalogue("command").usable()
-
     # -- one of it -------------------------------------------------------------------------------
+
+    def made(self, kind: str, name: str) -> Any:
+        """The thing of a kind that is called ``name``; it has the protocol of its kind. Raises as ``workload``."""
+        return self._make(f"the {kind} '{name}'", self._entry(kind, name), _instance)
 
     def workload(self, name: str) -> Workload:
         """The workload that ``name`` stands for, ready to ``build``.
@@ -184,7 +176,7 @@ class Registry:
         for requirement in entry.declaration.requires:
             if not is_installed(requirement):
                 raise MissingPackage(what, requirement)
-        return cast("Workload", self._made(what, entry, lambda factory: factory(entry.declaration.name)))
+        return cast("Workload", self._make(what, entry, lambda factory: factory(entry.declaration.name)))
 
     def workload_and_owner(self, name: str) -> Entry:
         """What ``name`` stands for and whose it is, without importing the workload. Raises as ``workload``."""
@@ -192,7 +184,7 @@ class Registry:
         if name in catalogue.entries or name in catalogue.conflicts:
             return self._entry("workload", name)
         if name not in self._resolved:
-            self._resolved[name] = list(self._answers("mpsprobe_resolve_workload", name=name))
+            self._resolved[name] = list(self.answers("mpsprobe_resolve_workload", name=name))
         answers = [entry for entry in self._resolved[name] if not entry.declaration.guess] or self._resolved[name]
         if not answers:
             raise UnknownName("workload", name, catalogue.entries, self.hint("workload"))
@@ -206,7 +198,7 @@ class Registry:
         Raises:
             MissingPackage: a package that knows them is not installed.
         """
-        answers = [declarations for declarations, _ in self._answers("mpsprobe_workload_space", space=space)]
+        answers = [declarations for declarations, _ in self.answers("mpsprobe_workload_space", space=space)]
         if not answers:
             return None
         return {declaration.name: declaration for declarations in answers for declaration in declarations}
@@ -224,17 +216,13 @@ class Registry:
             if inputs is not None:
                 raise UsageError("a workload brings its own inputs", "Leave them out, or hand over the model itself.")
             return self.workload(model) if isinstance(model, str) else model
-        answers = list(self._answers("mpsprobe_workload_of", model=model, inputs=inputs))
+        answers = list(self.answers("mpsprobe_workload_of", model=model, inputs=inputs))
         if len(answers) == 1:
             return cast("Workload", answers[0][0])
         shown = printable(f"{type(model).__module__}.{type(model).__qualname__}")
         if answers:
             raise _claimed(f"a {shown}", answers)
         raise UsageError(f"nobody here runs a {shown}", self.lacking(EVERYTHING) or OBJECTS)
-
-    def scanner(self, name: str) -> Scanner:
-        """The scanner called ``name``. Raises as ``workload``."""
-        return cast("Scanner", self._object("scanner", name))
 
     def scanner_for(self, framework: str) -> Scanner:
         """The scanner that reads workloads of ``framework``.
@@ -243,9 +231,9 @@ class Registry:
             UsageError: none does, or more than one does.
             PluginError: its plugin broke a rule.
         """
-        able = [name for name, scanner in self.scanners().items() if framework in scanner.frameworks]
+        able = [name for name, scanner in self.declared("scanner").items() if framework in scanner.frameworks]
         if len(able) == 1:
-            return self.scanner(able[0])
+            return cast("Scanner", self.made("scanner", able[0]))
         shown = printable(framework)
         if able:
             raise UsageError(f"more than one scanner reads '{shown}' workloads: {', '.join(able)}", SWITCH_OFF)
@@ -253,38 +241,26 @@ class Registry:
 
     def kernel_tables(self, backend: str) -> KernelTables:
         """The kernel tables of the backend of that name. Raises as ``workload``."""
-        return cast("KernelTables", self._object("backend", backend))
+        return cast("KernelTables", self.made("backend", backend))
 
     def backend_framework(self, backend: str) -> str:
         """Whose backend it is (``torch``), without importing its tables. Raises as ``workload``."""
-        return cast("declared.KernelTablesDeclaration", self._entry("backend", backend).declaration).framework
+        return cast("KernelTablesDeclaration", self._entry("backend", backend).declaration).framework
 
     def device(self, name: str, framework: str = "torch") -> Device:
         """The device called ``name`` for a framework, which may say that it is unavailable. Raises as ``workload``."""
         devices = self.devices(framework)
         if framework != "torch" and name not in devices:
             raise UnknownName("device", name, devices, f"For {framework} there are: {', '.join(devices)}.")
-        return cast("Device", self._object("device", name if framework == "torch" else devices[name].key))
-
-    def probe(self, name: str) -> Probe:
-        """The probe called ``name``. Raises as ``workload``."""
-        return cast("Probe", self._object("probe", name))
-
-    def runner(self, name: str) -> Runner:
-        """The runner called ``name``. Raises as ``workload``."""
-        return cast("Runner", self._object("runner", name))
+        return cast("Device", self.made("device", name if framework == "torch" else devices[name].key))
 
     def exporter(self, name: str) -> Any:
         """The exporter called ``name``; a ``FolderExporter`` if it is declared so. Raises as ``workload``."""
-        return self._object("exporter", name)
+        return self.made("exporter", name)
 
-    def exporter_declaration(self, name: str) -> declared.ExporterDeclaration:
+    def exporter_declaration(self, name: str) -> ExporterDeclaration:
         """What the exporter called ``name`` declared (extension, ``binary``, ``kinds``), without importing it."""
-        return cast("declared.ExporterDeclaration", self._entry("exporter", name).declaration)
-
-    def command(self, name: str) -> Any:
-        """The ``click.Command`` called ``name``. Raises as ``workload``."""
-        return self._object("command", name)
+        return cast("ExporterDeclaration", self._entry("exporter", name).declaration)
 
     def listens(self, hook: str) -> bool:
         """Whether any plugin has ``hook``: without one, its arguments need not be made."""
@@ -308,22 +284,44 @@ class Registry:
         there = OPEN_NAMES if kind == "workload" else f"There are: {', '.join(self._names(kind))}."
         return self.lacking(FIRST_PARTY[kind]) or there if kind in FIRST_PARTY else None
 
+    def answers(self, hook: str, **arguments: Any) -> Iterator[Entry]:
+        """What each plugin answers to ``hook``, where it says something; one that fails is reported and left out.
+
+        Raises:
+            MpsprobeError: a plugin with an open space of names raised it for the user.
+        """
+        for plugin in self.plugins():
+            if hook not in plugin.implementations:
+                continue
+            outcome = loading.call(plugin, hook, arguments)
+            try:
+                answer = checked(loading.answer_of(outcome, hook), hook)
+            except MpsprobeError as error:
+                if HOOKS[hook].open_space:
+                    raise
+                self._failed(plugin, f"its hook {hook} failed: {loading.describe(error)}")
+            except HookFailed as error:
+                self._failed(plugin, str(error))
+            else:
+                if answer is not None:
+                    yield Entry(answer, plugin)
+
     def announce(self, hook: str, **arguments: Any) -> None:
         """Call ``mpsprobe_before_run`` or ``mpsprobe_after_run`` of each plugin; what they return is ignored."""
-        list(self._answers(hook, **arguments))
+        list(self.answers(hook, **arguments))
 
-    def known_answers(self, question: Mapping[str, Any], wanted: str) -> list[tuple[declared.KnownAnswer, Plugin]]:
+    def known_answers(self, question: Mapping[str, Any], wanted: str) -> list[tuple[KnownAnswer, Plugin]]:
         """What the plugins know of ``question``, as ``mpsprobe_known_answer`` takes it."""
-        return list(self._answers("mpsprobe_known_answer", question=question, wanted=wanted))
+        return list(self.answers("mpsprobe_known_answer", question=question, wanted=wanted))
 
     def swept_workloads(self) -> dict[str, tuple[str, ...]]:
         """Workloads that were judged in a sweep → the phases with an answer, of all plugins that know some."""
-        answers = self._answers("mpsprobe_swept_workloads")
+        answers = self.answers("mpsprobe_swept_workloads")
         return {workload.name: workload.answered for workloads, _ in answers for workload in workloads}
 
-    def doctor_findings(self, environment: Mapping[str, Any]) -> list[tuple[declared.DoctorFinding, Plugin]]:
+    def doctor_findings(self, environment: Mapping[str, Any]) -> list[tuple[DoctorFinding, Plugin]]:
         """What the plugins find wrong, or right, about ``environment`` (the fields of ``schemas.Environment``)."""
-        answers = self._answers("mpsprobe_doctor", environment=environment)
+        answers = self.answers("mpsprobe_doctor", environment=environment)
         return [(finding, plugin) for findings, plugin in answers for finding in findings]
 
     # -- inside ----------------------------------------------------------------------------------
@@ -347,24 +345,6 @@ class Registry:
         known = {"*", *(plugin.name for plugin in found), *(plugin.distribution for plugin in found)}
         for name in sorted(self.blocked - known):
             self._tell(f"{UnknownName('plugin', name, known).message} (nothing was switched off for it)")
-
-    def _answers(self, hook: str, **arguments: Any) -> Iterator[Entry]:
-        """What each plugin answers to ``hook``, where it says something; one that fails is reported and left out."""
-        for plugin in self.plugins():
-            if hook not in plugin.implementations:
-                continue
-            outcome = loading.call(plugin, hook, arguments)
-            try:
-                answer = checked(loading.answer_of(outcome, hook), hook)
-            except MpsprobeError as error:
-                if HOOKS[hook].open_space:
-                    raise
-                self._failed(plugin, f"its hook {hook} failed: {loading.describe(error)}")
-            except HookFailed as error:
-                self._failed(plugin, str(error))
-            else:
-                if answer is not None:
-                    yield Entry(answer, plugin)
 
     def _failed(self, plugin: Plugin, reason: str) -> None:
         """Note why ``plugin`` is left out, and tell it once a process.
@@ -392,7 +372,7 @@ class Registry:
     def _catalogue(self, kind: str) -> Catalogue:
         """The names of one kind; asks every plugin at the first question."""
         if kind not in self._catalogues:
-            catalogue = self._catalogues[kind] = Catalogue(kind, self._answers(KINDS[kind]))
+            catalogue = self._catalogues[kind] = Catalogue(kind, self.answers(KINDS[kind]))
             for owners, line in catalogue.refusals():
                 self._say(owners, line, f"{GOES_ON}these names.")
         return self._catalogues[kind]
@@ -410,10 +390,7 @@ class Registry:
         names = self.devices() if kind == "device" else self._catalogue(kind).entries
         return [*names, *WORDS.get(kind, ())]
 
-    def _object(self, kind: str, name: str) -> Any:
-        return self._made(f"the {kind} '{name}'", self._entry(kind, name), _instance)
-
-    def _made(self, what: str, entry: Entry, make: Callable[[Any], Any]) -> Any:
+    def _make(self, what: str, entry: Entry, make: Callable[[Any], Any]) -> Any:
         """What ``make`` makes of the target of a declaration; whatever fails is reported as the plugin's.
 
         Raises:

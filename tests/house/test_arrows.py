@@ -163,7 +163,7 @@ def test_a_reports_plan_is_written_at_one_place_and_steers_no_measurement() -> N
 def test_the_core_has_no_table_of_plugins_commands() -> None:
     """``coverage``, ``checkpoint``, ``fit``, ``upgrade`` are kinds of reports too, ``atlas`` is a distribution."""
     registry = Registry(strict=True)
-    owners = {name: registry.owner("command", name) for name in registry.commands()}
+    owners = {name: registry.owner("command", name) for name in registry.declared("command")}
     kinds = {"advisories", "atlas", "coverage", "checkpoint", "fit", "upgrade"}  # words of reports too
     theirs = {name for name, owner in owners.items() if owner is not None and owner.found != CORE} - kinds
     assert {"kernels", "plugins check"} <= theirs

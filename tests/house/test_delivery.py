@@ -257,7 +257,7 @@ def test_the_hook_for_others_is_a_command_that_is_there() -> None:
     assert used["id"] == hook["id"]
     program, name, *flags = [*shlex.split(hook["entry"]), *map(str, used["args"])]
     assert program == "mpsprobe"
-    parsed = get_registry().command(name).make_context(name, flags).params
+    parsed = get_registry().made("command", name).make_context(name, flags).params
     assert parsed["fail_on"] == ("missing", "unsupported", "fallback") and parsed["allow"] == ("embedding_*",)
 
 

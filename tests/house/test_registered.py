@@ -28,7 +28,9 @@ def _commands(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
             yield from _commands(inner, *path, name)
 
 
-ALL_COMMANDS = [path for name in REGISTRY.commands() for path in _commands(REGISTRY.command(name), name)]
+ALL_COMMANDS = [
+    path for name in REGISTRY.declared("command") for path in _commands(REGISTRY.made("command", name), name)
+]
 
 
 def test_no_plugin_fails_and_no_name_is_contested() -> None:
@@ -44,7 +46,7 @@ def test_no_plugin_fails_and_no_name_is_contested() -> None:
 def test_every_command_has_help_with_a_word_on_each_flag_and_refuses_an_unknown_one() -> None:
     wrong = {}
     for path in ALL_COMMANDS:
-        command = REGISTRY.command(path[0])
+        command = REGISTRY.made("command", path[0])
         for name in path[1:]:
             command = command.commands[name]
         silent = [option.name for option in command.params if isinstance(option, click.Option) and not option.help]

@@ -82,7 +82,15 @@ def test_strict_makes_a_broken_plugin_fatal(installed: Installed, body: str) -> 
 def test_a_blocked_plugin_is_never_imported(installed: Installed, blocked: str) -> None:
     registry, messages = installed(blocked=(blocked,), loud="raise RuntimeError('imported')")
     assert {one.found.name: one.status for one in registry.plugins()} == {"core": "ok", "loud": "blocked"}
-    assert set(registry.commands()) == {"diff", "doctor", "export", "import", "plugins", "profile", "workloads"}
+    assert set(registry.declared("command")) == {
+        "diff",
+        "doctor",
+        "export",
+        "import",
+        "plugins",
+        "profile",
+        "workloads",
+    }
     assert messages == []
 
 
@@ -155,7 +163,7 @@ def test_scanners_are_chosen_by_framework(installed: Installed) -> None:
     declared = "[ScannerDeclaration('s', made, 'x', ('f', 'g')), ScannerDeclaration('t', made, 'x', ('g',))]"
     registry, _ = installed(scan=scanners + declared)
     assert isinstance(registry.scanner_for("f"), FakeScanner)
-    assert isinstance(registry.scanner("t"), FakeScanner)
+    assert isinstance(registry.made("scanner", "t"), FakeScanner)
     with pytest.raises(UsageError, match="more than one scanner reads 'g' workloads: s, t"):
         registry.scanner_for("g")
     with pytest.raises(UsageError, match="no installed scanner reads 'h' workloads"):

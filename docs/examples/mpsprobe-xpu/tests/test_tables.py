@@ -136,7 +136,7 @@ def plugin_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 def run(*arguments: str) -> Result:
     """A command of mpsprobe, by name."""
-    result = CliRunner().invoke(get_registry().command(arguments[0]), list(arguments[1:]))
+    result = CliRunner().invoke(get_registry().made("command", arguments[0]), list(arguments[1:]))
     if isinstance(result.exception, MpsprobeError):
         raise result.exception
     assert result.exit_code == 0, result.output

@@ -190,7 +190,7 @@ def test_a_runner_is_asked_without_importing_what_it_needs() -> None:
     code = (
         "import sys; sys.modules.update(greenlet=None, accelerate=None)\n"
         "from mpsprobe.plugins.registry import get_registry\n"
-        "print(sorted(get_registry().runner(name).name for name in get_registry().runners()))"
+        "print(sorted(get_registry().made('runner', name).name for name in get_registry().declared('runner')))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.stdout.strip() == "['accelerate', 'trainer']", ran.stderr

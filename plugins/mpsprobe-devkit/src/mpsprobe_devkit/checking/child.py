@@ -198,9 +198,10 @@ class Check(Steps):
                 self._hold_to_contract(one, self.place_of_object(made) or one.where)
 
     def _made(self, one: Declared, registry: Registry) -> Any:
-        make = getattr(registry, {"backend": "kernel_tables"}.get(one.kind, one.kind))
         try:
-            return make(one.declaration.name, *((one.declaration.framework,) if one.kind == "device" else ()))
+            if one.kind == "workload":
+                return registry.workload(one.declaration.name)
+            return registry.made(one.kind, getattr(one.declaration, "key", one.declaration.name))
         except MpsprobeError as error:
             cause = error.__cause__
             lacking = str(cause.name).partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
