@@ -161,7 +161,8 @@ class Check(Steps):
 
     def _right(self, hook: Hook, answer: Any) -> list[Any]:
         """The elements of an answer that are right; a finding for each other one."""
-        right, wrong = [], []
+        right: list[Any] = []
+        wrong: list[str] = []
         elements = answer if isinstance(answer, (list, tuple)) else ()
         for part in (*([one] for one in elements), answer):
             try:
