@@ -52,7 +52,8 @@ def _findings(registry: Registry, environment: dict[str, Any]) -> list[dict[str,
     """The worst first; plugins that are left out are findings too."""
     findings = [
         {**asdict(finding), "distribution": plugin.found.distribution}
-        for finding, plugin in registry.doctor_findings(environment)
+        for answer, plugin in registry.answers("mpsprobe_doctor", environment=environment)
+        for finding in answer
     ]
     for plugin in registry.plugins():
         if plugin.status in {"failed", "incompatible"}:

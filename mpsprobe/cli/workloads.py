@@ -56,8 +56,9 @@ def list_command(spaces: tuple[str, ...], format_name: str) -> None:
     """Every named workload, by family; with --hf, --timm or the like every name that begins with hf:, timm: …"""
     registry = get_registry()
     declared = [name for space in spaces for name in _space(registry, space)] or list(registry.workloads().values())
+    answers = registry.answers("mpsprobe_swept_workloads") if declared else ()
+    swept = {workload.name: workload.answered for answer, _ in answers for workload in answer}
     if format_name == "json":
-        swept = registry.swept_workloads()
         facts = [_plain(workload, registry.workload_and_owner(workload.name)[1]) for workload in declared]
         write_json([{**each, "answered": swept.get(each["name"])} for each in facts])
         return
@@ -67,7 +68,7 @@ def list_command(spaces: tuple[str, ...], format_name: str) -> None:
     families: dict[str, list[WorkloadDeclaration]] = {}
     for declaration in declared:
         families.setdefault(declaration.family, []).append(declaration)
-    phases = {name: ", ".join(answered) or "no answer" for name, answered in registry.swept_workloads().items()}
+    phases = {name: ", ".join(answered) or "no answer" for name, answered in swept.items()}
     longest = max(len(declaration.name) for declaration in declared)
     widest = max(len(phases.get(declaration.name, "")) for declaration in declared)
     blocks = []

@@ -32,7 +32,7 @@ from mpsprobe.plugins.requirements import is_installed
 from mpsprobe.suggestions import an, printable
 
 if TYPE_CHECKING:
-    from mpsprobe.declarations import DeviceDeclaration, DoctorFinding, ExporterDeclaration, KnownAnswer
+    from mpsprobe.declarations import DeviceDeclaration, ExporterDeclaration, KnownAnswer
     from mpsprobe.plugins.discovery import FoundPlugin
     from mpsprobe.protocols import Device, KernelTables, Scanner, Workload
 
@@ -313,16 +313,6 @@ class Registry:
     def known_answers(self, question: Mapping[str, Any], wanted: str) -> list[tuple[KnownAnswer, Plugin]]:
         """What the plugins know of ``question``, as ``mpsprobe_known_answer`` takes it."""
         return list(self.answers("mpsprobe_known_answer", question=question, wanted=wanted))
-
-    def swept_workloads(self) -> dict[str, tuple[str, ...]]:
-        """Workloads that were judged in a sweep → the phases with an answer, of all plugins that know some."""
-        answers = self.answers("mpsprobe_swept_workloads")
-        return {workload.name: workload.answered for workloads, _ in answers for workload in workloads}
-
-    def doctor_findings(self, environment: Mapping[str, Any]) -> list[tuple[DoctorFinding, Plugin]]:
-        """What the plugins find wrong, or right, about ``environment`` (the fields of ``schemas.Environment``)."""
-        answers = self.answers("mpsprobe_doctor", environment=environment)
-        return [(finding, plugin) for findings, plugin in answers for finding in findings]
 
     # -- inside ----------------------------------------------------------------------------------
 
