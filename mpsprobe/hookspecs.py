@@ -56,13 +56,15 @@ KINDS: dict[str, str] = {}
 """The hook that declares the names of each kind (``workload``, ``exporter``, …)."""
 
 
-def answers(of: type[Any] | str | None, **more: Any) -> Callable[[F], F]:
+def answers(
+    of: type[Any] | str | None, *, several: bool = False, kind: str = "", open_space: bool = False, deprecated: str = ""
+) -> Callable[[F], F]:
     """Notes what a hook answers: the attributes of ``Answer``. Things of a kind are always several."""
 
     def noted(hook: F) -> F:
-        answer = HOOKS[hook.__name__] = Answer(of, **{"several": "kind" in more, **more})
-        if answer.kind:
-            KINDS[answer.kind] = hook.__name__
+        HOOKS[hook.__name__] = Answer(of, several or bool(kind), kind, open_space, deprecated)
+        if kind:
+            KINDS[kind] = hook.__name__
         return hook
 
     return noted
