@@ -61,9 +61,10 @@ AUTO, ALL, NONE, PLAIN = "auto", "all", "none", "plain"
 WORDS = {"device": (AUTO,), "probe": (ALL, NONE), "runner": (PLAIN,)}
 """What a user may say instead of a name of a kind."""
 DISABLE_VARIABLE = "MPSPROBE_DISABLE_PLUGINS"
-SWITCHED_OFF = "switched off by -p or " + DISABLE_VARIABLE
-SWITCH_OFF = f"Uninstall one of them, or switch its plugin off with -p no:NAME or {DISABLE_VARIABLE}=NAME."
-GOES_ON = "Without --strict-plugins the command goes on without "
+"""Its value has the names of plugins that are switched off, with commas between them."""
+_SWITCHED_OFF = "switched off by -p or " + DISABLE_VARIABLE
+_SWITCH_OFF = f"Uninstall one of them, or switch its plugin off with -p no:NAME or {DISABLE_VARIABLE}=NAME."
+_GOES_ON = "Without --strict-plugins the command goes on without "
 
 
 class Registry:
@@ -236,7 +237,7 @@ class Registry:
             return cast("Scanner", self.made("scanner", able[0]))
         shown = printable(framework)
         if able:
-            raise UsageError(f"more than one scanner reads '{shown}' workloads: {', '.join(able)}", SWITCH_OFF)
+            raise UsageError(f"more than one scanner reads '{shown}' workloads: {', '.join(able)}", _SWITCH_OFF)
         raise UsageError(f"no installed scanner reads '{shown}' workloads", self.hint("scanner"))
 
     def kernel_tables(self, backend: str) -> KernelTables:
@@ -318,7 +319,7 @@ class Registry:
 
     def _loaded(self, manager: Any, found: FoundPlugin) -> Plugin:
         if found != CORE and self.blocked & {found.name, found.distribution, "*"}:
-            return Plugin(found, "blocked", SWITCHED_OFF)
+            return Plugin(found, "blocked", _SWITCHED_OFF)
         plugin = loading.load(manager, found)
         if plugin.status == "failed":
             self._failed(plugin, plugin.reason or "")
@@ -349,7 +350,7 @@ class Registry:
 
     def _left_out(self, plugin: Plugin, reason: str) -> None:
         name = _called(plugin)
-        self._say(name, f"{name} is left out: {reason}", f"{GOES_ON}it.")
+        self._say(name, f"{name} is left out: {reason}", f"{_GOES_ON}it.")
 
     def _say(self, about: str, line: str, hint: str) -> None:
         """Tell ``line``, once for each thing that it is about."""
@@ -364,14 +365,14 @@ class Registry:
         if kind not in self._catalogues:
             catalogue = self._catalogues[kind] = Catalogue(kind, self.answers(KINDS[kind]))
             for owners, line in catalogue.refusals():
-                self._say(owners, line, f"{GOES_ON}these names.")
+                self._say(owners, line, f"{_GOES_ON}these names.")
         return self._catalogues[kind]
 
     def _entry(self, kind: str, name: str) -> Entry:
         catalogue = self._catalogue(kind)
         if name in catalogue.conflicts:
             owners = " and ".join(plugin.owner for plugin in catalogue.conflicts[name])
-            raise PluginError(f"the {kind} '{name}' is declared by {owners}", SWITCH_OFF)
+            raise PluginError(f"the {kind} '{name}' is declared by {owners}", _SWITCH_OFF)
         if name not in catalogue.entries:
             raise UnknownName(kind, name, self._names(kind), self.hint(kind))
         return catalogue.entries[name]
@@ -429,7 +430,7 @@ def _called(plugin: Plugin) -> str:
 
 
 def _claimed(what: str, answers: Iterable[tuple[Any, Plugin]]) -> PluginError:
-    return PluginError(f"{what} is claimed by {' and '.join(plugin.owner for _, plugin in answers)}", SWITCH_OFF)
+    return PluginError(f"{what} is claimed by {' and '.join(plugin.owner for _, plugin in answers)}", _SWITCH_OFF)
 
 
 def blocked_by_environment() -> set[str]:

@@ -22,7 +22,7 @@ PREFIXES = (
 )  # fmt: skip
 """What the names of variables begin with that these libraries read."""
 NOT_OF_ANSWERS = {
-    "MPSPROBE_DEBUG", "MPSPROBE_DISABLE_PLUGINS", "MPSPROBE_PLUGINS_DIR", "MPSPROBE_PLUGIN_TIMEOUT",
+    "MPSPROBE_DEBUG", "MPSPROBE_DISABLE_PLUGINS", "MPSPROBE_PLUGINS_DIR",
     "MPSPROBE_STRICT_PLUGINS", "MPSPROBE_TRACE_PLUGINS", "TORCHINDUCTOR_CACHE_DIR",
 }  # fmt: skip
 """Those that say how a process goes; the plugins that it has are among what an answer depends on themselves. The last
