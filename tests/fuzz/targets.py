@@ -88,9 +88,9 @@ def traces(folder: Path) -> Attack:
 
 def tables(_: Path) -> Attack:
     """Kernel tables, their digests made anew for most of them: read and asked."""
-    from mpsprobe_coverage.kernels.format import MAGIC, apply, decode, to_table
-    from mpsprobe_coverage.kernels.mps import MPS_FAMILY
-    from mpsprobe_coverage.kernels.releases import data_folder, torch_releases
+    from mpsprobe_coverage.knowledge.kernels.format import MAGIC, apply, decode, to_table
+    from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
+    from mpsprobe_coverage.knowledge.kernels.releases import data_folder, torch_releases
 
     document = json.loads((data_folder() / f"torch-{torch_releases()[0]}.kernels").read_bytes().partition(b"\n")[2])
     document["operators"] = {

@@ -118,7 +118,7 @@ def _named(text: str, held: Collection[str]) -> list[str]:
     if text in held or text == INSTALLED:
         return [text]
     from mpsprobe_coverage.commands.options import releases
-    from mpsprobe_coverage.kernels.backends import family_named
+    from mpsprobe_coverage.knowledge.kernels.backends import family_named
 
     return releases(text, family_named(RunOptions().backend))
 

@@ -34,7 +34,7 @@ from mpsprobe_coverage.commands.options import (
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import Report
-    from mpsprobe_coverage.scanner.vary import Vary
+    from mpsprobe_coverage.scanning.vary import Vary
 
 STEPS = 3  # to load torch, to build the workload, to run it
 METHODS = ("auto", "predicted", "observed")

@@ -75,8 +75,8 @@ def fit(
     from mpsprobe import exporting
     from mpsprobe.environment import check_version
     from mpsprobe.progress import make_progress
-    from mpsprobe_coverage.chips.mac import mac_asked
-    from mpsprobe_coverage.kernels.backends import family_named
+    from mpsprobe_coverage.knowledge.chips.mac import mac_asked
+    from mpsprobe_coverage.knowledge.kernels.backends import family_named
 
     options = RunOptions(**run_options)
     check_training(options, options.phase == "training")
@@ -93,7 +93,7 @@ def fit(
     report = kept = question.recalled()
     if report is None:
         check_version("torch", "mpsprobe-coverage", "fit")
-        from mpsprobe_coverage.scanner.largest import fit_report
+        from mpsprobe_coverage.scanning.largest import fit_report
 
         with make_progress() as progress, question.watched() as watch:
             workload = registry.workload(name)

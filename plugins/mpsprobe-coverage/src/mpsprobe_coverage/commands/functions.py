@@ -212,7 +212,7 @@ def _put_back(workload: Workload) -> Iterator[None]:
     if model is None:
         yield
         return
-    from mpsprobe_coverage.device.putting_back import as_before
+    from mpsprobe_coverage.devices.virtual.restoring import as_before
 
     if not _judging.acquire(blocking=False):
         raise UsageError("another thread of this process has a model on the virtual device", "Wait for it.")

@@ -18,11 +18,11 @@ from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import SEVERITY, CoverageReport, MatrixCell, MatrixReport, MemoryFit, Report, SeveralReport
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.chips.mac import mac_asked
 from mpsprobe_coverage.commands.options import ADVISORY, ALL, ASSUMED, GENERATE, MEMORY, OF_GENERATE, TORCH, releases
+from mpsprobe_coverage.knowledge.chips.mac import mac_asked
 
 if TYPE_CHECKING:
-    from mpsprobe_coverage.scanner.vary import Vary
+    from mpsprobe_coverage.scanning.vary import Vary
 
 UNKNOWN = "unknown"
 MOST_NAMED = 3  # workloads in an error, lines of the source
@@ -60,7 +60,7 @@ def asked(
     if options.graph != RunOptions().graph:
         raise UsageError("--graph is for workloads of TensorFlow", "Leave it out.")
 
-    from mpsprobe_coverage.kernels.backends import family_named
+    from mpsprobe_coverage.knowledge.kernels.backends import family_named
 
     return options, releases(torch_release, family_named(options.backend, get_registry()))
 
@@ -111,8 +111,8 @@ def grown(report: Report, workload: str, options: RunOptions, vary: Vary, progre
     Raises:
         MpsprobeError: the workload cannot be run with them, or nothing is known about graphs.
     """
-    from mpsprobe_coverage.kernels.backends import family_named
-    from mpsprobe_coverage.scanner.growth import growth
+    from mpsprobe_coverage.knowledge.kernels.backends import family_named
+    from mpsprobe_coverage.scanning.growth import growth
 
     assert isinstance(report, CoverageReport)
     registry = get_registry()

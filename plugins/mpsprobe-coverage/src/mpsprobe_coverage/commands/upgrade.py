@@ -31,7 +31,7 @@ from mpsprobe_coverage.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from mpsprobe_coverage.kernels.table import KernelTable
+    from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 
 
 @click.command()
@@ -82,7 +82,7 @@ def upgrade(
     options = RunOptions(**run_options)
     check_training(options, options.phase == "training")
     registry = get_registry()
-    from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+    from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 
     tables = MPS_FAMILY.target(old), MPS_FAMILY.target(new)
     releases = [table.release for table in tables]
@@ -110,7 +110,7 @@ def upgrade(
         if not found.complete:
             raise KeyboardInterrupt
         rows = found.workloads
-    from mpsprobe_coverage.scanner.upgrade import upgrade_report
+    from mpsprobe_coverage.reporting.upgrade import upgrade_report
 
     made = upgrade_report(*tables, rows, macos, options.chip)
     exporting.write(registry, chosen, made, output, everything)
