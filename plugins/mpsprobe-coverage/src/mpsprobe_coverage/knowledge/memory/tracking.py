@@ -17,7 +17,7 @@ from mpsprobe_coverage.knowledge.memory.lifetimes import Held, Lifetimes
 _MARK = "of_lifetimes"
 
 
-class Tracking(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Tracking(TorchDispatchMode):
     """Records the storages of one type of device that operators make inside ``with``.
 
     Args:
@@ -29,7 +29,7 @@ class Tracking(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self, lifetimes: Lifetimes, device: str) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.lifetimes, self.device = lifetimes, device
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
