@@ -18,8 +18,8 @@ from mpsprobe.errors import CheckFailed, MpsprobeError, UsageError
 from mpsprobe.protocols import TorchRun
 from mpsprobe.schemas import CoverageReport, MatrixReport
 from mpsprobe_coverage.commands.coverage import coverage as command
+from mpsprobe_coverage.commands.failing import is_allowed
 from mpsprobe_coverage.commands.functions import CoverageOptions
-from mpsprobe_coverage.commands.judge import is_allowed
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mpsprobe import exporting
 from mpsprobe.environment import check_version
 from mpsprobe.errors import UsageError
 from mpsprobe.options import Named, Names
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.commands.judge import exit_code, say_written, with_allowed
 from mpsprobe_coverage.commands.options import CHIP_OPTION, MacosVersion, VerdictList, releases
+from mpsprobe_coverage.commands.showing import Showing
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.programs.parent import Ended
@@ -96,18 +95,17 @@ def run(
         _build()
         if not program:
             return
-    registry = get_registry()
     check_program(program, as_module)
-    name = exporting.choose(registry, format_name, output, "coverage")
+    showing = Showing(format_name, output, (), everything, fail_on or (), allow or ())
+    chosen = showing.choose("coverage", program[0])
     ended = ran(program, as_module, **settings)
     if ended.report is None:
         click.echo(f"mpsprobe: no report: {ended.why}", err=True)
         ended.leave()
     with redirect_stdout(sys.stderr) if output is None else nullcontext():  # standard output is the program's
-        written = exporting.write(registry, name, with_allowed(ended.report, allow or ()), output, everything)
-    say_written(ended.report, written)
+        written = showing.show(ended.report, chosen)
     if ended.code == 0:
-        sys.exit(exit_code(ended.report, fail_on or (), allow or (), name=name, written=written))
+        sys.exit(showing.exit_code(ended.report, chosen, written))
     if written is not None:
         how = f"exit code {ended.code}" if ended.code > 0 else f"end by signal {-ended.code}"
         click.echo(f"the {how} is the program's own", err=True)

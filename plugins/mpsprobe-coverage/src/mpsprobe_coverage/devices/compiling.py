@@ -20,9 +20,9 @@ import torch
 from filelock import FileLock
 from packaging.version import Version
 
+from mpsprobe.answers.folder import is_foreign, user_folder
 from mpsprobe.errors import UsageError
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.cache.folder import is_foreign, user_folder
 
 HERE = Path(__file__).parent
 SUFFIX = ".pyd" if sys.platform == "win32" else ".so"
