@@ -114,7 +114,7 @@ def _timed(device: Any, steps: Any, took: Took) -> None:
 def agree(arguments: argparse.Namespace) -> int:
     """Device time of each operator, ours and torch's, of the same run."""
     from mpsprobe_devices.operators.kineto import KinetoRecorder
-    from mpsprobe_devices.operators.totals import operator_times
+    from mpsprobe_devices.traces.totals import operator_times
 
     device, steps = open_steps(arguments)
     recorder = KinetoRecorder(device.name, steps.model)
@@ -125,7 +125,9 @@ def agree(arguments: argparse.Namespace) -> int:
         recorder.sample(None)
     recorder.stop()
     recording = recorder.read()
-    ours = {entry.operator: entry for entry in operator_times(recording)}
+    ours = {
+        entry.operator: entry for entry in operator_times(recording.totals(), recording.source, recording.timed_device)
+    }
     torchs = _key_averages(recorder._profile)
     linked, kernels = _linked(recorder._profile.profiler.kineto_results.events())
     if not kernels:

@@ -14,13 +14,15 @@ import pytest
 import torch
 from torch._C._autograd import DeviceType
 
+from mpsprobe.schemas import ModuleTime, OperatorTime
 from mpsprobe_devices.operators import fallbacks
-from mpsprobe_devices.operators.events import Event, Recording
 from mpsprobe_devices.operators.fallbacks import FallbackWarnings, at_once, verdict
 from mpsprobe_devices.operators.kineto import _Reader
 from mpsprobe_devices.operators.probe import OperatorsProbe
-from mpsprobe_devices.operators.timeline import make_trace
-from mpsprobe_devices.operators.totals import module_times, operator_times
+from mpsprobe_devices.operators.recording import Event, Recording
+from mpsprobe_devices.traces.columns import KERNEL, OPERATOR, STEP
+from mpsprobe_devices.traces.timeline import make_trace
+from mpsprobe_devices.traces.totals import operator_times
 
 Open = Callable[..., Any]
 Measure = Callable[..., dict[str, Any]]
@@ -205,13 +207,20 @@ EVENTS = [
 
 
 def read(events: list[SimpleNamespace] = EVENTS) -> Recording:
-    modules = [("", "Tiny")]
-    host, device = _Reader(events, modules).read()
-    return Recording("torch.profiler", host, device, modules, 1, timed_device=True)
+    host, device = _Reader().read(events)
+    return Recording("torch.profiler", host, device, [("", "Tiny")], 1, timed_device=True)
+
+
+def operators(recording: Recording) -> dict[str, OperatorTime]:
+    return {one.operator: one for one in operator_times(recording.totals(), recording.source, on_device=True)}
+
+
+def modules(recording: Recording) -> list[ModuleTime]:
+    return recording.module_times(recording.totals())
 
 
 def test_kernels_count_at_the_operator_that_started_them() -> None:
-    found = {one.operator: one for one in operator_times(read())}
+    found = operators(read())
     assert (found["aten::linear"].device_ns, found["aten::linear"].self_device_ns) == (3_000, 0)
     assert (found["aten::addmm"].device_ns, found["aten::addmm"].self_device_ns) == (3_000, 3_000)
     assert found["aten::copy_"].device_ns == 400 and found["aten::mm"].device_ns == 700
@@ -224,13 +233,13 @@ def test_kernels_count_at_the_operator_that_started_them() -> None:
 
 
 def test_a_module_has_the_time_of_both_passes() -> None:
-    forward, backward = module_times(read())
+    forward, backward = modules(read())
     assert (forward.phase, forward.calls, forward.host_ns, forward.device_ns) == ("forward", 1, 3_900, 4_600)
     assert (backward.phase, backward.calls, backward.host_ns, backward.device_ns) == ("backward", 1, 800, 700)
 
 
 def test_the_trace_has_rows_for_threads_and_streams_and_joins_launches_with_their_kernels() -> None:
-    trace = make_trace(read(), "cuda")
+    trace = make_trace(*read().columns("cuda"))
     assert sorted(track.name for track in trace.tracks) == [
         "CUDA 0 stream 7",
         "CUDA 0 stream 7 (2)",
@@ -254,7 +263,7 @@ def test_the_trace_has_rows_for_threads_and_streams_and_joins_launches_with_thei
         [("cudaGraphLaunch", "launch"), ("triton_0", "kernel"), ("triton_1", "kernel")],
         [("cudaLaunchKernel", "launch"), ("gemm", "kernel")],
     ]
-    short = make_trace(read(), "cuda", most=5)
+    short = make_trace(*read().columns("cuda", most=5))
     assert len(short.start_ns) == 5 and short.truncated == len(trace.start_ns) - 5
     assert short.start_ns == trace.start_ns[:5] and trace.truncated == 0
 
@@ -262,22 +271,25 @@ def test_the_trace_has_rows_for_threads_and_streams_and_joins_launches_with_thei
 def test_metadata_that_cannot_be_read() -> None:
     for text in ("", "{", '{"bytes": 8', "[1]", '"bytes": "many",', "null"):
         events = [*EVENTS[:1], event("Memcpy DtoD", 10, 20, 3, CUDA, metadata_json=text)]
-        assert "Memcpy DtoD" in make_trace(read(events), "cuda").names
+        assert "Memcpy DtoD" in make_trace(*read(events).columns("cuda")).names
 
 
 def test_an_overload_that_calls_another_is_one_call() -> None:
     track = ("host", 1)
-    made = [
-        Event("", "step", track, 0, 100),
-        Event("aten::div", "operator", track, 10, 50),
-        Event("aten::div", "operator", track, 20, 40, own_device_ns=7),
-        Event("aten::add", "operator", track, 60, 90),
-        Event("aten::add", "operator", track, 61, 70),
-        Event("aten::add", "operator", track, 71, 80),
+    inner = Event("aten::div", OPERATOR, track, 20, 40)
+    host = [
+        Event("", STEP, track, 0, 100),
+        Event("aten::div", OPERATOR, track, 10, 50),
+        inner,
+        Event("aten::add", OPERATOR, track, 60, 90),
+        Event("aten::add", OPERATOR, track, 61, 70),
+        Event("aten::add", OPERATOR, track, 71, 80),
     ]
-    found = {one.operator: one for one in operator_times(Recording("x", made, [], [], 1, timed_device=True))}
+    kernel = Event("div", KERNEL, ("device", 0, 7), 30, 37, owner=inner)
+    found = operators(Recording("x", host, [kernel], [], 1, timed_device=True))
     assert (found["aten::div"].calls, found["aten::div"].host_ns, found["aten::div"].device_ns) == (1, 40, 7)
-    assert (found["aten::add"].calls, found["aten::add"].host_ns, found["aten::add"].self_host_ns) == (3, 30, 30)
+    # As torch's table adds up: 30 of the outer call, and twice 9 in it.
+    assert (found["aten::add"].calls, found["aten::add"].host_ns, found["aten::add"].self_host_ns) == (3, 48, 30)
 
 
 def test_a_kernel_that_no_operator_started_has_its_own_name() -> None:
@@ -289,7 +301,7 @@ def test_a_kernel_that_no_operator_started_has_its_own_name() -> None:
         event("cudaLaunchKernel", 5_000, 5_100, 902, start_thread_id=SYSTEM),
         event("sampler", 6_000, 6_500, 902, CUDA),
     ]
-    found = {one.operator: one for one in operator_times(read(events))}
+    found = operators(read(events))
     assert (found["fused_attention"].calls, found["fused_attention"].self_device_ns) == (1, 3_000)
     assert found["fused_attention"].modules == [""] and found["sampler"].self_device_ns == 500
-    assert module_times(read(events))[0].device_ns == 3_000
+    assert modules(read(events))[0].device_ns == 3_000

@@ -16,9 +16,6 @@ from typing import Any
 
 import torch
 
-from mpsprobe.schemas import FallbackCost
-from mpsprobe_devices.operators.events import Recording
-
 TEXT = (
     r"The operator '(?P<operator>[^']+)' is not currently \w+ ?on the MPS backend and will fall back to run on the CPU"
 )
@@ -103,27 +100,3 @@ def verdict(operator: str) -> str:
         return "fallback" if known is not None and known(operator, "MPS") else "missing"
     except RuntimeError:  # an operator that this process does not know
         return "missing"
-
-
-def fallback_costs(recording: Recording) -> list[FallbackCost]:
-    """What the operators of one step cost that warned, by operator; the dearest first."""
-    sums: dict[str, list[int]] = {}
-    for event in recording.of_complete_steps():
-        if event.kind == "fallback" and event.detail is not None:
-            found = sums.setdefault(event.detail["fallback"], [0, 0, 0])
-            found[0] += 1
-            found[1] += event.duration
-            found[2] += int(event.detail["bytes"])
-    steps = recording.complete_steps
-    costs = [
-        FallbackCost(
-            operator=operator,
-            calls=max(1, round(calls / steps)),
-            method="observed",
-            verdict=verdict(operator),
-            duration_ns=round(spent / steps),
-            bytes=round(size / steps),
-        )
-        for operator, (calls, spent, size) in sums.items()
-    ]
-    return sorted(costs, key=lambda cost: (-(cost.duration_ns or 0), cost.operator))

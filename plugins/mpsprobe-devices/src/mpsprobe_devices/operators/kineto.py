@@ -18,8 +18,9 @@ import torch
 from torch._C._autograd import DeviceType, _profiler_enabled
 from torch.profiler import ProfilerActivity, profile, supported_activities
 
-from mpsprobe_devices.operators.events import DeviceTrack, Event, Kind, Recording
-from mpsprobe_devices.operators.marks import Mark, Marks, become
+from mpsprobe_devices.operators.marks import Mark, Marks
+from mpsprobe_devices.operators.recording import Event, Recording
+from mpsprobe_devices.traces.columns import ANNOTATION, COPY, KERNEL, LAUNCH, OPERATOR
 
 SOURCE = "torch.profiler"
 RUNNING = "another torch profiler is running in this process"
@@ -40,7 +41,6 @@ COPIES = ("Memcpy", "Memset", "gpu_memcpy", "gpu_memset")
 FUNCTION, BACKWARD_NODE = 0, 1  # RecordScope of ATen/record_function.h: operators, autograd nodes
 # Its own user annotations apart, these are all marks that we make; no operator has such a name.
 MARK = "mpsprobe::mark "
-MARKED: tuple[Kind, ...] = ("step", "module", "optimizer")
 DTYPES = {
     "float": "float32",
     "double": "float64",
@@ -122,7 +122,7 @@ class KinetoRecorder:
     def read(self) -> Recording:
         """What was recorded, after ``stop``: an object for each event, which takes a while."""
         results = self._profile.profiler.kineto_results
-        host, device = _Reader(results.events(), self._marks.modules).read()
+        host, device = _Reader().read(results.events())
         return Recording(
             source=SOURCE,
             host=host,
@@ -148,18 +148,16 @@ _FAST: Any = getattr(torch._C._profiler, "_RecordFunctionFast", torch.profiler.r
 class _Reader:
     """Turns events of kineto into ours."""
 
-    def __init__(self, events: list[Any], modules: list[tuple[str, str]]) -> None:
-        self._events = events
-        self._modules = modules
+    def __init__(self) -> None:
         self._by_correlation: dict[int, Event] = {}
         self._host: list[Event] = []
         self._runtime: list[tuple[Any, Event]] = []
         self._device: list[tuple[Any, Event]] = []
         self._own: dict[Event, Event] = {}  # before the calls that they are around, when they begin together
 
-    def read(self) -> tuple[list[Event], list[Event]]:
+    def read(self, events: list[Any]) -> tuple[list[Event], list[Event]]:
         """Events of the host and of the device, joined."""
-        for raw in self._events:
+        for raw in events:
             name = raw.name()
             if _is_the_profilers(raw, name):
                 continue
@@ -175,31 +173,29 @@ class _Reader:
 
     def _on_host(self, raw: Any, name: str) -> None:
         start, thread = raw.start_ns(), raw.start_thread_id()
-        event = Event(name, "other", ("host", thread), start, start + raw.duration_ns())
+        event = Event(name, ANNOTATION, ("host", thread), start, start + raw.duration_ns())
         self._by_correlation[raw.correlation_id()] = event
         self._host.append(event)
         if name.startswith(MARK):
-            become(event, int(name[len(MARK) :]))
+            event.become(int(name[len(MARK) :]))
             return
         event.sequence, event.forward_thread = raw.sequence_nr(), raw.fwd_thread_id()
         if name.startswith(ENGINE):
             event.backward = True
         elif raw.scope() == FUNCTION:
-            event.kind = "operator"
-            event.shapes, event.dtypes = _tensors(raw.shapes(), raw.dtypes())
+            event.kind, event.detail = OPERATOR, _tensors(raw.shapes(), raw.dtypes())
 
     def _of_runtime(self, raw: Any, name: str) -> Event:
         start = raw.start_ns()
-        event = Event(name, "other", ("host", raw.start_thread_id()), start, start + raw.duration_ns())
+        event = Event(name, ANNOTATION, ("host", raw.start_thread_id()), start, start + raw.duration_ns())
         self._host.append(event)
         return event
 
     def _on_device(self, raw: Any, name: str) -> Event:
         start, device, queue = raw.start_ns(), raw.device_index(), raw.device_resource_id()
         copies = name.startswith(COPIES) or _activity(raw).startswith(COPIES)
-        kind: Kind = "copy" if copies else "kernel"
-        track: DeviceTrack = ("device", device, queue)
-        event = Event(name, kind, track, start, start + raw.duration_ns())
+        track = ("device", device, queue)
+        event = Event(name, COPY if copies else KERNEL, track, start, start + raw.duration_ns())
         event.detail = {"device": str(device), "stream": str(queue)}
         if copies:
             moved = _metadata(raw).get("bytes")
@@ -223,21 +219,20 @@ class _Reader:
         for flow, (raw, event) in enumerate(self._device, 1):
             call = calls.get(raw.correlation_id())
             if call is not None:
-                call.kind = "launch"
+                call.kind = LAUNCH
                 call.flow = event.flow = call.flow or flow  # a graph's launch starts many kernels
             operator = self._by_correlation.get(raw.linked_correlation_id())
-            if (operator is None or operator.kind in MARKED) and call is not None:
+            if (operator is None or operator.mark is not None) and call is not None:
                 operator = self._by_itself(call, event)
-            if operator is not None:
-                operator.own_device_ns += event.duration
-                if operator.kind == "other":  # a compiled kernel under a name of its own
-                    operator.kind = "operator"
+            event.owner = operator
+            if operator is not None and operator.kind == ANNOTATION:  # a compiled kernel under a name of its own
+                operator.kind = OPERATOR
 
     def _by_itself(self, call: Event, kernel: Event) -> Event:
         """An operator in the kernel's name for work that none of torch's operators started (Triton, for example)."""
         made = self._own.get(call)
         if made is None:
-            made = self._own[call] = Event(kernel.name, "operator", call.track, call.start, call.end)
+            made = self._own[call] = Event(kernel.name, OPERATOR, call.track, call.start, call.end)
         return made
 
 
@@ -273,9 +268,10 @@ def _metadata(raw: Any) -> dict[str, Any]:
     return read if isinstance(read, dict) else {}
 
 
-def _tensors(shapes: list[Any], dtypes: list[str]) -> tuple[str, str]:
-    """Shapes and dtypes of the arguments that are tensors, as text."""
+def _tensors(shapes: list[Any], dtypes: list[str]) -> dict[str, str]:
+    """Shapes and dtypes of the arguments that are tensors."""
     kept = [place for place, dtype in enumerate(dtypes) if dtype not in NO_TENSOR and place < len(shapes)]
     if not kept:
-        return "", ""
-    return " ".join([str(shapes[place]) for place in kept]), " ".join([DTYPES.get(dtypes[p], dtypes[p]) for p in kept])
+        return {}
+    named = [DTYPES.get(dtypes[place], dtypes[place]) for place in kept]
+    return {"shapes": " ".join([str(shapes[place]) for place in kept]), "dtypes": " ".join(named)}

@@ -16,9 +16,8 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from mpsprobe_devices.operators.events import Event
+from mpsprobe_devices.operators.recording import STEP_MARK, UPDATE_MARK
 
-STEP, OPTIMIZER = -1, -2
 COMPILED = (
     "something was compiled in this process, and marking modules would compile it again: modules are not separated"
 )
@@ -32,7 +31,7 @@ class Marks:
     """Marks calls of the modules of ``model``, updates of optimizers, and steps.
 
     Args:
-        make: makes the mark of a module's number, of ``STEP`` or of ``OPTIMIZER``.
+        make: makes the mark of a module's number, of ``STEP_MARK`` or of ``UPDATE_MARK``.
         model: a ``torch.nn.Module``; with anything else there are no modules to mark.
         only_steps: mark neither modules nor updates.
 
@@ -98,7 +97,7 @@ class Marks:
         torch.nn.Module.__call__ = called  # type: ignore[method-assign]
 
     def _begin_step(self) -> None:
-        self._step = self._make(STEP)
+        self._step = self._make(STEP_MARK)
         self._step.__enter__()
 
     def _end_step(self) -> None:
@@ -107,21 +106,13 @@ class Marks:
             self._step = None
 
     def _enter_update(self, *_: Any) -> None:
-        mark = self._make(OPTIMIZER)
+        mark = self._make(UPDATE_MARK)
         mark.__enter__()
         self._updates.append(mark)
 
     def _leave_update(self, *_: Any) -> None:
         if self._updates:
             self._updates.pop().__exit__(None, None, None)
-
-
-def become(event: Event, number: int) -> None:
-    """Make ``event`` what a mark's number says: a step, an update, or a call of a module."""
-    if number >= 0:
-        event.kind, event.module = "module", number
-    else:
-        event.kind = "step" if number == STEP else "optimizer"
 
 
 def compiled() -> bool:

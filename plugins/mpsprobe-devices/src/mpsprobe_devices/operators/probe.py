@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.schemas import ProbeReading
 from mpsprobe_devices.operators import kineto
-from mpsprobe_devices.operators.fallbacks import fallback_costs
 from mpsprobe_devices.operators.kineto import KinetoRecorder
 from mpsprobe_devices.operators.slow import SlowRecorder
-from mpsprobe_devices.operators.timeline import make_trace
-from mpsprobe_devices.operators.totals import module_times, operator_times
+from mpsprobe_devices.traces.timeline import make_trace
+from mpsprobe_devices.traces.totals import fallback_costs, operator_times
 
 if TYPE_CHECKING:
     from mpsprobe.protocols import Device, Steps
@@ -93,10 +92,13 @@ class OperatorsProbe:
             return {}
         # Steps that came to an end before there were as many of both kinds: the times are those of the first kind.
         timed = next((one for one in others if one.complete_steps == recording.complete_steps), recording)
-        operators = operator_times(timed, recording)
+        columns, names = recording.columns(self._device.name)
+        described = recording.totals(columns)
+        totals = described if timed is recording else timed.totals()
+        operators = operator_times(totals, timed.source, timed.timed_device, described)
         if not operators:
             raise MpsprobeError("the steps call no operator of torch")
-        trace = make_trace(recording, self._device.name)
+        trace = make_trace(columns, names)
         values: dict[str, float | str] = {
             "source": recording.source,
             "events": float(len(trace.start_ns) + trace.truncated),
@@ -104,8 +106,8 @@ class OperatorsProbe:
         return {
             "profiled_steps": recording.complete_steps,
             "operators": operators,
-            "modules": module_times(recording),
-            "fallbacks": fallback_costs(recording),
+            "modules": recording.module_times(described),
+            "fallbacks": fallback_costs(described, recording.complete_steps),
             "trace": trace,
             "readings": [ProbeReading(probe=self.name, values=values, caveats=recording.caveats)],
         }

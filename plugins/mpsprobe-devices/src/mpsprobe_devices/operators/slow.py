@@ -17,9 +17,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from mpsprobe_devices.operators.events import Event, HostTrack, Recording
 from mpsprobe_devices.operators.fallbacks import FallbackWarnings, at_once, verdict
-from mpsprobe_devices.operators.marks import Marks, become, compiled
+from mpsprobe_devices.operators.marks import Marks, compiled
+from mpsprobe_devices.operators.recording import Event, Recording
+from mpsprobe_devices.traces.columns import COPY, FALLBACK, KERNEL, OPERATOR, OTHER
 
 if TYPE_CHECKING:
     from mpsprobe.protocols import Device
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 SOURCE = "slow mode"
 SLOW = "slow mode: the device was synchronised before and after each operator, so nothing ran while the host went on"
 EAGER = "torch.compile does nothing under the slow mode: these are the operators of the model as it is written"
-QUEUE = 0
+QUEUE = ("device", 0, 0)
 TRIES = 20
 
 MemoryReader = Callable[[], int | None]
@@ -117,8 +118,8 @@ class SlowRecorder:
     def _mark(self, number: int) -> Iterator[None]:
         """A module, step or update, on the host's clock."""
         start = self._clock()
-        event = Event("", "other", _thread(), start, start)
-        become(event, number)
+        event = Event("", OTHER, _thread(), start, start)
+        event.become(number)
         self._host.append(event)
         try:
             yield
@@ -128,7 +129,7 @@ class SlowRecorder:
     def _record(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         schema = getattr(function, "_schema", None)
         if schema is None:  # an operator of a higher order, measured as a whole: what it calls is not seen
-            event = Event(f"higher_order::{function.name()}", "operator", _thread(), 0, 0)
+            event = Event(f"higher_order::{function.name()}", OPERATOR, _thread(), 0, 0)
             return self._measured(function, args, kwargs, event, view=False)
         if schema.name.startswith("profiler::"):  # marks of torch's own
             return function(*args, **kwargs)
@@ -138,7 +139,7 @@ class SlowRecorder:
         view = self._views.get(function)
         if view is None:
             view = self._views[function] = _is_view(schema)
-        event = Event(schema.name, "operator", _thread(), 0, 0)
+        event = Event(schema.name, OPERATOR, _thread(), 0, 0)
         if schema.overload_name:
             event.detail = {"overload": schema.overload_name}
         return self._measured(function, args, kwargs, event, view)
@@ -186,8 +187,9 @@ class SlowRecorder:
     def _describe(self, event: Event, inputs: Any, result: Any, view: bool) -> None:
         args, kwargs = inputs
         shown = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]  # as torch.profiler
-        event.shapes = " ".join([str(list(tensor.shape)) for tensor in shown])
-        event.dtypes = " ".join([str(tensor.dtype).removeprefix("torch.") for tensor in shown])
+        if shown:
+            event.detail["shapes"] = " ".join([str(list(tensor.shape)) for tensor in shown])
+            event.detail["dtypes"] = " ".join([str(tensor.dtype).removeprefix("torch.") for tensor in shown])
         tensors = _tensors(inputs)
         warned = self._warnings.take()
         outputs = _tensors(result)
@@ -200,31 +202,25 @@ class SlowRecorder:
             self._memory.append((event.end, allocated))
 
     def _ran(self, event: Event, tensors: list[Any], outputs: list[Any]) -> None:
-        name, event.own_device_ns = event.name, event.duration
         event.flow = len(self._queue) + 1
         kinds = {tensor.device.type for tensor in (*tensors, *outputs)}
-        queued = Event(name, "kernel", ("device", 0, QUEUE), event.start, event.end, flow=event.flow)
-        if len(kinds) > 1 and "cpu" in kinds and ("copy" in name or name == "aten::_local_scalar_dense"):
-            queued.kind, queued.detail = "copy", {"bytes": str(_bytes(outputs or tensors[:1]))}
+        queued = Event(event.name, KERNEL, QUEUE, event.start, event.end, owner=event, flow=event.flow)
+        copies = "copy" in event.name or event.name == "aten::_local_scalar_dense"
+        if copies and len(kinds) > 1 and "cpu" in kinds:
+            queued.kind, queued.detail = COPY, {"bytes": str(_bytes(outputs or tensors[:1]))}
         self._queue.append(queued)
 
     def _fell_back(self, event: Event, operator: str, tensors: list[Any], outputs: list[Any]) -> None:
         """It ran on the CPU: tensors were copied there and back, in a time that cannot be separated from its own."""
         there, back = _bytes(tensors), _bytes(outputs)
-        event.kind = "fallback"
+        event.kind = FALLBACK
         event.flow = len(self._queue) + 1
-        event.detail = {
-            **(event.detail or {}),
-            "fallback": operator,
-            "verdict": verdict(operator),
-            "bytes": str(there + back),
-        }
-        track = ("device", 0, QUEUE)
+        event.detail |= {"fallback": operator, "verdict": verdict(operator), "bytes": str(there + back)}
         name = self._device.name.upper()
         for moved, at, title in ((there, event.start, f"{name} to CPU"), (back, event.end, f"CPU to {name}")):
             if moved:
                 detail = {"bytes": str(moved), "time": "not measured"}
-                self._queue.append(Event(title, "copy", track, at, at, flow=event.flow, detail=detail))  # type: ignore[arg-type]
+                self._queue.append(Event(title, COPY, QUEUE, at, at, flow=event.flow, detail=detail))
 
 
 class _Mode(TorchDispatchMode):
@@ -243,7 +239,7 @@ class _Mode(TorchDispatchMode):
         return self._hand(func, args, kwargs or {})
 
 
-def _thread() -> HostTrack:
+def _thread() -> tuple[str, int]:
     return ("host", threading.get_ident())
 
 

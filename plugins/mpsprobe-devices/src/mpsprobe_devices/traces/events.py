@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mpsprobe.importing.columns import (
+from mpsprobe_devices.traces.columns import (
     ANNOTATION,
     COPY,
     FALLBACK,
@@ -24,7 +24,7 @@ from mpsprobe.importing.columns import (
     Columns,
     Detail,
     cleaned,
-)
+)  # fmt: skip
 
 STEP_NAME = re.compile(r"ProfilerStep#\d+", re.ASCII)
 PHASES = frozenset({"forward", "backward", "optimizer"})

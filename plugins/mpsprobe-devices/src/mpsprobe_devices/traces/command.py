@@ -40,7 +40,7 @@ def import_trace(file: str, limit: int, format_name: str | None, output: str | N
     registry = get_registry()
     name = exporting.choose(registry, format_name, output, "profile")
 
-    from mpsprobe.importing.report import import_trace as read
+    from mpsprobe_devices.traces.report import import_trace as read
 
     path, bytes_read = Path(file), 0
 

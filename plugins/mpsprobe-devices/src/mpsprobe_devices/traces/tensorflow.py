@@ -1,4 +1,7 @@
-"""Reads what TensorFlow's profiler writes, ``*.xplane.pb``: events as those of TensorFlow's JSON, one after the other.
+"""What TensorFlow's profiler writes: ``*.xplane.pb``, and events as those that torch.profiler writes.
+
+TensorFlow gives an event no category. What it is follows from its process (``/host:CPU``, ``/device:GPU:0``), the row
+and the long name, ``model/conv/Conv2D:Conv2D``: a node and its operator (``tsl/profiler/utils/tf_op_utils.cc``).
 
 The fields are those of ``tsl/profiler/protobuf/xplane.proto``. Only they are read, without protobuf: what a length says
 is compared with what there is, and nothing is copied that is not wanted.
@@ -6,21 +9,78 @@ is compared with what there is, and nothing is copied that is not wanted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mpsprobe.errors import ReportError
-from mpsprobe.importing.stream import TraceFile
+from mpsprobe_devices.traces.columns import LONGEST_NAME, MOST_ROWS
+from mpsprobe_devices.traces.stream import TraceFile
 
-MOST_BYTES = 2**31 - 1
-"""Of a protocol buffer."""
-LONGEST_NAME = 10_000
-MOST_NAMES = 1_000_000
+PROCESS = re.compile(r"/(host|device):")
+OPERATION = re.compile(r"(?:(?P<node>[\w./>\\-]+):)(?P<operator>[A-Za-z_]\w*)", re.ASCII)
+STREAM = re.compile(r"Stream\b", re.IGNORECASE)
+COPY = re.compile(r"Mem(?:cpy|set)", re.IGNORECASE)
+SCOPES = 2  # name scopes that are shown as the module: layers are such
+MOST_BYTES = 2**31 - 1  # of a protocol buffer
+MOST_METADATA = 1_000_000
 HINT = "A profile of TensorFlow is logs/plugins/profile/TIME/HOST.xplane.pb, which tf.profiler writes."
 PS_IN_US = 1e6
-WANTED = frozenset({"step_num", "correlation_id", "tf_op"})
-"""Facts of events, as TensorFlow calls them."""
-_Fields = Iterator[tuple[int, Any]]
+WANTED = frozenset({"step_num", "correlation_id", "tf_op"})  # facts of events, as TensorFlow calls them
+
+
+class Translation:
+    """Sees every event of a file, in its order; those of other programs stay as they are."""
+
+    def __init__(self) -> None:
+        self._processes: dict[object, bool] = {}
+        self._rows: dict[tuple[object, object], str] = {}
+
+    def __call__(self, event: Any) -> Any:
+        """``event`` as torch.profiler would have written it; ``None`` for one that repeats others."""
+        if not isinstance(event, dict) or not isinstance(event.get("pid"), int):
+            return event
+        args = event.get("args")
+        args = args if isinstance(args, dict) else {}
+        if event.get("ph") == "M":
+            self._heading(event, args)
+            return event
+        on_device = self._processes.get(event["pid"])
+        if on_device is None or "cat" in event or event.get("ph") != "X" or not isinstance(event.get("name"), str):
+            return event
+        return self._of_device(event, args) if on_device else _of_host(event, args)
+
+    def _heading(self, event: Mapping[str, Any], args: Mapping[str, Any]) -> None:
+        name = args.get("name")
+        if not isinstance(name, str) or len(self._rows) + len(self._processes) >= 2 * MOST_ROWS:
+            return
+        if event.get("name") == "process_name" and (process := PROCESS.match(name)):
+            self._processes[event["pid"]] = process[1] == "device"
+        elif event.get("name") == "thread_name" and isinstance(event.get("tid"), int):
+            self._rows[event["pid"], event["tid"]] = name
+
+    def _of_device(self, event: dict[str, Any], args: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Kernels and copies lie in streams; the other rows (operators, scopes, steps) are the same time again."""
+        row = self._rows.get((event["pid"], event.get("tid")), "")
+        if row and not STREAM.match(row):
+            return None
+        kind = "gpu_memcpy" if COPY.match(event["name"]) else "kernel"
+        return {**event, "cat": kind, "args": {**args, "correlation": args.get("correlation_id")}}
+
+
+def _of_host(event: dict[str, Any], args: Mapping[str, Any]) -> dict[str, Any] | None:
+    number = args.get("step_num")
+    if isinstance(number, (int, str)) and str(number).isdecimal():
+        return {**event, "name": f"ProfilerStep#{number}", "cat": "user_annotation"}
+    if "correlation_id" in args:
+        return {**event, "cat": "cuda_runtime", "args": {**args, "correlation": args["correlation_id"]}}
+    long = args.get("long_name")
+    operation = OPERATION.fullmatch(long) if isinstance(long, str) else None
+    if operation is None:
+        return event if event.get("dur") else None  # marks of thread pools, by the thousand
+    scopes = "/".join(operation["node"].split("/")[:-1][:SCOPES])
+    named = {**args, "module": scopes} if scopes else dict(args)
+    return {**event, "name": operation["operator"], "cat": "cpu_op", "args": named}
 
 
 class _Damaged(Exception):
@@ -28,7 +88,7 @@ class _Damaged(Exception):
 
 
 class XSpaceFile(TraceFile):
-    """One file of TensorFlow's."""
+    """One file of TensorFlow's: events as those of its JSON."""
 
     def events(self) -> Iterator[Any]:
         """Each event. What can be read of a damaged file is given before it ends.
@@ -42,17 +102,17 @@ class XSpaceFile(TraceFile):
             data = memoryview(self._path.read_bytes())
         except OSError as error:
             raise ReportError(f"cannot read {self._shown}: {error.strerror or error}") from error
-        found = False
+        empty = True
         try:
             for number, plane in _fields(data):
                 if number == 1 and isinstance(plane, memoryview):
                     for event in _plane(plane):
-                        found = True
+                        empty = False
                         yield event
                     self._tell(len(plane))
         except _Damaged:
             self.problem = "it is cut off or damaged there"
-        if not found:
+        if empty:
             raise ReportError(f"{self._shown} is no profile of TensorFlow, or has no events", HINT)
 
 
@@ -71,7 +131,7 @@ def _plane(data: memoryview) -> Iterator[dict[str, Any]]:
                 name = _text(value)
             elif number == 3 and isinstance(value, memoryview):
                 lines.append(value)
-            elif number in (4, 5) and isinstance(value, memoryview) and len(events) + len(facts) < MOST_NAMES:
+            elif number in (4, 5) and isinstance(value, memoryview) and len(events) + len(facts) < MOST_METADATA:
                 key, text, shown = _named(value)
                 if number == 4:
                     events[key] = text, shown
@@ -89,7 +149,7 @@ def _plane(data: memoryview) -> Iterator[dict[str, Any]]:
 def _line(
     data: memoryview, process: int, names: dict[int, tuple[str, str]], facts: dict[int, str]
 ) -> Iterator[dict[str, Any]]:
-    identity, started, title, found = 0, 0, "", []
+    identity, started, title, events = 0, 0, "", []
     for number, value in _fields(data):
         if number == 1 and isinstance(value, int):
             identity = value
@@ -98,41 +158,39 @@ def _line(
         elif number == 3 and isinstance(value, int):
             started = value
         elif number == 4 and isinstance(value, memoryview):
-            found.append(value)
+            events.append(value)
     yield {"ph": "M", "name": "thread_name", "pid": process, "tid": identity, "args": {"name": title}}
-    for one in found:
-        metadata = offset = duration = 0
+    for event in events:
+        numbers: dict[int, int] = {}
         args: dict[str, Any] = {}
-        for number, value in _fields(one):
+        for number, value in _fields(event):
             if isinstance(value, int):
-                metadata, offset, duration = (
-                    value if number == place else kept for place, kept in ((1, metadata), (2, offset), (3, duration))
-                )
-            elif number == 4 and isinstance(value, memoryview):
+                numbers[number] = value
+            elif number == 4:
                 key, fact = _fact(value, facts)
                 if key in WANTED:
                     args[key] = fact
-        name, shown = names.get(metadata, ("(no name)", ""))
+        name, shown = names.get(numbers.get(1, 0), ("(no name)", ""))
         if shown:
             args["long_name"] = name
-        at = started / 1e3 + offset / PS_IN_US
-        place = {"pid": process, "tid": identity, "args": args}
-        yield {"ph": "X", "name": shown or name, "ts": at, "dur": duration / PS_IN_US, **place}
+        at = started / 1e3 + numbers.get(2, 0) / PS_IN_US
+        times = {"ts": at, "dur": numbers.get(3, 0) / PS_IN_US}
+        yield {"ph": "X", "name": shown or name, **times, "pid": process, "tid": identity, "args": args}
 
 
 def _fact(data: memoryview, names: dict[int, str]) -> tuple[str, Any]:
     """The name of a fact and its value; a text may be the name of another one."""
-    key, found = "", None
+    key, fact = "", None
     for number, value in _fields(data):
         if number == 1 and isinstance(value, int):
             key = names.get(value, "")
         elif number in (3, 4):
-            found = value
+            fact = value
         elif number == 5:
-            found = _text(value)
+            fact = _text(value)
         elif number == 7 and isinstance(value, int):
-            found = names.get(value, "")
-    return key, found
+            fact = names.get(value, "")
+    return key, fact
 
 
 def _named(entry: memoryview) -> tuple[int, str, str]:
@@ -150,7 +208,7 @@ def _named(entry: memoryview) -> tuple[int, str, str]:
     return key, name, shown
 
 
-def _fields(data: memoryview) -> _Fields:
+def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
     """Each field's number, with a whole number or the bytes that it has; values of a fixed size are passed over."""
     position, end = 0, len(data)
     while position < end:
