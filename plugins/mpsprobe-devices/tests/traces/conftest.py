@@ -1,4 +1,4 @@
-"""Makes ``trace_files`` importable, as a module beside its tests."""
+"""Makes ``trace_files`` importable, as a module of its own."""
 
 from __future__ import annotations
 

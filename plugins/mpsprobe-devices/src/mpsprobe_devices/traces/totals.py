@@ -2,7 +2,7 @@
 
 The rules are those of ``key_averages`` (``torch/autograd/profiler_util.py``, read in 2.13):
 
-- An event lies in the one around it on the same thread; one that ends after that one lies beside it
+- An event lies in the one around it on the same thread; one that ends after that one lies next to it
   (``EventList._populate_cpu_children``).
 - An operator that does nothing but call itself (an overload that calls another) is one call
   (``EventList._remove_dup_nodes``). Any other call within itself is a call like others, and its time counts in both
