@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -87,19 +86,9 @@ def test_each_call_is_seen_in_both_passes(open_steps: Open, measure: Measure, mo
     assert operators["aten::relu"].self_device_ns == operators["aten::relu"].host_ns
 
 
-@contextmanager
-def catching() -> Iterator[FallbackWarnings]:
-    caught = FallbackWarnings()
-    caught.start()
-    try:
-        yield caught
-    finally:
-        caught.stop()
-
-
 def test_the_text_of_each_release() -> None:
     for text in TEXTS:
-        with catching() as caught:
+        with FallbackWarnings() as caught:
             for _ in range(3):  # at the same place: Python's own once must not hold it back
                 warnings.warn(text, stacklevel=1)
             assert caught.take() == ["aten::linalg_qr.out"] * 3 and caught.take() == []
@@ -108,7 +97,7 @@ def test_the_text_of_each_release() -> None:
 def test_other_warnings_go_where_they_went() -> None:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        with catching() as caught:
+        with FallbackWarnings() as caught:
             warnings.warn("something else", stacklevel=1)
     assert [str(one.message) for one in seen] == ["something else"] and caught.take() == []
 
@@ -116,8 +105,8 @@ def test_other_warnings_go_where_they_went() -> None:
 def test_whoever_has_turned_it_on_keeps_it() -> None:
     torch.set_warn_always(True)
     try:
-        with catching() as caught:
-            caught.stop()
+        with FallbackWarnings():
+            pass
         assert torch.is_warn_always_enabled()
     finally:
         torch.set_warn_always(False)
@@ -125,7 +114,7 @@ def test_whoever_has_turned_it_on_keeps_it() -> None:
 
 def test_a_warning_arrives_when_the_call_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fallbacks, "TEXT", ONCE)
-    with catching() as caught:
+    with FallbackWarnings() as caught:
         at_once(lambda: [torch.ops.aten.numpy_T(CUBE), None][1])
         assert caught.take() == ["T"]
 

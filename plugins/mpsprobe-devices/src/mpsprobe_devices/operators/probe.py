@@ -45,7 +45,6 @@ class OperatorsProbe:
         self.steps = STEPS
 
     def unavailable(self, device: Device) -> str | None:
-        """Where torch.profiler would be used and is running already, or would see nothing: devices of others."""
         if getattr(device, "framework", "torch") != "torch":
             return "it sees operators of torch alone: mpsprobe import reads what another framework's profiler wrote"
         if not self._is_slow(device) and kineto.running():
@@ -53,11 +52,6 @@ class OperatorsProbe:
         return None
 
     def start(self, device: Device, steps: Steps) -> None:
-        """Begin to record.
-
-        Raises:
-            RuntimeError: another profiler was started meanwhile.
-        """
         self._device, self._model, self._taken = device, getattr(steps, "model", None), 0
         if self._is_slow(device):
             self.steps = STEPS
@@ -67,7 +61,6 @@ class OperatorsProbe:
             self._begin(KinetoRecorder(device.name, self._model))
 
     def sample(self) -> None:
-        """A step is over."""
         if not self._recorders or self._device is None:
             return
         self._recorders[-1].sample(_allocated(self._device))
@@ -77,11 +70,7 @@ class OperatorsProbe:
             self._begin(KinetoRecorder(self._device.name, self._model, described=False))
 
     def stop(self) -> Mapping[str, Any]:
-        """``operators``, ``modules``, ``fallbacks``, ``trace`` and ``profiled_steps``; nothing without a whole step.
-
-        Raises:
-            MpsprobeError: no operator of torch was seen in the steps.
-        """
+        """``operators``, ``modules``, ``fallbacks``, ``trace`` and ``profiled_steps``; nothing without a whole step."""
         recorders, self._recorders = self._recorders, []
         self._model = None
         if not recorders or self._device is None:
@@ -99,10 +88,7 @@ class OperatorsProbe:
         if not operators:
             raise MpsprobeError("the steps call no operator of torch")
         trace = make_trace(columns, names)
-        values: dict[str, float | str] = {
-            "source": recording.source,
-            "events": float(len(trace.start_ns) + trace.truncated),
-        }
+        values = {"source": recording.source, "events": float(len(columns))}
         return {
             "profiled_steps": recording.complete_steps,
             "operators": operators,

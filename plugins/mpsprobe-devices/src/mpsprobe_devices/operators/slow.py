@@ -30,8 +30,7 @@ SLOW = "slow mode: the device was synchronised before and after each operator, s
 EAGER = "torch.compile does nothing under the slow mode: these are the operators of the model as it is written"
 QUEUE = ("device", 0, 0)
 TRIES = 20
-
-MemoryReader = Callable[[], int | None]
+Clock = Callable[[], int]
 
 
 class SlowRecorder:
@@ -43,7 +42,7 @@ class SlowRecorder:
     """
 
     def __init__(
-        self, device: Device, model: Any, allocated: MemoryReader, clock: Callable[[], int] = time.perf_counter_ns
+        self, device: Device, model: Any, allocated: Callable[[], int | None], clock: Clock = time.perf_counter_ns
     ) -> None:
         self._device, self._clock, self._allocated = device, clock, allocated
         self._host: list[Event] = []
@@ -52,52 +51,36 @@ class SlowRecorder:
         self._marks = Marks(self._mark, model)
         self._warnings = FallbackWarnings()
         self._mode = _Mode(self._record)
-        self._entered = False
+        self._inside = contextlib.ExitStack()
         self._views: dict[Any, bool] = {}
         self._makers: set[int] = set()
         self._thread = threading.get_ident()
-        self._steps = 0
         self._floor = 0
 
     def start(self) -> None:
-        """The first step begins."""
         self._floor = self._synchronising()
-        self._warnings.start()
-        self._mode.__enter__()
-        self._entered = True
+        self._inside.enter_context(self._warnings)
+        self._inside.enter_context(self._mode)
         self._marks.start()
 
-    def sample(self, allocated_bytes: int | None) -> None:
+    def sample(self, allocated_bytes: int | None) -> None:  # memory is read after each operator
         """A step is over, the next one begins."""
-        del allocated_bytes  # read after each operator
         self._marks.next_step()
-        self._steps += 1
 
     def stop(self) -> None:
-        """End it, and leave everything as it was."""
-        try:
+        with self._inside:
             self._marks.stop()
-        finally:
-            if self._entered:
-                self._entered = False
-                self._mode.__exit__(None, None, None)
-            self._warnings.stop()
 
     def read(self) -> Recording:
         """What was recorded, after ``stop``."""
-        caveats = [
-            SLOW,
-            f"each operator's time has about {self._floor} ns of synchronisation in it",
-            *self._marks.caveats,
-        ]
-        if compiled():
-            caveats.append(EAGER)
+        floor = f"each operator's time has about {self._floor} ns of synchronisation in it"
+        caveats = [SLOW, floor, *self._marks.caveats] + ([EAGER] if compiled() else [])
         return Recording(
             source=SOURCE,
             host=self._host,
             device=self._queue,
             modules=self._marks.modules,
-            complete_steps=self._steps,
+            complete_steps=self._marks.steps,
             timed_device=True,
             slow=True,
             memory=self._memory,

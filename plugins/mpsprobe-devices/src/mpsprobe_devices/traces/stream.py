@@ -27,6 +27,7 @@ NO_BOMB = 64 << 20  # bytes unpacked, up to which nobody asks for the ratio
 NEAR_THE_END = 16  # characters: a literal that is cut off looks like a wrong one
 EVENTS = "traceEvents"
 HINT = "A trace is what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote."
+OF_REPORTS = "It looks like a report of mpsprobe; its formats come from: mpsprobe export"
 _GAP = re.compile(r"[\s,]*")
 _SPACE = re.compile(r"\s*")
 # What C++ prints for numbers that JSON does not have, and Kineto for values that it does not know.
@@ -40,13 +41,15 @@ class _Broken(Exception):
 class TraceFile:
     """One file with a trace, plain or compressed with gzip.
 
+    Args:
+        tell: called with the number of bytes of the file that were read since the last call.
+
     Attributes:
         head: what the file has besides the events, as far as it has been read.
         problem: why reading ended before the end of the file; ``None`` if it did not.
     """
 
     def __init__(self, path: Path, tell: Callable[[int], None] = lambda read: None) -> None:
-        """``tell`` is called with the number of bytes of the file that were read since the last call."""
         self.head: dict[str, Any] = {}
         self.problem: str | None = None
         self._path = path
@@ -54,11 +57,7 @@ class TraceFile:
         self._shown = printable(str(path))
 
     def events(self) -> Iterator[Any]:
-        """Each event as ``json`` reads it. What can be read of a damaged file is given before it ends.
-
-        Raises:
-            ReportError: the file cannot be opened, is not JSON, or is not a trace.
-        """
+        """Each event as ``json`` reads it. What can be read of a damaged file is given before it ends."""
         try:
             with self._path.open("rb") as raw:
                 packed = raw.read(2) == b"\x1f\x8b"
@@ -94,12 +93,8 @@ class TraceFile:
                 raise ReportError(f"{self._shown} is not JSON that can be read: {broken}", HINT) from None
             self.problem = str(broken)
         if not found:
-            raise ReportError(f"{self._shown} is JSON, but no trace: it has no '{EVENTS}'", self._hint())
-
-    def _hint(self) -> str:
-        if isinstance(self.head.get("kind"), str):
-            return "It looks like a report of mpsprobe; its formats come from: mpsprobe export"
-        return HINT
+            hint = OF_REPORTS if isinstance(self.head.get("kind"), str) else HINT
+            raise ReportError(f"{self._shown} is JSON, but no trace: it has no '{EVENTS}'", hint)
 
 
 class _Window:

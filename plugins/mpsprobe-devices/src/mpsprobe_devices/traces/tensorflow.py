@@ -91,11 +91,7 @@ class XSpaceFile(TraceFile):
     """One file of TensorFlow's: events as those of its JSON."""
 
     def events(self) -> Iterator[Any]:
-        """Each event. What can be read of a damaged file is given before it ends.
-
-        Raises:
-            ReportError: the file cannot be opened, or is no profile of TensorFlow.
-        """
+        """Each event. What can be read of a damaged file is given before it ends."""
         try:
             if self._path.stat().st_size > MOST_BYTES:
                 raise ReportError(f"{self._shown} is too large to be a protocol buffer", HINT)
