@@ -43,14 +43,6 @@ class TrackInfo:
     events: array[int] = field(default_factory=lambda: array("q"))
 
 
-@dataclass(slots=True)
-class CounterInfo:
-    """A curve, in the order of the file."""
-
-    times_ns: array[int] = field(default_factory=lambda: array("q"))
-    values: array[float] = field(default_factory=lambda: array("d"))
-
-
 class Columns:
     """All events of one cell.
 
@@ -63,6 +55,7 @@ class Columns:
         external: ``External id`` of operators and kernels, 0 for none.
         frames: how many events were left out that no total needs: frames of Python functions beyond the limit.
         undescribed: how many events have no detail, because there are more than ``MOST_DETAILS`` different ones.
+        counters: times and values of each curve, in the order of the file.
         made: the node that an operator of a forward pass made, by the operator's number.
         backward: the node that a unit of work of a backward pass runs, by that event's number.
     """
@@ -73,7 +66,7 @@ class Columns:
         self.start_ns, self.duration_ns = array("q"), array("q")
         self.names, self.details = Numbers(), Numbers()
         self.tracks: list[TrackInfo] = []
-        self.counters: dict[str, CounterInfo] = {}
+        self.counters: dict[str, tuple[array[int], array[float]]] = {}
         self.made: dict[int, Node] = {}
         self.backward: dict[int, Node] = {}
         self.frames = self.undescribed = 0
@@ -139,9 +132,9 @@ class Columns:
         """One point of a curve; why it cannot be taken in, if it cannot."""
         if len(self.counters) >= MOST_ROWS and name not in self.counters:
             return TOO_MANY_ROWS
-        curve = self.counters.setdefault(name, CounterInfo())
-        curve.times_ns.append(at_ns)
-        curve.values.append(value)
+        times_ns, values = self.counters.setdefault(name, (array("q"), array("d")))
+        times_ns.append(at_ns)
+        values.append(value)
         return None
 
     def in_order(self, track: TrackInfo) -> list[int]:

@@ -114,94 +114,77 @@ class XSpaceFile(TraceFile):
 
 def _plane(data: memoryview) -> Iterator[dict[str, Any]]:
     """The events of a plane: a host, or a device. Names come after the lines that use them."""
-    identity, name = 0, ""
+    plane = _Message(data)
     events: dict[int, tuple[str, str]] = {}
-    facts: dict[int, str] = {}
-    lines = []
-    damaged = False
-    try:
-        for number, value in _fields(data):
-            if number == 1 and isinstance(value, int):
-                identity = value
-            elif number == 2:
-                name = _text(value)
-            elif number == 3 and isinstance(value, memoryview):
-                lines.append(value)
-            elif number in (4, 5) and isinstance(value, memoryview) and len(events) + len(facts) < MOST_METADATA:
-                key, text, shown = _named(value)
-                if number == 4:
-                    events[key] = text, shown
-                else:
-                    facts[key] = text
-    except _Damaged:
-        damaged = True
-    yield {"ph": "M", "name": "process_name", "pid": identity, "args": {"name": name}}
-    for line in lines:
-        yield from _line(line, identity, events, facts)
-    if damaged:
+    facts: dict[int, tuple[str, str]] = {}
+    for field, names in ((4, events), (5, facts)):
+        for entry in map(_Message, plane.parts(field)[:MOST_METADATA]):
+            metadata = _Message((entry.parts(2) or [memoryview(b"")])[-1])
+            if entry.damaged or metadata.damaged:
+                plane.damaged = True
+                break
+            names[entry.number(1)] = metadata.text(2), metadata.text(4)  # its name, and a shorter one
+    yield {"ph": "M", "name": "process_name", "pid": plane.number(1), "args": {"name": plane.text(2)}}
+    for line in plane.parts(3):
+        yield from _line(_Message(line), plane.number(1), events, facts)
+    if plane.damaged:
         raise _Damaged
 
 
 def _line(
-    data: memoryview, process: int, names: dict[int, tuple[str, str]], facts: dict[int, str]
+    line: _Message, process: int, names: dict[int, tuple[str, str]], facts: dict[int, tuple[str, str]]
 ) -> Iterator[dict[str, Any]]:
-    identity, started, title, events = 0, 0, "", []
-    for number, value in _fields(data):
-        if number == 1 and isinstance(value, int):
-            identity = value
-        elif number in (2, 11):
-            title = _text(value) or title
-        elif number == 3 and isinstance(value, int):
-            started = value
-        elif number == 4 and isinstance(value, memoryview):
-            events.append(value)
-    yield {"ph": "M", "name": "thread_name", "pid": process, "tid": identity, "args": {"name": title}}
-    for event in events:
-        numbers: dict[int, int] = {}
-        args: dict[str, Any] = {}
-        for number, value in _fields(event):
-            if isinstance(value, int):
-                numbers[number] = value
-            elif number == 4:
-                key, fact = _fact(value, facts)
-                if key in WANTED:
-                    args[key] = fact
-        name, shown = names.get(numbers.get(1, 0), ("(no name)", ""))
+    place = {"pid": process, "tid": line.number(1)}
+    yield {"ph": "M", "name": "thread_name", **place, "args": {"name": line.text(11) or line.text(2)}}
+    for event in map(_Message, line.parts(4)):
+        described = [_Message(fact) for fact in event.parts(4)]
+        if event.damaged or any(fact.damaged for fact in described):
+            raise _Damaged
+        args = dict(_fact(fact, facts) for fact in described)
+        args = {key: fact for key, fact in args.items() if key in WANTED}
+        name, shown = names.get(event.number(1), ("(no name)", ""))
         if shown:
             args["long_name"] = name
-        at = started / 1e3 + numbers.get(2, 0) / PS_IN_US
-        times = {"ts": at, "dur": numbers.get(3, 0) / PS_IN_US}
-        yield {"ph": "X", "name": shown or name, **times, "pid": process, "tid": identity, "args": args}
+        at = line.number(3) / 1e3 + event.number(2) / PS_IN_US
+        yield {"ph": "X", "name": shown or name, "ts": at, "dur": event.number(3) / PS_IN_US, **place, "args": args}
+    if line.damaged:
+        raise _Damaged
 
 
-def _fact(data: memoryview, names: dict[int, str]) -> tuple[str, Any]:
+def _fact(fact: _Message, names: dict[int, tuple[str, str]]) -> tuple[str, Any]:
     """The name of a fact and its value; a text may be the name of another one."""
-    key, fact = "", None
-    for number, value in _fields(data):
-        if number == 1 and isinstance(value, int):
-            key = names.get(value, "")
-        elif number in (3, 4):
-            fact = value
-        elif number == 5:
-            fact = _text(value)
-        elif number == 7 and isinstance(value, int):
-            fact = names.get(value, "")
-    return key, fact
+    value: Any = next(iter([*fact.numbers(4), *fact.numbers(3)]), None)
+    if fact.numbers(7):
+        value = names.get(fact.number(7), ("", ""))[0]
+    if fact.parts(5):
+        value = fact.text(5)
+    return names.get(fact.number(1), ("", ""))[0], value
 
 
-def _named(entry: memoryview) -> tuple[int, str, str]:
-    """One entry of a map of metadata: its number, name and shorter name."""
-    key, name, shown = 0, "", ""
-    for number, value in _fields(entry):
-        if number == 1 and isinstance(value, int):
-            key = value
-        elif number == 2 and isinstance(value, memoryview):
-            for inner, text in _fields(value):
-                if inner == 2:
-                    name = _text(text)
-                elif inner == 4:
-                    shown = _text(text)
-    return key, name, shown
+class _Message:
+    """The fields of a protocol buffer, as far as it can be read."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._fields: dict[int, list[Any]] = {}
+        self.damaged = False
+        try:
+            for number, value in _fields(data):
+                self._fields.setdefault(number, []).append(value)
+        except _Damaged:
+            self.damaged = True
+
+    def numbers(self, field: int) -> list[int]:
+        return [value for value in self._fields.get(field, ()) if isinstance(value, int)]
+
+    def parts(self, field: int) -> list[memoryview]:
+        return [value for value in self._fields.get(field, ()) if isinstance(value, memoryview)]
+
+    def number(self, field: int) -> int:
+        return (self.numbers(field) or [0])[-1]
+
+    def text(self, field: int) -> str:
+        parts = self.parts(field)
+        return bytes(parts[-1][:LONGEST_NAME]).decode("utf-8", "replace") if parts else ""
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
@@ -235,7 +218,3 @@ def _varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
             return value, position
         shift += 7
     raise _Damaged
-
-
-def _text(value: Any) -> str:
-    return bytes(value[:LONGEST_NAME]).decode("utf-8", "replace") if isinstance(value, memoryview) else ""

@@ -77,8 +77,7 @@ def curves(columns: Columns, cpu: bool) -> dict[str, Points]:
         name = full.removeprefix(INSTANTS)
         if cpu and full.startswith(INSTANTS):
             name = name.removeprefix("cpu_")
-        info = columns.counters[full]
-        by_name[name] = sorted(zip(info.times_ns, info.values, strict=True))
+        by_name[name] = sorted(zip(*columns.counters[full], strict=True))
     return by_name
 
 

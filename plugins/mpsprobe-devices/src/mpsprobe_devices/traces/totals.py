@@ -64,31 +64,32 @@ class Total:
     around: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class _Frame:
-    """An event that is open while its thread is walked through."""
+    """An event that is open while its thread is walked through.
 
-    __slots__ = (
-        "children", "children_ns", "device_ns", "duration", "end", "inner_modules_ns", "kind", "module", "only",
-        "operator", "path", "self_device_ns", "total", "unit",
-    )  # fmt: skip
+    Attributes:
+        operator: the nearest around it that counts as a call.
+        module: the nearest around it.
+        unit: the outermost unit of backward work around it; a unit's own is itself.
+        only: its last child.
+        path: of a module, with its type.
+    """
 
-    def __init__(self, kind: int, duration: int, end: int, above: _Frame | None) -> None:
-        self.kind, self.duration, self.end = kind, duration, end
-        self.children = self.children_ns = self.inner_modules_ns = 0
-        self.device_ns = self.self_device_ns = 0
-        self.operator = self.module = self.unit = None  # type: _Frame | None
-        if above is not None:
-            self.operator = above if above.kind in _CALLS else above.operator  # the nearest that counts as a call
-            self.module = above if above.kind == MODULE else above.module  # the nearest
-            self.unit = above.unit  # the outermost unit of backward work; a unit's own is itself
-        self.only: _Frame | None = None  # its last child
-        self.total: Total | None = None
-        self.path = "", ""  # of a module, and its type
-
-    def charge(self, spent: int) -> None:
-        """What it started took ``spent`` ns on the device."""
-        self.device_ns += spent
-        self.self_device_ns += spent
+    kind: int
+    duration: int
+    end: int
+    operator: _Frame | None = None
+    module: _Frame | None = None
+    unit: _Frame | None = None
+    only: _Frame | None = None
+    total: Total | None = None
+    path: tuple[str, str] = ("", "")
+    children: int = 0
+    children_ns: int = 0
+    inner_modules_ns: int = 0
+    device_ns: int = 0
+    self_device_ns: int = 0
 
 
 class Totals:
@@ -158,7 +159,12 @@ class Totals:
             while stack and (start >= stack[-1].end or end > stack[-1].end):
                 self.overlapping += start < stack[-1].end
                 _close(stack.pop())
-            frame = _Frame(kind, duration, end, stack[-1] if stack else None)
+            frame = _Frame(kind, duration, end)
+            if stack:
+                above = stack[-1]
+                frame.operator = above if above.kind in _CALLS else above.operator
+                frame.module = above if above.kind == MODULE else above.module
+                frame.unit = above.unit
             stack.append(frame)
             if index in columns.backward and frame.unit is None:
                 frame.unit = frame
@@ -190,19 +196,23 @@ class Totals:
             self.fallbacks.setdefault(detail.get("fallback", name), []).append((frame.duration, detail))
         if columns.external[index] in self._by_external and columns.external[index]:
             spent = self._by_external.pop(columns.external[index])
-            frame.charge(spent)
-            _charge_around(frame, spent)
+            self._charge(frame, spent, frame)
 
     def _launched(self, launch: _Frame, spent: int) -> None:
         """Charge the operator and the module around ``launch`` with what it started."""
         owner = launch.operator
         while owner is not None and owner.kind == LAUNCH:  # a driver's function inside the runtime's
             owner = owner.operator
-        if owner is None or owner.kind not in _NAMED:
+        self._charge(launch, spent, owner if owner is not None and owner.kind in _NAMED else None)
+
+    def _charge(self, place: _Frame, spent: int, operator: _Frame | None) -> None:
+        """Charge ``operator`` and the module around ``place``; in a backward pass that is its unit's, later."""
+        if operator is None:
             self.unowned_ns += spent
-        else:
-            owner.charge(spent)
-        _charge_around(launch, spent)
+        for frame in (operator, place.module if place.unit is None else None):
+            if frame is not None:
+                frame.device_ns += spent
+                frame.self_device_ns += spent
 
     def _backward(self) -> None:
         """Add the backward pass of modules."""
@@ -223,12 +233,6 @@ class Totals:
                 module = module.module
         for path, modules in calls.items():
             self.modules[(*path, "backward")].calls = len(modules)
-
-
-def _charge_around(frame: _Frame, spent: int) -> None:
-    """Charge the module around ``frame``; in a backward pass that is the module of its unit, later."""
-    if frame.module is not None and frame.unit is None:
-        frame.module.charge(spent)
 
 
 def _close(frame: _Frame) -> None:
