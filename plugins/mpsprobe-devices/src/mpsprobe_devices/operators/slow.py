@@ -33,7 +33,7 @@ TRIES = 20
 Clock = Callable[[], int]
 
 
-class SlowRecorder:
+class SlowRecorder(TorchDispatchMode):
     """Records from ``start`` to ``stop``; as ``KinetoRecorder``.
 
     Args:
@@ -41,16 +41,18 @@ class SlowRecorder:
         clock: ns.
     """
 
+    supports_higher_order_operators = True
+
     def __init__(
         self, device: Device, model: Any, allocated: Callable[[], int | None], clock: Clock = time.perf_counter_ns
     ) -> None:
+        super().__init__()
         self._device, self._clock, self._allocated = device, clock, allocated
         self._host: list[Event] = []
         self._queue: list[Event] = []
         self._memory: list[tuple[int, int]] = []
         self._marks = Marks(self._mark, model)
         self._warnings = FallbackWarnings()
-        self._mode = _Mode(self._record)
         self._inside = contextlib.ExitStack()
         self._views: dict[Any, bool] = {}
         self._makers: set[int] = set()
@@ -60,7 +62,7 @@ class SlowRecorder:
     def start(self) -> None:
         self._floor = self._synchronising()
         self._inside.enter_context(self._warnings)
-        self._inside.enter_context(self._mode)
+        self._inside.enter_context(self)
         self._marks.start()
 
     def sample(self, allocated_bytes: int | None) -> None:  # memory is read after each operator
@@ -109,6 +111,12 @@ class SlowRecorder:
         finally:
             event.end = max(event.start + 1, self._clock())
 
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if torch.Tensor in types:  # torch 2.6 hands each detach on a second time, and names the type only then
+            return func(*args, **kwargs)
+        return self._record(func, args, kwargs)
+
     def _record(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         schema = getattr(function, "_schema", None)
         if schema is None:  # an operator of a higher order, measured as a whole: what it calls is not seen
@@ -117,15 +125,14 @@ class SlowRecorder:
         if schema.name.startswith("profiler::"):  # marks of torch's own
             return function(*args, **kwargs)
         if _is_composite(function, args, kwargs):
-            with self._mode:
+            with self:
                 return function.decompose(*args, **kwargs)
-        view = self._views.get(function)
-        if view is None:
-            view = self._views[function] = _is_view(schema)
+        if function not in self._views:
+            self._views[function] = _is_view(schema)
         event = Event(schema.name, OPERATOR, _thread(), 0, 0)
         if schema.overload_name:
             event.detail = {"overload": schema.overload_name}
-        return self._measured(function, args, kwargs, event, view)
+        return self._measured(function, args, kwargs, event, self._views[function])
 
     def _measured(self, function: Any, args: Any, kwargs: Any, event: Event, view: bool) -> Any:
         self._number(event)
@@ -173,10 +180,8 @@ class SlowRecorder:
         if shown:
             event.detail["shapes"] = " ".join([str(list(tensor.shape)) for tensor in shown])
             event.detail["dtypes"] = " ".join([str(tensor.dtype).removeprefix("torch.") for tensor in shown])
-        tensors = _tensors(inputs)
-        warned = self._warnings.take()
-        outputs = _tensors(result)
-        if warned:
+        tensors, outputs = _tensors(inputs), _tensors(result)
+        if warned := self._warnings.take():
             self._fell_back(event, warned[0], tensors, outputs)
         elif not view:
             self._ran(event, tensors, outputs)
@@ -204,22 +209,6 @@ class SlowRecorder:
             if moved:
                 detail = {"bytes": str(moved), "time": "not measured"}
                 self._queue.append(Event(title, COPY, QUEUE, at, at, flow=event.flow, detail=detail))
-
-
-class _Mode(TorchDispatchMode):
-    """Hands every operator to ``record``."""
-
-    supports_higher_order_operators = True
-
-    def __init__(self, record: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
-        super().__init__()
-        self._hand = record
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """As torch calls it."""
-        if torch.Tensor in types:  # torch 2.6 hands each detach on a second time, and names the type only then
-            return func(*args, **(kwargs or {}))
-        return self._hand(func, args, kwargs or {})
 
 
 def _thread() -> tuple[str, int]:

@@ -25,7 +25,7 @@ from mpsprobe_devices.traces.columns import (
     Columns,
     Detail,
     cleaned,
-)  # fmt: skip
+)
 
 STEP_NAME = re.compile(r"ProfilerStep#\d+", re.ASCII)
 PHASES = frozenset({"forward", "backward", "optimizer"})
