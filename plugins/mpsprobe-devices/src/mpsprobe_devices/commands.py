@@ -10,9 +10,9 @@ MOST_CHARACTERS = 10_000
 
 def ask(command: list[str]) -> str | None:
     """What ``command`` prints, without blanks around it; ``None`` if it is not there, fails, hangs or says nothing."""
-    quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    nothing = subprocess.DEVNULL
     try:
-        printed = subprocess.check_output(command, encoding="utf-8", errors="replace", timeout=TIMEOUT_S, **quiet)
+        printed = subprocess.check_output(command, stdin=nothing, stderr=nothing, timeout=TIMEOUT_S)
     except (OSError, subprocess.SubprocessError):
         return None
-    return str(printed)[:MOST_CHARACTERS].strip() or None
+    return printed.decode("utf-8", "replace")[:MOST_CHARACTERS].strip() or None

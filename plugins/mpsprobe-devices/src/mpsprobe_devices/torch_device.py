@@ -6,19 +6,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
 
 from mpsprobe.errors import UsageError, WorkloadError
-from mpsprobe.protocols import RunOptions, TorchRun, Workload
+from mpsprobe.protocols import Device, RunOptions, TorchRun, Workload
 from mpsprobe.stepping import TorchStep, settled, workload_info
 from mpsprobe.suggestions import said
 from mpsprobe_devices.counted import Memory
-
-if TYPE_CHECKING:
-    from mpsprobe.schemas import DeviceInfo
 
 
 class EventStopwatch:
@@ -41,19 +38,8 @@ class EventStopwatch:
         return float(self._begin.elapsed_time(self._end)) * 1e6
 
 
-class TorchDevice:
-    """Satisfies ``mpsprobe.protocols.Device``, and says how memory is read. ``name`` is torch's name of its type."""
-
-    name: str
-
-    def unavailable(self) -> str | None:
-        raise NotImplementedError
-
-    def describe(self) -> DeviceInfo:
-        raise NotImplementedError
-
-    def synchronize(self) -> None:
-        raise NotImplementedError
+class TorchDevice(Device):
+    """What ``mpsprobe.protocols.Device`` says, and how memory is read."""
 
     def memory(self) -> Memory:
         """What is in use now; nothing where the allocator does not count."""

@@ -88,7 +88,7 @@ class OperatorsProbe:
         if not operators:
             raise MpsprobeError("the steps call no operator of torch")
         trace = make_trace(columns, names)
-        values = {"source": recording.source, "events": float(len(columns))}
+        values: dict[str, float | str] = {"source": recording.source, "events": float(len(columns))}
         return {
             "profiled_steps": recording.complete_steps,
             "operators": operators,

@@ -31,6 +31,15 @@ SCRIPT = (
     'ObjC.import("Foundation"); var info = $.NSProcessInfo.processInfo; '
     "JSON.stringify([info.thermalState, info.lowPowerModeEnabled])"
 )
+DOUBTFUL = (
+    (
+        "thermal_state",
+        THERMAL_STATES[1:],
+        "the thermal state was {}, not nominal: macOS slows the machine down to cool it",
+    ),
+    ("low_power_mode", ("on",), "low-power mode was on: it keeps clocks down"),
+    ("power_source", ("battery",), "it ran on battery: many machines keep clocks down then"),
+)
 THROTTLED = "_throttled_ns"  # what ends so is a counter: what it grew by is shown
 NOTHING = "neither the system nor the device shows temperature, power source or clocks here"
 
@@ -68,9 +77,12 @@ def temperatures(device: Device) -> Values:
     if not sensors:
         return {}
     hottest, chip = max(sensors, key=lambda pair: float(pair[0].current))
-    values = {"hottest_celsius": float(hottest.current), "hottest_sensor": f"{chip} {hottest.label}".strip()}
     limit = hottest.high
-    return values | ({"hottest_limit_celsius": float(limit)} if _is_number(limit) and limit > 0 else {})
+    return {
+        "hottest_celsius": float(hottest.current),
+        "hottest_sensor": f"{chip} {hottest.label}".strip(),
+        **({"hottest_limit_celsius": float(limit)} if _is_number(limit) and limit > 0 else {}),
+    }
 
 
 def processor_clock(device: Device) -> Values:
@@ -150,17 +162,9 @@ class ThermalProbe:
 def _doubts(values: Values) -> list[str]:
     """What in a reading means that the machine may have been slower than it can be."""
     doubts = []
-
-    def read(name: str) -> list[float | str]:
-        return [values[key] for key in (f"{name}_before", f"{name}_after") if key in values]
-
-    hot = [state for state in read("thermal_state") if state != THERMAL_STATES[0]]
-    if hot:
-        doubts.append(f"the thermal state was {hot[-1]}, not nominal: macOS slows the machine down to cool it")
-    if "on" in read("low_power_mode"):
-        doubts.append("low-power mode was on: it keeps clocks down")
-    if "battery" in read("power_source"):
-        doubts.append("it ran on battery: many machines keep clocks down then")
+    for name, doubtful, says in DOUBTFUL:
+        states = [values.get(f"{name}_{moment}") for moment in ("before", "after")]
+        doubts += [says.format(state) for state in states if state in doubtful][-1:]
     for name, value in values.items():
         if name.endswith(THROTTLED) and isinstance(value, float) and value > 0:
             cause = name.removesuffix(THROTTLED).replace("_", " ")
