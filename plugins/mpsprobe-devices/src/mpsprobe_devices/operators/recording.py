@@ -127,9 +127,9 @@ class Recording:
             if event.sequence >= 0:
                 detail = {**detail, "sequence": str(event.sequence)} | ({"pass": "backward"} if event.backward else {})
                 if not event.backward:
-                    columns.made[len(columns)] = int(event.track[1]), event.sequence
+                    columns.forward_nodes[len(columns)] = int(event.track[1]), event.sequence
             if event.backward:
-                columns.backward[len(columns)] = event.forward_thread, event.sequence
+                columns.backward_nodes[len(columns)] = event.forward_thread, event.sequence
             external = owners.get(event.owner or event, 0)
             times = event.start, max(0, event.end - event.start)
             columns.add(event.kind, name, rows.place(event), times, tuple(detail.items()), event.flow, external)

@@ -56,8 +56,8 @@ class Columns:
         frames: how many events were left out that no total needs: frames of Python functions beyond the limit.
         undescribed: how many events have no detail, because there are more than ``MOST_DETAILS`` different ones.
         counters: times and values of each curve, in the order of the file.
-        made: the node that an operator of a forward pass made, by the operator's number.
-        backward: the node that a unit of work of a backward pass runs, by that event's number.
+        forward_nodes: the node that an operator of a forward pass made, by the operator's number.
+        backward_nodes: the node that a unit of work of a backward pass runs, by that event's number.
     """
 
     def __init__(self, limit: int, recorded: bool = False) -> None:
@@ -67,8 +67,8 @@ class Columns:
         self.names, self.details = Numbers(), Numbers()
         self.tracks: list[TrackInfo] = []
         self.counters: dict[str, tuple[array[int], array[float]]] = {}
-        self.made: dict[int, Node] = {}
-        self.backward: dict[int, Node] = {}
+        self.forward_nodes: dict[int, Node] = {}
+        self.backward_nodes: dict[int, Node] = {}
         self.frames = self.undescribed = 0
         self.recorded = recorded
         self._limit = limit

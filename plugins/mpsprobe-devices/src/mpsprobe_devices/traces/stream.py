@@ -75,24 +75,24 @@ class TraceFile:
             raise ReportError(f"{self._shown} is empty" if window.empty else f"{self._shown}: {broken}", HINT) from None
         if opening not in "{[":
             raise ReportError(f"{self._shown} is not JSON", HINT)
-        found = False
+        is_trace = False
         try:
             if opening == "[":
-                found = True
+                is_trace = True
                 yield from _elements(window)
                 return
             window.position += 1
             while (key := _key(window)) is not None:
                 if key == EVENTS and window.character() == "[":
-                    found = True
+                    is_trace = True
                     yield from _elements(window)
                 else:
                     self.head[key] = window.value()
         except _Broken as broken:
-            if not found:
+            if not is_trace:
                 raise ReportError(f"{self._shown} is not JSON that can be read: {broken}", HINT) from None
             self.problem = str(broken)
-        if not found:
+        if not is_trace:
             hint = OF_REPORTS if isinstance(self.head.get("kind"), str) else HINT
             raise ReportError(f"{self._shown} is JSON, but no trace: it has no '{EVENTS}'", hint)
 
@@ -118,9 +118,9 @@ class _Window:
     def skip(self, pattern: re.Pattern[str]) -> None:
         """Move behind what ``pattern`` matches here."""
         while True:
-            found = pattern.match(self._text, self.position)
-            assert found is not None
-            self.position = found.end()
+            gap = pattern.match(self._text, self.position)
+            assert gap is not None
+            self.position = gap.end()
             if self.position < len(self._text) or not self._more():
                 return
 
@@ -134,7 +134,7 @@ class _Window:
         """The next value, whole."""
         while True:
             try:
-                found, end = self._scan(self._text, self.position)
+                value, end = self._scan(self._text, self.position)
             except json.JSONDecodeError as error:
                 unfinished = error.msg.startswith("Unterminated") or error.pos >= len(self._text) - NEAR_THE_END
                 if (unfinished and self._more()) or self._repaired(error.pos):
@@ -151,14 +151,14 @@ class _Window:
             if end > len(self._text) - NEAR_THE_END and self._text[self.position] not in '{["' and self._more():
                 continue
             self.position = end
-            return found
+            return value
 
     def _repaired(self, at: int) -> bool:
         """Whether a value at ``at`` that JSON does not have was replaced by ``null``."""
-        found = _NO_NUMBER.match(self._text, at)
-        if found is None:
+        word = _NO_NUMBER.match(self._text, at)
+        if word is None:
             return False
-        self._text = f"{self._text[self.position : at]}null{self._text[found.end() :]}"
+        self._text = f"{self._text[self.position : at]}null{self._text[word.end() :]}"
         self.position = 0
         return True
 

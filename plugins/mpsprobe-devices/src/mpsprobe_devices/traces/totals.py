@@ -166,9 +166,9 @@ class Totals:
                 frame.module = above if above.kind == MODULE else above.module
                 frame.unit = above.unit
             stack.append(frame)
-            if index in columns.backward and frame.unit is None:
+            if index in columns.backward_nodes and frame.unit is None:
                 frame.unit = frame
-                self._units.append((columns.backward[index], frame))
+                self._units.append((columns.backward_nodes[index], frame))
             if kind == LAUNCH:
                 self._launched(frame, self._by_flow.pop(columns.flow[index], 0))
             elif kind in _NAMED:
@@ -189,8 +189,8 @@ class Totals:
             total.details[columns.detail[index]] += 1
         if module is not None:
             total.modules[module.path[0]] += 1
-            if frame.unit is None and index in columns.made:
-                self._makers[columns.made[index]] = module
+            if frame.unit is None and index in columns.forward_nodes:
+                self._makers[columns.forward_nodes[index]] = module
         if frame.kind == FALLBACK:
             detail = columns.described(index, self.details)
             self.fallbacks.setdefault(detail.get("fallback", name), []).append((frame.duration, detail))
