@@ -97,7 +97,7 @@ def _round(kind: str, device: Any, steps: Any, count: int) -> Took:
     for _ in range(count):
         _timed(device, steps, took)
         if kind == "probe":
-            profiler.sample(None)
+            profiler.sample()
     profiler.stop()
     return took
 
@@ -122,7 +122,7 @@ def agree(arguments: argparse.Namespace) -> int:
     for _ in range(arguments.steps):
         steps.step()
         device.synchronize()
-        recorder.sample(None)
+        recorder.sample()
     recorder.stop()
     recording = recorder.read()
     ours = {

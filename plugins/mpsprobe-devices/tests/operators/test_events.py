@@ -216,6 +216,7 @@ def test_kernels_count_at_the_operator_that_started_them() -> None:
     assert found["## Call CompiledFxGraph ##"].self_device_ns == 1_200
     assert sum(one.self_device_ns or 0 for one in found.values()) == 3_000 + 400 + 1_200 + 700
     assert found["aten::linear"].host_ns == 800 and found["aten::linear"].self_host_ns == 200
+    assert found["aten::copy_"].host_ns == 200 and found["aten::copy_"].self_host_ns == 150  # its launch is not its own
     assert found["aten::linear"].shapes == ["[2, 3] [3, 3]"]
     assert "cumsum_kernel" in found
     assert not any(name.startswith(("cuda", "cuL", "Act", "autograd", "Addmm")) for name in found)

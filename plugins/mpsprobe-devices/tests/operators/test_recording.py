@@ -61,7 +61,7 @@ def recorded(steps: Any, **options: Any) -> tuple[Recording, Any]:
     recorder.start()
     for _ in range(STEPS):
         steps.step()
-        recorder.sample(None)
+        recorder.sample()
     recorder.stop()
     return recorder.read(), recorder._profile
 

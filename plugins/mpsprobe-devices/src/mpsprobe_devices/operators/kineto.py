@@ -12,6 +12,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -75,13 +76,15 @@ class KinetoRecorder:
     """Records from ``start`` to ``stop``.
 
     Args:
-        device: torch's name of its type.
         model: whose modules are shown separately.
+        allocated: reads how many bytes tensors hold now; ``None`` from it where the device does not tell.
         described: record shapes too, and mark modules and updates. Without, it is bare ``torch.profiler`` with one mark
             for each step: what it adds to the times is what torch adds.
     """
 
-    def __init__(self, device: str, model: Any, *, described: bool = True) -> None:
+    def __init__(
+        self, device: str, model: Any, allocated: Callable[[], int | None] = lambda: None, *, described: bool = True
+    ) -> None:
         if running():
             raise RuntimeError(RUNNING)
         activity = activity_of(device)
@@ -94,17 +97,19 @@ class KinetoRecorder:
         activities = list({ProfilerActivity.CPU, activity})
         self._profile: Any = profile(activities=activities, record_shapes=described, **kept)
         self._marks = Marks(_mark, model, only_steps=not described)
+        self._allocated = allocated
         self._memory: list[tuple[int, int]] = []
 
     def start(self) -> None:
         self._profile.start()
         self._marks.start()
 
-    def sample(self, allocated_bytes: int | None) -> None:
+    def sample(self) -> None:
         """A step is over, the next one begins."""
         self._marks.next_step()
-        if allocated_bytes is not None:
-            self._memory.append((time.time_ns(), allocated_bytes))  # the profiler's events have the same epoch
+        allocated = self._allocated()
+        if allocated is not None:
+            self._memory.append((time.time_ns(), allocated))  # the profiler's events have the same epoch
 
     def stop(self) -> None:
         try:

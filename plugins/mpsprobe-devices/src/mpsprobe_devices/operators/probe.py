@@ -55,15 +55,15 @@ class OperatorsProbe:
         self._device, self._model, self._taken = device, getattr(steps, "model", None), 0
         if self._is_slow(device):
             self.steps = STEPS
-            self._begin(SlowRecorder(device, self._model, lambda: _allocated(device)))
+            self._begin(SlowRecorder(device, self._model, self._allocated))
         else:
             self.steps = 2 * STEPS
-            self._begin(KinetoRecorder(device.name, self._model))
+            self._begin(KinetoRecorder(device.name, self._model, self._allocated))
 
     def sample(self) -> None:
         if not self._recorders or self._device is None:
             return
-        self._recorders[-1].sample(_allocated(self._device))
+        self._recorders[-1].sample()
         self._taken += 1
         if self._taken == STEPS < self.steps:
             self._recorders[-1].stop()
@@ -109,9 +109,7 @@ class OperatorsProbe:
     def _is_slow(self, device: Device) -> bool:
         return kineto.activity_of(device.name) is None if self._slow is None else self._slow
 
-
-def _allocated(device: Device) -> int | None:
-    """Bytes that tensors hold on ``device``; ``None`` where it does not tell."""
-    memory = getattr(device, "memory", None)
-    allocated = memory().allocated if memory is not None else None
-    return None if allocated is None else int(allocated)
+    def _allocated(self) -> int | None:
+        """Bytes that tensors hold on the device; ``None`` where it does not tell."""
+        memory = getattr(self._device, "memory", None)
+        return memory().allocated if memory is not None else None

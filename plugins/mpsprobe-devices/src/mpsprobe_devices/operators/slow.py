@@ -30,24 +30,16 @@ SLOW = "slow mode: the device was synchronised before and after each operator, s
 EAGER = "torch.compile does nothing under the slow mode: these are the operators of the model as it is written"
 QUEUE = ("device", 0, 0)
 TRIES = 20
-Clock = Callable[[], int]
 
 
 class SlowRecorder(TorchDispatchMode):
-    """Records from ``start`` to ``stop``; as ``KinetoRecorder``.
-
-    Args:
-        allocated: reads how many bytes tensors hold now; ``None`` from it where the device does not tell.
-        clock: ns.
-    """
+    """Records from ``start`` to ``stop``; as ``KinetoRecorder``."""
 
     supports_higher_order_operators = True
 
-    def __init__(
-        self, device: Device, model: Any, allocated: Callable[[], int | None], clock: Clock = time.perf_counter_ns
-    ) -> None:
+    def __init__(self, device: Device, model: Any, allocated: Callable[[], int | None]) -> None:
         super().__init__()
-        self._device, self._clock, self._allocated = device, clock, allocated
+        self._device, self._allocated = device, allocated
         self._host: list[Event] = []
         self._queue: list[Event] = []
         self._memory: list[tuple[int, int]] = []
@@ -65,7 +57,7 @@ class SlowRecorder(TorchDispatchMode):
         self._inside.enter_context(self)
         self._marks.start()
 
-    def sample(self, allocated_bytes: int | None) -> None:  # memory is read after each operator
+    def sample(self) -> None:
         """A step is over, the next one begins."""
         self._marks.next_step()
 
@@ -94,22 +86,22 @@ class SlowRecorder(TorchDispatchMode):
         spent = []
         for _ in range(TRIES):
             self._device.synchronize()
-            start = self._clock()
+            start = time.perf_counter_ns()
             self._device.synchronize()
-            spent.append(self._clock() - start)
+            spent.append(time.perf_counter_ns() - start)
         return max(0, min(spent))
 
     @contextlib.contextmanager
     def _mark(self, number: int) -> Iterator[None]:
         """A module, step or update, on the host's clock."""
-        start = self._clock()
+        start = time.perf_counter_ns()
         event = Event("", OTHER, _thread(), start, start)
         event.become(number)
         self._host.append(event)
         try:
             yield
         finally:
-            event.end = max(event.start + 1, self._clock())
+            event.end = max(event.start + 1, time.perf_counter_ns())
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -142,13 +134,13 @@ class SlowRecorder(TorchDispatchMode):
             nonlocal result
             if not view:
                 self._device.synchronize()
-            event.start = self._clock()
+            event.start = time.perf_counter_ns()
             try:
                 result = function(*args, **kwargs)
                 if not view:
                     self._device.synchronize()
             finally:
-                event.end = max(event.start + 1, self._clock())
+                event.end = max(event.start + 1, time.perf_counter_ns())
 
         try:
             at_once(call)
