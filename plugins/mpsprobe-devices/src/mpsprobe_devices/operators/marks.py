@@ -32,10 +32,6 @@ class Marks:
         make: makes the mark of a module's number, of ``STEP_MARK`` or of ``UPDATE_MARK``.
         model: a ``torch.nn.Module``; with anything else there are no modules to mark.
         only_steps: mark neither modules nor updates.
-
-    Attributes:
-        modules: path and class name of each module, by its number.
-        steps: how many came to their end.
     """
 
     def __init__(self, make: Callable[[int], Mark], model: Any, *, only_steps: bool = False) -> None:
@@ -45,14 +41,14 @@ class Marks:
         self._open: list[Mark] = []  # a step, and updates in it
         self._original: Callable[..., Any] | None = None
         self._called: Callable[..., Any] | None = None
-        self.steps = 0
+        self.steps = 0  # that came to their end
         self.caveats: list[str] = []
         named = list(model.named_modules()) if isinstance(model, torch.nn.Module) and not only_steps else []
         if named and compiled():
             named, self.caveats = [], [COMPILED]
         self._kept = [module for _, module in named]  # so that no other module can get the id of one of them
         self._numbers = {id(module): number for number, module in enumerate(self._kept)}
-        self.modules = [(path, type(module).__name__) for path, module in named]
+        self.modules = [(path, type(module).__name__) for path, module in named]  # by their numbers
 
     def start(self) -> None:
         """Begin to mark, and the first step with it."""

@@ -19,30 +19,19 @@ _DEPTH = {STEP: 0, PHASE: 1, MODULE: 2, OTHER: 3, OPERATOR: 5, FALLBACK: 5, LAUN
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """Something with a beginning and an end, in ns of one clock within a recording.
-
-    Attributes:
-        kind: one of those of ``traces.columns``.
-        track: ``("host", thread)``, or ``("device", device, queue)``.
-        mark: of a module's call its position in ``Recording.modules``; ``STEP_MARK``; ``UPDATE_MARK``.
-        sequence: number of the autograd node that an operator made, or that a backward event runs; -1 for none.
-        forward_thread: the thread that made the node which a backward event runs.
-        backward: it is a unit of work of the backward pass, with everything inside it.
-        owner: the operator that started a kernel or copy.
-        flow: joins what started work on the device with that work; 0 for nothing.
-    """
+    """Something with a beginning and an end, in ns of one clock within a recording."""
 
     name: str
-    kind: int
-    track: tuple[Any, ...]
+    kind: int  # one of those of ``traces.columns``
+    track: tuple[Any, ...]  # ``("host", thread)``, or ``("device", device, queue)``
     start: int
     end: int
-    mark: int | None = None
-    sequence: int = -1
-    forward_thread: int = 0
-    backward: bool = False
-    owner: Event | None = None
-    flow: int = 0
+    mark: int | None = None  # of a module's call its position in ``Recording.modules``; ``STEP_MARK``; ``UPDATE_MARK``
+    sequence: int = -1  # number of the autograd node that an operator made, or that a backward event runs; -1 for none
+    forward_thread: int = 0  # the thread that made the node which a backward event runs
+    backward: bool = False  # it is a unit of work of the backward pass, with everything inside it
+    owner: Event | None = None  # the operator that started a kernel or copy
+    flow: int = 0  # joins what started work on the device with that work; 0 for nothing
     detail: dict[str, str] = field(default_factory=dict)
 
     def become(self, mark: int) -> None:
@@ -53,24 +42,16 @@ class Event:
 
 @dataclass(slots=True)
 class Recording:
-    """Everything that was recorded.
-
-    Attributes:
-        modules: path and class name of each module, as ``named_modules`` has them.
-        complete_steps: how many steps came to their end; later events belong to a step that did not.
-        timed_device: kernels of a device were timed (on the CPU alone there are none).
-        slow: each operator was synchronised, so the time of a module is that of its operators.
-        memory: times and allocated bytes.
-    """
+    """Everything that was recorded."""
 
     source: str
     host: list[Event]
     device: list[Event]
-    modules: list[tuple[str, str]]
-    complete_steps: int
-    timed_device: bool
-    slow: bool = False
-    memory: list[tuple[int, int]] = field(default_factory=list)
+    modules: list[tuple[str, str]]  # path and class name of each, as ``named_modules`` has them
+    complete_steps: int  # how many came to their end; later events belong to a step that did not
+    timed_device: bool  # kernels of a device were timed (on the CPU alone there are none)
+    slow: bool = False  # each operator was synchronised, so the time of a module is that of its operators
+    memory: list[tuple[int, int]] = field(default_factory=list)  # times and allocated bytes
     caveats: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -103,12 +84,7 @@ class Recording:
         return sorted(entries, key=lambda entry: (order[entry.module], entry.phase != "forward"))
 
     def columns(self, device: str = "", most: int = MOST_EVENTS) -> tuple[Columns, dict[tuple[object, object], str]]:
-        """Its events and phases, and the names of its threads and queues.
-
-        Args:
-            device: its name, for those of its queues.
-            most: events that a trace keeps.
-        """
+        """Its events and phases, the first ``most`` for a trace, and the names of its threads and queues."""
         columns, rows = Columns(most, recorded=True), _Rows(self, device)
         numbers = {event: number for number, event in enumerate(self.steps())}
         events = [event for event in self.host if event.kind != STEP or event in numbers]

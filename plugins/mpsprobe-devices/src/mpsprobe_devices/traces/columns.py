@@ -50,26 +50,20 @@ class Columns:
         limit: how many events the report's trace keeps.
         recorded: they were recorded here: ``External id`` alone says which operator started a kernel (otherwise, where
             there is one, its launch), and there is no bound on details.
-
-    Attributes:
-        external: ``External id`` of operators and kernels, 0 for none.
-        frames: how many events were left out that no total needs: frames of Python functions beyond the limit.
-        undescribed: how many events have no detail, because there are more than ``MOST_DETAILS`` different ones.
-        counters: times and values of each curve, in the order of the file.
-        forward_nodes: the node that an operator of a forward pass made, by the operator's number.
-        backward_nodes: the node that a unit of work of a backward pass runs, by that event's number.
     """
 
     def __init__(self, limit: int, recorded: bool = False) -> None:
         self.name, self.kind, self.track = array("q"), array("b"), array("q")
-        self.detail, self.flow, self.external = array("q"), array("q"), array("q")
+        self.detail, self.flow = array("q"), array("q")
+        self.external = array("q")  # ``External id`` of operators and kernels, 0 for none
         self.start_ns, self.duration_ns = array("q"), array("q")
         self.names, self.details = Numbers(), Numbers()
         self.tracks: list[TrackInfo] = []
-        self.counters: dict[str, tuple[array[int], array[float]]] = {}
-        self.forward_nodes: dict[int, Node] = {}
-        self.backward_nodes: dict[int, Node] = {}
-        self.frames = self.undescribed = 0
+        self.counters: dict[str, tuple[array[int], array[float]]] = {}  # times and values, in the order of the file
+        self.forward_nodes: dict[int, Node] = {}  # that an operator of a forward pass made, by its number
+        self.backward_nodes: dict[int, Node] = {}  # that a unit of work of a backward pass runs, by its number
+        self.frames = 0  # events that were left out and no total needs: of Python functions, beyond the limit
+        self.undescribed = 0  # events without their detail, of which there are too many
         self.recorded = recorded
         self._limit = limit
         self._track_numbers: dict[Place, int] = {}

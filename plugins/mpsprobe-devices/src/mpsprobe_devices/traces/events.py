@@ -52,23 +52,14 @@ MOST_OPEN = 100_000  # that begin and have not ended yet
 
 
 class Reader:
-    """Sorts events into the columns of their cell.
-
-    Args:
-        columns_of: the columns for a process of the file; ``None`` for one whose events are not wanted.
-
-    Attributes:
-        launched_by: how often each kind of launch occurred (``cuda``, ``xpu``, …).
-        skipped: how many events could not be used, by reason.
-        names: names that the file gives to its threads, by process and thread.
-        timed: lengths of timed steps in a file of ``mpsprobe export``, and whether each is an outlier; by process of
-            the file and thread.
-    """
+    """Sorts events into the columns of their cell, those of their process; ``None`` for one that is not wanted."""
 
     def __init__(self, columns_of: Callable[[object], Columns | None]) -> None:
-        self.launched_by: Counter[str] = Counter()
-        self.skipped: Counter[str] = Counter()
-        self.names: dict[tuple[object, object], str] = {}
+        self.launched_by: Counter[str] = Counter()  # how often each kind of launch occurred (``cuda``, ``xpu``, …)
+        self.skipped: Counter[str] = Counter()  # how many events could not be used, by reason
+        self.names: dict[tuple[object, object], str] = {}  # of threads, by process and thread
+        # Lengths of timed steps in a file of ``mpsprobe export``, and whether each is an outlier; by the file's process
+        # and thread.
         self.timed: dict[object, dict[object, list[tuple[int, bool]]]] = {}
         self.events = self._all = self._begun = self._timed_rows = 0
         self._columns_of = columns_of

@@ -46,45 +46,31 @@ FOREVER = (-(2**63), 2**63)
 
 @dataclass(slots=True)
 class Total:
-    """All calls of one operator or module; times in ns.
-
-    Attributes:
-        details: how often each detail occurred, by its number.
-        modules: how often the operator was called in each module.
-        around: how many calls of the module are open while its thread is walked through.
-    """
+    """All calls of one operator or module; times in ns."""
 
     calls: int = 0
     host_ns: int = 0
     self_host_ns: int = 0
     device_ns: int = 0
     self_device_ns: int = 0
-    details: Counter[int] = field(default_factory=Counter)
-    modules: Counter[str] = field(default_factory=Counter)
-    around: int = 0
+    details: Counter[int] = field(default_factory=Counter)  # how often each occurred, by its number
+    modules: Counter[str] = field(default_factory=Counter)  # how often the operator was called in each
+    around: int = 0  # calls of the module that are open while its thread is walked through
 
 
 @dataclass(slots=True, eq=False)
 class _Frame:
-    """An event that is open while its thread is walked through.
-
-    Attributes:
-        operator: the nearest around it that counts as a call.
-        module: the nearest around it.
-        unit: the outermost unit of backward work around it; a unit's own is itself.
-        only: its last child.
-        path: of a module, with its type.
-    """
+    """An event that is open while its thread is walked through."""
 
     kind: int
     duration: int
     end: int
-    operator: _Frame | None = None
-    module: _Frame | None = None
-    unit: _Frame | None = None
-    only: _Frame | None = None
+    operator: _Frame | None = None  # the nearest around it that counts as a call
+    module: _Frame | None = None  # the nearest around it
+    unit: _Frame | None = None  # the outermost unit of backward work around it; a unit's own is itself
+    only: _Frame | None = None  # its last child
     total: Total | None = None
-    path: tuple[str, str] = ("", "")
+    path: tuple[str, str] = ("", "")  # of a module, with its type
     children: int = 0
     children_ns: int = 0
     inner_modules_ns: int = 0
@@ -93,24 +79,14 @@ class _Frame:
 
 
 class Totals:
-    """What all host threads come to.
-
-    Args:
-        within: only what begins between these two times, in ns.
-
-    Attributes:
-        operators: by name.
-        modules: by path, type and phase.
-        overlapping: how many events lie across the end of another.
-        unowned_ns: time of kernels that no operator started.
-        fallbacks: duration and detail of each, by operator.
-    """
+    """What all host threads come to, of the events that begin ``within`` these two times."""
 
     def __init__(self, columns: Columns, within: tuple[int, int] = FOREVER) -> None:
         self.operators: dict[str, Total] = {}
-        self.modules: dict[tuple[str, str, str], Total] = {}
-        self.overlapping = self.unowned_ns = 0
-        self.fallbacks: dict[str, list[tuple[int, Mapping[str, str]]]] = {}
+        self.modules: dict[tuple[str, str, str], Total] = {}  # by path, type and phase
+        self.fallbacks: dict[str, list[tuple[int, Mapping[str, str]]]] = {}  # duration and detail of each
+        self.overlapping = 0  # events that lie across the end of another
+        self.unowned_ns = 0  # of kernels that no operator started
         self.details: list[Detail] = list(columns.details)
         self._columns, self._within = columns, within
         self._names = list(columns.names)
@@ -268,12 +244,7 @@ def _close(frame: _Frame) -> None:
 
 
 def operator_times(totals: Totals, source: str, on_device: bool, described: Totals | None = None) -> list[OperatorTime]:
-    """One entry for each operator, the one that takes longest by itself first.
-
-    Args:
-        on_device: kernels were timed.
-        described: where shapes and modules are from; ``totals`` unless given.
-    """
+    """One entry for each operator, the one that takes longest by itself first; shapes and modules of ``described``."""
     described = described or totals
     entries = []
     for name, total in totals.operators.items():
