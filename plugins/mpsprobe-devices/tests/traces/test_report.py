@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from trace_files import cell, memory, operators, read, write, x
 
 from mpsprobe.errors import ReportError
-from mpsprobe.importing import columns
-from mpsprobe.importing import events as read_events
-from mpsprobe.importing.report import import_trace
 from mpsprobe.schemas import ProfileReport
-from tests.importing.trace_files import cell, memory, operators, read, write, x
+from mpsprobe_devices.traces import columns
+from mpsprobe_devices.traces import events as read_events
+from mpsprobe_devices.traces.report import import_trace
 
 STEPS = [x(f"ProfilerStep#{number}", "user_annotation", number * 100, 90) for number in (3, 4, 5)]
 GPU = {"name": "NVIDIA <b>", "totalGlobalMem": 85_000_000_000, "computeMajor": 9}

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from trace_files import packed, write
 
 from mpsprobe.errors import MpsprobeError, ReportError
-from mpsprobe.importing import stream
-from mpsprobe.importing.report import import_trace
-from mpsprobe.importing.stream import TraceFile
 from mpsprobe.schemas import ProfileCell
+from mpsprobe_devices.traces import stream
+from mpsprobe_devices.traces.report import import_trace
+from mpsprobe_devices.traces.stream import TraceFile
 from tests.fuzz.changing import bytes_changed
-from tests.importing.trace_files import packed, write
 
 plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 values = st.recursive(
@@ -138,7 +138,7 @@ def test_it_tells_how_much_was_read_and_what_cannot_be(tmp_path: Path) -> None:
 
 
 def test_what_unpacks_to_far_more_than_its_size_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mpsprobe.importing.stream.NO_BOMB", 1 << 20)
+    monkeypatch.setattr("mpsprobe_devices.traces.stream.NO_BOMB", 1 << 20)
     path = tmp_path / "bomb.json.gz"
     path.write_bytes(gzip.compress(b'{"traceEvents":[{"ph":"X"},' + b" " * (20 << 20) + b"{}]}"))
     source = TraceFile(path)

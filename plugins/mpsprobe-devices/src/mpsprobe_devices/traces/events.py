@@ -6,9 +6,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
-from mpsprobe.importing.columns import (
+from mpsprobe_devices.traces.columns import (
     ANNOTATION,
     COPY,
     FALLBACK,
@@ -51,28 +52,18 @@ MOST_OPEN = 100_000  # that begin and have not ended yet
 
 
 class Reader:
-    """Sorts events into the columns of their cell.
-
-    Args:
-        columns_of: the columns for a process of the file; ``None`` for one whose events are not wanted.
-
-    Attributes:
-        launched_by: how often each kind of launch occurred (``cuda``, ``xpu``, …).
-        skipped: how many events could not be used, by reason.
-        names: names that the file gives to its threads, by process and thread.
-        timed: lengths of timed steps in a file of ``mpsprobe export``, and whether each is an outlier; by process of
-            the file and thread.
-    """
+    """Sorts events into the columns of their cell, those of their process; ``None`` for one that is not wanted."""
 
     def __init__(self, columns_of: Callable[[object], Columns | None]) -> None:
-        self.launched_by: Counter[str] = Counter()
-        self.skipped: Counter[str] = Counter()
-        self.names: dict[tuple[object, object], str] = {}
+        self.launched_by: Counter[str] = Counter()  # how often each kind of launch occurred (``cuda``, ``xpu``, …)
+        self.skipped: Counter[str] = Counter()  # how many events could not be used, by reason
+        self.names: dict[tuple[object, object], str] = {}  # of threads, by process and thread
+        # Lengths of timed steps in a file of ``mpsprobe export``, and whether each is an outlier; by the file's process
+        # and thread.
         self.timed: dict[object, dict[object, list[tuple[int, bool]]]] = {}
         self.events = self._all = self._begun = self._timed_rows = 0
         self._columns_of = columns_of
         self._open: dict[tuple[object, object], list[Mapping[str, Any]]] = {}
-        self._kinds: dict[object, int | None] = {}
 
     def read(self, event: Any) -> bool:
         """Take ``event`` in, whatever it is; whether there may be more."""
@@ -121,11 +112,8 @@ class Reader:
             self.skipped["of a negative duration"] += 1
             return
         category = event.get("cat")
-        kind = self._kinds.get(category, -1) if isinstance(category, str) else OTHER
-        if kind == -1:
-            kind = self._kinds[category] = self._kind(str(category).lower())
-        args = event.get("args")
-        args = args if isinstance(args, dict) else {}
+        kind = _kind(category[:64].lower()) if isinstance(category, str) else OTHER
+        args = _args(event)
         if kind is None or "placeholder" in args:  # which the exporter ``tensorboard`` writes for its reader's sake
             if category == TIMED_STEP:
                 self._timed_step(event, times[1], args.get("outlier") == "yes")
@@ -144,19 +132,17 @@ class Reader:
                 kind = OTHER
         flow = external = 0
         detail: Detail = ()
-        if kind in (LAUNCH, KERNEL, COPY):
+        device = kind in (KERNEL, COPY)
+        if device or kind in (LAUNCH, OPERATOR, FALLBACK):
+            external = _identity(args.get("External id", args.get("external id")))
+        if device or kind == LAUNCH:
             flow = _identity(args.get("correlation"))
-            external = _identity(args.get("External id", args.get("external id")))
-            if kind == LAUNCH:
-                self.launched_by[LAUNCHES.fullmatch(str(category).lower()).group(1) or "gpu"] += 1  # type: ignore[union-attr]
-            elif not columns.full:
-                detail = _facts(args, str(category))
-        elif kind in (OPERATOR, FALLBACK):
-            external = _identity(args.get("External id", args.get("external id")))
-            detail = () if columns.full else _inputs(args)
+        if kind == LAUNCH:
+            self.launched_by[LAUNCHES.fullmatch(str(category).lower()).group(1) or "gpu"] += 1  # type: ignore[union-attr]
         elif kind == MODULE:
             detail = _module(name, args)
-        device = kind in (KERNEL, COPY)
+        elif not columns.full:
+            detail = _facts(args, str(category)) if device else _inputs(args) if kind in (OPERATOR, FALLBACK) else ()
         thread: object = event.get("tid")
         if category == "gpu_user_annotation":  # they lie across kernels, so they get rows of their own
             device, thread = True, ("annotations", _key(thread))
@@ -176,12 +162,6 @@ class Reader:
         if reason is not None:
             self.skipped[reason] += 1
 
-    @staticmethod
-    def _kind(category: str) -> int | None:
-        if category in NOT_OF_THE_RUN:
-            return None
-        return LAUNCH if LAUNCHES.fullmatch(category) else KINDS.get(category, OTHER)
-
     def _close(self, event: Mapping[str, Any]) -> None:
         opened = self._open.get(_place(event))
         if not opened:
@@ -193,10 +173,10 @@ class Reader:
         self._slice(begun, None if first is None or last is None else last - first)
 
     def _counter(self, event: Mapping[str, Any]) -> None:
-        columns, at, args = self._columns_of(event.get("pid")), _times(event.get("ts"), 0), event.get("args")
-        if columns is None or not isinstance(args, dict) or not isinstance(event.get("name"), str):
+        columns, at = self._columns_of(event.get("pid")), _times(event.get("ts"), 0)
+        if columns is None or not isinstance(event.get("name"), str):
             return
-        for key, given in args.items():
+        for key, given in _args(event).items():
             value = _number(given)
             if at is None or value is None:
                 self.skipped[NO_NUMBER] += 1
@@ -205,8 +185,8 @@ class Reader:
             self._skip(columns.count(name, at[0], value))
 
     def _memory(self, event: Mapping[str, Any]) -> None:
-        columns, at, args = self._columns_of(event.get("pid")), _times(event.get("ts"), 0), event.get("args")
-        if columns is None or at is None or not isinstance(args, dict):
+        columns, at, args = self._columns_of(event.get("pid")), _times(event.get("ts"), 0), _args(event)
+        if columns is None or at is None:
             return
         prefix = "cpu_" if args.get("Device Type") == CPU else ""
         index = args.get("Device Id")
@@ -215,6 +195,13 @@ class Reader:
             value = _number(args.get(key))
             if value is not None and value >= 0:
                 self._skip(columns.count(f"[memory] {prefix}{name}{suffix}", at[0], value))
+
+
+@lru_cache
+def _kind(category: str) -> int | None:
+    if category in NOT_OF_THE_RUN:
+        return None
+    return LAUNCH if LAUNCHES.fullmatch(category) else KINDS.get(category, OTHER)
 
 
 def _closer(kind: int, category: object, name: str, args: Mapping[str, Any]) -> int | None:
@@ -257,6 +244,11 @@ def _identity(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**62 else 0
 
 
+def _args(event: Mapping[str, Any]) -> dict[str, Any]:
+    args = event.get("args")
+    return args if isinstance(args, dict) else {}
+
+
 def _place(event: Mapping[str, Any]) -> tuple[object, object]:
     return _key(event.get("pid")), _key(event.get("tid"))
 
@@ -269,14 +261,13 @@ def _key(value: object) -> object:
 
 
 def _inputs(args: Mapping[str, Any]) -> Detail:
-    found = [(key, args[key]) for key in OWN_DETAILS if isinstance(args.get(key), str)]
-    shapes = args.get("Input Dims", args.get("Input dims"))
+    detail = {key: args[key] for key in OWN_DETAILS if isinstance(args.get(key), str)}
+    shapes, types = args.get("Input Dims", args.get("Input dims")), args.get("Input type")
     if isinstance(shapes, list) and "shapes" not in args and shapes:
-        found.append(("shapes", " ".join(map(str, shapes))))
-    types = args.get("Input type")
+        detail["shapes"] = " ".join(map(str, shapes))
     if isinstance(types, list) and "dtypes" not in args and types:
-        found.append(("dtypes", " ".join(str(one).replace(" ", "_") or "-" for one in types)))
-    return tuple((key, cleaned(value)) for key, value in found)
+        detail["dtypes"] = " ".join(str(dtype).replace(" ", "_") or "-" for dtype in types)
+    return tuple((key, cleaned(value)) for key, value in detail.items())
 
 
 def _module(name: str, args: Mapping[str, Any]) -> Detail:
@@ -289,8 +280,8 @@ def _module(name: str, args: Mapping[str, Any]) -> Detail:
 
 
 def _facts(args: Mapping[str, Any], category: str) -> Detail:
-    found = [(key, cleaned(str(args[key]))) for key in FACTS if key in args]
+    facts = [(key, cleaned(str(args[key]))) for key in FACTS if key in args]
     size = args.get("bytes", args.get("Bytes"))
-    found += [("bytes", str(size))] if isinstance(size, (int, str)) and str(size).isdecimal() else []
-    found += [("copy", "memset")] if category.lower().endswith("memset") else []
-    return tuple(found)
+    facts += [("bytes", str(size))] if isinstance(size, (int, str)) and str(size).isdecimal() else []
+    facts += [("copy", "memset")] if category.lower().endswith("memset") else []
+    return tuple(facts)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from mpsprobe.importing.report import DEFAULT_LIMIT, import_trace
 from mpsprobe.schemas import OperatorTime, ProfileCell, ProfileReport
+from mpsprobe_devices.traces.report import DEFAULT_LIMIT, import_trace
 
 Event = dict[str, Any]
 

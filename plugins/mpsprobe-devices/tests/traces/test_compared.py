@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from trace_files import read, x
 
 from mpsprobe import exporting
-from mpsprobe.importing.report import import_trace
 from mpsprobe.plugins.registry import Registry
 from mpsprobe.schemas import ProfileCell, ProfileReport
+from mpsprobe_devices.traces.report import import_trace
 from mpsprobe_devkit.testing import sample_profile_report
 from tests.forking import run_python
-from tests.importing.trace_files import read, x
 
 DATA = Path(__file__).parent / "data"
 

@@ -38,9 +38,9 @@ def import_trace(file: str, limit: int, format_name: str | None, output: str | N
     mpsprobe import logs/plugins/profile/2026_11_22_20_11_38/host.xplane.pb
     """
     registry = get_registry()
-    name = exporting.choose(registry, format_name, output, "profile")
+    name = exporting.choose(registry, format_name, output, "profile")  # before the trace is read
 
-    from mpsprobe.importing.report import import_trace as read
+    from mpsprobe_devices.traces.report import import_trace as read
 
     path, bytes_read = Path(file), 0
 

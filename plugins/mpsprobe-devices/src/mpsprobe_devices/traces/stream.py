@@ -27,6 +27,7 @@ NO_BOMB = 64 << 20  # bytes unpacked, up to which nobody asks for the ratio
 NEAR_THE_END = 16  # characters: a literal that is cut off looks like a wrong one
 EVENTS = "traceEvents"
 HINT = "A trace is what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote."
+OF_REPORTS = "It looks like a report of mpsprobe; its formats come from: mpsprobe export"
 _GAP = re.compile(r"[\s,]*")
 _SPACE = re.compile(r"\s*")
 # What C++ prints for numbers that JSON does not have, and Kineto for values that it does not know.
@@ -40,13 +41,15 @@ class _Broken(Exception):
 class TraceFile:
     """One file with a trace, plain or compressed with gzip.
 
+    Args:
+        tell: called with the number of bytes of the file that were read since the last call.
+
     Attributes:
         head: what the file has besides the events, as far as it has been read.
         problem: why reading ended before the end of the file; ``None`` if it did not.
     """
 
     def __init__(self, path: Path, tell: Callable[[int], None] = lambda read: None) -> None:
-        """``tell`` is called with the number of bytes of the file that were read since the last call."""
         self.head: dict[str, Any] = {}
         self.problem: str | None = None
         self._path = path
@@ -54,11 +57,7 @@ class TraceFile:
         self._shown = printable(str(path))
 
     def events(self) -> Iterator[Any]:
-        """Each event as ``json`` reads it. What can be read of a damaged file is given before it ends.
-
-        Raises:
-            ReportError: the file cannot be opened, is not JSON, or is not a trace.
-        """
+        """Each event as ``json`` reads it. What can be read of a damaged file is given before it ends."""
         try:
             with self._path.open("rb") as raw:
                 packed = raw.read(2) == b"\x1f\x8b"
@@ -76,30 +75,26 @@ class TraceFile:
             raise ReportError(f"{self._shown} is empty" if window.empty else f"{self._shown}: {broken}", HINT) from None
         if opening not in "{[":
             raise ReportError(f"{self._shown} is not JSON", HINT)
-        found = False
+        is_trace = False
         try:
             if opening == "[":
-                found = True
+                is_trace = True
                 yield from _elements(window)
                 return
             window.position += 1
             while (key := _key(window)) is not None:
                 if key == EVENTS and window.character() == "[":
-                    found = True
+                    is_trace = True
                     yield from _elements(window)
                 else:
                     self.head[key] = window.value()
         except _Broken as broken:
-            if not found:
+            if not is_trace:
                 raise ReportError(f"{self._shown} is not JSON that can be read: {broken}", HINT) from None
             self.problem = str(broken)
-        if not found:
-            raise ReportError(f"{self._shown} is JSON, but no trace: it has no '{EVENTS}'", self._hint())
-
-    def _hint(self) -> str:
-        if isinstance(self.head.get("kind"), str):
-            return "It looks like a report of mpsprobe; its formats come from: mpsprobe export"
-        return HINT
+        if not is_trace:
+            hint = OF_REPORTS if isinstance(self.head.get("kind"), str) else HINT
+            raise ReportError(f"{self._shown} is JSON, but no trace: it has no '{EVENTS}'", hint)
 
 
 class _Window:
@@ -123,9 +118,9 @@ class _Window:
     def skip(self, pattern: re.Pattern[str]) -> None:
         """Move behind what ``pattern`` matches here."""
         while True:
-            found = pattern.match(self._text, self.position)
-            assert found is not None
-            self.position = found.end()
+            gap = pattern.match(self._text, self.position)
+            assert gap is not None
+            self.position = gap.end()
             if self.position < len(self._text) or not self._more():
                 return
 
@@ -139,7 +134,7 @@ class _Window:
         """The next value, whole."""
         while True:
             try:
-                found, end = self._scan(self._text, self.position)
+                value, end = self._scan(self._text, self.position)
             except json.JSONDecodeError as error:
                 unfinished = error.msg.startswith("Unterminated") or error.pos >= len(self._text) - NEAR_THE_END
                 if (unfinished and self._more()) or self._repaired(error.pos):
@@ -156,14 +151,14 @@ class _Window:
             if end > len(self._text) - NEAR_THE_END and self._text[self.position] not in '{["' and self._more():
                 continue
             self.position = end
-            return found
+            return value
 
     def _repaired(self, at: int) -> bool:
         """Whether a value at ``at`` that JSON does not have was replaced by ``null``."""
-        found = _NO_NUMBER.match(self._text, at)
-        if found is None:
+        word = _NO_NUMBER.match(self._text, at)
+        if word is None:
             return False
-        self._text = f"{self._text[self.position : at]}null{self._text[found.end() :]}"
+        self._text = f"{self._text[self.position : at]}null{self._text[word.end() :]}"
         self.position = 0
         return True
 
