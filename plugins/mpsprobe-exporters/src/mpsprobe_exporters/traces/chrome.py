@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import ReportError
-from mpsprobe_exporters.profile_rows import KEY
+from mpsprobe_exporters.reports.configurations import KEY
 from mpsprobe_exporters.supported import profile_of
 from mpsprobe_exporters.traces import counters, timed
 from mpsprobe_exporters.traces.counters import Curve

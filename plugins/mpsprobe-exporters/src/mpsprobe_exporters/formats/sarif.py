@@ -1,11 +1,29 @@
-"""The rules of SARIF: each verdict with each kind of evidence, and what else a report finds, in words."""
+"""SARIF 2.1.0, which GitHub's code scanning and editors show next to the code.
+
+The standard is OASIS'; what GitHub asks for beyond it is in "SARIF support for code scanning" of its documentation.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-from mpsprobe_exporters.results import LEVELS
+from mpsprobe_exporters.formats.results import LEVELS, Line, Repository, results
+from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.supported import judged_report
 
+if TYPE_CHECKING:
+    from mpsprobe.schemas.report import Report
+    from mpsprobe_exporters.formats.results import Result
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+ROOT = "%SRCROOT%"
+"""The base of addresses that stands for the root of the repository, as GitHub and CodeQL write it."""
+FINGERPRINT = "primaryLocationLineHash"
+"""The one fingerprint that GitHub reads."""
 SEVERITIES = {"error": "error", "warning": "warning", "note": "recommendation"}
 """The levels as GitHub names them (``problem.severity``)."""
 # For each: its name, what it is in a sentence, and what to do.
@@ -78,7 +96,29 @@ EVIDENCE = {
 }
 
 
-def rule(name: str) -> dict[str, Any]:
+class SarifExporter:
+    """One run, with a rule for each kind of result that occurs, and a result for each line.
+
+    A result without a line in the repository is at the workload: at its function in ``file.py:function``, else at an
+    address that is its name. What ``--allow`` names is there, and suppressed.
+    """
+
+    def render(self, report: Report) -> str:
+        read, repository = judged_report(report, "sarif"), Repository()
+        found = results(read, repository)
+        rules = list(dict.fromkeys(result.rule for result in found))
+        version = one_line(read.environment.mpsprobe) or "0"
+        whole = not any(result.rule in ("stopped", "no-report") for result in found)
+        taken: Counter[str] = Counter()
+        run = {
+            "tool": {"driver": {"name": "mpsprobe", "version": version, "rules": [_rule(name) for name in rules]}},
+            "invocations": [{"executionSuccessful": whole}],
+            "results": [_result(result, rules, repository, taken) for result in found],
+        }
+        return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _rule(name: str) -> dict[str, Any]:
     """The rule called ``name`` (``missing/registration``, ``advisory``) as SARIF's ``reportingDescriptor``."""
     kind, _, source = name.partition("/")
     title, short, help_text = WORDS[kind]
@@ -93,3 +133,34 @@ def rule(name: str) -> dict[str, Any]:
         "defaultConfiguration": {"level": level},
         "properties": {"tags": ["mps", kind], "precision": "high", "problem.severity": SEVERITIES[level]},
     }
+
+
+def _result(result: Result, rules: list[str], repository: Repository, taken: Counter[str]) -> dict[str, Any]:
+    named = one_line(result.workload).lstrip("/") or "workload"
+    line = result.line or repository.workload(result.workload) or Line(named, 1)
+    artifact = {"uri": quote(line.path, errors="replace"), "uriBaseId": ROOT}
+    place: dict[str, Any] = {
+        "physicalLocation": {"artifactLocation": artifact, "region": {"startLine": line.number}},
+    }
+    modules = [{"fullyQualifiedName": name} for name in map(one_line, result.modules) if name]
+    if modules:
+        place["logicalLocations"] = modules
+    written = {
+        "ruleId": result.rule,
+        "ruleIndex": rules.index(result.rule),
+        "level": result.level,
+        "message": {"text": result.message},
+        "locations": [place],
+        "partialFingerprints": {FINGERPRINT: _fingerprint(result, line, taken)},
+    }
+    if result.allowed:
+        written["suppressions"] = [{"kind": "external", "status": "accepted", "justification": "named by --allow"}]
+    return written
+
+
+def _fingerprint(result: Result, line: Line, taken: Counter[str]) -> str:
+    """The same while the code around it moves, and on another torch release: its line and message are not in it."""
+    parts = json.dumps([result.rule.partition("/")[0], result.about, result.workload, line.path])
+    hashed = hashlib.sha256(parts.encode()).hexdigest()[:16]
+    taken[hashed] += 1
+    return f"{hashed}:{taken[hashed]}"

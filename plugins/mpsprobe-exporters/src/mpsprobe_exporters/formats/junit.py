@@ -1,0 +1,291 @@
+"""JUnit XML, which Jenkins, GitLab and most actions for GitHub show as a list of passed and failed tests.
+
+Elements and attributes are those that the schema of Jenkins' reader has (junit-10.xsd of its xUnit plugin); everything
+else about a case stands in its ``system-out``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+from xml.etree import ElementTree as Xml
+
+from mpsprobe_exporters import advisories, answer, backends
+from mpsprobe_exporters.document import Row, Table, facts, written
+from mpsprobe_exporters.plain_text import REPLACEMENT, one_line
+from mpsprobe_exporters.reports import comparison, coverage, profile
+from mpsprobe_exporters.supported import supported_report, versions
+from mpsprobe_exporters.units import measured, ratio
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import (
+        ComparedAdvisory,
+        ComparedCell,
+        ComparedFailure,
+        ComparedVerdict,
+        ComparisonReport,
+        CoverageReport,
+        MatrixReport,
+        ProfileCell,
+        ProfileReport,
+        RunFailure,
+        Target,
+    )
+    from mpsprobe.schemas.report import Report
+    from mpsprobe_exporters.supported import SupportedReport
+
+# These fail; what no table covers is skipped, since nothing is known of it.
+FAILING = ("missing", "unsupported", "fallback", "advisory")
+MOST_PLACES = 7
+LONGEST_ATTRIBUTE = 1000
+QUIET = ("too few samples", "not tested")
+WHOLE = "the whole step runs"
+COVERAGE = "mpsprobe.coverage"
+
+
+class Case(NamedTuple):
+    """One test case.
+
+    Attributes:
+        group: its ``classname``; readers make folders of its dots.
+        outcome: ``passed``, ``failure`` or ``skipped``.
+        kind: of a failure (``missing``, ``slower``, an exception's name).
+        message: why it failed or was skipped, in a sentence.
+        output: further lines.
+        seconds: its ``time``; ``None`` for none.
+    """
+
+    group: str
+    name: str
+    outcome: str = "passed"
+    kind: str = ""
+    message: str = ""
+    output: Sequence[str] = ()
+    seconds: float | None = None
+
+
+class Suite(NamedTuple):
+    """Cases under one name, with what they have in common."""
+
+    name: str
+    cases: Sequence[Case]
+    properties: Iterable[tuple[str, str]] = ()
+
+
+class JunitExporter:
+    """A profile: one case for each configuration. Coverage: one for each operator; of many releases a suite for each.
+    A comparison: one for each quantity, fallback and verdict, which fails if it is a regression.
+    """
+
+    def render(self, report: Report) -> str:
+        suites = list(_suites(supported_report(report, "junit")))
+        counts = _counts([case for suite in suites for case in suite.cases])
+        del counts["skipped"]  # the schema has it of a suite only
+        root = Xml.Element("testsuites", {"name": "mpsprobe", **counts})
+        for suite in suites:
+            root.append(_suite(suite))
+        Xml.indent(root)
+        return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
+
+
+def _suite(suite: Suite) -> Xml.Element:
+    made = Xml.Element("testsuite", {"name": _attribute(suite.name), **_counts(suite.cases)})
+    if pairs := list(suite.properties):
+        properties = Xml.SubElement(made, "properties")
+        for name, value in pairs:
+            Xml.SubElement(properties, "property", {"name": _attribute(name), "value": _attribute(value)})
+    taken: Counter[tuple[str, str]] = Counter()
+    for case in suite.cases:
+        group, name = _attribute(case.group), _attribute(case.name)
+        taken[group, name] += 1
+        if taken[group, name] > 1:  # readers keep the history of a case by its name
+            name = f"{name} ({taken[group, name]})"
+        spent = {} if case.seconds is None else {"time": _seconds(case.seconds)}
+        element = Xml.SubElement(made, "testcase", {"name": name, "classname": group, **spent})
+        if case.outcome == "failure":
+            about = {"message": _attribute(case.message), "type": _attribute(case.kind)}
+            Xml.SubElement(element, "failure", about).text = _legal(case.message)
+        elif case.outcome == "skipped":
+            Xml.SubElement(element, "skipped", {"message": _attribute(case.message)})
+        if case.output:
+            Xml.SubElement(element, "system-out").text = _legal("\n".join(case.output))
+    return made
+
+
+def _counts(cases: Sequence[Case]) -> dict[str, str]:
+    outcomes = Counter(case.outcome for case in cases)
+    counts = {"tests": len(cases), "failures": outcomes["failure"], "errors": 0, "skipped": outcomes["skipped"]}
+    time = _seconds(sum(case.seconds or 0 for case in cases))
+    return {**{name: str(count) for name, count in counts.items()}, "time": time}
+
+
+def _seconds(value: float) -> str:
+    return f"{max(value, 0.0):.9f}"
+
+
+def _attribute(text: str) -> str:
+    """One line: readers show attributes in lists, and XML turns their line ends into spaces anyway."""
+    clean = " ".join(_legal(text).split())
+    return clean if len(clean) <= LONGEST_ATTRIBUTE else clean[: LONGEST_ATTRIBUTE - 1] + "…"
+
+
+def _legal(text: str) -> str:
+    """Without what XML 1.0 cannot hold, not even as a reference, and what would draw on a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else REPLACEMENT for c in text)
+
+
+def _suites(report: SupportedReport) -> Iterator[Suite]:
+    if report.kind == "profile":
+        cases = [_configuration(report, cell) for cell in report.cells]
+        devices = [(f"device {one.type}", one.name) for one in report.devices]
+        yield Suite("mpsprobe profile", cases, [*versions(report.environment).items(), *devices])
+    elif report.kind == "comparison":
+        yield _comparison(report)
+    elif report.kind == "coverage":
+        yield _coverage(report)
+    elif report.kind == "coverage-matrix":
+        yield from _matrix(report)
+    elif report.kind == "coverage-several":
+        for workload in report.workloads:
+            yield from _suites(workload.report) if workload.report is not None else ()
+        cases = [
+            Case(COVERAGE, one_line(one.name), "failure", "no report", one_line(one.error or ""), seconds=one.seconds)
+            for one in report.workloads
+            if one.report is None
+        ]
+        if cases:
+            yield Suite("mpsprobe coverage", cases)
+
+
+def _configuration(report: ProfileReport, cell: ProfileCell) -> Case:
+    """``time`` is the median step, so that a reader's trend is that of the step."""
+    shown = ((column, of(report, cell)) for column, of in profile.FIELDS if column.title not in profile.NAMED)
+    lines = [f"{column.title}: {written(value, column.kind)}" for column, value in shown if value is not None]
+    lines += [f"note: {line}" for line in profile.remarks_on(cell)]
+    outcome, kind, message = "passed", "", ""
+    if cell.failure is not None:
+        outcome, kind = "failure", cell.failure.error
+        message = f"stopped in {one_line(cell.failure.phase)}: {one_line(cell.failure.message)}"
+    elif cell.step is None:
+        outcome, message = "skipped", "nothing was timed"
+    seconds = cell.step.median_ns / 1e9 if cell.step is not None else None
+    group, name = f"mpsprobe.profile.{_part(cell.workload)}", comparison.configuration(cell)
+    return Case(group, name, outcome, kind, message, lines, seconds)
+
+
+def _coverage(report: CoverageReport) -> Suite:
+    """One case for each operator; of several verdicts each is one."""
+    group = _group(report, report.target)
+    on = backends.on_release(report.target, report.target.version)
+    cases = []
+    judged = (*answer.findings(report), *answer.natives(report))
+    table = Table(coverage.COLUMNS, coverage.operators(report, judged))
+    for one, row in zip(judged, table.rows, strict=True):
+        message = "no table covers it" if one.verdict == "unknown" else ""
+        if one.verdict in FAILING:
+            message = ": ".join(filter(None, (f"{one.verdict} on {on}", one_line(one.advice or "", 1000))))
+        verdict = "" if one.operator in report.allowed else one.verdict  # it does not fail
+        cases.append(_judged(group, one.operator, verdict, message, [f"verdict: {one.verdict}", *_facts(table, row)]))
+    left = ((one.operator, f"not judged: {one_line(one.reason)}") for one in report.not_judged)
+    cases += [_judged(group, name, "unknown", message) for name, message in left]
+    wrong = advisories.table(report)
+    for known, row in zip(report.advisories, wrong.rows, strict=True):
+        message = f"{one_line(known.title)}: {one_line(known.workaround, 500)}"
+        cases.append(_judged(f"{group}.advisories", known.id, "advisory", message, _facts(wrong, row)))
+    cases += [_stopped(group, report.failure)] if report.failure is not None else []
+    properties = [(f"judged {report.target.software}", report.target.version), ("method", report.method)]
+    properties += versions(report.environment).items()
+    properties += [("assumed", f"{one_line(one.operator)}: {one_line(one.assumed)}") for one in report.data_dependence]
+    properties += [("composed otherwise", f"{one_line(name)}: {text}") for name, _, text in answer.compositions(report)]
+    return Suite(f"mpsprobe coverage on {on}", cases, properties)
+
+
+def _matrix(report: MatrixReport) -> Iterator[Suite]:
+    """A suite for each release, with every operator that is not native in one of them."""
+    names = list(dict.fromkeys(name for cell in report.releases for name in cell.findings))
+    for cell in report.releases:
+        release = one_line(cell.target.version)
+        group = f"{_group(report, cell.target)}.{cell.target.software} {_part(release)}"
+        on = backends.on_release(cell.target, release)
+        cases = []
+        for name in names:
+            verdict = cell.findings.get(name)
+            missed = "not met before the run stopped" if cell.failure is not None else ""
+            message = missed if verdict is None else f"{verdict} on {on}"
+            cases.append(_judged(group, name, "" if name in report.allowed else verdict or "", message))
+        cases += [_judged(group, known, "advisory", "a known wrong result") for known in cell.advisories]
+        cases.append(_stopped(group, cell.failure) if cell.failure is not None else Case(group, WHOLE))
+        yield Suite(f"mpsprobe coverage on {on}", cases, versions(report.environment).items())
+
+
+def _group(report: CoverageReport | MatrixReport, target: Target) -> str:
+    """Another backend than MPS has a group of its own."""
+    other = backends.other(target)
+    return f"{COVERAGE}.{_part(report.workload.name)}" + (f".{_part(other)}" if other else "")
+
+
+def _judged(group: str, name: str, verdict: str, message: str, output: Sequence[str] = ()) -> Case:
+    """The case of an operator or of an advisory."""
+    if verdict in FAILING:
+        return Case(group, one_line(name), "failure", verdict, message, output)
+    return Case(group, one_line(name), "skipped" if message else "passed", "", message, output)
+
+
+def _stopped(group: str, failure: RunFailure) -> Case:
+    return Case(group, WHOLE, "failure", failure.error, answer.failure_sentence(failure))
+
+
+def _facts(table: Table, row: Row) -> list[str]:
+    return [f"{column.title}: {written(cell, column.kind, MOST_PLACES)}" for column, cell in facts(table, row)]
+
+
+def _comparison(report: ComparisonReport) -> Suite:
+    cases = [case for cell in report.cells for case in _compared(cell)]
+    for one in report.verdicts:
+        line = f"{one.change}: {one.old or 'not called'}, now {one.new or 'not called'}"
+        cases.append(_change("mpsprobe.diff.verdicts", one.operator, one, one.change, line))
+    for known, line in zip(report.advisories, comparison.advisory_lines(report), strict=True):
+        cases.append(_change("mpsprobe.diff.advisories", known.id, known, "advisory", line))
+    for failure, line in zip(report.failures, comparison.failure_lines(report), strict=False):
+        cases.append(_change("mpsprobe.diff", WHOLE, failure, "stopped", line))
+    for lonely in report.unpaired:
+        message = f"in the {'old' if lonely.presence == 'gone' else 'new'} report only"
+        cases.append(Case("mpsprobe.diff", comparison.configuration(lonely), "skipped", message=message))
+    properties = [("old", report.old.source), ("new", report.new.source)]
+    properties += [("differs", line) for line in comparison.condition_lines(report)]
+    properties += [("method", line) for line in comparison.method_lines(report)]
+    return Suite("mpsprobe diff", cases, properties)
+
+
+def _change(
+    group: str, name: str, one: ComparedVerdict | ComparedAdvisory | ComparedFailure, kind: str, line: str
+) -> Case:
+    """What differs between two reports of coverage."""
+    on = f" on torch {one_line(one.release)}" if one.release else ""
+    return Case(group, one_line(name) + on, "failure" if one.regression else "passed", kind, line, [line])
+
+
+def _compared(cell: ComparedCell) -> Iterator[Case]:
+    """One case for each quantity and fallback of a configuration; operators are shown, not tested."""
+    group = f"mpsprobe.diff.{_part(comparison.configuration(cell))}"
+    for one in cell.quantities:
+        line = f"{one.difference}: {measured(one.old, one.unit)}, now {measured(one.new, one.unit)}"
+        line += f", ratio {ratio(one.ratio)}" if one.ratio is not None else ""
+        between = comparison.interval(one)
+        line += f" ({between})" if between else ""
+        outcome = "failure" if one.regression else "skipped" if one.difference in QUIET else "passed"
+        output = [line, *([one_line(one.note)] if one.note else [])]
+        seconds = one.new / 1e9 if one.unit == "ns" else None
+        yield Case(group, one_line(one.name), outcome, one.difference, line, output, seconds)
+    for left in cell.fallbacks:
+        outcome, line = "failure" if left.regression else "passed", comparison.fallback_line(left)
+        yield Case(group, f"on MPS: {one_line(left.operator)}", outcome, "fallback", line, [line])
+    if cell.regression or cell.old_failure is not None:
+        message = "; ".join(comparison.ends(cell))
+        yield Case(group, "runs to its end", "failure" if cell.regression else "passed", "stopped", message)
+
+
+def _part(text: str) -> str:
+    """A part of a class name: readers split at dots."""
+    return one_line(text, 100).replace(".", "_") or "unnamed"

@@ -1,0 +1,130 @@
+"""A profile as one long table: a row for each thing that was measured. CSV and Parquet hold the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mpsprobe_exporters.reports.configurations import KEY
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import ModuleTime, OperatorTime, ProfileCell, ProfileReport
+
+MEMORY = ("allocated", "reserved", "peak_allocated", "peak_reserved", "peak_process")
+CURVES = ("allocated", "reserved", "process")
+COSTS = (("calls", "calls", "calls"), ("duration", "duration_ns", "ns"), ("copied", "bytes", "bytes"))
+STATISTICS = ("median", "low", "high", "minimum", "maximum")
+TIMES = ("host", "self_host", "device", "self_device")
+
+
+class MeasuredRow(NamedTuple):
+    """One measured thing of one configuration; ``None`` for what a column does not say about it.
+
+    Attributes:
+        workload, phase, device, batch_size, seq_len, dtype, autocast: the configuration.
+        kind: ``first_call``, ``warmup``, ``step``, ``phase``, ``statistic``, ``throughput``, ``memory``,
+            ``memory_curve``, ``reading``, ``unavailable``, ``operator``, ``module``, ``fallback``, ``note`` or
+            ``failure``.
+        name: which one: a phase, a probe, an operator, a module, ….
+        measure: what of it: ``duration``, ``median``, ``calls``, ``self_host``, ….
+        process, sample: in which process, and which one there, from 0.
+        time_ns: when, for a point of a curve.
+        value, unit: how much; ``ns``, ``bytes``, ``calls``, ``per_second``, or empty where the measure's name has it.
+        steps: how many steps the value is the total of.
+        outlier: of a timed step.
+        note: words: a probe's reading that is no number, a reason, a failure.
+    """
+
+    workload: str
+    phase: str
+    device: str
+    batch_size: int | None
+    seq_len: int | None
+    dtype: str | None
+    autocast: str | None
+    kind: str
+    name: str | None = None
+    measure: str | None = None
+    process: int | None = None
+    sample: int | None = None
+    time_ns: int | None = None
+    value: float | None = None
+    unit: str | None = None
+    steps: int | None = None
+    outlier: bool | None = None
+    note: str | None = None
+
+
+COLUMNS = MeasuredRow._fields
+
+
+def rows(report: ProfileReport) -> Iterator[MeasuredRow]:
+    """Every row, configuration by configuration in the order of measurement. Events of a trace are not in it."""
+    for cell in report.cells:
+        key = {name: getattr(cell, name) for name in KEY}
+        yield from (MeasuredRow(**key, **fields) for fields in _measured(cell) if fields.get("value", 0) is not None)
+
+
+def _measured(cell: ProfileCell) -> Iterator[dict[str, Any]]:
+    """What is measured of a cell; a ``value`` of ``None`` was not."""
+    duration = {"measure": "duration", "unit": "ns", "steps": 1}
+    for process, spent in enumerate(cell.first_call_ns):
+        yield {"kind": "first_call", **duration, "process": process, "sample": 0, "value": spent}
+    for index, spent in enumerate(cell.warmup.durations_ns if cell.warmup is not None else []):
+        yield {"kind": "warmup", **duration, "process": 0, "sample": index, "value": spent}
+    counts: dict[int, int] = {}
+    for step in cell.steps:
+        index = counts.get(step.process, 0)
+        counts[step.process] = index + 1
+        place = {"process": step.process, "sample": index}
+        yield {"kind": "step", **duration, **place, "value": step.duration_ns, "outlier": step.outlier}
+    for name, samples in cell.phase_samples_ns.items():
+        for index, spent in enumerate(samples):
+            yield {"kind": "phase", **duration, "name": name, "sample": index, "value": spent}
+    for name, found in (("step", cell.step), *cell.phases.items()):
+        for measure in STATISTICS if found is not None else ():
+            value = getattr(found, f"{measure}_ns")
+            yield {"kind": "statistic", "name": name, "measure": measure, "value": value, "unit": "ns"}
+    for rate in cell.throughput:
+        for measure in ("per_second", "low", "high"):
+            value = getattr(rate, measure)
+            yield {"kind": "throughput", "name": rate.unit, "measure": measure, "value": value, "unit": "per_second"}
+    if (memory := cell.memory) is not None:
+        size: dict[str, Any] = {"measure": "size", "unit": "bytes"}
+        for name in MEMORY:
+            value = getattr(memory, f"{name}_bytes")
+            yield {"kind": "memory", "name": name, **size, "value": value, "note": memory.source}
+        for name in CURVES:
+            points = zip(memory.curve.times_ns, getattr(memory.curve, f"{name}_bytes"), strict=False)
+            for index, (time_ns, value) in enumerate(points):
+                point = {"name": name, **size, "sample": index, "time_ns": time_ns, "value": value}
+                yield {"kind": "memory_curve", **point}
+    for reading in cell.readings:
+        for name, value in reading.values.items():
+            place = {"name": reading.probe, "measure": name, "process": reading.process}
+            yield {"kind": "reading", **place, "note" if isinstance(value, str) else "value": value}
+    for one in cell.unavailable:
+        yield {"kind": "unavailable", "name": one.probe, "note": one.reason}
+    yield from _profiled(cell)
+    for note in cell.notes:
+        yield {"kind": "note", "note": note}
+    if (failure := cell.failure) is not None:
+        yield {"kind": "failure", "name": failure.phase, "note": f"{failure.error}: {failure.message}"}
+
+
+def _profiled(cell: ProfileCell) -> Iterator[dict[str, Any]]:
+    """Operators and modules, totals over ``steps``; fallbacks, of one step."""
+    operators: list[tuple[OperatorTime | ModuleTime, dict[str, str]]]
+    operators = [(one, {"kind": "operator", "name": one.operator, "note": one.source}) for one in cell.operators]
+    modules = [
+        (one, {"kind": "module", "name": one.module, "note": f"{one.type}, {one.phase}"}) for one in cell.modules
+    ]
+    for one, named in (*operators, *modules):
+        shared = {**named, "steps": cell.profiled_steps}
+        yield {**shared, "measure": "calls", "value": one.calls, "unit": "calls"}
+        for measure in TIMES:
+            yield {**shared, "measure": measure, "value": getattr(one, f"{measure}_ns"), "unit": "ns"}
+    for left in cell.fallbacks:
+        shared = {"kind": "fallback", "name": left.operator, "steps": 1, "note": f"{left.verdict}, {left.method}"}
+        for measure, field, unit in COSTS:
+            yield {**shared, "measure": measure, "value": getattr(left, field), "unit": unit}
