@@ -76,8 +76,8 @@ def _measured(cell: ProfileCell) -> Iterator[dict[str, Any]]:
     for step in cell.steps:
         index = counts.get(step.process, 0)
         counts[step.process] = index + 1
-        place = {"process": step.process, "sample": index}
-        yield {"kind": "step", **duration, **place, "value": step.duration_ns, "outlier": step.outlier}
+        sample = {"process": step.process, "sample": index, "value": step.duration_ns}
+        yield {"kind": "step", **duration, **sample, "outlier": step.outlier}
     for name, samples in cell.phase_samples_ns.items():
         for index, spent in enumerate(samples):
             yield {"kind": "phase", **duration, "name": name, "sample": index, "value": spent}
@@ -101,7 +101,7 @@ def _measured(cell: ProfileCell) -> Iterator[dict[str, Any]]:
                 yield {"kind": "memory_curve", **point}
     for reading in cell.readings:
         for name, value in reading.values.items():
-            place = {"name": reading.probe, "measure": name, "process": reading.process}
+            place: dict[str, Any] = {"name": reading.probe, "measure": name, "process": reading.process}
             yield {"kind": "reading", **place, "note" if isinstance(value, str) else "value": value}
     for one in cell.unavailable:
         yield {"kind": "unavailable", "name": one.probe, "note": one.reason}

@@ -1,19 +1,52 @@
-"""Processes and threads of the written trace: numbers that are unique, names, and the order in which they stand."""
+"""The text of a written trace: names and times as JSON, processes and threads in their order, and the frame around."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+import json
+from collections.abc import Iterable, Iterator
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe_exporters.reports.configurations import dtype, sizes
-from mpsprobe_exporters.traces.encoding import text
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell
 
 SEPARATOR = ",\n"
 AT_ONCE = 4096  # lines in one piece
+LONGEST_NS = 2**50 - 1  # 13 days: up to here microseconds with three digits are exact to the ns in a double
+THOUSANDTHS = tuple(f".{number:03d}" for number in range(1000))
+STEP_PREFIX = "ProfilerStep#"
+TIMED_STEP = "timed_step"  # the category of a timed step, which was not profiled; ``mpsprobe import`` knows it
+# How ``torch.profiler`` calls the categories of a report today; a launch has another name on each device.
+CATEGORIES = {
+    "step": "user_annotation",
+    "phase": "user_annotation",
+    "module": "python_function",
+    "operator": "cpu_op",
+    "kernel": "kernel",
+    "copy": "gpu_memcpy",
+    "fallback": "fallback",
+    "other": "other",
+}
+_encode = json.JSONEncoder().encode
+
+
+def text(value: str) -> str:
+    """``value`` as a JSON string of ASCII characters; half a surrogate pair, which UTF-8 cannot hold, is replaced."""
+    if not value.isascii():
+        value = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return _encode(value)
+
+
+def pairs(detail: dict[str, str], taken: frozenset[str]) -> str:
+    """The inside of a JSON object of strings; a key in ``taken``, which the writer sets itself, is marked as a note."""
+    return ",".join(f"{text(key + ' (note)' if key in taken else key)}:{text(value)}" for key, value in detail.items())
+
+
+def thousandths(nanoseconds: int) -> str:
+    """Nanoseconds as microseconds with three digits."""
+    return f"{nanoseconds // 1000}{THOUSANDTHS[nanoseconds % 1000]}"
 
 
 def pieces(lines: Iterable[str], layout: Layout) -> Iterator[str]:
@@ -46,54 +79,14 @@ def title(cell: ProfileCell) -> str:
     return f"{cell.workload} {cell.phase}, {where(cell)}"
 
 
-class Row:
-    """One track of a trace. An event that overlaps another in part goes to a lane of its own below it: viewers drop or
-    distort what does not nest.
-
-    ``announce`` names a lane in the file and returns its place as JSON text.
-
-    Attributes:
-        ends: when the events end that are open on the first lane, the innermost last.
-        place: the JSON text of the first lane's process and thread.
-        contexts: what the writer wants to know of the open events, one for each of ``ends``.
-    """
-
-    __slots__ = ("_announce", "_beside", "_name", "contexts", "ends", "place")
-
-    def __init__(self, name: str, announce: Callable[[str], str]) -> None:
-        self._name = name
-        self._announce = announce
-        self._beside: list[tuple[list[int], str]] = []
-        self.ends: list[int] = []
-        self.contexts: list[Any] = []
-        self.place = announce(name)
-
-    def lane_for(self, begin: int, end: int) -> str:
-        """The place of a lane where an event from ``begin`` to ``end`` nests; made if there is none."""
-        for ends, place in self._beside:
-            while ends and ends[-1] <= begin:
-                ends.pop()
-            if not ends or end <= ends[-1]:
-                ends.append(end)
-                return place
-        place = self._announce(f"{self._name} ({len(self._beside) + 2})")
-        self._beside.append(([end], place))
-        return place
-
-
 class Layout:
     """Gives out processes and threads, and keeps the metadata events that name them until they are written."""
 
     def __init__(self) -> None:
         self._waiting: list[str] = []
-        self._threads = 0
-        self._processes = 0
+        self._threads = count(1)
+        self.processes = count(1)
         self.flows = 0  # numbers of arrows that are taken
-
-    def number(self) -> int:
-        """A number for a process, from 1."""
-        self._processes += 1
-        return self._processes
 
     def process(self, number: int, name: str, label: str | None = None) -> None:
         """Name the process ``number``; they stand in the order of their numbers. ``label`` is shown after the name."""
@@ -102,17 +95,12 @@ class Layout:
         if label is not None:
             self._tell(number, 0, "process_labels", f'"labels":{text(label)}')
 
-    def row(self, process: int, name: str) -> Row:
-        """A row in ``process``; threads count through the whole file, so that equal names are no trouble."""
-
-        def announce(shown: str) -> str:
-            self._threads += 1
-            thread = self._threads
-            self._tell(process, thread, "thread_name", f'"name":{text(shown)}')
-            self._tell(process, thread, "thread_sort_index", f'"sort_index":{thread}')
-            return f'"pid":{process},"tid":{thread}'
-
-        return Row(name, announce)
+    def thread(self, process: int, name: str) -> str:
+        """A thread's place as JSON text; they count through the whole file, so that equal names are no trouble."""
+        thread = next(self._threads)
+        self._tell(process, thread, "thread_name", f'"name":{text(name)}')
+        self._tell(process, thread, "thread_sort_index", f'"sort_index":{thread}')
+        return f'"pid":{process},"tid":{thread}'
 
     def taken(self) -> list[str]:
         """The metadata events since the last call, each behind a separator."""
@@ -123,3 +111,35 @@ class Layout:
         self._waiting.append(
             f'{SEPARATOR}{{"ph":"M","name":"{what}","pid":{process},"tid":{thread},"ts":0,"args":{{{argument}}}}}'
         )
+
+
+class Row:
+    """One track of a trace. An event that overlaps another in part goes to a lane of its own below it: viewers drop or
+    distort what does not nest.
+
+    Attributes:
+        ends: when the events end that are open on the first lane, the innermost last.
+        place: the JSON text of the first lane's process and thread.
+        contexts: what the writer wants to know of the open events, one for each of ``ends``.
+    """
+
+    __slots__ = ("_beside", "_layout", "_name", "_process", "contexts", "ends", "place")
+
+    def __init__(self, layout: Layout, process: int, name: str) -> None:
+        self._layout, self._process, self._name = layout, process, name
+        self._beside: list[tuple[list[int], str]] = []
+        self.ends: list[int] = []
+        self.contexts: list[Any] = []
+        self.place = layout.thread(process, name)
+
+    def lane_for(self, begin: int, end: int) -> str:
+        """The place of a lane where an event from ``begin`` to ``end`` nests; made if there is none."""
+        for ends, place in self._beside:
+            while ends and ends[-1] <= begin:
+                ends.pop()
+            if not ends or end <= ends[-1]:
+                ends.append(end)
+                return place
+        place = self._layout.thread(self._process, f"{self._name} ({len(self._beside) + 2})")
+        self._beside.append(([end], place))
+        return place
