@@ -1,4 +1,4 @@
-"""A document as a page: its sections as views, its blocks as elements that need no script."""
+"""A document as a page, and as a cell of a notebook: its blocks as elements that need no script."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import document as model
 from mpsprobe_exporters.html import figures
-from mpsprobe_exporters.html.figures import LETTERS
-from mpsprobe_exporters.html.markup import NAME, Child, Markup, broken, element, joined, name
-from mpsprobe_exporters.html.page import View
-from mpsprobe_exporters.html.scales import bounded
+from mpsprobe_exporters.html.figures import LETTERS, bounded
+from mpsprobe_exporters.html.markup import NAME, Child, Markup, broken, element, joined, name, scrolled
+from mpsprobe_exporters.html.markup import table as html_table
+from mpsprobe_exporters.html.page import View, asset
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import number
 
@@ -18,23 +18,19 @@ if TYPE_CHECKING:
     from mpsprobe_exporters.document import Block, Cell, Column, Document, Section
 
 MOST_ENTRIES, MOST_PLACES, MOST_OPEN, MOST_BARS = 200, 40, 6, 40
+MOST_IN_NOTEBOOK = 20  # rows of each table and grid
 MOST_ROWS = 2000  # of one table; beyond, nobody reads, and a browser is slow
 MOST_COLUMNS = 7  # of a table; those of the highest ranks go into the row that opens
 BAD = frozenset({"slower", "larger", "worse", "failed"})
 MOST_WORDS = 6  # releases that have room for a word each
 MOST_RANK = 2  # of a column that a narrow screen has room for; the others stand in the row that opens there
 LONGEST = 60  # of a name in a cell
-
-
 Further = Mapping[str, Sequence[tuple[int | None, Markup]]]
 
 
 def views(document: Document, further: Further) -> Iterator[View]:
-    """Sections under the entry of the navigation that they stand in.
-
-    Args:
-        document: what is drawn.
-        further: what a page draws itself: by view, in the order of the navigation, what of each configuration.
+    """Sections under the entry of the navigation that they stand in; ``further`` is what a page draws itself: by view,
+    in the order of the navigation, what of each configuration.
     """
     found = document.at("first", "all", "page")
     for title in dict.fromkeys(["Overview", *further, *(section.view for section in found if section.view)]):
@@ -47,10 +43,57 @@ def views(document: Document, further: Further) -> Iterator[View]:
         body = [*parts.pop(None, []), *_of_cells(document, parts)]
         if title == "Overview":
             body[:0] = [element("p", line, class_="alert") for line in document.alerts]
-            notes = model.bullets(document.notes)
-            body += [_section(model.Section("Notes", notes), title)] if notes else []
+            body += [_section(model.Section("Notes", notes), title)] if (notes := model.bullets(document.notes)) else []
         if body:
             yield View(title.partition(" ")[0].lower(), title, body)
+
+
+def in_notebook(document: Document) -> Markup:
+    """What is always shown of a document, as one ``div``: the short answer and what to do, in the notebook's colours.
+
+    A fragment without a script, a frame or an id: its height is its own, text takes the colour around it, light or
+    dark, and where a viewer removes its styles (GitHub, a notebook that is not trusted) headings, lists and tables are
+    left. The whole page is not here, for a notebook keeps every output in its file.
+    """
+    lines = ([f"{line}.", element("br")] for line in document.lines)
+    sections = []
+    for section in document.at("first"):
+        heading = document.heading(section)
+        # No heading, which a notebook's table of contents would list.
+        title = element("p", element("strong", heading)) if heading else None
+        sections.append(element("div", title, *(_in_notebook(block) for block in section.blocks)))
+    return element(
+        "div",
+        element("style", Markup(asset(("notebook.css",)))),
+        element("p", element("strong", f"{document.headline}."), class_=f"answer {document.tone}"),
+        [element("p", line, class_="alert") for line in document.alerts],
+        element("p", *lines, class_="quiet"),
+        element("ul", *(element("li", line) for line in document.notes), class_="quiet") if document.notes else None,
+        sections,
+        element("p", "All of it, as a page: ", element("code", 'report.save("report.html")'), class_="quiet"),
+        class_="mpsprobe-report",
+    )
+
+
+def _in_notebook(block: Block) -> Markup:
+    match block:
+        case model.Table(entries=False):  # its columns; a page has others in rows that its script opens
+            columns = [(at, block.columns[at], _number(block.columns[at])) for at in block.used()]
+            head = (element("th", _capitalized(one.title), scope="col", class_=kind) for _, one, kind in columns)
+            rows = (
+                element("tr", *(element("td", cell(row[at], one.kind), class_=kind) for at, one, kind in columns))
+                for row in block.rows[:MOST_IN_NOTEBOOK]
+            )
+            made = element("div", html_table(head, element("tbody", *rows)), class_="fit")
+        case model.Table():
+            made = drawn(block._replace(rows=block.rows[:MOST_IN_NOTEBOOK]))
+        case model.Grid():
+            made = drawn(block._replace(rows=block.rows[:MOST_IN_NOTEBOOK]))
+        case model.Bars():
+            return element("div", drawn(block), class_="fit")
+        case _:
+            return drawn(block)
+    return joined([made, _left(len(block.rows) - MOST_IN_NOTEBOOK)])
 
 
 def _of_cells(document: Document, parts: Mapping[int | None, Sequence[Markup]]) -> Iterator[Markup]:
@@ -142,7 +185,7 @@ def _table(table: model.Table) -> Markup:
     head = (
         element(
             "th",
-            column.title[0].upper() + column.title[1:] if len(column.title) > 1 else column.title,
+            _capitalized(column.title) if len(column.title) > 1 else column.title,
             scope="col",
             class_=_class(column),
             title=column.about or None,
@@ -159,29 +202,28 @@ def _table(table: model.Table) -> Markup:
         facts = element("td", _facts(known, also), colspan=len(shown))
         opened = element("tr", facts, class_="more") if known or also else None
         bodies.append(element("tbody", element("tr", *cells), opened, class_="slim" if also and not known else None))
-    made = element(
-        "table",
-        element("thead", element("tr", *head)),
-        *bodies,
-        class_="rows",
-        data_filter="Filter by any word" if table.filtered else None,
-    )
+    made = html_table(head, *bodies, class_="rows", data_filter="Filter by any word" if table.filtered else None)
     label = table.caption or ", ".join(column.title for column in columns)
-    box = element("div", made, class_="fit", tabindex="0", role="region", aria_label=label)
-    return joined([box, _left(len(table.rows) - MOST_ROWS)])
+    return joined([scrolled(made, label), _left(len(table.rows) - MOST_ROWS)])
 
 
 def _td(value: Cell, column: Column, *, first: bool) -> Markup:
     """A cell; the first of a row is its heading."""
-    known = bounded(value) if isinstance(value, (int, float)) else None
-    sort = None if known is None else f"{known:.10g}"
+    sort = f"{bounded(value):.10g}" if isinstance(value, (int, float)) else None
     scope = {"scope": "row"} if first else {}
     return element("th" if first else "td", cell(value, column.kind), **scope, class_=_class(column), data_v=sort)
 
 
 def _class(column: Column) -> str | None:
-    found = ["n"] if column.kind in model.AMOUNTS else []
-    return " ".join([*found, *(["spare"] if column.rank > MOST_RANK else [])]) or None
+    return " ".join(filter(None, (_number(column), "spare" if column.rank > MOST_RANK else None))) or None
+
+
+def _number(column: Column) -> str | None:
+    return "n" if column.kind in model.AMOUNTS else None
+
+
+def _capitalized(title: str) -> str:
+    return title[:1].upper() + title[1:]
 
 
 def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:
@@ -203,11 +245,9 @@ def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:
 def _listed(items: Iterable[Markup], open_: int) -> Markup | None:
     """A list of which the first ``open_`` are seen; the others, at most ``MOST_PLACES`` of them, unfold."""
     found = list(items)
-    if not found:
-        return None
     shown, rest = found[:open_], found[open_:]
     if not rest:
-        return element("span", [[one, " "] for one in shown])
+        return element("span", [[one, " "] for one in shown]) if shown else None
     inner = element("ul", *(element("li", one) for one in rest[:MOST_PLACES]))
     left = len(rest) - MOST_PLACES
     more = element("p", f"and {number(left)} more") if left > 0 else None
@@ -250,7 +290,7 @@ def _grid(block: model.Grid) -> Markup:
     turned = None if wide else "turned"
     names = (element("span", broken(title) if wide else title) for title, _ in spans)
     titles = (element("th", one, scope="col", class_=turned) for one in names)
-    head = element("tr", element("th", "Operator", scope="col"), *titles)
+    head = [element("th", "Operator", scope="col"), *titles]
     rows = []
     for title, texts in block.heads:
         cells = (element("td", element("span", texts[at]), class_=turned) for _, at in spans)
@@ -266,9 +306,8 @@ def _grid(block: model.Grid) -> Markup:
         *(element("li", said) for said in block.legend),
         class_="legend",
     )
-    made = element("table", element("thead", head), element("tbody", *rows), class_="grid" + " words" * wide)
-    box = element("div", made, class_="fit", tabindex="0", role="region", aria_label="Operators by release")
-    return joined([legend, box, _left(len(block.rows) - MOST_ROWS)])
+    made = html_table(head, element("tbody", *rows), class_="grid" + " words" * wide)
+    return joined([legend, scrolled(made, "Operators by release"), _left(len(block.rows) - MOST_ROWS)])
 
 
 def _at(word: str, *, wide: bool) -> Markup:

@@ -36,16 +36,7 @@ def page(
     selector: Markup | None = None,
     tone: str = "plain",
 ) -> str:
-    """The whole document.
-
-    Args:
-        title: of the report, for the browser's tab and the heading.
-        answer: the report in a sentence.
-        lines: what it is about, below the answer.
-        views: the sections; the first one is shown at first.
-        selector: what chooses between configurations, where there are several.
-        tone: of the answer: ``good``, ``bad`` or ``plain``.
-    """
+    """The whole document; the first of ``views`` is shown at first, ``selector`` chooses between configurations."""
     style, script = asset(STYLES), asset(SCRIPTS)
     policy = POLICY.format(script=hashed(script), style=hashed(style))
     head = element(
