@@ -15,7 +15,7 @@ from mpsprobe_exporters.reports.configurations import KEY
 from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import ComparisonReport, ConfigurationKey, CoverageReport, ProfileReport
+    from mpsprobe.schemas import ComparisonReport, ConfigurationKey
     from mpsprobe.schemas.report import Report
 
 Rows = Iterable[Sequence[object]]
@@ -25,6 +25,7 @@ FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the la
 MEASURED = ("name", "unit", "old", "new", "ratio", "low", "high", "test", "samples", "old_count", "new_count")
 QUANTITY = (*MEASURED, "p_value", "adjusted_p_value", "difference", "regression", "note")
 COMPARED = (*KEY, "release", "kind", *QUANTITY)
+JUDGED = [column.key for column in coverage.COLUMNS if column.key]
 
 
 class CsvExporter:
@@ -44,24 +45,13 @@ class CsvExporter:
         return stream.getvalue()
 
 
-def _profile(report: ProfileReport) -> Rows:
-    yield profile_rows.COLUMNS
-    yield from profile_rows.rows(report)
-
-
-def _coverage(report: CoverageReport) -> Rows:
-    keys = tuple(column.key for column in coverage.COLUMNS if column.key)
-    yield keys
-    yield from (tuple(map(record.get, keys)) for record in coverage.records(report))
-
-
-def _comparison(report: ComparisonReport) -> Rows:
-    """The header, then what was compared. ``release`` is of a matrix; ``difference`` of verdicts is ``worse``, …"""
-    yield COMPARED
-    yield from (tuple(map(record.get, COMPARED)) for record in _compared(report))
+def _table(columns: Sequence[str], records: Iterable[Mapping[str, object]]) -> Rows:
+    yield columns
+    yield from (tuple(map(record.get, columns)) for record in records)
 
 
 def _compared(report: ComparisonReport) -> Iterator[dict[str, Any]]:
+    """What was compared. ``release`` is of a matrix; ``difference`` of verdicts is ``worse``, …"""
     for cell in report.cells:
         key = _key(cell)
         for one in cell.quantities:
@@ -106,11 +96,11 @@ def _key(cell: ConfigurationKey) -> dict[str, Any]:
 
 
 ROWS: Mapping[str, Callable[[Any], Rows]] = {
-    "coverage": _coverage,
+    "coverage": lambda report: _table(JUDGED, coverage.records(report)),
     "coverage-matrix": matrix.rows,
     "coverage-several": several.rows,
-    "profile": _profile,
-    "comparison": _comparison,
+    "profile": lambda report: _table(profile_rows.COLUMNS, profile_rows.rows(report)),
+    "comparison": lambda report: _table(COMPARED, _compared(report)),
     "checkpoint": checkpoint.rows,
     "fit": largest.rows,
     "upgrade": upgrade.rows,

@@ -19,19 +19,7 @@ from mpsprobe_exporters.supported import supported_report, versions
 from mpsprobe_exporters.units import measured, ratio
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import (
-        ComparedAdvisory,
-        ComparedCell,
-        ComparedFailure,
-        ComparedVerdict,
-        ComparisonReport,
-        CoverageReport,
-        MatrixReport,
-        ProfileCell,
-        ProfileReport,
-        RunFailure,
-        Target,
-    )
+    from mpsprobe import schemas
     from mpsprobe.schemas.report import Report
     from mpsprobe_exporters.supported import SupportedReport
 
@@ -45,21 +33,12 @@ COVERAGE = "mpsprobe.coverage"
 
 
 class Case(NamedTuple):
-    """One test case.
+    """One test case."""
 
-    Attributes:
-        group: its ``classname``; readers make folders of its dots.
-        outcome: ``passed``, ``failure`` or ``skipped``.
-        kind: of a failure (``missing``, ``slower``, an exception's name).
-        message: why it failed or was skipped, in a sentence.
-        output: further lines.
-        seconds: its ``time``; ``None`` for none.
-    """
-
-    group: str
+    group: str  # its ``classname``; readers make folders of its dots
     name: str
-    outcome: str = "passed"
-    kind: str = ""
+    outcome: str = "passed"  # or ``failure``, ``skipped``
+    kind: str = ""  # of a failure: ``missing``, ``slower``, an exception's name
     message: str = ""
     output: Sequence[str] = ()
     seconds: float | None = None
@@ -158,7 +137,7 @@ def _suites(report: SupportedReport) -> Iterator[Suite]:
             yield Suite("mpsprobe coverage", cases)
 
 
-def _configuration(report: ProfileReport, cell: ProfileCell) -> Case:
+def _configuration(report: schemas.ProfileReport, cell: schemas.ProfileCell) -> Case:
     """``time`` is the median step, so that a reader's trend is that of the step."""
     shown = ((column, of(report, cell)) for column, of in profile.FIELDS if column.title not in profile.NAMED)
     lines = [f"{column.title}: {written(value, column.kind)}" for column, value in shown if value is not None]
@@ -174,7 +153,7 @@ def _configuration(report: ProfileReport, cell: ProfileCell) -> Case:
     return Case(group, name, outcome, kind, message, lines, seconds)
 
 
-def _coverage(report: CoverageReport) -> Suite:
+def _coverage(report: schemas.CoverageReport) -> Suite:
     """One case for each operator; of several verdicts each is one."""
     group = _group(report, report.target)
     on = backends.on_release(report.target, report.target.version)
@@ -201,7 +180,7 @@ def _coverage(report: CoverageReport) -> Suite:
     return Suite(f"mpsprobe coverage on {on}", cases, properties)
 
 
-def _matrix(report: MatrixReport) -> Iterator[Suite]:
+def _matrix(report: schemas.MatrixReport) -> Iterator[Suite]:
     """A suite for each release, with every operator that is not native in one of them."""
     names = list(dict.fromkeys(name for cell in report.releases for name in cell.findings))
     for cell in report.releases:
@@ -219,7 +198,7 @@ def _matrix(report: MatrixReport) -> Iterator[Suite]:
         yield Suite(f"mpsprobe coverage on {on}", cases, versions(report.environment).items())
 
 
-def _group(report: CoverageReport | MatrixReport, target: Target) -> str:
+def _group(report: schemas.CoverageReport | schemas.MatrixReport, target: schemas.Target) -> str:
     """Another backend than MPS has a group of its own."""
     other = backends.other(target)
     return f"{COVERAGE}.{_part(report.workload.name)}" + (f".{_part(other)}" if other else "")
@@ -232,7 +211,7 @@ def _judged(group: str, name: str, verdict: str, message: str, output: Sequence[
     return Case(group, one_line(name), "skipped" if message else "passed", "", message, output)
 
 
-def _stopped(group: str, failure: RunFailure) -> Case:
+def _stopped(group: str, failure: schemas.RunFailure) -> Case:
     return Case(group, WHOLE, "failure", failure.error, answer.failure_sentence(failure))
 
 
@@ -240,7 +219,7 @@ def _facts(table: Table, row: Row) -> list[str]:
     return [f"{column.title}: {written(cell, column.kind, MOST_PLACES)}" for column, cell in facts(table, row)]
 
 
-def _comparison(report: ComparisonReport) -> Suite:
+def _comparison(report: schemas.ComparisonReport) -> Suite:
     cases = [case for cell in report.cells for case in _compared(cell)]
     for one in report.verdicts:
         line = f"{one.change}: {one.old or 'not called'}, now {one.new or 'not called'}"
@@ -259,14 +238,18 @@ def _comparison(report: ComparisonReport) -> Suite:
 
 
 def _change(
-    group: str, name: str, one: ComparedVerdict | ComparedAdvisory | ComparedFailure, kind: str, line: str
+    group: str,
+    name: str,
+    one: schemas.ComparedVerdict | schemas.ComparedAdvisory | schemas.ComparedFailure,
+    kind: str,
+    line: str,
 ) -> Case:
     """What differs between two reports of coverage."""
     on = f" on torch {one_line(one.release)}" if one.release else ""
     return Case(group, one_line(name) + on, "failure" if one.regression else "passed", kind, line, [line])
 
 
-def _compared(cell: ComparedCell) -> Iterator[Case]:
+def _compared(cell: schemas.ComparedCell) -> Iterator[Case]:
     """One case for each quantity and fallback of a configuration; operators are shown, not tested."""
     group = f"mpsprobe.diff.{_part(comparison.configuration(cell))}"
     for one in cell.quantities:

@@ -35,7 +35,7 @@ class ParquetExporter:
         rest = json.dumps({**read.model_dump(mode="python"), "cells": []})
         types = dict.fromkeys(WHOLE, pyarrow.int64()) | {"value": pyarrow.float64(), "outlier": pyarrow.bool_()}
         fields = [(name, types.get(name, pyarrow.string())) for name in COLUMNS]
-        held = [{name: _held(value, name) for name, value in zip(COLUMNS, row, strict=True)} for row in rows(read)]
+        held = [{name: _held(value, name) for name, value in row.items()} for row in rows(read)]
         schema = pyarrow.schema(fields, metadata={METADATA: rest.encode("ascii")})
         stream = io.BytesIO()
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(held, schema=schema), stream, compression="zstd")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe_exporters.reports.configurations import KEY
 
@@ -17,52 +17,16 @@ STATISTICS = ("median", "low", "high", "minimum", "maximum")
 TIMES = ("host", "self_host", "device", "self_device")
 
 
-class MeasuredRow(NamedTuple):
-    """One measured thing of one configuration; ``None`` for what a column does not say about it.
-
-    Attributes:
-        workload, phase, device, batch_size, seq_len, dtype, autocast: the configuration.
-        kind: ``first_call``, ``warmup``, ``step``, ``phase``, ``statistic``, ``throughput``, ``memory``,
-            ``memory_curve``, ``reading``, ``unavailable``, ``operator``, ``module``, ``fallback``, ``note`` or
-            ``failure``.
-        name: which one: a phase, a probe, an operator, a module, ….
-        measure: what of it: ``duration``, ``median``, ``calls``, ``self_host``, ….
-        process, sample: in which process, and which one there, from 0.
-        time_ns: when, for a point of a curve.
-        value, unit: how much; ``ns``, ``bytes``, ``calls``, ``per_second``, or empty where the measure's name has it.
-        steps: how many steps the value is the total of.
-        outlier: of a timed step.
-        note: words: a probe's reading that is no number, a reason, a failure.
-    """
-
-    workload: str
-    phase: str
-    device: str
-    batch_size: int | None
-    seq_len: int | None
-    dtype: str | None
-    autocast: str | None
-    kind: str
-    name: str | None = None
-    measure: str | None = None
-    process: int | None = None
-    sample: int | None = None
-    time_ns: int | None = None
-    value: float | None = None
-    unit: str | None = None
-    steps: int | None = None
-    outlier: bool | None = None
-    note: str | None = None
+MEASURED = ("kind", "name", "measure", "process", "sample", "time_ns", "value", "unit", "steps", "outlier", "note")
+COLUMNS = (*KEY, *MEASURED)
+"""What each holds is in the documentation: docs/how-to/compare.md."""
 
 
-COLUMNS = MeasuredRow._fields
-
-
-def rows(report: ProfileReport) -> Iterator[MeasuredRow]:
+def rows(report: ProfileReport) -> Iterator[dict[str, Any]]:
     """Every row, configuration by configuration in the order of measurement. Events of a trace are not in it."""
     for cell in report.cells:
         key = {name: getattr(cell, name) for name in KEY}
-        yield from (MeasuredRow(**key, **fields) for fields in _measured(cell) if fields.get("value", 0) is not None)
+        yield from ({**key, **fields} for fields in _measured(cell) if fields.get("value", 0) is not None)
 
 
 def _measured(cell: ProfileCell) -> Iterator[dict[str, Any]]:

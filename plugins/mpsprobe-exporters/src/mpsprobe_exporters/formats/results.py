@@ -20,20 +20,14 @@ if TYPE_CHECKING:
     AnyReport = CoverageReport | MatrixReport
 
 Level = Literal["error", "warning", "note"]
-LEVELS: dict[str, Level] = {
-    "missing": "error",
-    "unsupported": "error",
-    "fallback": "warning",
-    "unknown": "note",
-    "advisory": "warning",
-    "stopped": "error",
-    "not-judged": "note",
-    "on-the-cpu": "warning",
-    "written-for-cuda": "warning",
-    "no-report": "error",
+RULES: dict[Level, tuple[str, ...]] = {
+    "error": ("missing", "unsupported", "stopped", "no-report"),
+    "warning": ("fallback", "advisory", "on-the-cpu", "written-for-cuda"),
+    "note": ("unknown", "not-judged"),
 }
 """How bad a result is, by the first part of its rule: a Mac raises, it is slow or wrong there, or nobody knows."""
-ORDER = ("error", "warning", "note")
+LEVELS = {rule: level for level, rules in RULES.items() for rule in rules}
+ORDER = tuple(RULES)
 MOST_LINES = 10  # of one finding
 MOST_NAMED = 3
 LONGEST = 1000
@@ -50,18 +44,10 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One thing to see at one line.
+    """One thing to see at one line of the repository, or where the report says that the calls are (``sites``)."""
 
-    Attributes:
-        rule: what it is: a verdict and the kind of its evidence (``missing/registration``), or ``advisory``, ….
-        about: the operator, the advisory, ….
-        message: a sentence or two.
-        sites: where the calls are, as the report says it.
-        line: in the repository; ``None`` where no line of it is known.
-    """
-
-    rule: str
-    about: str
+    rule: str  # a verdict and the kind of its evidence (``missing/registration``), or ``advisory``, …
+    about: str  # the operator, the advisory, …
     message: str
     sites: Sequence[str] = ()
     modules: tuple[str, ...] = ()

@@ -24,8 +24,6 @@ ROOT = "%SRCROOT%"
 """The base of addresses that stands for the root of the repository, as GitHub and CodeQL write it."""
 FINGERPRINT = "primaryLocationLineHash"
 """The one fingerprint that GitHub reads."""
-SEVERITIES = {"error": "error", "warning": "warning", "note": "recommendation"}
-"""The levels as GitHub names them (``problem.severity``)."""
 # For each: its name, what it is in a sentence, and what to do.
 WORDS = {
     "missing": (
@@ -124,6 +122,7 @@ def _rule(name: str) -> dict[str, Any]:
     title, short, help_text = WORDS[kind]
     evidence = f" Known by {EVIDENCE[source]}." if source else ""
     level = LEVELS[kind]
+    severity = "recommendation" if level == "note" else level  # as GitHub names it
     return {
         "id": name,
         "name": title + source.capitalize(),
@@ -131,7 +130,7 @@ def _rule(name: str) -> dict[str, Any]:
         "fullDescription": {"text": f"{short}.{evidence}"},
         "help": {"text": help_text, "markdown": help_text},
         "defaultConfiguration": {"level": level},
-        "properties": {"tags": ["mps", kind], "precision": "high", "problem.severity": SEVERITIES[level]},
+        "properties": {"tags": ["mps", kind], "precision": "high", "problem.severity": severity},
     }
 
 

@@ -10,7 +10,7 @@ from mpsprobe_exporters.html import figures
 from mpsprobe_exporters.html.figures import LETTERS, bounded
 from mpsprobe_exporters.html.markup import NAME, Child, Markup, broken, element, joined, name, scrolled
 from mpsprobe_exporters.html.markup import table as html_table
-from mpsprobe_exporters.html.page import View, asset
+from mpsprobe_exporters.html.page import asset
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import number
 
@@ -28,10 +28,11 @@ LONGEST = 60  # of a name in a cell
 Further = Mapping[str, Sequence[tuple[int | None, Markup]]]
 
 
-def views(document: Document, further: Further) -> Iterator[View]:
+def views(document: Document, further: Further) -> dict[str, list[Markup]]:
     """Sections under the entry of the navigation that they stand in; ``further`` is what a page draws itself: by view,
     in the order of the navigation, what of each configuration.
     """
+    views = {}
     found = document.at("first", "all", "page")
     for title in dict.fromkeys(["Overview", *further, *(section.view for section in found if section.view)]):
         parts: dict[int | None, list[Markup]] = {}
@@ -45,7 +46,8 @@ def views(document: Document, further: Further) -> Iterator[View]:
             body[:0] = [element("p", line, class_="alert") for line in document.alerts]
             body += [_section(model.Section("Notes", notes), title)] if (notes := model.bullets(document.notes)) else []
         if body:
-            yield View(title.partition(" ")[0].lower(), title, body)
+            views[title] = body
+    return views
 
 
 def in_notebook(document: Document) -> Markup:

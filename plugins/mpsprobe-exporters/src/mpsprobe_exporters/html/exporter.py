@@ -31,9 +31,7 @@ class HtmlExporter:
     def render(self, report: Report) -> str:
         read = supported_report(report, "html")
         document = document_of(read)
-        lines = [f"{line}." for line in document.lines]
-        found = list(views(document, _further(read)))
-        return page(document.title, f"{document.headline}.", lines, found, chooser(document), document.tone)
+        return page(document, views(document, _further(read)), chooser(document))
 
     def render_for_notebook(self, report: Report) -> str:
         """The short answer as a fragment of HTML, for a cell of a notebook."""

@@ -15,20 +15,8 @@ from mpsprobe.errors import ReportError
 from mpsprobe_exporters.reports.configurations import KEY
 from mpsprobe_exporters.supported import profile_of
 from mpsprobe_exporters.traces import timed
-from mpsprobe_exporters.traces.layout import (
-    AT_ONCE,
-    CATEGORIES,
-    LONGEST_NS,
-    SEPARATOR,
-    THOUSANDTHS,
-    Layout,
-    Row,
-    framed,
-    pairs,
-    pieces,
-    text,
-    title,
-)
+from mpsprobe_exporters.traces.encoding import CATEGORIES, LONGEST_NS, SEPARATOR, THOUSANDTHS, pairs, text
+from mpsprobe_exporters.traces.layout import AT_ONCE, Layout, Row, framed, title
 from mpsprobe_exporters.traces.slices import Kept, Slices
 
 if TYPE_CHECKING:
@@ -76,9 +64,9 @@ class _Cell:
         cell, layout, offset = self._cell, self._layout, 0
         if self._timed is not None and self._timed_process is not None:
             offset = self._timed.end_ns
-            yield from pieces(timed.lines(self._timed, self._timed_process, layout), layout)
+            yield from layout.pieces(timed.lines(self._timed, self._timed_process, layout))
             curves = timed.memory(cell.memory.curve, self._timed.first_ns) if cell.memory is not None else []
-            yield from pieces(timed.counters(curves, self._timed_process, 0), layout)
+            yield from layout.pieces(timed.counters(curves, self._timed_process, 0))
         if cell.trace is not None and self._processes:
             numbers = [self._processes[track.kind, track.process] for track in cell.trace.tracks]
             rows = [Row(layout, number, one.name) for number, one in zip(numbers, cell.trace.tracks, strict=True)]
@@ -86,7 +74,7 @@ class _Cell:
             layout.flows += slices.flows
             yield from _events(cell.trace, slices, rows, cell.device, layout)
             host = next(iter(self._processes.values()))
-            yield from pieces(timed.counters(cell.trace.counters, host, slices.base_ns), layout)
+            yield from layout.pieces(timed.counters(cell.trace.counters, host, slices.base_ns))
         layout.flows += 1
 
 

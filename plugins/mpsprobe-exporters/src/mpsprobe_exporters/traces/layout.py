@@ -1,59 +1,18 @@
-"""The text of a written trace: names and times as JSON, processes and threads in their order, and the frame around."""
+"""Processes and threads of a written trace: numbers that are unique, names, the order in which they stand; the frame."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe_exporters.reports.configurations import dtype, sizes
+from mpsprobe_exporters.traces.encoding import SEPARATOR, text
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell
 
-SEPARATOR = ",\n"
 AT_ONCE = 4096  # lines in one piece
-LONGEST_NS = 2**50 - 1  # 13 days: up to here microseconds with three digits are exact to the ns in a double
-THOUSANDTHS = tuple(f".{number:03d}" for number in range(1000))
-STEP_PREFIX = "ProfilerStep#"
-TIMED_STEP = "timed_step"  # the category of a timed step, which was not profiled; ``mpsprobe import`` knows it
-# How ``torch.profiler`` calls the categories of a report today; a launch has another name on each device.
-CATEGORIES = {
-    "step": "user_annotation",
-    "phase": "user_annotation",
-    "module": "python_function",
-    "operator": "cpu_op",
-    "kernel": "kernel",
-    "copy": "gpu_memcpy",
-    "fallback": "fallback",
-    "other": "other",
-}
-_encode = json.JSONEncoder().encode
-
-
-def text(value: str) -> str:
-    """``value`` as a JSON string of ASCII characters; half a surrogate pair, which UTF-8 cannot hold, is replaced."""
-    if not value.isascii():
-        value = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return _encode(value)
-
-
-def pairs(detail: dict[str, str], taken: frozenset[str]) -> str:
-    """The inside of a JSON object of strings; a key in ``taken``, which the writer sets itself, is marked as a note."""
-    return ",".join(f"{text(key + ' (note)' if key in taken else key)}:{text(value)}" for key, value in detail.items())
-
-
-def thousandths(nanoseconds: int) -> str:
-    """Nanoseconds as microseconds with three digits."""
-    return f"{nanoseconds // 1000}{THOUSANDTHS[nanoseconds % 1000]}"
-
-
-def pieces(lines: Iterable[str], layout: Layout) -> Iterator[str]:
-    """``lines`` in pieces of many; rows that were added meanwhile are named before their events."""
-    rest = iter(lines)
-    while some := list(islice(rest, AT_ONCE)):
-        yield "".join([*layout.taken(), *some])
 
 
 def framed(head: str, events: Iterable[str]) -> Iterator[str]:
@@ -101,6 +60,12 @@ class Layout:
         self._tell(process, thread, "thread_name", f'"name":{text(name)}')
         self._tell(process, thread, "thread_sort_index", f'"sort_index":{thread}')
         return f'"pid":{process},"tid":{thread}'
+
+    def pieces(self, lines: Iterable[str]) -> Iterator[str]:
+        """``lines`` in pieces of many; rows that were added meanwhile are named before their events."""
+        rest = iter(lines)
+        while some := list(islice(rest, AT_ONCE)):
+            yield "".join([*self.taken(), *some])
 
     def taken(self) -> list[str]:
         """The metadata events since the last call, each behind a separator."""

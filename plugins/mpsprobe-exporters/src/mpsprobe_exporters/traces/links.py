@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpsprobe_exporters.traces.layout import CATEGORIES, LONGEST_NS, SEPARATOR, STEP_PREFIX, Row, pairs, text
+from mpsprobe_exporters.traces.encoding import CATEGORIES, LONGEST_NS, SEPARATOR, STEP_PREFIX, pairs, text
 from mpsprobe_exporters.traces.slices import Kept, Slices
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import Trace
+    from mpsprobe_exporters.traces.layout import Row
 
 # ``runtime`` is the reader's only name of a launch, and it knows no fallbacks. A phase gets a name that it does not
 # know, because it would count every annotation as work of the CPU; the trace view shows it all the same.

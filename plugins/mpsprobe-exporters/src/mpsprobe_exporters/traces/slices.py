@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.traces.layout import SEPARATOR
+from mpsprobe_exporters.traces.encoding import SEPARATOR
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import Trace
@@ -21,17 +21,11 @@ Columns = Iterable[tuple[int, int, int, int, int, int, int]]
 
 
 class Slices:
-    """One trace. Its arrows join an event of the host with one of the device that began after it: from the first event
-    of the host with a number to the first one of the device after it. They take a byte for each number, so that a
-    million of them are no burden.
+    """One trace, whose first event begins at ``offset_ns`` in the written file: ``base_ns`` is taken from its times.
 
-    Args:
-        offset_ns: when the first event begins in the written file.
-        first_flow: what is added to the numbers of arrows, so that they are unique in the file.
-
-    Attributes:
-        base_ns: what is taken from the times of the trace.
-        flows: the largest number of an arrow.
+    Its arrows join the first event of the host with a number and the first one of the device after it. They take a byte
+    for each number, so that a million of them are no burden. ``first_flow`` is added to their numbers, so that they are
+    unique in the file; ``flows`` is the largest.
     """
 
     def __init__(self, trace: Trace, offset_ns: int = 0, first_flow: int = 0) -> None:

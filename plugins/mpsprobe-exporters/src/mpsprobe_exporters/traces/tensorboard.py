@@ -18,18 +18,8 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters.supported import profile_of
 from mpsprobe_exporters.traces import links, timed
 from mpsprobe_exporters.traces.chrome import facts, header, worth_drawing
-from mpsprobe_exporters.traces.layout import (
-    LONGEST_NS,
-    SEPARATOR,
-    STEP_PREFIX,
-    TIMED_STEP,
-    Layout,
-    Row,
-    framed,
-    pieces,
-    title,
-    where,
-)
+from mpsprobe_exporters.traces.encoding import LONGEST_NS, SEPARATOR, STEP_PREFIX, TIMED_STEP
+from mpsprobe_exporters.traces.layout import Layout, Row, framed, title, where
 from mpsprobe_exporters.traces.slices import Slices
 from mpsprobe_exporters.traces.timed import Curve
 
@@ -119,7 +109,7 @@ def _profiled(
     yield _window(last)
     if links.OPERATORS.isdisjoint(kinds):
         yield _placeholder(whole)
-    yield from pieces(links.events(trace, slices, rows, numbers, no_steps), layout)
+    yield from layout.pieces(links.events(trace, slices, rows, numbers, no_steps))
     curves: Curves = trace.counters
     place, base_ns = _main_thread(trace, rows) or whole, slices.base_ns
     if cell.memory and not any(one.name.removeprefix(CPU_PREFIX) == "allocated_bytes" for one in curves):
@@ -127,7 +117,7 @@ def _profiled(
         yield from _allocations(timed.memory(cell.memory.curve), whole, 0, cell, layout, host)
     else:
         yield from _allocations(curves, place, base_ns, cell, layout, host)
-    yield from pieces(timed.counters(curves, host, base_ns), layout)
+    yield from layout.pieces(timed.counters(curves, host, base_ns))
 
 
 def _main_thread(trace: Trace, rows: Sequence[Row]) -> str | None:
@@ -162,7 +152,7 @@ def _timed(cell: ProfileCell, layout: Layout) -> Iterator[str]:
     if cell.memory is not None:
         curves = timed.memory(cell.memory.curve, found.first_ns)
         yield from _allocations(curves, place, 0, cell, layout, FIRST_HOST)
-        yield from pieces(timed.counters(curves, FIRST_HOST, 0), layout)
+        yield from layout.pieces(timed.counters(curves, FIRST_HOST, 0))
 
 
 def _event(name: str, category: str, place: str, begin: int, end: int) -> str:
@@ -201,7 +191,7 @@ def _allocations(
             changes = _changes(
                 _points(allocated), held, place, lambda: layout.thread(host, "memory at first"), where, base_ns
             )
-            yield from pieces(changes, layout)
+            yield from layout.pieces(changes)
 
 
 def _changes(
