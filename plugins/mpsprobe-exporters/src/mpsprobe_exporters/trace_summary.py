@@ -16,8 +16,6 @@ MOST_DIGITS = 18  # of a number of bytes; nothing that was copied has more
 
 
 class KernelTime(NamedTuple):
-    """All runs of one kernel."""
-
     name: str
     calls: int
     total_ns: int
@@ -53,7 +51,6 @@ class Division(NamedTuple):
 
     @property
     def busy(self) -> float:
-        """The share of the steps in which the device works."""
         return (self.kernel_ns + self.copy_ns) / self.total_ns if self.total_ns else 0.0
 
 
@@ -127,7 +124,6 @@ def overlap(one: Sequence[Interval], other: Sequence[Interval]) -> int:
 
 
 def _of(trace: Trace, category: str) -> list[int]:
-    """The positions of the events of a category."""
     wanted = {index for index, one in enumerate(trace.categories) if one == category}
     return [index for index, one in enumerate(trace.category) if one in wanted] if wanted else []
 

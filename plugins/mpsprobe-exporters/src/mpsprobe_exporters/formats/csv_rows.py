@@ -29,13 +29,7 @@ JUDGED = [column.key for column in coverage.COLUMNS if column.key]
 
 
 class CsvExporter:
-    """The columns of coverage or a checkpoint with a key, those of a profile or a comparison; lists joined by ``; ``.
-
-    What is no operator stands after the operators, under a verdict of its own: ``not_judged``,
-    ``data_dependence``, ``composed_otherwise``, ``advisory`` (a known wrong result), ``memory`` and ``failure``; of a
-    program ``stayed_on_cpu``, ``computed_on_cpu`` and ``written_for_cuda``. A matrix has one column for each release
-    instead; of several workloads the name and the release stand before each row.
-    """
+    """What is no operator stands after the operators, under a verdict of its own; lists are joined by ``; ``."""
 
     def render(self, report: Report) -> str:
         read = supported_report(report, "csv")

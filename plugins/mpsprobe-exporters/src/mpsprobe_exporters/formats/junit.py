@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
     from mpsprobe_exporters.supported import SupportedReport
 
+    Changed = schemas.ComparedVerdict | schemas.ComparedAdvisory | schemas.ComparedFailure
+
 # These fail; what no table covers is skipped, since nothing is known of it.
 FAILING = ("missing", "unsupported", "fallback", "advisory")
 MOST_PLACES = 7
@@ -33,8 +35,6 @@ COVERAGE = "mpsprobe.coverage"
 
 
 class Case(NamedTuple):
-    """One test case."""
-
     group: str  # its ``classname``; readers make folders of its dots
     name: str
     outcome: str = "passed"  # or ``failure``, ``skipped``
@@ -181,7 +181,6 @@ def _coverage(report: schemas.CoverageReport) -> Suite:
 
 
 def _matrix(report: schemas.MatrixReport) -> Iterator[Suite]:
-    """A suite for each release, with every operator that is not native in one of them."""
     names = list(dict.fromkeys(name for cell in report.releases for name in cell.findings))
     for cell in report.releases:
         release = one_line(cell.target.version)
@@ -205,7 +204,6 @@ def _group(report: schemas.CoverageReport | schemas.MatrixReport, target: schema
 
 
 def _judged(group: str, name: str, verdict: str, message: str, output: Sequence[str] = ()) -> Case:
-    """The case of an operator or of an advisory."""
     if verdict in FAILING:
         return Case(group, one_line(name), "failure", verdict, message, output)
     return Case(group, one_line(name), "skipped" if message else "passed", "", message, output)
@@ -237,14 +235,7 @@ def _comparison(report: schemas.ComparisonReport) -> Suite:
     return Suite("mpsprobe diff", cases, properties)
 
 
-def _change(
-    group: str,
-    name: str,
-    one: schemas.ComparedVerdict | schemas.ComparedAdvisory | schemas.ComparedFailure,
-    kind: str,
-    line: str,
-) -> Case:
-    """What differs between two reports of coverage."""
+def _change(group: str, name: str, one: Changed, kind: str, line: str) -> Case:
     on = f" on torch {one_line(one.release)}" if one.release else ""
     return Case(group, one_line(name) + on, "failure" if one.regression else "passed", kind, line, [line])
 

@@ -6,6 +6,7 @@ The page takes pickles and nothing else. The keys are those of ``torch.cuda.memo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import ReportError
@@ -42,11 +43,9 @@ class MemoryVizExporter:
 
 def _snapshot(found: AllocationList) -> dict[str, Any]:
     """What ``torch.cuda.memory._snapshot()`` would return after the step, for one device."""
-    addresses = []  # of the heaps: one after the other, with a gap between them
-    following = HEAP_ALIGNMENT
-    for size in found.segments:
-        addresses.append(following)
-        following += (-(-size // HEAP_ALIGNMENT) + 1) * HEAP_ALIGNMENT
+    # Of the heaps: one after the other, with a gap between them.
+    places = ((-(-size // HEAP_ALIGNMENT) + 1) * HEAP_ALIGNMENT for size in found.segments)
+    addresses = list(accumulate(places, initial=HEAP_ALIGNMENT))[:-1]
     alive: dict[int, list[Allocation]] = {}
     for storage in found.storages:
         if storage.ends is None:

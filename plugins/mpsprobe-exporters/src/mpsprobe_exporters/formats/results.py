@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mpsprobe.schemas import AdvisoryMatch, CoverageReport, MatrixReport, RunFailure, SeveralReport, Verdict
 
     AnyReport = CoverageReport | MatrixReport
+    Names = Sequence[str]
 
 Level = Literal["error", "warning", "note"]
 RULES: dict[Level, tuple[str, ...]] = {
@@ -152,7 +153,8 @@ def _of_release(report: CoverageReport) -> Iterator[Result]:
     for one in answer.findings(report):
         rule = f"{one.verdict}/{one.source}" if one.source else one.verdict
         text = (_judged(one.operator, one.verdict, report, on), one.reason, one.advice)
-        yield _result(rule, one.operator, text, one.call_sites, one.modules, one.operator in report.allowed)
+        result = _result(rule, one.operator, text, one.call_sites, one.modules)
+        yield replace(result, allowed=one.operator in report.allowed)
     yield from _others(report, lambda known: on)
     if report.failure is not None:
         yield _stopped(report.failure, on)
@@ -182,14 +184,13 @@ def _of_matrix(report: MatrixReport) -> Iterator[Result]:
         rule = f"{verdict}/{same.source}" if same and same.source else verdict
         text = (_judged(operator, verdict, report, on), same.advice if same else None)
         sites, modules = (newest.call_sites, newest.modules) if newest else ((), ())
-        yield _result(rule, operator, text, sites, modules, operator in report.allowed)
+        yield replace(_result(rule, operator, text, sites, modules), allowed=operator in report.allowed)
     yield from _others(report, lambda known: _releases(report, [known.id in cell.advisories for cell in cells]))
     for failure in {str(cell.failure): cell.failure for cell in cells if cell.failure is not None}.values():
         yield _stopped(failure, _releases(report, [cell.failure == failure for cell in cells]))
 
 
 def _others(report: AnyReport, on: Callable[[AdvisoryMatch], str]) -> Iterator[Result]:
-    """Known wrong results, and what is not judged."""
     for known in report.advisories:
         text = (f"Known wrong result on {on(known)}: {known.title}", known.workaround)
         yield _result("advisory", known.id, text, known.call_sites, known.modules)
@@ -197,17 +198,10 @@ def _others(report: AnyReport, on: Callable[[AdvisoryMatch], str]) -> Iterator[R
         yield _result("not-judged", left.operator, (f"{left.operator} is not judged: {left.reason}",), left.call_sites)
 
 
-def _result(
-    rule: str,
-    about: str,
-    text: Iterable[str | None],
-    sites: Sequence[str],
-    modules: Sequence[str] = (),
-    allowed: bool = False,
-) -> Result:
+def _result(rule: str, about: str, text: Iterable[str | None], sites: Names, modules: Names = ()) -> Result:
     sentences = (one_line(one or "", LONGEST).rstrip(".") for one in text)
     message = "".join(f"{answer.sentence(one) if number else one}. " for number, one in enumerate(sentences) if one)
-    return Result(rule, one_line(about), one_line(message, LONGEST), sites, tuple(fold_names(modules)), allowed)
+    return Result(rule, one_line(about), one_line(message, LONGEST), sites, tuple(fold_names(modules)))
 
 
 def _judged(operator: str, verdict: str, report: AnyReport, on: str) -> str:

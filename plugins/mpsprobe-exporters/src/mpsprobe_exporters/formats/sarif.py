@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from mpsprobe_exporters.formats.results import Result
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-ROOT = "%SRCROOT%"
-"""The base of addresses that stands for the root of the repository, as GitHub and CodeQL write it."""
-FINGERPRINT = "primaryLocationLineHash"
-"""The one fingerprint that GitHub reads."""
+ROOT = "%SRCROOT%"  # stands for the root of the repository, as GitHub and CodeQL write it
+FINGERPRINT = "primaryLocationLineHash"  # the one that GitHub reads
 # For each: its name, what it is in a sentence, and what to do.
 WORDS = {
     "missing": (

@@ -37,7 +37,6 @@ MOST_COUNTERS_OF_TRACE, MOST_COUNTER_POINTS = 4, 1000
 
 
 def steps(cell: ProfileCell) -> Markup:
-    """Each timed step as a dot, and how they spread."""
     return joined([_dots(cell), _histogram(cell)])
 
 

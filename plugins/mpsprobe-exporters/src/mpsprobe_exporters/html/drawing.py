@@ -51,11 +51,10 @@ def views(document: Document, further: Further) -> dict[str, list[Markup]]:
 
 
 def in_notebook(document: Document) -> Markup:
-    """What is always shown of a document, as one ``div``: the short answer and what to do, in the notebook's colours.
+    """What is always shown of a document: a notebook keeps every output in its file, so the whole page is not here.
 
-    A fragment without a script, a frame or an id: its height is its own, text takes the colour around it, light or
-    dark, and where a viewer removes its styles (GitHub, a notebook that is not trusted) headings, lists and tables are
-    left. The whole page is not here, for a notebook keeps every output in its file.
+    Without a script, a frame or an id: text takes the colours around it, and where a viewer removes styles (GitHub, a
+    notebook that is not trusted) lists and tables are left.
     """
     lines = ([f"{line}.", element("br")] for line in document.lines)
     sections = []
@@ -111,13 +110,10 @@ def _of_cells(document: Document, parts: Mapping[int | None, Sequence[Markup]]) 
 
 
 def chooser(document: Document) -> Markup | None:
-    """What chooses between configurations, where there are several."""
     if len(document.cells) < 2:
         return None
-    options = (
-        element("option", title, value=index, selected=index == document.chosen)
-        for index, title in enumerate(document.cells)
-    )
+    cells, chosen = enumerate(document.cells), document.chosen
+    options = (element("option", title, value=index, selected=index == chosen) for index, title in cells)
     selected = element("select", *options, id="cell", aria_label="Configuration")
     return element("label", selected, class_="chooser", hidden=True)
 
@@ -128,7 +124,6 @@ def _section(section: Section, view: str) -> Markup:
 
 
 def drawn(block: Block) -> Markup:
-    """A block of a document."""
     match block:
         case model.Paragraph():
             return element("p", block.text, class_={"bad": "alert", "good": "good"}.get(block.tone))
@@ -180,37 +175,30 @@ def _left(count: int) -> Markup | None:
 
 def _table(table: model.Table) -> Markup:
     """Rows that the script sorts and filters; what has no column stands in a row below that opens."""
-    by_rank = sorted(table.used(), key=lambda index: table.columns[index].rank)
+    columns = table.columns
+    by_rank = sorted(table.used(), key=lambda index: columns[index].rank)
     shown = sorted(by_rank[:MOST_COLUMNS])
-    columns = [table.columns[index] for index in shown]
-    more = [index for index, one in enumerate(table.columns) if one.where == "more" or index in by_rank[MOST_COLUMNS:]]
-    head = (
-        element(
-            "th",
-            _capitalized(column.title) if len(column.title) > 1 else column.title,
-            scope="col",
-            class_=_class(column),
-            title=column.about or None,
-            data_choice=column.kind in ("verdict", "names"),
-        )
-        for column in columns
-    )
-    spare = [index for index in shown if table.columns[index].rank > MOST_RANK]
+    more = [index for index, one in enumerate(columns) if one.where == "more" or index in by_rank[MOST_COLUMNS:]]
+    spare = [index for index in shown if columns[index].rank > MOST_RANK]
+    head = []
+    for column in (columns[index] for index in shown):
+        title = _capitalized(column.title) if len(column.title) > 1 else column.title
+        choice, about = column.kind in ("verdict", "names"), column.about or None
+        head.append(element("th", title, scope="col", class_=_class(column), title=about, data_choice=choice))
     bodies = []
     for row in table.rows[:MOST_ROWS]:
-        cells = (_td(row[index], table.columns[index], first=index == shown[0]) for index in shown)
-        known = [(table.columns[index], row[index]) for index in more if model.is_known(row[index])]
-        also = [(table.columns[index], row[index]) for index in spare if model.is_known(row[index])]
+        cells = (_td(row[index], columns[index], first=index == shown[0]) for index in shown)
+        known = [(columns[index], row[index]) for index in more if model.is_known(row[index])]
+        also = [(columns[index], row[index]) for index in spare if model.is_known(row[index])]
         facts = element("td", _facts(known, also), colspan=len(shown))
         opened = element("tr", facts, class_="more") if known or also else None
         bodies.append(element("tbody", element("tr", *cells), opened, class_="slim" if also and not known else None))
     made = html_table(head, *bodies, class_="rows", data_filter="Filter by any word" if table.filtered else None)
-    label = table.caption or ", ".join(column.title for column in columns)
+    label = table.caption or ", ".join(columns[index].title for index in shown)
     return joined([scrolled(made, label), _left(len(table.rows) - MOST_ROWS)])
 
 
 def _td(value: Cell, column: Column, *, first: bool) -> Markup:
-    """A cell; the first of a row is its heading."""
     sort = f"{bounded(value):.10g}" if isinstance(value, (int, float)) else None
     scope = {"scope": "row"} if first else {}
     return element("th" if first else "td", cell(value, column.kind), **scope, class_=_class(column), data_v=sort)
@@ -231,10 +219,8 @@ def _capitalized(title: str) -> str:
 def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:
     """What stands in a cell; of several names or places the first ``open_``, the others unfold."""
     if kind == "part" and isinstance(value, (int, float)):
-        return [
-            figures.stacked([model.Part(max(0.0, value), 1)]),
-            element("span", model.written(value, kind), class_="pc"),
-        ]
+        bar = figures.stacked([model.Part(max(0.0, value), 1)])
+        return [bar, element("span", model.written(value, kind), class_="pc")]
     if value is None or isinstance(value, (int, float, Mapping)):
         return model.written(value, kind)
     if isinstance(value, str):
@@ -273,16 +259,17 @@ def _place(one: str | model.Place) -> Markup:
 
 
 def _bars(block: model.Bars) -> Markup:
-    shown = block.rows[:MOST_BARS]
+    """Horizontal bars: what, the bar, and its value in words."""
     rows = []
-    for row in shown:
+    for row in block.rows[:MOST_BARS]:
         drawn = figures.stacked(row.parts, block.mark)
         if row.interval is not None:
             drawn = figures.interval(*row.interval, block.mark or 0.0, row.parts[0])
-        rows.append((one_line(row.label, NAME), drawn, row.said))
-    left = _left(len(block.rows) - len(shown))
-    legend = figures.legend(block.legend)
-    return joined([figures.bar_rows(rows, block.caption), left, legend])
+        label = element("th", one_line(row.label, NAME), scope="row")
+        rows.append(element("tr", label, element("td", drawn), element("td", row.said, class_="n")))
+    caption = element("caption", block.caption, class_="quiet")
+    made = element("table", caption, element("tbody", *rows), class_="bars")
+    return joined([made, _left(len(block.rows) - MOST_BARS), figures.legend(block.legend)])
 
 
 def _grid(block: model.Grid) -> Markup:
@@ -290,9 +277,8 @@ def _grid(block: model.Grid) -> Markup:
     spans = model.folded(block)
     wide = len(spans) <= MOST_WORDS
     turned = None if wide else "turned"
-    names = (element("span", broken(title) if wide else title) for title, _ in spans)
-    titles = (element("th", one, scope="col", class_=turned) for one in names)
-    head = [element("th", "Operator", scope="col"), *titles]
+    titles = (element("span", broken(title) if wide else title) for title, _ in spans)
+    head = [element("th", "Operator", scope="col"), *(element("th", one, scope="col", class_=turned) for one in titles)]
     rows = []
     for title, texts in block.heads:
         cells = (element("td", element("span", texts[at]), class_=turned) for _, at in spans)
@@ -313,7 +299,6 @@ def _grid(block: model.Grid) -> Markup:
 
 
 def _at(word: str, *, wide: bool) -> Markup:
-    """A release's word for an operator: as a word, or as a letter."""
     if word not in LETTERS:
         return element("td", word)
     return element("td", tag(word)) if wide else element("td", LETTERS[word], class_=f"v-{word}", title=word)

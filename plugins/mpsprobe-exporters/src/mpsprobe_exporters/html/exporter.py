@@ -34,7 +34,6 @@ class HtmlExporter:
         return page(document, views(document, _further(read)), chooser(document))
 
     def render_for_notebook(self, report: Report) -> str:
-        """The short answer as a fragment of HTML, for a cell of a notebook."""
         return in_notebook(document_of(supported_report(report, "html")))
 
 

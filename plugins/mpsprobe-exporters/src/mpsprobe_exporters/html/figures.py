@@ -59,13 +59,9 @@ def bounded(value: float) -> float:
 def axis(
     values: Sequence[float], unit: str, most: int = 5, *, zero: bool = True, whole: bool = False, exact: bool = False
 ) -> Axis:
-    """An axis that holds ``values``, with at most about ``most`` ticks.
+    """An axis that holds ``values``, of a unit of ``units.SCALES``, with at most about ``most`` ticks.
 
-    Args:
-        unit: of the values, a key of ``units.SCALES``.
-        zero: whether it begins at zero.
-        whole: whether there is nothing between two whole numbers.
-        exact: whether it ends where the values do, not at the next tick.
+    ``whole``: there is nothing between two whole numbers. ``exact``: it ends where the values do, not at the next tick.
     """
     known = [bounded(value) for value in values] or [0.0]
     low = min(0.0, *known) if zero else min(known)
@@ -124,7 +120,6 @@ def interval(low: float, high: float, mark: float, value: Part) -> Markup:
 
 
 def legend(entries: Iterable[tuple[int | str, str]]) -> Markup:
-    """What the colours mean."""
     made = (
         element("li", element("svg", element("rect", width="100%", height="100%", class_=_fill(color))), said)
         for color, said in entries
@@ -133,17 +128,7 @@ def legend(entries: Iterable[tuple[int | str, str]]) -> Markup:
 
 
 def _fill(color: int | str) -> str:
-    """The class of a colour: of a verdict, or of a number."""
     return f"f-{color}" if color in LETTERS else f"f{color}" if isinstance(color, int) else "f8"
-
-
-def bar_rows(rows: Iterable[tuple[Markup | str, Markup, str]], caption: str) -> Markup:
-    """Horizontal bars: what, the bar, and its value in words."""
-    made = (
-        element("tr", element("th", what, scope="row"), element("td", drawn), element("td", said, class_="n"))
-        for what, drawn, said in rows
-    )
-    return element("table", element("caption", caption, class_="quiet"), element("tbody", *made), class_="bars")
 
 
 def plot(

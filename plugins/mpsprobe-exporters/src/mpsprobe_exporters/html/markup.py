@@ -45,7 +45,6 @@ def element(tag: str, *children: Child, **attributes: Any) -> Markup:
 
 
 def table(head: Iterable[Child], *bodies: Child, **attributes: Any) -> Markup:
-    """A table; ``head`` are the cells of its first row."""
     return element("table", element("thead", element("tr", *head)), *bodies, **attributes)
 
 

@@ -17,7 +17,7 @@ from mpsprobe_exporters.supported import profile_of
 from mpsprobe_exporters.traces import timed
 from mpsprobe_exporters.traces.encoding import CATEGORIES, LONGEST_NS, SEPARATOR, THOUSANDTHS, pairs, text
 from mpsprobe_exporters.traces.layout import AT_ONCE, Layout, Row, framed, title
-from mpsprobe_exporters.traces.slices import Kept, Slices
+from mpsprobe_exporters.traces.slices import Slices, kept
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell, ProfileReport, Trace
@@ -42,16 +42,13 @@ class ChromeExporter:
 
 
 class _Cell:
-    """One cell and the processes that it is given."""
-
     def __init__(self, cell: ProfileCell, layout: Layout) -> None:
         self._cell, self._layout = cell, layout
         self._timed = timed.timed(cell)
         self._timed_process = None if self._timed is None else next(layout.processes)
         if self._timed_process is not None:
-            layout.process(
-                self._timed_process, f"{title(cell)}: timed steps", timed.MADE if cell.trace is None else None
-            )
+            made = timed.MADE if cell.trace is None else None
+            layout.process(self._timed_process, f"{title(cell)}: timed steps", made)
         self._processes: dict[tuple[str, int], int] = {}
         for track in cell.trace.tracks if cell.trace is not None else []:
             if (track.kind, track.process) not in self._processes:
@@ -60,7 +57,6 @@ class _Cell:
         self.about = facts(cell, list(self._processes.values()), self._timed_process)
 
     def pieces(self) -> Iterator[str]:
-        """All events of the cell."""
         cell, layout, offset = self._cell, self._layout, 0
         if self._timed is not None and self._timed_process is not None:
             offset = self._timed.end_ns
@@ -83,15 +79,17 @@ def _events(trace: Trace, slices: Slices, rows: Sequence[Row], device: str, layo
     launch = f"{device}_runtime" if device in ("cuda", "xpu", "mtia") else "privateuse1_runtime"
     # A fallback keeps its own name, so that a viewer can find it by its category.
     categories = [text({**CATEGORIES, "launch": launch}[one]) for one in trace.categories]
-    width, base, latest, rest = len(categories), slices.base_ns, LONGEST_NS, THOUSANDTHS
+    base, latest, rest = slices.base_ns, LONGEST_NS, THOUSANDTHS
     arrow, on_host = slices.arrow, slices.on_host
 
-    def head(index: int) -> str:
-        name, category = divmod(index, width)
+    @kept
+    def head(name: int, category: int) -> str:
         return f'{SEPARATOR}{{"ph":"X","cat":{categories[category]},"name":{text(trace.names[name])},'
 
-    heads = Kept(head)
-    tails = Kept(lambda index: f',"args":{{{pairs(trace.details[index], TAKEN)}}}}}')
+    @kept
+    def args(detail: int) -> str:
+        return f',"args":{{{pairs(trace.details[detail], TAKEN)}}}}}'
+
     columns = iter(slices.columns())
     while some := list(islice(columns, AT_ONCE)):
         lines: list[str] = []
@@ -111,7 +109,7 @@ def _events(trace: Trace, slices: Slices, rows: Sequence[Row], device: str, layo
             else:
                 ends.append(end)
                 place = row.place
-            tail = "}" if detail < 0 else tails[detail]
+            tail = "}" if detail < 0 else args(detail)
             if flow:
                 known = tail[9:-2] if detail >= 0 else ""
                 tail = f',"args":{{{known}{"," if known else ""}"correlation":{flow}}}}}'
@@ -119,14 +117,13 @@ def _events(trace: Trace, slices: Slices, rows: Sequence[Row], device: str, layo
                 if drawn:
                     tail += f'{drawn}{place},"ts":{begin // 1000}{rest[begin % 1000]}}}'
             append(
-                f'{heads[name * width + category]}{place},"ts":{begin // 1000}{rest[begin % 1000]},'
+                f'{head(name, category)}{place},"ts":{begin // 1000}{rest[begin % 1000]},'
                 f'"dur":{duration // 1000}{rest[duration % 1000]}{tail}'
             )
         yield "".join([*layout.taken(), *lines])
 
 
 def worth_drawing(report: ProfileReport) -> list[ProfileCell]:
-    """The cells that have a trace or timed steps."""
     found = [cell for cell in report.cells if cell.steps or (cell.trace is not None and cell.trace.start_ns)]
     if not found:
         raise ReportError(

@@ -36,5 +36,4 @@ def pairs(detail: dict[str, str], taken: frozenset[str]) -> str:
 
 
 def thousandths(nanoseconds: int) -> str:
-    """Nanoseconds as microseconds with three digits."""
     return f"{nanoseconds // 1000}{THOUSANDTHS[nanoseconds % 1000]}"

@@ -1,4 +1,4 @@
-"""Processes and threads of a written trace: numbers that are unique, names, the order in which they stand; the frame."""
+"""Processes and threads of a written trace: unique numbers, names, the order in which they stand; and the frame."""
 
 from __future__ import annotations
 
@@ -80,12 +80,8 @@ class Layout:
 
 class Row:
     """One track of a trace. An event that overlaps another in part goes to a lane of its own below it: viewers drop or
-    distort what does not nest.
-
-    Attributes:
-        ends: when the events end that are open on the first lane, the innermost last.
-        place: the JSON text of the first lane's process and thread.
-        contexts: what the writer wants to know of the open events, one for each of ``ends``.
+    distort what does not nest. ``ends`` is when the events end that are open on the first lane, the innermost last,
+    and ``contexts`` what the writer wants to know of each.
     """
 
     __slots__ = ("_beside", "_layout", "_name", "_process", "contexts", "ends", "place")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpsprobe_exporters.traces.encoding import CATEGORIES, LONGEST_NS, SEPARATOR, STEP_PREFIX, pairs, text
-from mpsprobe_exporters.traces.slices import Kept, Slices
+from mpsprobe_exporters.traces.slices import Slices, kept
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import Trace
@@ -39,13 +39,8 @@ class Open(NamedTuple):
 def events(
     trace: Trace, slices: Slices, rows: Sequence[Row], devices: Sequence[int], no_steps: frozenset[int]
 ) -> Iterator[str]:
-    """Each event, with what it belongs to.
-
-    Args:
-        rows, devices: one for each track.
-        no_steps: when the steps begin that must not be read as steps.
-    """
-    details = Kept(lambda index: pairs(trace.details[index], TAKEN))
+    """Each event, with what it belongs to; ``rows`` and ``devices`` by track, ``no_steps`` as ``swallowed`` has it."""
+    details = kept(lambda index: pairs(trace.details[index], TAKEN))
     links = _Links()
     on_host = slices.on_host
     for name, category, track, detail, flow, start, duration in slices.columns():
@@ -73,11 +68,10 @@ def events(
             row.contexts.append(context)
             place = row.place
         device = "" if on_host[track] else f'"device":{devices[track]}'
-        args = ",".join(part for part in (inside, device, details[detail] if detail >= 0 else "") if part)
+        args = ",".join(part for part in (inside, device, details(detail) if detail >= 0 else "") if part)
         drawn = slices.arrow(flow, on_host[track])
-        yield f'{event(shown, cat, place, begin, end)[:-1]},"args":{{{args}}}}}' + (
-            f'{drawn}{place},"ts":{exact(begin)}}}' if drawn else ""
-        )
+        arrow = f'{drawn}{place},"ts":{exact(begin)}}}' if drawn else ""
+        yield f'{event(shown, cat, place, begin, end)[:-1]},"args":{{{args}}}}}{arrow}'
 
 
 def event(name: str, category: str, place: str, begin: int, end: int) -> str:

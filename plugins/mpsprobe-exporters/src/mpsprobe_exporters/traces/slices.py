@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,8 @@ from mpsprobe_exporters.traces.encoding import SEPARATOR
 if TYPE_CHECKING:
     from mpsprobe.schemas import Trace
 
-FEW = 65_536  # texts of names or details that are kept
+kept = lru_cache(maxsize=65_536)
+"""For texts of names and details: never more are kept for more events."""
 CAUSED, JOINED, BEGUN = 1, 2, 4
 BEGINS = f'{SEPARATOR}{{"ph":"s","cat":"ac2g","name":"ac2g",'
 ENDS = f'{SEPARATOR}{{"ph":"f","bp":"e","cat":"ac2g","name":"ac2g",'
@@ -75,16 +77,3 @@ def _order(trace: Trace) -> list[int] | None:
     if all(one[0] < other[0] or (one[0] == other[0] and one[1] >= other[1]) for one, other in following):
         return None
     return sorted(range(len(starts)), key=lambda index: (starts[index], -lengths[index]))
-
-
-class Kept(dict[int, str]):
-    """What ``make`` made of a number, kept while it is few of them: never more for more events."""
-
-    def __init__(self, make: Callable[[int], str]) -> None:
-        self._make = make
-
-    def __missing__(self, index: int) -> str:
-        made = self._make(index)
-        if len(self) < FEW:
-            self[index] = made
-        return made

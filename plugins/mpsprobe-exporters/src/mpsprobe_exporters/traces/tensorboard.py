@@ -12,8 +12,8 @@ import math
 import re
 import zlib
 from collections import Counter as Counts
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe_exporters.supported import profile_of
 from mpsprobe_exporters.traces import links, timed
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
 
     Curves = Sequence[Curve | Counter]
+    Points = list[tuple[int, int]]
 
-MOST_DEVICES = 64
 FIRST_HOST = 1000  # the number of the first process of the host; smaller ones are devices
 LONGEST_NAME = 80
 WINDOW = "PyTorch Profiler (0)"  # the event that tells the reader where the profile begins and ends
@@ -70,37 +70,27 @@ def _gzipped(parts: Iterable[str]) -> Iterator[bytes]:
 def _worker(report: ProfileReport, cell: ProfileCell) -> Iterator[str]:
     layout = Layout()
     trace = cell.trace if cell.trace is not None and cell.trace.start_ns else None
-    hosts, devices = _numbered(trace, "host"), _numbered(trace, "device")
-    named = list(hosts.values()) or [FIRST_HOST]  # what the reader needs lies on a host, also where the trace has none
-    head = header(report, [facts(cell, [*named, *devices.values()], None)])
+    processes = list(dict.fromkeys((track.kind, track.process) for track in trace.tracks) if trace is not None else [])
+    hosts, devices = ([one for one in processes if one[0] == kind] for kind in ("host", "device"))
+    numbers = {one: FIRST_HOST + at for at, one in enumerate(hosts)} | {one: at for at, one in enumerate(devices)}
+    # What the reader needs lies on a host, also where the trace has none.
+    named = [FIRST_HOST + at for at in range(max(len(hosts), 1))]
+    head = header(report, [facts(cell, [*named, *range(len(devices))], None)])
     for number in named:
         layout.process(number, f"{title(cell)}: host", None if trace is not None else timed.MADE)
-    for number in devices.values():
+    for number in range(len(devices)):
         layout.process(number, f"{title(cell)}: {cell.device.upper()}")
-    if trace is None:
-        return framed(head, _timed(cell, layout))
-    return framed(head, _profiled(trace, cell, layout, named[0], hosts | devices))
+    return framed(head, _timed(cell, layout) if trace is None else _profiled(trace, cell, layout, numbers))
 
 
-def _numbered(trace: Trace | None, kind: str) -> dict[tuple[str, int], int]:
-    """The number in the file for each process of ``kind``; the devices that the reader has no number for share one."""
-    processes = (
-        dict.fromkeys(track.process for track in trace.tracks if track.kind == kind) if trace is not None else {}
-    )
-    numbers = (FIRST_HOST + at if kind == "host" else min(at, MOST_DEVICES - 1) for at in range(len(processes)))
-    return {(kind, process): number for process, number in zip(processes, numbers, strict=True)}
-
-
-def _profiled(
-    trace: Trace, cell: ProfileCell, layout: Layout, host: int, processes: dict[tuple[str, int], int]
-) -> Iterator[str]:
+def _profiled(trace: Trace, cell: ProfileCell, layout: Layout, processes: Mapping[Any, int]) -> Iterator[str]:
     numbers = [processes[track.kind, track.process] for track in trace.tracks]
     rows = [Row(layout, number, track.name) for number, track in zip(numbers, trace.tracks, strict=True)]
     no_steps = links.swallowed(trace)
     slices = Slices(trace)
     last = max(start + spent for start, spent in zip(trace.start_ns, trace.duration_ns, strict=True))
     last = min(last - slices.base_ns, LONGEST_NS)
-    whole = layout.thread(host, "the whole trace")
+    whole = layout.thread(FIRST_HOST, "the whole trace")
     yield "".join(layout.taken())
     kinds = [trace.categories[kind] for kind in trace.category]
     if not any(kind == "step" and start not in no_steps for kind, start in zip(kinds, trace.start_ns, strict=True)):
@@ -114,10 +104,10 @@ def _profiled(
     place, base_ns = _main_thread(trace, rows) or whole, slices.base_ns
     if cell.memory and not any(one.name.removeprefix(CPU_PREFIX) == "allocated_bytes" for one in curves):
         # Of the timed steps, which no operator of this trace can be charged with: on a row without any.
-        yield from _allocations(timed.memory(cell.memory.curve), whole, 0, cell, layout, host)
+        yield from _allocations(timed.memory(cell.memory.curve), whole, 0, cell, layout)
     else:
-        yield from _allocations(curves, place, base_ns, cell, layout, host)
-    yield from layout.pieces(timed.counters(curves, host, base_ns))
+        yield from _allocations(curves, place, base_ns, cell, layout)
+    yield from layout.pieces(timed.counters(curves, FIRST_HOST, base_ns))
 
 
 def _main_thread(trace: Trace, rows: Sequence[Row]) -> str | None:
@@ -151,7 +141,7 @@ def _timed(cell: ProfileCell, layout: Layout) -> Iterator[str]:
     yield _placeholder(note)
     if cell.memory is not None:
         curves = timed.memory(cell.memory.curve, found.first_ns)
-        yield from _allocations(curves, place, 0, cell, layout, FIRST_HOST)
+        yield from _allocations(curves, place, 0, cell, layout)
         yield from layout.pieces(timed.counters(curves, FIRST_HOST, 0))
 
 
@@ -170,9 +160,7 @@ def _placeholder(place: str) -> str:
     return _event("(no operators were profiled: --probe operators)", "cpu_op", place, 0, 1)[:-1] + PLACEHOLDER
 
 
-def _allocations(
-    curves: Curves, place: str, base_ns: int, cell: ProfileCell, layout: Layout, host: int
-) -> Iterator[str]:
+def _allocations(curves: Curves, place: str, base_ns: int, cell: ProfileCell, layout: Layout) -> Iterator[str]:
     """Memory as the reader draws it: an allocation or release for each change of a curve.
 
     It knows the types of device 0 and 1 only: where the cell's is the CPU allocated bytes are the host's, else they
@@ -188,19 +176,11 @@ def _allocations(
         if allocated is not None:
             where = '"Device Type":0,"Device Id":-1' if on_host else '"Device Type":1,"Device Id":0'
             held = _points(reserved) if reserved is not None else []
-            changes = _changes(
-                _points(allocated), held, place, lambda: layout.thread(host, "memory at first"), where, base_ns
-            )
-            yield from layout.pieces(changes)
+            yield from layout.pieces(_changes(_points(allocated), held, place, where, base_ns, layout))
 
 
 def _changes(
-    allocated: list[tuple[int, int]],
-    reserved: list[tuple[int, int]],
-    place: str,
-    at_first: Callable[[], str],
-    where: str,
-    base_ns: int,
+    allocated: Points, reserved: Points, place: str, where: str, base_ns: int, layout: Layout
 ) -> Iterator[str]:
     """The reader draws a device only if an operator is charged there. What is held at first belongs to none, so a
     stand-in of no length gets it, on a row of its own.
@@ -213,7 +193,7 @@ def _changes(
         begin = timed.since(at, base_ns)
         charged = place
         if value > 0 and not started:
-            started, charged = True, at_first()
+            started, charged = True, layout.thread(FIRST_HOST, "memory at first")
             yield links.event(AT_FIRST, "cpu_op", charged, begin, begin + 1)[:-1] + PLACEHOLDER
         yield (
             f'{SEPARATOR}{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]",{charged},'
@@ -223,6 +203,6 @@ def _changes(
         before = value
 
 
-def _points(curve: Curve | Counter) -> list[tuple[int, int]]:
+def _points(curve: Curve | Counter) -> Points:
     known = zip(curve.times_ns, curve.values, strict=False)
     return sorted((at, round(min(value, LARGEST))) for at, value in known if 0 <= value < math.inf)

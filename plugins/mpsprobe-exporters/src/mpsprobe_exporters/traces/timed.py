@@ -21,8 +21,6 @@ CURVES = ("allocated_bytes", "reserved_bytes", "process_bytes")
 
 
 class Slice(NamedTuple):
-    """One length on a row, in ns."""
-
     category: str
     name: str
     begin: int
@@ -39,8 +37,6 @@ class Timed(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A quantity over time."""
-
     name: str
     times_ns: Sequence[int]
     values: Sequence[float]
