@@ -15,7 +15,7 @@ from mpsprobe_exporters.reports.configurations import KEY
 from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import ComparisonReport, ConfigurationKey
+    from mpsprobe.schemas import ComparisonReport
     from mpsprobe.schemas.report import Report
 
 Rows = Iterable[Sequence[object]]
@@ -47,7 +47,7 @@ def _table(columns: Sequence[str], records: Iterable[Mapping[str, object]]) -> R
 def _compared(report: ComparisonReport) -> Iterator[dict[str, Any]]:
     """What was compared. ``release`` is of a matrix; ``difference`` of verdicts is ``worse``, …"""
     for cell in report.cells:
-        key = _key(cell)
+        key = {name: getattr(cell, name) for name in KEY}
         for one in cell.quantities:
             yield {**key, "kind": one.quantity, **{name: getattr(one, name) for name in QUANTITY}}
         for operator in cell.operators:
@@ -69,7 +69,8 @@ def _compared(report: ComparisonReport) -> Iterator[dict[str, Any]]:
             old, new = ("" if one is None else f"{one.error}: {one.message}" for one in failures)
             yield {**key, "kind": "failure", "old": old, "new": new, "regression": cell.regression}
     for lonely in report.unpaired:
-        yield {**_key(lonely), "kind": "unpaired", "difference": lonely.presence}
+        key = {name: getattr(lonely, name) for name in KEY}
+        yield {**key, "kind": "unpaired", "difference": lonely.presence}
     for verdict in report.verdicts:
         fields = {name: getattr(verdict, name) for name in ("release", "old", "new", "regression")}
         yield {**fields, "kind": "verdict", "name": verdict.operator, "difference": verdict.change}
@@ -83,10 +84,6 @@ def _compared(report: ComparisonReport) -> Iterator[dict[str, Any]]:
         yield {"kind": "failure", "release": failure.release, "regression": failure.regression, "note": line}
     for condition in report.conditions:
         yield {"kind": "condition", "name": condition.what, "old": condition.old, "new": condition.new}
-
-
-def _key(cell: ConfigurationKey) -> dict[str, Any]:
-    return {name: getattr(cell, name) for name in KEY}
 
 
 ROWS: Mapping[str, Callable[[Any], Rows]] = {

@@ -132,11 +132,7 @@ def _samples(report: SupportedReport) -> Iterator[Sample]:
 
 def _key(cell: ComparedCell | ProfileCell) -> dict[str, str]:
     values = {name: value for name in KEY if (value := getattr(cell, name)) is not None}
-    return {name: _counted(value) if isinstance(value, int) else value for name, value in values.items()}
-
-
-def _counted(number: int) -> str:
-    return str(min(number, MOST_COUNTED))
+    return {name: str(min(value, MOST_COUNTED) if isinstance(value, int) else value) for name, value in values.items()}
 
 
 def _cell(cell: ProfileCell) -> Iterator[Sample]:
@@ -168,7 +164,7 @@ def _cell(cell: ProfileCell) -> Iterator[Sample]:
         for name, value in reading.values.items():
             rest, unit_of_name = split_unit(name, UNITS)
             unit, factor = UNITS.get(unit_of_name, ("", 1.0))
-            labels = {"probe": reading.probe, "value": rest, "process": _counted(reading.process)}
+            labels = {"probe": reading.probe, "value": rest, "process": str(min(reading.process, MOST_COUNTED))}
             if not isinstance(value, str):
                 yield Sample("reading", unit, "What a probe read over the timed steps.", labels, value, factor)
     each = 1 / max(cell.profiled_steps, 1)

@@ -86,10 +86,8 @@ def _in_notebook(block: Block) -> Markup:
                 for row in block.rows[:MOST_IN_NOTEBOOK]
             )
             made = element("div", html_table(head, element("tbody", *rows)), class_="fit")
-        case model.Table():
-            made = drawn(block._replace(rows=block.rows[:MOST_IN_NOTEBOOK]))
-        case model.Grid():
-            made = drawn(block._replace(rows=block.rows[:MOST_IN_NOTEBOOK]))
+        case model.Table() | model.Grid():
+            made = drawn(block._replace(rows=block.rows[:MOST_IN_NOTEBOOK]))  # type: ignore[arg-type]
         case model.Bars():
             return element("div", drawn(block), class_="fit")
         case _:

@@ -71,10 +71,8 @@ def broken(value: str, joints: bool = True) -> Markup:
 
 
 def embedded(data: Any, **attributes: Any) -> Markup:
-    """``data`` as JSON in a block that is read and never run.
-
-    ``<``, ``>`` and ``&`` are written as escapes, as is everything that is not ASCII, so that no string in it can end
-    the block, begin a comment, or be a line end to a script.
+    """``data`` as JSON in a block that is read and never run; ``<``, ``>``, ``&`` and all that is not ASCII are written
+    as escapes, so that no string in it can end the block, begin a comment, or be a line end to a script.
     """
     written = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for character in "<>&":

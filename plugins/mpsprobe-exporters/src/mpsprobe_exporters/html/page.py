@@ -61,10 +61,7 @@ def page(document: Document, views: Mapping[str, Iterable[Child]], selector: Mar
 
 @cache
 def asset(names: tuple[str, ...], *, wrapped: bool = True) -> str:
-    """The files ``names`` of the package, one after the other; scripts become one function, whose names are its own.
-
-    ``wrapped``: false for scripts that become part of another function.
-    """
+    """The files ``names`` of the package as one; scripts are one function, but where they become part of another."""
     folder = resources.files("mpsprobe_exporters.html") / "assets"
     whole = "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
     return f'(() => {{\n"use strict";\n{whole}}})();' if wrapped and names[0].endswith(".js") else whole
