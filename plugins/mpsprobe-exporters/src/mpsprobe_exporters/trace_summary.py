@@ -24,12 +24,10 @@ class KernelTime(NamedTuple):
 
 
 class CopyTime(NamedTuple):
-    """All copies of one name; ``bytes`` is ``None`` where no event has it."""
-
     name: str
     calls: int
     total_ns: int
-    bytes: int | None
+    bytes: int | None  # of all of them; ``None`` where no event has it
 
 
 class Division(NamedTuple):
@@ -56,21 +54,21 @@ class Division(NamedTuple):
 
 def kernels(trace: Trace) -> list[KernelTime]:
     """The kernels, longest in total first."""
-    found = []
+    times = []
     for name, events in _by_name(trace, "kernel"):
         spent = [trace.duration_ns[index] for index in events]
-        found.append(KernelTime(name, len(spent), sum(spent), min(spent), max(spent)))
-    return sorted(found, key=lambda kernel: (-kernel.total_ns, kernel.name))
+        times.append(KernelTime(name, len(spent), sum(spent), min(spent), max(spent)))
+    return sorted(times, key=lambda kernel: (-kernel.total_ns, kernel.name))
 
 
 def copies(trace: Trace) -> list[CopyTime]:
     """The copies, longest in total first."""
-    found = []
+    times = []
     for name, events in _by_name(trace, "copy"):
         sizes = [size for index in events if (size := _bytes(trace, index)) is not None]
         spent = sum(trace.duration_ns[index] for index in events)
-        found.append(CopyTime(name, len(events), spent, sum(sizes) if sizes else None))
-    return sorted(found, key=lambda copy: (-copy.total_ns, copy.name))
+        times.append(CopyTime(name, len(events), spent, sum(sizes) if sizes else None))
+    return sorted(times, key=lambda copy: (-copy.total_ns, copy.name))
 
 
 def divide(trace: Trace) -> Division | None:
@@ -95,19 +93,19 @@ def divide(trace: Trace) -> Division | None:
     begins = (trace.start_ns[index] for index in _of(trace, "kernel"))
     started = sum((at := bisect_right(starts, begin) - 1) >= 0 and begin < last[at] for begin in begins)
     # A trace may hold any numbers; those that no run gives are not divided.
-    kernel, copy, fallback, operator, other, total = (min(one, BEYOND) for one in (*parts, total - sum(parts), total))
+    kernel, copy, fallback, operator, other, total = (min(part, BEYOND) for part in (*parts, total - sum(parts), total))
     return Division(steps, total, kernel, copy, fallback, operator, other, started)
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
     """The union of ``intervals`` as disjoint ones in order; empty ones are left out."""
-    found: list[Interval] = []
+    union: list[Interval] = []
     for start, end in sorted(intervals):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if union and start <= union[-1][1]:
+            union[-1] = (union[-1][0], max(union[-1][1], end))
         elif end > start:
-            found.append((start, end))
-    return found
+            union.append((start, end))
+    return union
 
 
 def overlap(one: Sequence[Interval], other: Sequence[Interval]) -> int:
@@ -124,8 +122,8 @@ def overlap(one: Sequence[Interval], other: Sequence[Interval]) -> int:
 
 
 def _of(trace: Trace, category: str) -> list[int]:
-    wanted = {index for index, one in enumerate(trace.categories) if one == category}
-    return [index for index, one in enumerate(trace.category) if one in wanted] if wanted else []
+    wanted = {index for index, name in enumerate(trace.categories) if name == category}
+    return [index for index, kind in enumerate(trace.category) if kind in wanted] if wanted else []
 
 
 def _by_name(trace: Trace, category: str) -> Iterator[tuple[str, list[int]]]:

@@ -23,8 +23,8 @@ class AnnotationsExporter:
     """A line for each result, the worst first: GitHub shows ten errors, ten warnings and ten notices of a step."""
 
     def render(self, report: Report) -> str:
-        found = results(judged_report(report, "annotations"), Repository())
-        lines = [_command(result) for result in found if not result.allowed]
+        findings = results(judged_report(report, "annotations"), Repository())
+        lines = [_command(result) for result in findings if not result.allowed]
         return "\n".join(dict.fromkeys(lines or [CLEAN])) + "\n"
 
 

@@ -48,8 +48,8 @@ def _compared(report: ComparisonReport) -> Iterator[dict[str, Any]]:
     """What was compared. ``release`` is of a matrix; ``difference`` of verdicts is ``worse``, …"""
     for cell in report.cells:
         key = {name: getattr(cell, name) for name in KEY}
-        for one in cell.quantities:
-            yield {**key, "kind": one.quantity, **{name: getattr(one, name) for name in QUANTITY}}
+        for quantity in cell.quantities:
+            yield {**key, "kind": quantity.quantity, **{name: getattr(quantity, name) for name in QUANTITY}}
         for operator in cell.operators:
             difference = "not tested" if operator.presence == "both" else operator.presence
             shared = {**key, "kind": "operator", "name": operator.operator, "difference": difference}
@@ -66,7 +66,7 @@ def _compared(report: ComparisonReport) -> Iterator[dict[str, Any]]:
                     yield {**shared, "unit": unit, "old": old, "new": new}
         failures = (cell.old_failure, cell.new_failure)
         if any(failures):
-            old, new = ("" if one is None else f"{one.error}: {one.message}" for one in failures)
+            old, new = ("" if failure is None else f"{failure.error}: {failure.message}" for failure in failures)
             yield {**key, "kind": "failure", "old": old, "new": new, "regression": cell.regression}
     for lonely in report.unpaired:
         key = {name: getattr(lonely, name) for name in KEY}

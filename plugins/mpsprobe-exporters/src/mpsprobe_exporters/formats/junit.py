@@ -45,11 +45,9 @@ class Case(NamedTuple):
 
 
 class Suite(NamedTuple):
-    """Cases under one name, with what they have in common."""
-
     name: str
     cases: Sequence[Case]
-    properties: Iterable[tuple[str, str]] = ()
+    properties: Iterable[tuple[str, str]] = ()  # what the cases have in common
 
 
 class JunitExporter:
@@ -69,9 +67,9 @@ class JunitExporter:
 
 
 def _suite(suite: Suite) -> Xml.Element:
-    made = Xml.Element("testsuite", {"name": _attribute(suite.name), **_counts(suite.cases)})
+    parent = Xml.Element("testsuite", {"name": _attribute(suite.name), **_counts(suite.cases)})
     if pairs := list(suite.properties):
-        properties = Xml.SubElement(made, "properties")
+        properties = Xml.SubElement(parent, "properties")
         for name, value in pairs:
             Xml.SubElement(properties, "property", {"name": _attribute(name), "value": _attribute(value)})
     taken: Counter[tuple[str, str]] = Counter()
@@ -81,7 +79,7 @@ def _suite(suite: Suite) -> Xml.Element:
         if taken[group, name] > 1:  # readers keep the history of a case by its name
             name = f"{name} ({taken[group, name]})"
         spent = {} if case.seconds is None else {"time": _seconds(case.seconds)}
-        element = Xml.SubElement(made, "testcase", {"name": name, "classname": group, **spent})
+        element = Xml.SubElement(parent, "testcase", {"name": name, "classname": group, **spent})
         if case.outcome == "failure":
             about = {"message": _attribute(case.message), "type": _attribute(case.kind)}
             Xml.SubElement(element, "failure", about).text = _legal(case.message)
@@ -89,7 +87,7 @@ def _suite(suite: Suite) -> Xml.Element:
             Xml.SubElement(element, "skipped", {"message": _attribute(case.message)})
         if case.output:
             Xml.SubElement(element, "system-out").text = _legal("\n".join(case.output))
-    return made
+    return parent
 
 
 def _counts(cases: Sequence[Case]) -> dict[str, str]:
@@ -117,7 +115,7 @@ def _legal(text: str) -> str:
 def _suites(report: SupportedReport) -> Iterator[Suite]:
     if report.kind == "profile":
         cases = [_configuration(report, cell) for cell in report.cells]
-        devices = [(f"device {one.type}", one.name) for one in report.devices]
+        devices = [(f"device {device.type}", device.name) for device in report.devices]
         yield Suite("mpsprobe profile", cases, [*versions(report.environment).items(), *devices])
     elif report.kind == "comparison":
         yield _comparison(report)
@@ -126,13 +124,13 @@ def _suites(report: SupportedReport) -> Iterator[Suite]:
     elif report.kind == "coverage-matrix":
         yield from _matrix(report)
     elif report.kind == "coverage-several":
+        cases = []
         for workload in report.workloads:
-            yield from _suites(workload.report) if workload.report is not None else ()
-        cases = [
-            Case(COVERAGE, one_line(one.name), "failure", "no report", one_line(one.error or ""), seconds=one.seconds)
-            for one in report.workloads
-            if one.report is None
-        ]
+            if workload.report is not None:
+                yield from _suites(workload.report)
+            else:
+                name, message = one_line(workload.name), one_line(workload.error or "")
+                cases.append(Case(COVERAGE, name, "failure", "no report", message, (), workload.seconds))
         if cases:
             yield Suite("mpsprobe coverage", cases)
 
@@ -160,13 +158,14 @@ def _coverage(report: schemas.CoverageReport) -> Suite:
     cases = []
     judged = (*answer.findings(report), *answer.natives(report))
     table = Table(coverage.COLUMNS, coverage.operators(report, judged))
-    for one, row in zip(judged, table.rows, strict=True):
-        message = "no table covers it" if one.verdict == "unknown" else ""
-        if one.verdict in FAILING:
-            message = ": ".join(filter(None, (f"{one.verdict} on {on}", one_line(one.advice or "", 1000))))
-        verdict = "" if one.operator in report.allowed else one.verdict  # it does not fail
-        cases.append(_judged(group, one.operator, verdict, message, [f"verdict: {one.verdict}", *_facts(table, row)]))
-    left = ((one.operator, f"not judged: {one_line(one.reason)}") for one in report.not_judged)
+    for finding, row in zip(judged, table.rows, strict=True):
+        name, verdict = finding.operator, finding.verdict
+        message = "no table covers it" if verdict == "unknown" else ""
+        if verdict in FAILING:
+            message = ": ".join(filter(None, (f"{verdict} on {on}", one_line(finding.advice or "", 1000))))
+        output = [f"verdict: {verdict}", *_facts(table, row)]
+        cases.append(_judged(group, name, "" if name in report.allowed else verdict, message, output))
+    left = ((call.operator, f"not judged: {one_line(call.reason)}") for call in report.not_judged)
     cases += [_judged(group, name, "unknown", message) for name, message in left]
     wrong = advisories.table(report)
     for known, row in zip(report.advisories, wrong.rows, strict=True):
@@ -175,7 +174,8 @@ def _coverage(report: schemas.CoverageReport) -> Suite:
     cases += [_stopped(group, report.failure)] if report.failure is not None else []
     properties = [(f"judged {report.target.software}", report.target.version), ("method", report.method)]
     properties += versions(report.environment).items()
-    properties += [("assumed", f"{one_line(one.operator)}: {one_line(one.assumed)}") for one in report.data_dependence]
+    assumed = ((one_line(read.operator), one_line(read.assumed)) for read in report.data_dependence)
+    properties += [("assumed", f"{name}: {value}") for name, value in assumed]
     properties += [("composed otherwise", f"{one_line(name)}: {text}") for name, _, text in answer.compositions(report)]
     return Suite(f"mpsprobe coverage on {on}", cases, properties)
 
@@ -219,9 +219,9 @@ def _facts(table: Table, row: Row) -> list[str]:
 
 def _comparison(report: schemas.ComparisonReport) -> Suite:
     cases = [case for cell in report.cells for case in _compared(cell)]
-    for one in report.verdicts:
-        line = f"{one.change}: {one.old or 'not called'}, now {one.new or 'not called'}"
-        cases.append(_change("mpsprobe.diff.verdicts", one.operator, one, one.change, line))
+    for verdict in report.verdicts:
+        line = f"{verdict.change}: {verdict.old or 'not called'}, now {verdict.new or 'not called'}"
+        cases.append(_change("mpsprobe.diff.verdicts", verdict.operator, verdict, verdict.change, line))
     for known, line in zip(report.advisories, comparison.advisory_lines(report), strict=True):
         cases.append(_change("mpsprobe.diff.advisories", known.id, known, "advisory", line))
     for failure, line in zip(report.failures, comparison.failure_lines(report), strict=False):
@@ -235,23 +235,24 @@ def _comparison(report: schemas.ComparisonReport) -> Suite:
     return Suite("mpsprobe diff", cases, properties)
 
 
-def _change(group: str, name: str, one: Changed, kind: str, line: str) -> Case:
-    on = f" on torch {one_line(one.release)}" if one.release else ""
-    return Case(group, one_line(name) + on, "failure" if one.regression else "passed", kind, line, [line])
+def _change(group: str, name: str, difference: Changed, kind: str, line: str) -> Case:
+    on = f" on torch {one_line(difference.release)}" if difference.release else ""
+    return Case(group, one_line(name) + on, "failure" if difference.regression else "passed", kind, line, [line])
 
 
 def _compared(cell: schemas.ComparedCell) -> Iterator[Case]:
     """One case for each quantity and fallback of a configuration; operators are shown, not tested."""
     group = f"mpsprobe.diff.{_part(comparison.configuration(cell))}"
-    for one in cell.quantities:
-        line = f"{one.difference}: {measured(one.old, one.unit)}, now {measured(one.new, one.unit)}"
-        line += f", ratio {ratio(one.ratio)}" if one.ratio is not None else ""
-        between = comparison.interval(one)
+    for quantity in cell.quantities:
+        old, new = (measured(value, quantity.unit) for value in (quantity.old, quantity.new))
+        line = f"{quantity.difference}: {old}, now {new}"
+        line += f", ratio {ratio(quantity.ratio)}" if quantity.ratio is not None else ""
+        between = comparison.interval(quantity)
         line += f" ({between})" if between else ""
-        outcome = "failure" if one.regression else "skipped" if one.difference in QUIET else "passed"
-        output = [line, *([one_line(one.note)] if one.note else [])]
-        seconds = one.new / 1e9 if one.unit == "ns" else None
-        yield Case(group, one_line(one.name), outcome, one.difference, line, output, seconds)
+        outcome = "failure" if quantity.regression else "skipped" if quantity.difference in QUIET else "passed"
+        output = [line, *([one_line(quantity.note)] if quantity.note else [])]
+        seconds = quantity.new / 1e9 if quantity.unit == "ns" else None
+        yield Case(group, one_line(quantity.name), outcome, quantity.difference, line, output, seconds)
     for left in cell.fallbacks:
         outcome, line = "failure" if left.regression else "passed", comparison.fallback_line(left)
         yield Case(group, f"on MPS: {one_line(left.operator)}", outcome, "fallback", line, [line])

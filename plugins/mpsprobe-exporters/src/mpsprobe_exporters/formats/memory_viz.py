@@ -30,43 +30,43 @@ class MemoryVizExporter:
 
     def render(self, report: Report) -> bytes:
         read = judged_report(report, "memory-viz")
-        found = read.memory.allocations if read.kind == "coverage" and read.memory else None
-        if found is None:
+        listed = read.memory.allocations if read.kind == "coverage" and read.memory else None
+        if listed is None:
             raise ReportError(
                 "the report does not have the allocations that memory-viz shows",
                 "Make it with mpsprobe coverage WORKLOAD --allocations, or --export memory-viz.",
             )
         # Storages in a heap that is not in the list are left out.
-        placed = [storage for storage in found.storages if storage.segment < len(found.segments)]
-        return pickled(_snapshot(found.model_copy(update={"storages": placed})))
+        placed = [storage for storage in listed.storages if storage.segment < len(listed.segments)]
+        return pickled(_snapshot(listed.model_copy(update={"storages": placed})))
 
 
-def _snapshot(found: AllocationList) -> dict[str, Any]:
+def _snapshot(listed: AllocationList) -> dict[str, Any]:
     """What ``torch.cuda.memory._snapshot()`` would return after the step, for one device."""
     # Of the heaps: one after the other, with a gap between them.
-    places = ((-(-size // HEAP_ALIGNMENT) + 1) * HEAP_ALIGNMENT for size in found.segments)
+    places = ((-(-size // HEAP_ALIGNMENT) + 1) * HEAP_ALIGNMENT for size in listed.segments)
     addresses = list(accumulate(places, initial=HEAP_ALIGNMENT))[:-1]
     alive: dict[int, list[Allocation]] = {}
-    for storage in found.storages:
+    for storage in listed.storages:
         if storage.ends is None:
             alive.setdefault(storage.segment, []).append(storage)
-    segments = [_segment(found, number, address, alive.get(number, [])) for number, address in enumerate(addresses)]
-    return {"segments": segments, "device_traces": [list(_events(found, addresses))]}
+    segments = [_segment(listed, number, address, alive.get(number, [])) for number, address in enumerate(addresses)]
+    return {"segments": segments, "device_traces": [list(_events(listed, addresses))]}
 
 
-def _events(found: AllocationList, addresses: list[int]) -> Iterator[dict[str, Any]]:
+def _events(listed: AllocationList, addresses: list[int]) -> Iterator[dict[str, Any]]:
     # The page looks up "unknown" among the categories whether anything has it, and ends where nothing does.
     yield _event("snapshot", 0, 0, [], category="unknown")
-    moments = [(storage.begins, True, storage) for storage in found.storages]
-    moments += [(storage.ends, False, storage) for storage in found.storages if storage.ends is not None]
+    moments = [(storage.begins, True, storage) for storage in listed.storages]
+    moments += [(storage.ends, False, storage) for storage in listed.storages if storage.ends is not None]
     seen: set[int] = set()
     for _, begins, storage in sorted(moments, key=lambda moment: moment[0]):
         start = addresses[storage.segment]
         if storage.segment not in seen:
             seen.add(storage.segment)
-            yield _event("segment_alloc", start, found.segments[storage.segment], _frames(found, storage))
+            yield _event("segment_alloc", start, listed.segments[storage.segment], _frames(listed, storage))
         for action in ("alloc",) if begins else ("free_requested", "free_completed"):
-            place, frames = start + storage.offset, _frames(found, storage)
+            place, frames = start + storage.offset, _frames(listed, storage)
             yield _event(action, place, storage.bytes, frames, category=storage.category)
 
 
@@ -74,9 +74,9 @@ def _event(action: str, address: int, size: int, frames: Frames, **more: str) ->
     return {"action": action, "addr": address, "size": size, "stream": 0, "frames": frames, **more}
 
 
-def _frames(found: AllocationList, storage: Allocation) -> Frames:
+def _frames(listed: AllocationList, storage: Allocation) -> Frames:
     """What the page writes below a block, as ``filename:line:name``, the innermost first."""
-    call = found.calls[storage.call] if storage.call is not None and storage.call < len(found.calls) else None
+    call = listed.calls[storage.call] if storage.call is not None and storage.call < len(listed.calls) else None
     module = storage.module if storage.module is not None or call is None else call.module
     frames = []
     if call is not None:
@@ -87,14 +87,14 @@ def _frames(found: AllocationList, storage: Allocation) -> Frames:
     return [*frames, {"filename": storage.phase or "before the step", "line": 0, "name": storage.category}]
 
 
-def _segment(found: AllocationList, number: int, address: int, alive: list[Allocation]) -> dict[str, Any]:
+def _segment(listed: AllocationList, number: int, address: int, alive: list[Allocation]) -> dict[str, Any]:
     """A heap as it is after the step; what is in none of the blocks is free."""
-    size, end = found.segments[number], 0
+    size, end = listed.segments[number], 0
     blocks: list[dict[str, Any]] = []
     for storage in sorted(alive, key=lambda storage: storage.offset):
         if storage.offset > end:
             blocks.append(_block(address + end, storage.offset - end, 0, "inactive", []))
-        place, frames = address + storage.offset, _frames(found, storage)
+        place, frames = address + storage.offset, _frames(listed, storage)
         blocks.append(_block(place, storage.size, storage.bytes, "active_allocated", frames))
         end = storage.offset + storage.size
     if end < size:

@@ -45,9 +45,9 @@ def _measured(cell: ProfileCell) -> Iterator[dict[str, Any]]:
     for name, samples in cell.phase_samples_ns.items():
         for index, spent in enumerate(samples):
             yield {"kind": "phase", **duration, "name": name, "sample": index, "value": spent}
-    for name, found in (("step", cell.step), *cell.phases.items()):
-        for measure in STATISTICS if found is not None else ():
-            value = getattr(found, f"{measure}_ns")
+    for name, statistics in (("step", cell.step), *cell.phases.items()):
+        for measure in STATISTICS if statistics is not None else ():
+            value = getattr(statistics, f"{measure}_ns")
             yield {"kind": "statistic", "name": name, "measure": measure, "value": value, "unit": "ns"}
     for rate in cell.throughput:
         for measure in ("per_second", "low", "high"):
@@ -67,8 +67,8 @@ def _measured(cell: ProfileCell) -> Iterator[dict[str, Any]]:
         for name, value in reading.values.items():
             place: dict[str, Any] = {"name": reading.probe, "measure": name, "process": reading.process}
             yield {"kind": "reading", **place, "note" if isinstance(value, str) else "value": value}
-    for one in cell.unavailable:
-        yield {"kind": "unavailable", "name": one.probe, "note": one.reason}
+    for probe in cell.unavailable:
+        yield {"kind": "unavailable", "name": probe.probe, "note": probe.reason}
     yield from _profiled(cell)
     for note in cell.notes:
         yield {"kind": "note", "note": note}
@@ -78,17 +78,19 @@ def _measured(cell: ProfileCell) -> Iterator[dict[str, Any]]:
 
 def _profiled(cell: ProfileCell) -> Iterator[dict[str, Any]]:
     """Operators and modules, totals over ``steps``; fallbacks, of one step."""
-    operators: list[tuple[OperatorTime | ModuleTime, dict[str, str]]]
-    operators = [(one, {"kind": "operator", "name": one.operator, "note": one.source}) for one in cell.operators]
-    modules = [
-        (one, {"kind": "module", "name": one.module, "note": f"{one.type}, {one.phase}"}) for one in cell.modules
-    ]
-    for one, named in (*operators, *modules):
-        shared = {**named, "steps": cell.profiled_steps}
-        yield {**shared, "measure": "calls", "value": one.calls, "unit": "calls"}
-        for measure in TIMES:
-            yield {**shared, "measure": measure, "value": getattr(one, f"{measure}_ns"), "unit": "ns"}
+    for operator in cell.operators:
+        yield from _times({"kind": "operator", "name": operator.operator, "note": operator.source}, operator, cell)
+    for module in cell.modules:
+        note = f"{module.type}, {module.phase}"
+        yield from _times({"kind": "module", "name": module.module, "note": note}, module, cell)
     for left in cell.fallbacks:
         shared = {"kind": "fallback", "name": left.operator, "steps": 1, "note": f"{left.verdict}, {left.method}"}
         for measure, field, unit in COSTS:
             yield {**shared, "measure": measure, "value": getattr(left, field), "unit": unit}
+
+
+def _times(named: dict[str, str], total: OperatorTime | ModuleTime, cell: ProfileCell) -> Iterator[dict[str, Any]]:
+    shared = {**named, "steps": cell.profiled_steps}
+    yield {**shared, "measure": "calls", "value": total.calls, "unit": "calls"}
+    for measure in TIMES:
+        yield {**shared, "measure": measure, "value": getattr(total, f"{measure}_ns"), "unit": "ns"}

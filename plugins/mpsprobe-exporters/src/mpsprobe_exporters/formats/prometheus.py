@@ -112,11 +112,11 @@ def _samples(report: SupportedReport) -> Iterator[Sample]:
     elif report.kind == "comparison":
         for compared in report.cells:
             labels = _key(compared)
-            for one in compared.quantities:
-                more = {**labels, "quantity": one.quantity, "name": one.name, "difference": one.difference}
-                yield Sample("diff", "ratio", "New divided by old.", more, one.ratio)
+            for quantity in compared.quantities:
+                more = {**labels, **{name: getattr(quantity, name) for name in ("quantity", "name", "difference")}}
+                yield Sample("diff", "ratio", "New divided by old.", more, quantity.ratio)
                 about = "Corrected p-value of the difference."
-                yield Sample("diff_p_value", "", about, more, one.adjusted_p_value)
+                yield Sample("diff_p_value", "", about, more, quantity.adjusted_p_value)
         yield Sample("diff_regressions", "", "What --fail-on regression counts.", {}, report.regressions)
     elif report.kind == "coverage-several":
         for workload in report.workloads:
@@ -169,12 +169,12 @@ def _cell(cell: ProfileCell) -> Iterator[Sample]:
                 yield Sample("reading", unit, "What a probe read over the timed steps.", labels, value, factor)
     each = 1 / max(cell.profiled_steps, 1)
     about = "Time of an operator without those that it calls, in one profiled step"
-    for one in cell.operators:
-        labels = {"operator": one.operator, "source": one.source}
-        yield Sample("operator_self_host", "seconds", f"{about}, on the host.", labels, one.self_host_ns, 1e-9 * each)
-        on_device = one.self_device_ns
-        yield Sample("operator_self_device", "seconds", f"{about}, on the device.", labels, on_device, 1e-9 * each)
-        yield Sample("operator_calls", "", "Calls of an operator in one profiled step.", labels, one.calls, each)
+    for time in cell.operators:
+        labels = {"operator": time.operator, "source": time.source}
+        host, device = time.self_host_ns, time.self_device_ns
+        yield Sample("operator_self_host", "seconds", f"{about}, on the host.", labels, host, 1e-9 * each)
+        yield Sample("operator_self_device", "seconds", f"{about}, on the device.", labels, device, 1e-9 * each)
+        yield Sample("operator_calls", "", "Calls of an operator in one profiled step.", labels, time.calls, each)
     for left in cell.fallbacks:
         labels = {"operator": left.operator, "method": left.method, "verdict": left.verdict}
         yield Sample("fallback_calls", "", "Calls in one step of an operator that leaves MPS.", labels, left.calls)

@@ -70,7 +70,8 @@ class Repository:
 
     def __init__(self) -> None:
         self._here = Path.cwd()
-        self.root = next((one for one in (self._here, *self._here.parents) if (one / ".git").exists()), self._here)
+        folders = (self._here, *self._here.parents)
+        self.root = next((folder for folder in folders if (folder / ".git").exists()), self._here)
         self._files: dict[tuple[str, str], str | None] = {}
 
     def workload(self, name: str) -> Line | None:
@@ -150,11 +151,11 @@ def _at_lines(result: Result, repository: Repository) -> Iterator[Result]:
 def _of_release(report: CoverageReport) -> Iterator[Result]:
     text: tuple[str | None, ...]
     on = backends.on_release(report.target, report.target.version)
-    for one in answer.findings(report):
-        rule = f"{one.verdict}/{one.source}" if one.source else one.verdict
-        text = (_judged(one.operator, one.verdict, report, on), one.reason, one.advice)
-        result = _result(rule, one.operator, text, one.call_sites, one.modules)
-        yield replace(result, allowed=one.operator in report.allowed)
+    for finding in answer.findings(report):
+        rule = f"{finding.verdict}/{finding.source}" if finding.source else finding.verdict
+        text = (_judged(finding.operator, finding.verdict, report, on), finding.reason, finding.advice)
+        result = _result(rule, finding.operator, text, finding.call_sites, finding.modules)
+        yield replace(result, allowed=finding.operator in report.allowed)
     yield from _others(report, lambda known: on)
     if report.failure is not None:
         yield _stopped(report.failure, on)
@@ -172,7 +173,7 @@ def _of_release(report: CoverageReport) -> Iterator[Result]:
 
 def _of_matrix(report: MatrixReport) -> Iterator[Result]:
     """An operator under each of its verdicts once, with the releases; its lines are those of the newest release."""
-    operators = {one.operator: one for one in report.operators}
+    operators = {finding.operator: finding for finding in report.operators}
     cells = report.releases
     pairs: dict[tuple[str, Verdict], None] = {}
     for cell in reversed(cells):
@@ -199,8 +200,8 @@ def _others(report: AnyReport, on: Callable[[AdvisoryMatch], str]) -> Iterator[R
 
 
 def _result(rule: str, about: str, text: Iterable[str | None], sites: Names, modules: Names = ()) -> Result:
-    sentences = (one_line(one or "", LONGEST).rstrip(".") for one in text)
-    message = "".join(f"{answer.sentence(one) if number else one}. " for number, one in enumerate(sentences) if one)
+    first, *rest = (one_line(sentence or "", LONGEST).rstrip(".") for sentence in text)
+    message = "".join(f"{sentence}. " for sentence in (first, *map(answer.sentence, rest)) if sentence)
     return Result(rule, one_line(about), one_line(message, LONGEST), sites, tuple(fold_names(modules)))
 
 

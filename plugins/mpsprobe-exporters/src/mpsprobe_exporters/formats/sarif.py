@@ -101,15 +101,15 @@ class SarifExporter:
 
     def render(self, report: Report) -> str:
         read, repository = judged_report(report, "sarif"), Repository()
-        found = results(read, repository)
-        rules = list(dict.fromkeys(result.rule for result in found))
+        findings = results(read, repository)
+        rules = list(dict.fromkeys(result.rule for result in findings))
         version = one_line(read.environment.mpsprobe) or "0"
-        whole = not any(result.rule in ("stopped", "no-report") for result in found)
+        whole = not any(result.rule in ("stopped", "no-report") for result in findings)
         taken: Counter[str] = Counter()
         run = {
             "tool": {"driver": {"name": "mpsprobe", "version": version, "rules": [_rule(name) for name in rules]}},
             "invocations": [{"executionSuccessful": whole}],
-            "results": [_result(result, rules, repository, taken) for result in found],
+            "results": [_result(result, rules, repository, taken) for result in findings],
         }
         return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 

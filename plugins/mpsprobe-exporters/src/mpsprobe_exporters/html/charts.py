@@ -41,25 +41,25 @@ def steps(cell: ProfileCell) -> Markup:
 
 
 def _dots(cell: ProfileCell) -> Markup | None:
-    samples = sorted(cell.steps, key=lambda one: one.process)[:MOST_DOTS]
+    samples = sorted(cell.steps, key=lambda sample: sample.process)[:MOST_DOTS]
     if not samples:
         return None
     count = len(samples)
-    y = axis([one.duration_ns for one in samples], "ns")
+    y = axis([sample.duration_ns for sample in samples], "ns")
     # Steps count from 1: the first one, and round numbers.
     ticks = [(at - 1, word) for at, word in axis([float(count)], "", whole=True).ticks if 1 < at <= count]
     x = Axis(-0.5, count - 0.5, [(0.0, "step 1"), *ticks])
-    places = [(x.place(index), y.place(bounded(one.duration_ns))) for index, one in enumerate(samples)]
+    places = [(x.place(index), y.place(bounded(sample.duration_ns))) for index, sample in enumerate(samples)]
     lines = [
-        Line("", 1, [at for at, one in zip(places, samples, strict=True) if not one.outlier], "dots"),
-        Line("", 3, [at for at, one in zip(places, samples, strict=True) if one.outlier], "odd"),
+        Line("", 1, [at for at, sample in zip(places, samples, strict=True) if not sample.outlier], "dots"),
+        Line("", 3, [at for at, sample in zip(places, samples, strict=True) if sample.outlier], "odd"),
     ]
     tips = []
     for index in thinned(count, MOST_TIPS):
-        one = samples[index]
-        process = f", process {number(one.process)}" if one.process else ""
-        said = f"step {number(index + 1)}{process}: {duration(bounded(one.duration_ns))}"
-        tips.append(Tip(places[index][0], said + (", outlier" if one.outlier else "")))
+        sample = samples[index]
+        process = f", process {number(sample.process)}" if sample.process else ""
+        said = f"step {number(index + 1)}{process}: {duration(bounded(sample.duration_ns))}"
+        tips.append(Tip(places[index][0], said + (", outlier" if sample.outlier else "")))
     changes = [index for index in range(1, count) if samples[index].process != samples[index - 1].process]
     step = cell.step
     levels = [(y.place(step.median_ns), "median")] if step is not None else []
@@ -70,12 +70,12 @@ def _dots(cell: ProfileCell) -> Markup | None:
     title += f" (the first {number(MOST_DOTS)})" if len(cell.steps) > MOST_DOTS else ""
     divided = [x.place(index - 0.5) for index in changes]
     drawn = figures.plot(title, x, y, lines, tips=tips, band=band, levels=levels, divided=divided)
-    odd = any(one.outlier for one in samples)
+    odd = any(sample.outlier for sample in samples)
     return joined([drawn, figures.legend([(1, "step"), (3, "outlier")]) if odd else None])
 
 
 def _histogram(cell: ProfileCell) -> Markup | None:
-    durations = [bounded(one.duration_ns) for one in cell.steps]
+    durations = [bounded(sample.duration_ns) for sample in cell.steps]
     if len(durations) < FEWEST_IN_HISTOGRAM or max(durations) <= min(durations):
         return None
     x = axis(durations, "ns", zero=False)
@@ -100,30 +100,30 @@ class _Node:
 
 def modules(cell: ProfileCell) -> Markup:
     """The model as a tree for each phase, with the time that each part takes."""
-    phases = list(dict.fromkeys(one.phase for one in cell.modules))
+    phases = list(dict.fromkeys(module.phase for module in cell.modules))
     parts: list[Markup] = []
     for phase in phases[:MOST_PHASES_OF_MODULES]:
         parts += [element("h3", phase)] if len(phases) > 1 else []
-        parts.append(_tree(cell, [one for one in cell.modules if one.phase == phase][:MOST_MODULES]))
+        parts.append(_tree(cell, [module for module in cell.modules if module.phase == phase][:MOST_MODULES]))
     return joined(parts)
 
 
 def _tree(cell: ProfileCell, times: list[ModuleTime]) -> Markup:
-    on_device = any(one.device_ns for one in times)
+    on_device = any(module.device_ns for module in times)
     root = _Node("(model)")
-    for one in times:
+    for module in times:
         node = root
-        for part in one.module.split(".", DEEPEST - 1) if one.module else []:
+        for part in module.module.split(".", DEEPEST - 1) if module.module else []:
             node = node.inner.setdefault(part, _Node(part or "(none)"))
-        node.time = one
-    whole = max((one.device_ns or 0) if on_device else one.host_ns for one in times)
+        node.time = module
+    whole = max((module.device_ns or 0) if on_device else module.host_ns for module in times)
     caption = f"{plural(len(times), 'module')}, in one step; "
     caption += "time on the device, then on the host" if on_device else "time on the host"
     titles = TITLES if on_device else TITLES[:6]
     head = (element("th", title, scope="col", class_="n" if index > 1 else None) for index, title in enumerate(titles))
     rows = list(_rows(root, 0))
     levels = [level for level, _ in rows]
-    made = element(
+    tree = element(
         "table",
         element("caption", caption, class_="quiet"),
         element("thead", element("tr", *head)),
@@ -131,7 +131,7 @@ def _tree(cell: ProfileCell, times: list[ModuleTime]) -> Markup:
         class_="data tree",
         data_open=max((last for last in set(levels) if sum(level <= last for level in levels) <= OPEN), default=0),
     )
-    return scrolled(made, caption, "scroll")
+    return scrolled(tree, caption, "scroll")
 
 
 def _rows(node: _Node, level: int) -> Iterator[tuple[int, _Node]]:
@@ -142,16 +142,16 @@ def _rows(node: _Node, level: int) -> Iterator[tuple[int, _Node]]:
 
 def _row(cell: ProfileCell, node: _Node, level: int, on_device: bool, whole: int) -> Markup:
     head = element("th", name(node.label, 60), scope="row", class_=f"l{level}")
-    one = node.time
-    if one is None:
+    time = node.time
+    if time is None:
         nothing = element("td", "not timed itself", colspan=7 if on_device else 5, class_="quiet")
         return element("tr", head, nothing, data_level=level)
-    total, own = (one.device_ns or 0, one.self_device_ns or 0) if on_device else (one.host_ns, one.self_host_ns)
-    amounts: list[tuple[int, Kind]] = [(one.calls, "number"), (total, "time"), (own, "time")]
-    amounts += [(one.host_ns, "time"), (one.self_host_ns, "time")] if on_device else []
+    total, own = (time.device_ns or 0, time.self_device_ns or 0) if on_device else (time.host_ns, time.self_host_ns)
+    amounts: list[tuple[int, Kind]] = [(time.calls, "number"), (total, "time"), (own, "time")]
+    amounts += [(time.host_ns, "time"), (time.self_host_ns, "time")] if on_device else []
     drawn = [element("td", written(each_step(cell, value), kind), class_="n") for value, kind in amounts]
     drawn.insert(2, element("td", drawing.cell(fraction(total, whole), "part"), class_="n"))
-    return element("tr", head, element("td", name(one.type, 40, "")), *drawn, data_level=level)
+    return element("tr", head, element("td", name(time.type, 40, "")), *drawn, data_level=level)
 
 
 def memory(report: ProfileReport, cell: ProfileCell) -> Markup:
@@ -169,7 +169,7 @@ def memory(report: ProfileReport, cell: ProfileCell) -> Markup:
 
 def _curve(use: MemoryUse, names: Sequence[str], limit: int | None) -> Markup | None:
     """Some of the curves over time; the device's memory is a line where they come near to it."""
-    series = {name: [bounded(one) for one in getattr(use.curve, f"{name}_bytes")] for name in names}
+    series = {name: [bounded(value) for value in getattr(use.curve, f"{name}_bytes")] for name in names}
     known = {name: values for name, values in series.items() if values}
     top = max((max(values) for values in known.values()), default=0.0)
     level = bounded(limit) if limit and top > NEAR * limit and "process" not in names else None
@@ -180,7 +180,7 @@ def _curve(use: MemoryUse, names: Sequence[str], limit: int | None) -> Markup | 
 def _plot(
     title: str, times_ns: Sequence[int], known: Mapping[str, Sequence[float]], limit: float | None = None
 ) -> Markup | None:
-    times = [bounded(one) for one in times_ns]
+    times = [bounded(time) for time in times_ns]
     if len(times) < 2 or not known:
         return None
     ends = [*(max(values) for values in known.values()), *([limit] if limit else [])]
@@ -200,7 +200,7 @@ def _staircase(times: Sequence[float], values: Sequence[float], x: Axis, y: Axis
     stride = max(1, -(-count // MOST_POINTS))
     places: list[tuple[float, float]] = []
     for begin in range(0, count, stride):
-        index = max(range(begin, min(begin + stride, count)), key=lambda one: values[one])
+        index = max(range(begin, min(begin + stride, count)), key=lambda at: values[at])
         at = (x.place(times[index]), y.place(values[index]))
         places += [(at[0], places[-1][1])] if places else []
         places.append(at)
@@ -212,7 +212,7 @@ def predicted(report: CoverageReport) -> Markup | None:
     use = report.memory
     if use is None or not use.curve:
         return None
-    heights = [bounded(one.bytes) for one in use.curve]
+    heights = [bounded(moment.bytes) for moment in use.curve]
     limits: list[tuple[float, str]] = []
     for word, figure in (("advised", "recommended_bytes"), ("raises", "allowed_bytes")):
         # By the smallest published figures, and by the largest where these differ.
@@ -222,18 +222,18 @@ def predicted(report: CoverageReport) -> Markup | None:
     limits = [(at, word) for at, word in limits if max(heights) >= NEAR_PREDICTED * at]
     y = axis([*heights, *(at for at, _ in limits)], "bytes")
     count = len(heights)
-    places = [(at / count, y.place(one)) for index, one in enumerate(heights) for at in (index, index + 1)]
+    places = [(at / count, y.place(height)) for index, height in enumerate(heights) for at in (index, index + 1)]
     begins, ticks, start = [], [], 0
-    for phase, stretch in groupby(use.curve, key=lambda one: one.phase):
+    for phase, stretch in groupby(use.curve, key=lambda moment: moment.phase):
         length = len(list(stretch))
         begins += [start / count] if start else []
         if phase and length >= NAMED * count:
             ticks.append((start + length / 2, one_line(phase, 20)))
         start += length
-    tips = [
-        Tip((index + 0.5) / count, f"{one_line(one.phase, 20) or 'before the step'}: up to {byte_size(one.bytes)}")
-        for index, one in enumerate(use.curve)
-    ]
+    tips = []
+    for index, moment in enumerate(use.curve):
+        phase = one_line(moment.phase, 20) or "before the step"
+        tips.append(Tip((index + 0.5) / count, f"{phase}: up to {byte_size(moment.bytes)}"))
     title = f"Memory that is alive over the step, at most {byte_size(use.peak_bytes)}"
     title += "; dashed, by the published figures: what Metal advises, and where PyTorch raises" if limits else ""
     x, levels = Axis(0, count, ticks), [(y.place(at), word) for at, word in limits]
@@ -268,13 +268,13 @@ def timeline(cell: ProfileCell, most: int) -> Markup:
 def _window(trace: Trace) -> tuple[int, int, str]:
     """The step of median length, as the one that stands for the others; all of it where no event is a step."""
     events = enumerate(zip(trace.category, trace.duration_ns, strict=True))
-    found = [index for index, (kind, spent) in events if trace.categories[kind] == "step" and spent > 0]
-    if not found:
+    steps = [index for index, (kind, spent) in events if trace.categories[kind] == "step" and spent > 0]
+    if not steps:
         end = max(start + spent for start, spent in zip(trace.start_ns, trace.duration_ns, strict=True))
         return min(trace.start_ns), end, "The whole trace"
-    middle = sorted(found, key=lambda index: trace.duration_ns[index])[(len(found) - 1) // 2]
+    middle = sorted(steps, key=lambda index: trace.duration_ns[index])[(len(steps) - 1) // 2]
     start = trace.start_ns[middle]
-    of = f" (the median one of {number(len(found))})" if len(found) > 1 else ""
+    of = f" (the median one of {number(len(steps))})" if len(steps) > 1 else ""
     return start, start + trace.duration_ns[middle], f"{one_line(trace.names[trace.name[middle]], 60)}{of}"
 
 
@@ -297,10 +297,10 @@ def _columns(trace: Trace, kept: Sequence[int], begin: int, end: int) -> dict[st
     return {
         "length": int(bounded(end - begin)),
         "categories": list(CATEGORIES),
-        "tracks": [{"name": one_line(one.name, 60), "kind": one.kind} for one in trace.tracks],
+        "tracks": [{"name": one_line(track.name, 60), "kind": track.kind} for track in trace.tracks],
         "names": [[one_line(trace.names[n], 120), CATEGORIES.index(trace.categories[c])] for n, c in names],
         "details": [_detail(trace.details[index]) for index in details],
-        "counters": [_counter(one, begin, end) for one in trace.counters[:MOST_COUNTERS_OF_TRACE]],
+        "counters": [_counter(counter, begin, end) for counter in trace.counters[:MOST_COUNTERS_OF_TRACE]],
         **columns,
     }
 

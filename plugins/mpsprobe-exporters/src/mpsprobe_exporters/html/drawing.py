@@ -33,12 +33,12 @@ def views(document: Document, further: Further) -> dict[str, list[Markup]]:
     in the order of the navigation, what of each configuration.
     """
     views = {}
-    found = document.at("first", "all", "page")
-    for title in dict.fromkeys(["Overview", *further, *(section.view for section in found if section.view)]):
+    sections = document.at("first", "all", "page")
+    for title in dict.fromkeys(["Overview", *further, *(section.view for section in sections if section.view)]):
         parts: dict[int | None, list[Markup]] = {}
-        for at, made in further.get(title, ()):
-            parts.setdefault(at, []).append(made)
-        for section in found:
+        for at, chart in further.get(title, ()):
+            parts.setdefault(at, []).append(chart)
+        for section in sections:
             if section.view == title:
                 parts.setdefault(section.cell, []).append(_section(section, title))
         body = [*parts.pop(None, []), *_of_cells(document, parts)]
@@ -80,19 +80,19 @@ def _in_notebook(block: Block) -> Markup:
     match block:
         case model.Table(entries=False):  # its columns; a page has others in rows that its script opens
             columns = [(at, block.columns[at], _number(block.columns[at])) for at in block.used()]
-            head = (element("th", _capitalized(one.title), scope="col", class_=kind) for _, one, kind in columns)
+            head = (element("th", _capitalized(column.title), scope="col", class_=kind) for _, column, kind in columns)
             rows = (
-                element("tr", *(element("td", cell(row[at], one.kind), class_=kind) for at, one, kind in columns))
+                element("tr", *(element("td", cell(row[at], column.kind), class_=kind) for at, column, kind in columns))
                 for row in block.rows[:MOST_IN_NOTEBOOK]
             )
-            made = element("div", html_table(head, element("tbody", *rows)), class_="fit")
+            shown = element("div", html_table(head, element("tbody", *rows)), class_="fit")
         case model.Table() | model.Grid():
-            made = drawn(block._replace(rows=block.rows[:MOST_IN_NOTEBOOK]))  # type: ignore[arg-type]
+            shown = drawn(block._replace(rows=block.rows[:MOST_IN_NOTEBOOK]))  # type: ignore[arg-type]
         case model.Bars():
             return element("div", drawn(block), class_="fit")
         case _:
             return drawn(block)
-    return joined([made, _left(len(block.rows) - MOST_IN_NOTEBOOK)])
+    return joined([shown, _left(len(block.rows) - MOST_IN_NOTEBOOK)])
 
 
 def _of_cells(document: Document, parts: Mapping[int | None, Sequence[Markup]]) -> Iterator[Markup]:
@@ -101,8 +101,8 @@ def _of_cells(document: Document, parts: Mapping[int | None, Sequence[Markup]]) 
     for index, title in enumerate(document.cells):
         if index in parts:
             summary = element("summary", title)
-            made = element("details", summary, *parts[index], data_cell=index, open=index == document.chosen)
-            yield made if several else element("div", *parts[index], data_cell=0)
+            part = element("details", summary, *parts[index], data_cell=index, open=index == document.chosen)
+            yield part if several else element("div", *parts[index], data_cell=0)
     if parts and several:
         yield element("p", "Nothing of it is known of this configuration.", class_="nothing", hidden=True)
 
@@ -126,7 +126,7 @@ def drawn(block: Block) -> Markup:
         case model.Paragraph():
             return element("p", block.text, class_={"bad": "alert", "good": "good"}.get(block.tone))
         case model.Bullets():
-            lines = ([[name(one.name), ": "] if one.name else None, one.text] for one in block.lines)
+            lines = ([[name(line.name), ": "] if line.name else None, line.text] for line in block.lines)
             return element("ul", *(element("li", *line) for line in lines), class_="plain")
         case model.Tiles():
             return element("dl", *map(_tile, block.tiles), class_="tiles")
@@ -138,9 +138,9 @@ def drawn(block: Block) -> Markup:
             return _grid(block)
 
 
-def _tile(one: model.Tile) -> Markup:
-    below = element("small", one.below) if one.below else None
-    return element("div", element("dt", one.title), element("dd", one.value, below))
+def _tile(tile: model.Tile) -> Markup:
+    below = element("small", tile.below) if tile.below else None
+    return element("div", element("dt", tile.title), element("dd", tile.value, below))
 
 
 def _entries(table: model.Table) -> Markup:
@@ -158,8 +158,8 @@ def _entries(table: model.Table) -> Markup:
 
 def _facts(facts: Iterable[tuple[Column, Cell]], spare: Iterable[tuple[Column, Cell]] = ()) -> Markup:
     """Cells with their titles; ``spare`` ones have a column where there is room for it."""
-    made = [_fact(*one, "wide" if isinstance(one[1], str) and len(one[1]) > LONGEST else None) for one in facts]
-    return element("dl", *made, *(_fact(*one, "narrow") for one in spare), class_="facts")
+    drawn = [_fact(*fact, "wide" if isinstance(fact[1], str) and len(fact[1]) > LONGEST else None) for fact in facts]
+    return element("dl", *drawn, *(_fact(*fact, "narrow") for fact in spare), class_="facts")
 
 
 def _fact(column: Column, value: Cell, class_: str | None) -> Markup:
@@ -176,7 +176,7 @@ def _table(table: model.Table) -> Markup:
     columns = table.columns
     by_rank = sorted(table.used(), key=lambda index: columns[index].rank)
     shown = sorted(by_rank[:MOST_COLUMNS])
-    more = [index for index, one in enumerate(columns) if one.where == "more" or index in by_rank[MOST_COLUMNS:]]
+    more = [index for index, column in enumerate(columns) if column.where == "more" or index in by_rank[MOST_COLUMNS:]]
     spare = [index for index in shown if columns[index].rank > MOST_RANK]
     head = []
     for column in (columns[index] for index in shown):
@@ -191,9 +191,9 @@ def _table(table: model.Table) -> Markup:
         facts = element("td", _facts(known, also), colspan=len(shown))
         opened = element("tr", facts, class_="more") if known or also else None
         bodies.append(element("tbody", element("tr", *cells), opened, class_="slim" if also and not known else None))
-    made = html_table(head, *bodies, class_="rows", data_filter="Filter by any word" if table.filtered else None)
+    drawn = html_table(head, *bodies, class_="rows", data_filter="Filter by any word" if table.filtered else None)
     label = table.caption or ", ".join(columns[index].title for index in shown)
-    return joined([scrolled(made, label), _left(len(table.rows) - MOST_ROWS)])
+    return joined([scrolled(drawn, label), _left(len(table.rows) - MOST_ROWS)])
 
 
 def _td(value: Cell, column: Column, *, first: bool) -> Markup:
@@ -225,16 +225,16 @@ def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:
         if kind == "verdict":
             return tag(value) if value != "-" else value
         return name(value, NAME) if kind == "name" else broken(one_line(value, 1000), joints=False)
-    return _listed((_place(one) for one in value), open_)
+    return _listed((_place(place) for place in value), open_)
 
 
 def _listed(items: Iterable[Markup], open_: int) -> Markup | None:
     """A list of which the first ``open_`` are seen; the others, at most ``MOST_PLACES`` of them, unfold."""
-    found = list(items)
-    shown, rest = found[:open_], found[open_:]
+    places = list(items)
+    shown, rest = places[:open_], places[open_:]
     if not rest:
-        return element("span", [[one, " "] for one in shown]) if shown else None
-    inner = element("ul", *(element("li", one) for one in rest[:MOST_PLACES]))
+        return element("span", [[place, " "] for place in shown]) if shown else None
+    inner = element("ul", *(element("li", place) for place in rest[:MOST_PLACES]))
     left = len(rest) - MOST_PLACES
     more = element("p", f"and {number(left)} more") if left > 0 else None
     summary = element("summary", *shown, element("span", f" +{number(len(rest))}", class_="quiet"))
@@ -247,13 +247,13 @@ def tag(word: str, said: str = "") -> Markup:
     return element("span", said or one_line(word, 40), class_=f"tag{color}")
 
 
-def _place(one: str | model.Place) -> Markup:
-    if isinstance(one, str):
-        return name(one, LONGEST)
-    if one.url:  # which says it in full; a page has a thousand of these
-        return element("a", element("code", one_line(one.text, LONGEST)), href=one.url)
-    full = one.full if one.full not in ("", one.text) else None
-    return element("code", broken(one_line(one.text, LONGEST)), title=full)
+def _place(place: str | model.Place) -> Markup:
+    if isinstance(place, str):
+        return name(place, LONGEST)
+    if place.url:  # which says it in full; a page has a thousand of these
+        return element("a", element("code", one_line(place.text, LONGEST)), href=place.url)
+    full = place.full if place.full not in ("", place.text) else None
+    return element("code", broken(one_line(place.text, LONGEST)), title=full)
 
 
 def _bars(block: model.Bars) -> Markup:
@@ -266,8 +266,8 @@ def _bars(block: model.Bars) -> Markup:
         label = element("th", one_line(row.label, NAME), scope="row")
         rows.append(element("tr", label, element("td", drawn), element("td", row.said, class_="n")))
     caption = element("caption", block.caption, class_="quiet")
-    made = element("table", caption, element("tbody", *rows), class_="bars")
-    return joined([made, _left(len(block.rows) - MOST_BARS), figures.legend(block.legend)])
+    drawn = element("table", caption, element("tbody", *rows), class_="bars")
+    return joined([drawn, _left(len(block.rows) - MOST_BARS), figures.legend(block.legend)])
 
 
 def _grid(block: model.Grid) -> Markup:
@@ -275,8 +275,9 @@ def _grid(block: model.Grid) -> Markup:
     spans = model.folded(block)
     wide = len(spans) <= MOST_WORDS
     turned = None if wide else "turned"
-    titles = (element("span", broken(title) if wide else title) for title, _ in spans)
-    head = [element("th", "Operator", scope="col"), *(element("th", one, scope="col", class_=turned) for one in titles)]
+    head = [element("th", "Operator", scope="col")]
+    for title, _ in spans:
+        head.append(element("th", element("span", broken(title) if wide else title), scope="col", class_=turned))
     rows = []
     for title, texts in block.heads:
         cells = (element("td", element("span", texts[at]), class_=turned) for _, at in spans)
@@ -292,8 +293,8 @@ def _grid(block: model.Grid) -> Markup:
         *(element("li", said) for said in block.legend),
         class_="legend",
     )
-    made = html_table(head, element("tbody", *rows), class_="grid" + " words" * wide)
-    return joined([legend, scrolled(made, "Operators by release"), _left(len(block.rows) - MOST_ROWS)])
+    drawn = html_table(head, element("tbody", *rows), class_="grid" + " words" * wide)
+    return joined([legend, scrolled(drawn, "Operators by release"), _left(len(block.rows) - MOST_ROWS)])
 
 
 def _at(word: str, *, wide: bool) -> Markup:

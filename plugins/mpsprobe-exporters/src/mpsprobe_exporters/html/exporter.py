@@ -40,7 +40,7 @@ class HtmlExporter:
 def _further(report: SupportedReport) -> Further:
     """What ``views`` puts first in each view; the views are in the order of the navigation."""
     if report.kind == "coverage":
-        return {MEMORY: [(None, made)] if (made := charts.predicted(report)) else []}
+        return {MEMORY: [(None, chart)] if (chart := charts.predicted(report)) else []}
     if report.kind != "profile":
         return {}
     several = sum(cell.trace is not None and bool(cell.trace.start_ns) for cell in report.cells)
@@ -57,4 +57,4 @@ def _further(report: SupportedReport) -> Further:
 
 
 def _each(report: ProfileReport, draw: Callable[[ProfileCell], Markup]) -> list[tuple[int, Markup]]:
-    return [(index, made) for index, cell in enumerate(report.cells) if (made := draw(cell))]
+    return [(index, chart) for index, cell in enumerate(report.cells) if (chart := draw(cell))]

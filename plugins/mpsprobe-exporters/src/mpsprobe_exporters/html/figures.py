@@ -36,18 +36,14 @@ class Axis(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A curve through places (0 to 1 in each direction, upwards)."""
-
     label: str
     color: int
-    places: Sequence[tuple[float, float]]
+    places: Sequence[tuple[float, float]]  # 0 to 1 in each direction, upwards
     kind: str = "line"
 
 
 class Tip(NamedTuple):
-    """The words for a place on the x axis, 0 to 1."""
-
-    place: float
+    place: float  # on the x axis, 0 to 1
     said: str
 
 
@@ -107,7 +103,7 @@ def stacked(parts: Iterable[Part], mark: float | None = None) -> Markup:
 
 def interval(low: float, high: float, mark: float, value: Part) -> Markup:
     """A range with the value in it, and a line at ``mark``: places from 0 to 1."""
-    low, high, at, mark = (min(1.0, max(0.0, one)) for one in (low, high, value.share, mark))
+    low, high, at, mark = (min(1.0, max(0.0, place)) for place in (low, high, value.share, mark))
     fill, width = _fill(value.color), percent(high - low)
     return element(
         "svg",
@@ -120,11 +116,11 @@ def interval(low: float, high: float, mark: float, value: Part) -> Markup:
 
 
 def legend(entries: Iterable[tuple[int | str, str]]) -> Markup:
-    made = (
+    items = (
         element("li", element("svg", element("rect", width="100%", height="100%", class_=_fill(color))), said)
         for color, said in entries
     )
-    return element("ul", *made, class_="legend")
+    return element("ul", *items, class_="legend")
 
 
 def _fill(color: int | str) -> str:
@@ -155,9 +151,9 @@ def plot(
         low, high = band
         drawn.append(element("rect", y=percent(1 - high), height=percent(high - low), width="100%", class_="band"))
     drawn += [_level(1 - height, "level") for height, _ in levels]
-    named = [(1 - one.places[-1][1], one.label, f"t{one.color}") for one in lines if one.places and one.label]
+    named = [(1 - line.places[-1][1], line.label, f"t{line.color}") for line in lines if line.places and line.label]
     named += [(1 - height, name, "") for height, name in levels if name]
-    paths = (element("path", d=_path(one), class_=f"{one.kind} s{one.color}") for one in lines if one.places)
+    paths = (element("path", d=_path(line), class_=f"{line.kind} s{line.color}") for line in lines if line.places)
     box = {"viewBox": f"0 0 {FINE} {FINE}", "preserveAspectRatio": "none"}
     drawn.append(element("svg", *paths, **box, width="100%", height="100%", overflow="visible"))
     drawn += [*_labels(x, y), *_names(named)]

@@ -47,8 +47,8 @@ class _Cell:
         self._timed = timed.timed(cell)
         self._timed_process = None if self._timed is None else next(layout.processes)
         if self._timed_process is not None:
-            made = timed.MADE if cell.trace is None else None
-            layout.process(self._timed_process, f"{title(cell)}: timed steps", made)
+            label = timed.MADE if cell.trace is None else None
+            layout.process(self._timed_process, f"{title(cell)}: timed steps", label)
         self._processes: dict[tuple[str, int], int] = {}
         for track in cell.trace.tracks if cell.trace is not None else []:
             if (track.kind, track.process) not in self._processes:
@@ -65,7 +65,7 @@ class _Cell:
             yield from layout.pieces(timed.counters(curves, self._timed_process, 0))
         if cell.trace is not None and self._processes:
             numbers = [self._processes[track.kind, track.process] for track in cell.trace.tracks]
-            rows = [Row(layout, number, one.name) for number, one in zip(numbers, cell.trace.tracks, strict=True)]
+            rows = [Row(layout, number, track.name) for number, track in zip(numbers, cell.trace.tracks, strict=True)]
             slices = Slices(cell.trace, offset, layout.flows)
             layout.flows += slices.flows
             yield from _events(cell.trace, slices, rows, cell.device, layout)
@@ -78,7 +78,7 @@ def _events(trace: Trace, slices: Slices, rows: Sequence[Row], device: str, layo
     """A piece at a time, and the times put together from whole numbers: this loop decides how fast an export is."""
     launch = f"{device}_runtime" if device in ("cuda", "xpu", "mtia") else "privateuse1_runtime"
     # A fallback keeps its own name, so that a viewer can find it by its category.
-    categories = [text({**CATEGORIES, "launch": launch}[one]) for one in trace.categories]
+    categories = [text({**CATEGORIES, "launch": launch}[category]) for category in trace.categories]
     base, latest, rest = slices.base_ns, LONGEST_NS, THOUSANDTHS
     arrow, on_host = slices.arrow, slices.on_host
 
@@ -124,13 +124,13 @@ def _events(trace: Trace, slices: Slices, rows: Sequence[Row], device: str, layo
 
 
 def worth_drawing(report: ProfileReport) -> list[ProfileCell]:
-    found = [cell for cell in report.cells if cell.steps or (cell.trace is not None and cell.trace.start_ns)]
-    if not found:
+    cells = [cell for cell in report.cells if cell.steps or (cell.trace is not None and cell.trace.start_ns)]
+    if not cells:
         raise ReportError(
             "the report has neither a trace nor timed steps: there is nothing to draw",
             "Measure again, with a trace: mpsprobe profile --probe operators",
         )
-    return found
+    return cells
 
 
 def facts(cell: ProfileCell, processes: list[int], timed_process: int | None) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def header(report: ProfileReport, cells: list[dict[str, Any]]) -> str:
     """The object around the events, without them: what ran where, and what a reader should know."""
     properties = [
         {"id": index, "name": device.name, "totalGlobalMem": device.memory_bytes or 0}
-        for index, device in enumerate(one for one in report.devices if one.type != "cpu")
+        for index, device in enumerate(device for device in report.devices if device.type != "cpu")
     ]
     devices = [{"type": device.type, "name": device.name} for device in report.devices]
     about = {"version": 1, "cells": cells, "devices": devices, "notes": report.notes}
@@ -156,5 +156,5 @@ def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, dict):
-        return {_clean(key): _clean(one) for key, one in value.items()}
-    return [_clean(one) for one in value] if isinstance(value, list) else value
+        return {_clean(key): _clean(inner) for key, inner in value.items()}
+    return [_clean(inner) for inner in value] if isinstance(value, list) else value

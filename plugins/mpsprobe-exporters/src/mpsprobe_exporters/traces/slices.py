@@ -74,6 +74,6 @@ def _order(trace: Trace) -> list[int] | None:
     """Positions by start, the longer event first where two start together; ``None`` where they are in order."""
     starts, lengths = trace.start_ns, trace.duration_ns
     following = pairwise(zip(starts, lengths, strict=True))
-    if all(one[0] < other[0] or (one[0] == other[0] and one[1] >= other[1]) for one, other in following):
+    if all(before[0] < after[0] or (before[0] == after[0] and before[1] >= after[1]) for before, after in following):
         return None
     return sorted(range(len(starts)), key=lambda index: (starts[index], -lengths[index]))

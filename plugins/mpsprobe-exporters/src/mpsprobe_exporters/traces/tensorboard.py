@@ -102,7 +102,7 @@ def _profiled(trace: Trace, cell: ProfileCell, layout: Layout, processes: Mappin
     yield from layout.pieces(links.events(trace, slices, rows, numbers, no_steps))
     curves: Curves = trace.counters
     place, base_ns = _main_thread(trace, rows) or whole, slices.base_ns
-    if cell.memory and not any(one.name.removeprefix(CPU_PREFIX) == "allocated_bytes" for one in curves):
+    if cell.memory and not any(curve.name.removeprefix(CPU_PREFIX) == "allocated_bytes" for curve in curves):
         # Of the timed steps, which no operator of this trace can be charged with: on a row without any.
         yield from _allocations(timed.memory(cell.memory.curve), whole, 0, cell, layout)
     else:
@@ -120,27 +120,29 @@ def _main_thread(trace: Trace, rows: Sequence[Row]) -> str | None:
 
 def _timed(cell: ProfileCell, layout: Layout) -> Iterator[str]:
     """The timed steps as steps: the overview has their lengths, and memory its curve."""
-    found = timed.timed(cell)
-    assert found is not None
+    steps = timed.timed(cell)
+    assert steps is not None
     number = start = latest = 0
-    for name, slices in found.rows.items():
+    for name, slices in steps.rows.items():
         place = layout.thread(FIRST_HOST, name)
         yield "".join(layout.taken())
-        timed_row = any(one.category == TIMED_STEP for one in slices)
+        timed_row = any(stretch.category == TIMED_STEP for stretch in slices)
         start = latest if timed_row else 0  # steps of several processes one after the other: the reader adds them up
-        for one in slices:
-            step = one.category == TIMED_STEP
-            shown, category = (f"{STEP_PREFIX}{number}", "user_annotation") if step else (one.name, one.category)
+        for stretch in slices:
+            step = stretch.category == TIMED_STEP
+            shown, category = (
+                (f"{STEP_PREFIX}{number}", "user_annotation") if step else (stretch.name, stretch.category)
+            )
             number += step
-            begin = start + one.begin
-            latest = max(latest, begin + one.duration)
-            yield _event(shown, category, place, begin, begin + one.duration)
+            begin = start + stretch.begin
+            latest = max(latest, begin + stretch.duration)
+            yield _event(shown, category, place, begin, begin + stretch.duration)
     yield _window(latest)
     note = layout.thread(FIRST_HOST, "note")
     yield "".join(layout.taken())
     yield _placeholder(note)
     if cell.memory is not None:
-        curves = timed.memory(cell.memory.curve, found.first_ns)
+        curves = timed.memory(cell.memory.curve, steps.first_ns)
         yield from _allocations(curves, place, 0, cell, layout)
         yield from layout.pieces(timed.counters(curves, FIRST_HOST, 0))
 

@@ -20,7 +20,7 @@ MADE = "made of the steps' lengths; nothing in them was profiled"
 CURVES = ("allocated_bytes", "reserved_bytes", "process_bytes")
 
 
-class Slice(NamedTuple):
+class Stretch(NamedTuple):
     category: str
     name: str
     begin: int
@@ -31,7 +31,7 @@ class Slice(NamedTuple):
 class Timed(NamedTuple):
     """The rows by name, when the first step begins, and when the last one ends."""
 
-    rows: dict[str, list[Slice]]
+    rows: dict[str, list[Stretch]]
     first_ns: int
     end_ns: int
 
@@ -46,7 +46,7 @@ def timed(cell: ProfileCell) -> Timed | None:
     """The rows of ``cell``, a process each; ``None`` if no step was timed."""
     if not cell.steps:
         return None
-    rows: dict[str, list[Slice]] = {}
+    rows: dict[str, list[Stretch]] = {}
     processes = sorted({step.process for step in cell.steps})
     firsts, ends = [], []
     for process in processes:
@@ -54,38 +54,38 @@ def timed(cell: ProfileCell) -> Timed | None:
         before = [("first call", spent) for spent in cell.first_call_ns[process : process + 1]]
         before += [("warm-up", spent) for spent in warming]
         steps = [step for step in cell.steps if step.process == process]
-        row = [Slice("other", name, 0, max(spent, 0)) for name, spent in before]
-        row += [Slice(TIMED_STEP, f"step {at}", 0, one.duration_ns, one.outlier) for at, one in enumerate(steps)]
+        row = [Stretch("other", name, 0, max(spent, 0)) for name, spent in before]
+        row += [Stretch(TIMED_STEP, f"step {at}", 0, step.duration_ns, step.outlier) for at, step in enumerate(steps)]
         row = rows[f"steps of process {process}" if len(processes) > 1 else "steps"] = _one_after_the_other(row)
         firsts.append(row[len(before)].begin)
         ends.append(row[-1].begin + row[-1].duration)
     if cell.phases:
         medians = ((name, max(round(phase.median_ns), 0)) for name, phase in cell.phases.items())
-        row = [Slice("phase_median", name, 0, spent) for name, spent in medians]
+        row = [Stretch("phase_median", name, 0, spent) for name, spent in medians]
         rows["phases, medians"] = _one_after_the_other(row, firsts[0])
     return Timed(rows, firsts[0], max(0, *ends))
 
 
-def _one_after_the_other(row: Iterable[Slice], at: int = 0) -> list[Slice]:
+def _one_after_the_other(row: Iterable[Stretch], at: int = 0) -> list[Stretch]:
     placed = []
-    for one in row:
-        placed.append(one._replace(begin=at))
-        at += one.duration
+    for stretch in row:
+        placed.append(stretch._replace(begin=at))
+        at += stretch.duration
     return placed
 
 
-def lines(found: Timed, process: int, layout: Layout) -> Iterator[str]:
+def lines(steps: Timed, process: int, layout: Layout) -> Iterator[str]:
     """The rows in ``process``, with a mark where an outlier begins; each line behind a separator."""
-    for name, slices in found.rows.items():
+    for name, slices in steps.rows.items():
         place = layout.thread(process, name)
         yield from layout.taken()
-        for one in slices:
-            args = ',"args":{"outlier":"yes"}' if one.outlier else ""
-            ts = f'"ts":{thousandths(min(one.begin, LONGEST_NS))}'
-            spent = thousandths(min(one.duration, LONGEST_NS))
-            head = f'{SEPARATOR}{{"ph":"X","cat":{text(one.category)},"name":{text(one.name)},{place}'
+        for stretch in slices:
+            args = ',"args":{"outlier":"yes"}' if stretch.outlier else ""
+            ts = f'"ts":{thousandths(min(stretch.begin, LONGEST_NS))}'
+            spent = thousandths(min(stretch.duration, LONGEST_NS))
+            head = f'{SEPARATOR}{{"ph":"X","cat":{text(stretch.category)},"name":{text(stretch.name)},{place}'
             yield f'{head},{ts},"dur":{spent}{args}}}'
-            if one.outlier:
+            if stretch.outlier:
                 yield f'{SEPARATOR}{{"ph":"i","s":"t","cat":"outlier","name":"outlier",{place},{ts}}}'
 
 
