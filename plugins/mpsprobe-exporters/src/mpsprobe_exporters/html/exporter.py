@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 # What a browser draws and scrolls without effort, and what keeps the file of a usual report below 2 MB: an event takes
 # some 25 bytes.
-MOST_EVENTS = 20_000
-MOST_EVENTS_OF_ALL = 40_000
-FEWEST_EVENTS = 1_000
+MOST_EVENTS, MOST_EVENTS_OF_ALL, FEWEST_EVENTS = 20_000, 40_000, 1_000
 
 
 class HtmlExporter:

@@ -30,9 +30,7 @@ SHAPES = re.compile(r"\[[\d, ]*\](?: \[[\d, ]*\])*", re.ASCII)
 
 
 class Open(NamedTuple):
-    """What is known of an open event: the operator that it is or is in (0: none), and the same of modules."""
-
-    operator: int
+    operator: int  # that an open event is, or is in; 0: none
     module: int
 
 

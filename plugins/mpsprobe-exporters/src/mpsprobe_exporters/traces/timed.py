@@ -29,11 +29,9 @@ class Stretch(NamedTuple):
 
 
 class Timed(NamedTuple):
-    """The rows by name, when the first step begins, and when the last one ends."""
-
-    rows: dict[str, list[Stretch]]
-    first_ns: int
-    end_ns: int
+    rows: dict[str, list[Stretch]]  # by name
+    first_ns: int  # when the first step begins
+    end_ns: int  # when the last one ends
 
 
 class Curve(NamedTuple):
