@@ -19,16 +19,14 @@ PLAIN = frozenset((int, str))
 class JsonExporter:
     """Writes what ``mpsprobe.schemas.read_report`` reads back as an equal report, of any kind.
 
-    The text is ASCII: escapes stand for everything else, so that it passes through any terminal
-    or code page, and no name in it can draw on one.
+    The text is ASCII: it passes through any terminal or code page, and no name in it can draw on one.
     """
 
     def render(self, report: Report) -> str:
-        """The document, indented by two spaces, with a line end after it."""
         return "".join(self.stream(report))
 
     def stream(self, report: Report) -> Iterator[str]:
-        """What ``render`` gives, in pieces: the text of a trace of a million events is never whole in memory."""
+        """In pieces: the text of a trace of a million events is never whole in memory."""
         # Not pydantic's own JSON mode: it refuses strings with lone surrogates, which JSON may hold.
         document = _finite(report.model_dump(mode="python"))
         parts = json.JSONEncoder(indent=2, allow_nan=False).iterencode(document)
@@ -38,10 +36,7 @@ class JsonExporter:
 
 
 def _finite(value: Any) -> Any:
-    """``value`` with ``null`` for NaN and the infinities: JSON has none, and most readers refuse the document.
-
-    They are in keys that no schema here knows: all others refuse what is not finite.
-    """
+    """``null`` for NaN and the infinities, which JSON does not have; only keys that no schema here knows hold them."""
     if isinstance(value, dict):
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, list):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mpsprobe_exporters.formats.results import Repository, results
 from mpsprobe_exporters.plain_text import one_line
-from mpsprobe_exporters.repository import Repository
-from mpsprobe_exporters.results import results
 from mpsprobe_exporters.supported import judged_report
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
-    from mpsprobe_exporters.results import Result
+    from mpsprobe_exporters.formats.results import Result
 
 COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 CLEAN = "::notice title=mpsprobe::Nothing is to do for MPS."
@@ -24,21 +23,16 @@ class AnnotationsExporter:
     """A line for each result, the worst first: GitHub shows ten errors, ten warnings and ten notices of a step."""
 
     def render(self, report: Report) -> str:
-        """The commands.
-
-        Raises:
-            ReportError: it is no coverage.
-        """
-        read, repository = judged_report(report, "annotations"), Repository()
-        lines = [_command(one) for one in results(read, repository) if not one.allowed]
+        findings = results(judged_report(report, "annotations"), Repository())
+        lines = [_command(result) for result in findings if not result.allowed]
         return "\n".join(dict.fromkeys(lines or [CLEAN])) + "\n"
 
 
-def _command(one: Result) -> str:
-    place = {"file": one.line.path, "line": str(one.line.number)} if one.line else {}
-    properties = {**place, "title": one_line(f"mpsprobe {one.workload}", 80)}
+def _command(result: Result) -> str:
+    place = {"file": result.line.path, "line": str(result.line.number)} if result.line else {}
+    properties = {**place, "title": one_line(f"mpsprobe {result.workload}", 80)}
     written = ",".join(f"{name}={_escaped(value, IN_PROPERTY)}" for name, value in properties.items())
-    return f"::{COMMANDS[one.level]} {written}::{_escaped(one.message, IN_MESSAGE)}"
+    return f"::{COMMANDS[result.level]} {written}::{_escaped(result.message, IN_MESSAGE)}"
 
 
 def _escaped(text: str, escapes: dict[int, str]) -> str:
