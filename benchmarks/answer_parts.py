@@ -24,7 +24,7 @@ from answer_programs import PROGRAMS
 
 ROOT = Path(__file__).resolve().parents[1]
 GALLERY = ROOT / "docs" / "gallery" / "data"
-SCRIPTS = ROOT / "plugins" / "mpsprobe-programs" / "tests" / "programs" / "scripts"
+SCRIPTS = ROOT / "plugins" / "mpsprobe-coverage" / "tests" / "programs" / "compiled" / "scripts"
 PRODUCT = Path(str(getattr(find_spec("mpsprobe"), "origin", ROOT))).parents[1]
 COMMAND = str(Path(sysconfig.get_path("scripts")) / ("mpsprobe.exe" if sys.platform == "win32" else "mpsprobe"))
 OF_THE_ATLAS = 200

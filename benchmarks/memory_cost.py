@@ -14,7 +14,7 @@ import sys
 import time
 from typing import Any
 
-import mpsprobe_coverage.scanner.scan as scan
+import mpsprobe_coverage.scanning.scan as scan
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions

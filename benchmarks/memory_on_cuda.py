@@ -1,4 +1,4 @@
-"""Predicted and measured memory of twenty workloads on a real GPU: the proof of ``mpsprobe_coverage.memory``.
+"""Predicted and measured memory of twenty workloads on a real GPU: the proof of ``mpsprobe_coverage.knowledge.memory``.
 
     python benchmarks/memory_on_cuda.py [--only NAME,…] [--jobs 5] [--device cuda] [-o results.jsonl]
 
@@ -70,8 +70,8 @@ def recorded(workload: Any, device: str, steps: int, fake: bool) -> Any:
     import torch
     from torch._subclasses import FakeTensorMode
 
-    from mpsprobe_coverage.memory.lifetimes import OPTIMIZER, PARAMETERS, Lifetimes, label
-    from mpsprobe_coverage.memory.tracking import Tracking
+    from mpsprobe_coverage.knowledge.memory.lifetimes import OPTIMIZER, PARAMETERS, Lifetimes, label
+    from mpsprobe_coverage.knowledge.memory.tracking import Tracking
 
     lifetimes = Lifetimes()
     begins = []
@@ -99,9 +99,9 @@ def recorded(workload: Any, device: str, steps: int, fake: bool) -> Any:
 
 def predict(workload: Any, device: str, workspaces: int) -> Result:
     """From one fake step; what the allocator reserves from two."""
-    from mpsprobe_coverage.memory.allocator import replay
-    from mpsprobe_coverage.memory.cuda_allocator import CudaAllocator
-    from mpsprobe_coverage.memory.timeline import Change, Storage, changes, timeline
+    from mpsprobe_coverage.knowledge.memory.allocator import replay
+    from mpsprobe_coverage.knowledge.memory.cuda_allocator import CudaAllocator
+    from mpsprobe_coverage.knowledge.memory.timeline import Change, Storage, changes, timeline
 
     events, begins = recorded(workload, device, 2, fake=True)
     first = max(timeline(events[: begins[1]]).by_phase.values())  # those of the step, not of the construction
@@ -154,7 +154,7 @@ def measure(workload: Any, device: str) -> Result:
 
 def recorded_peak(workload: Any, device: str) -> int:
     """The most bytes alive in the second step of a real run."""
-    from mpsprobe_coverage.memory.timeline import changes
+    from mpsprobe_coverage.knowledge.memory.timeline import changes
 
     events, begins = recorded(workload, device, 2, fake=False)
     before = len(changes(events[: begins[1]], steady=False))

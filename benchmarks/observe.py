@@ -20,7 +20,7 @@ import torch
 
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions
-from mpsprobe_programs.observing.observe import observe
+from mpsprobe_coverage.devices.observed.observe import observe
 
 WARM_UP = 2
 WAYS: dict[str, Callable[[], Any]] = {

@@ -97,7 +97,7 @@ def _round(kind: str, device: Any, steps: Any, count: int) -> Took:
     for _ in range(count):
         _timed(device, steps, took)
         if kind == "probe":
-            profiler.sample(None)
+            profiler.sample()
     profiler.stop()
     return took
 
@@ -114,7 +114,7 @@ def _timed(device: Any, steps: Any, took: Took) -> None:
 def agree(arguments: argparse.Namespace) -> int:
     """Device time of each operator, ours and torch's, of the same run."""
     from mpsprobe_devices.operators.kineto import KinetoRecorder
-    from mpsprobe_devices.operators.totals import operator_times
+    from mpsprobe_devices.traces.totals import operator_times
 
     device, steps = open_steps(arguments)
     recorder = KinetoRecorder(device.name, steps.model)
@@ -122,10 +122,12 @@ def agree(arguments: argparse.Namespace) -> int:
     for _ in range(arguments.steps):
         steps.step()
         device.synchronize()
-        recorder.sample(None)
+        recorder.sample()
     recorder.stop()
     recording = recorder.read()
-    ours = {entry.operator: entry for entry in operator_times(recording)}
+    ours = {
+        entry.operator: entry for entry in operator_times(recording.totals(), recording.source, recording.timed_device)
+    }
     torchs = _key_averages(recorder._profile)
     linked, kernels = _linked(recorder._profile.profiler.kineto_results.events())
     if not kernels:

@@ -81,15 +81,15 @@ def _round(step: Callable[[], None], numbers: Any, calls: int) -> tuple[float, f
 
 
 def _device(case: str) -> AbstractContextManager[Any]:
-    from mpsprobe_coverage.judging.chain import Chain
-    from mpsprobe_coverage.kernels.backends import family_named
+    from mpsprobe_coverage.knowledge.judging.chain import Chain
+    from mpsprobe_coverage.knowledge.kernels.backends import family_named
 
     chain = Chain(family_named("mps").target("installed"))
     if case == "python":
-        from mpsprobe_programs.running.in_python import DeviceInPython
+        from mpsprobe_coverage.programs.in_python import DeviceInPython
 
         return DeviceInPython(chain, values=True)
-    from mpsprobe_programs.native.device import NativeDevice
+    from mpsprobe_coverage.devices.native.device import NativeDevice
 
     return NativeDevice(chain, lines=case == "lines")
 

@@ -20,9 +20,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.kernels.mps import load_table
-from mpsprobe_coverage.kernels.releases import torch_releases
+from mpsprobe_coverage.devices.virtual import VirtualDevice
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
+from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
 
 WARM_UP = 2
 

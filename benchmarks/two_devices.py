@@ -26,7 +26,7 @@ from typing import Any
 from two_devices_explained import RAISED, Around, Called, Difference, explained
 from two_devices_records import ASSUMED, NATIVE, PYTHON, record_samples, record_workloads
 
-from mpsprobe_coverage.kernels.releases import installed_release
+from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 
 REFUSING = ("missing", "unsupported")
 EARLIER = {"backward": "forward", "optimizer": "forward", "raised": "forward"}  # what has run before a phase

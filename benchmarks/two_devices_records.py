@@ -16,11 +16,11 @@ import torch
 from torch.utils._pytree import tree_map
 
 from mpsprobe.protocols import RunOptions
-from mpsprobe_coverage.calls.keys import overload_named
-from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.device.recorder import CallRecord, Recorder
-from mpsprobe_coverage.judging.chain import Chain
-from mpsprobe_coverage.kernels.backends import family_named
+from mpsprobe_coverage.devices.virtual import VirtualDevice
+from mpsprobe_coverage.knowledge.calls.keys import overload_named
+from mpsprobe_coverage.knowledge.judging.chain import Chain
+from mpsprobe_coverage.knowledge.kernels.backends import family_named
+from mpsprobe_coverage.recording.recorder import CallRecord, Recorder
 
 PYTHON, NATIVE = "python", "native"
 ASSUMED = "assumed"  # whether the device in Python read a value that it does not know
@@ -75,7 +75,7 @@ class Native:
     """The native device."""
 
     def __init__(self, chain: Chain, exits: ExitStack) -> None:
-        from mpsprobe_programs.native.device import NativeDevice
+        from mpsprobe_coverage.devices.native.device import NativeDevice
 
         self.chain = chain
         self._device = exits.enter_context(NativeDevice(chain, lines=False))
@@ -202,7 +202,7 @@ def record_workloads(kind: str, release: str, work: Sequence[tuple[str, str]], p
 
 
 def _step(device: Device, name: str, phase: str, called: dict[str, Any]) -> None:
-    from mpsprobe_coverage.scanner.step import ReleaseStep
+    from mpsprobe_coverage.scanning.step import ReleaseStep
     from mpsprobe_hf.workload import NamedWorkload
 
     torch.manual_seed(0)

@@ -71,9 +71,9 @@ def record_job(job: Job, path: Path) -> None:
     from mpsprobe.plugins.registry import get_registry
     from mpsprobe.progress import SilentProgress
     from mpsprobe.protocols import RunOptions
-    from mpsprobe_coverage.device import VirtualDevice
-    from mpsprobe_coverage.kernels.backends import family_named
-    from mpsprobe_coverage.scanner.scan import CoverageScanner, trace
+    from mpsprobe_coverage.devices.virtual import VirtualDevice
+    from mpsprobe_coverage.knowledge.kernels.backends import family_named
+    from mpsprobe_coverage.scanning.scan import CoverageScanner, trace
 
     torch.set_num_threads(1)
     sheet, options = Sheet(job.name), RunOptions(**dict(job.options))  # type: ignore[arg-type]
@@ -101,9 +101,9 @@ def record_job(job: Job, path: Path) -> None:
 
 def _add_trace(sheet: Sheet, traced: Any, parameters_bytes: int, macos: str | None) -> None:
     from mpsprobe.assembling import summary_of
-    from mpsprobe_coverage.scanner import findings as reported
-    from mpsprobe_coverage.scanner.advisories import advisory_matches
-    from mpsprobe_coverage.scanner.macos import conditions
+    from mpsprobe_coverage.reporting import findings as reported
+    from mpsprobe_coverage.reporting.advisory_findings import advisory_matches
+    from mpsprobe_coverage.reporting.macos import conditions
 
     recorder, table = traced.recorder, traced.table
     for record in recorder.calls():
@@ -193,7 +193,7 @@ def record_audit(path: Path, processes: int) -> None:
 def jobs_for(workloads: Sequence[str], releases: Sequence[str]) -> list[Job]:
     """Both phases of each workload and the special ones of some, those that take longest first."""
     from mpsprobe.plugins.registry import get_registry
-    from mpsprobe_coverage.kernels.backends import family_named
+    from mpsprobe_coverage.knowledge.kernels.backends import family_named
 
     cases: list[tuple[str, dict[str, str], Sequence[str]]] = [(name, {}, releases) for name in workloads]
     old = [release for release in ON_MACOS_13 if release in releases]

@@ -37,7 +37,7 @@ OUR_LINE = re.compile(r"""(mpsprobe\w*/[^":]*\.py):\d+""")  # in the place of a 
 def record(arguments: argparse.Namespace) -> int:
     """Each job in a process of its own, so that none meets what another imported."""
     from mpsprobe.plugins.registry import get_registry
-    from mpsprobe_coverage.kernels.releases import torch_releases
+    from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
 
     releases = {("all",): torch_releases(), ("quick",): QUICK}.get(tuple(arguments.releases), arguments.releases)
     names = [*get_registry().workloads()] if arguments.workloads is None else arguments.workloads

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from mpsprobe.cli.functions import compare, load_report, profile
     from mpsprobe.hookspecs import hookimpl
     from mpsprobe.version import __version__
+    from mpsprobe_coverage.callbacks.for_lightning import LightningCallback
+    from mpsprobe_coverage.callbacks.for_trainer import TransformersCallback
     from mpsprobe_coverage.commands.functions import check, coverage
-    from mpsprobe_programs.callbacks.for_lightning import LightningCallback
-    from mpsprobe_programs.callbacks.for_trainer import TransformersCallback
-    from mpsprobe_programs.functions import observe, run_script
+    from mpsprobe_coverage.commands.program_functions import observe, run_script
 
 __all__ = [
     "LightningCallback", "TransformersCallback", "__version__", "check", "compare", "coverage", "hookimpl",
@@ -21,17 +21,17 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {
-    "LightningCallback": "mpsprobe_programs.callbacks.for_lightning",
-    "TransformersCallback": "mpsprobe_programs.callbacks.for_trainer",
+    "LightningCallback": "mpsprobe_coverage.callbacks.for_lightning",
+    "TransformersCallback": "mpsprobe_coverage.callbacks.for_trainer",
     "__version__": "mpsprobe.version",
     "check": "mpsprobe_coverage.commands.functions",
     "compare": "mpsprobe.cli.functions",
     "coverage": "mpsprobe_coverage.commands.functions",
     "hookimpl": "mpsprobe.hookspecs",
     "load_report": "mpsprobe.cli.functions",
-    "observe": "mpsprobe_programs.functions",
+    "observe": "mpsprobe_coverage.commands.program_functions",
     "profile": "mpsprobe.cli.functions",
-    "run_script": "mpsprobe_programs.functions",
+    "run_script": "mpsprobe_coverage.commands.program_functions",
 }
 
 

@@ -132,7 +132,7 @@ class KernelTablesDeclaration(Declaration):
 
     Args:
         framework: whose backend it is; of another one than torch, ``target`` resolves to a
-            ``mpsprobe_coverage.kernels.registered.RegisteredKernels``.
+            ``mpsprobe_coverage.knowledge.kernels.registered.RegisteredKernels``.
     """
 
     framework: str = "torch"

@@ -74,7 +74,7 @@ EVERYTHING = "mpsprobe[all]"
 """What people install who use mpsprobe; the kits for authors and maintainers are not in it."""
 FOR_USERS = frozenset(
     f"mpsprobe-{name}"
-    for name in ("atlas", "coverage", "devices", "diffusers", "exporters", "hf", "programs", "tensorflow", "vision")
+    for name in ("atlas", "coverage", "devices", "diffusers", "exporters", "hf", "tensorflow", "vision")
 )
 """The distributions that ``EVERYTHING`` brings."""
 THEY_NEED = frozenset({"filelock", "ninja", "pillow", "psutil", "scipy", "setuptools", "torch", "transformers"})

@@ -163,9 +163,10 @@ def mpsprobe_doctor(environment: Mapping[str, Any]) -> Iterable[declared.DoctorF
 def mpsprobe_known_answer(question: Mapping[str, Any], wanted: str) -> declared.KnownAnswer | None:
     """The answer to a question about a workload, where it was worked out before. Called before torch is imported.
 
-    ``question`` has ``command`` (``coverage``, ``fit``), ``workload``, and ``options``: all flags that the answer
-    depends on. ``wanted`` is ``same`` for an answer that a run here would give as well, and ``any`` where the user asks
-    for one of other versions, or nothing else can answer. Return ``None`` for what you know nothing about.
+    ``question`` has ``command`` (``coverage``, ``fit``), ``workload``, and ``options``: the flags that the answer
+    depends on and that are not as usual. ``wanted`` is ``same`` for an answer that a run here would give as well, and
+    ``any`` where the user asks for one of other versions, or nothing else can answer. Return ``None`` for what you know
+    nothing about.
     """
 
 

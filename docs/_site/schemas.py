@@ -138,7 +138,7 @@ def files() -> Mapping[str, str]:
 def views() -> str:
     """The file that ``mpsprobe.views`` reads: the fields of each model below the reports that it is about."""
     models: dict[str, Any] = {}
-    for kind in ("coverage", "coverage-matrix"):
+    for kind in ("coverage", "coverage-matrix", "fit"):
         made = KINDS[kind].model_json_schema(ref_template="{model}")
         models |= {**made.pop("$defs"), kind: made}
     fields = {name: {field: _bare(one) for field, one in made["properties"].items()} for name, made in models.items()}

@@ -14,7 +14,6 @@ COMMANDS = {
     "diff:diff": "What became slower or worse from one report to another, and whether by more than noise.",
     "doctor:doctor": "What is wrong with this machine's set-up for MPS, and what to do.",
     "export:export": "Turn a report into another format; needs neither torch nor the plugin that measured.",
-    "import_trace:import_trace": "Make a report of a trace that torch.profiler wrote, on any device.",
     "plugins:plugins": "Which plugins are installed, what they contribute, and what is wrong with them.",
     "profile:profile": "How long a step of a workload takes on MPS, CUDA or the CPU, and what it costs.",
     "workloads:workloads": "Which models can be named, and what each one is.",
@@ -25,7 +24,7 @@ COMMANDS = {
 @hookimpl
 def mpsprobe_commands() -> list[CommandDeclaration]:
     return [
-        CommandDeclaration(target.partition(":")[0].removesuffix("_trace"), f"mpsprobe.cli.{target}", summary)
+        CommandDeclaration(target.partition(":")[0], f"mpsprobe.cli.{target}", summary)
         for target, summary in COMMANDS.items()
     ]
 

@@ -1,5 +1,7 @@
 """What samples of a duration say: a median with an interval, spread, outliers, and whether two sets differ.
 
+Public: what ``__all__`` names.
+
 Step times are skewed to the right: something else on the machine can make a step longer, nothing can make it shorter
 than it is. So the median is reported, not the mean; its interval comes from resampling, not from a normal
 distribution; and two runs are compared by ranks.
@@ -16,6 +18,7 @@ from statistics import NormalDist, fmean, median
 
 from mpsprobe.schemas.profile import DurationStatistics
 
+__all__ = ["duration_statistics", "outliers"]
 CONFIDENCE = 0.95
 RESAMPLES = 2000
 OUTLIER_DEVIATIONS = 5.0  # scaled median absolute ones; 3.5 would call one step in 200 of a quiet machine an outlier

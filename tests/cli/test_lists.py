@@ -75,7 +75,7 @@ def test_plugins_are_shown_with_their_state(folder: Path) -> None:
 
 
 def test_a_plugin_is_found_by_its_name_and_by_its_distribution(folder: Path) -> None:
-    names = ["diff", "doctor", "export", "import", "plugins", "profile", "workloads"]
+    names = ["diff", "doctor", "export", "plugins", "profile", "workloads"]
     shown = _run(folder, "plugins", "show", "core")
     assert shown.stdout == _run(folder, "plugins", "show", "mpsprobe").stdout
     assert f"commands      {', '.join(names)}" in shown.stdout

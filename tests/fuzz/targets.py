@@ -20,6 +20,7 @@ from mpsprobe.errors import MpsprobeError
 from tests.fuzz.changing import TEXTS, bytes_changed, document_changed
 
 ROOT = Path(__file__).resolve().parents[2]
+RECORDED = "plugins/mpsprobe-devices/tests/traces/data/cuda.pt.trace.json.gz"
 Attack = Callable[[Random], None]  # one case; raises what the product must not raise
 
 
@@ -60,12 +61,12 @@ def _written(exporter: Any, report: Any) -> None:
 def traces(folder: Path) -> Attack:
     """Traces as torch.profiler writes them, plain and packed: imported."""
     from mpsprobe.engine import statistics
-    from mpsprobe.importing.report import import_trace
     from mpsprobe.plugins.registry import get_registry
+    from mpsprobe_devices.traces.report import import_trace
     from mpsprobe_devkit.testing import sample_profile_report
 
     exporter: Any = get_registry().exporter("chrome")
-    recorded = json.loads(gzip.decompress((ROOT / "tests/importing/data/cuda.pt.trace.json.gz").read_bytes()))
+    recorded = json.loads(gzip.decompress((ROOT / RECORDED).read_bytes()))
     events = recorded["traceEvents"]
     shorter = {**recorded, "traceEvents": events[:: max(1, len(events) // 150)]}
     documents = [json.loads(exporter.render(sample_profile_report())), shorter]
@@ -88,9 +89,9 @@ def traces(folder: Path) -> Attack:
 
 def tables(_: Path) -> Attack:
     """Kernel tables, their digests made anew for most of them: read and asked."""
-    from mpsprobe_coverage.kernels.format import MAGIC, apply, decode, to_table
-    from mpsprobe_coverage.kernels.mps import MPS_FAMILY
-    from mpsprobe_coverage.kernels.releases import data_folder, torch_releases
+    from mpsprobe_coverage.knowledge.kernels.format import MAGIC, apply, decode, to_table
+    from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
+    from mpsprobe_coverage.knowledge.kernels.releases import data_folder, torch_releases
 
     document = json.loads((data_folder() / f"torch-{torch_releases()[0]}.kernels").read_bytes().partition(b"\n")[2])
     document["operators"] = {

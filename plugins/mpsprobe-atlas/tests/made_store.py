@@ -11,7 +11,7 @@ from typing import Any
 from mpsprobe.environment import collect_environment
 from mpsprobe_atlas.answers import pack
 from mpsprobe_atlas.store import Key, Row, WritableStore
-from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 
 RELEASES = (*MPS_FAMILY.releases, *(f"2.{minor}.0" for minor in range(16, 24)))
 """As many as there will be in a few years; those to come are like the newest."""

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from mpsprobe.declarations import SweptWorkload
-from mpsprobe.protocols import RunOptions
 from mpsprobe_atlas import answering
 from mpsprobe_atlas.answering import known_answer
 from mpsprobe_atlas.answers import pack, unpack
@@ -33,11 +32,8 @@ NAME = "bert-base"
 QUESTION: dict[str, Any] = {
     "command": "coverage",
     "workload": NAME,
-    "options": {
-        **{name: getattr(RunOptions(), name) for name in RunOptions.__slots__},
-        "size": "small", "torch_release": "2.6.0", "method": "auto", "explain": False, "vary": None, "atlas": None,
-    },
-}  # fmt: skip
+    "options": {"size": "small", "torch_release": "2.6.0"},
+}
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from mpsprobe.plugins.registry import get_registry
 from mpsprobe_atlas import answering
 from mpsprobe_atlas.answers import OperatorAnswer, joined, pack, unpack
 from mpsprobe_atlas.store import Key, Row, Store, WritableStore, ship
-from mpsprobe_coverage.kernels.releases import torch_releases
+from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
 
 SHIPPED = Path(answering.__file__).parent / "data" / "atlas.sqlite"
 LARGEST = 15_000_000  # bytes

@@ -22,7 +22,7 @@ from mpsprobe_atlas.sweep.local import Limits, Local
 from mpsprobe_atlas.sweep.plan import Plan, versions
 from mpsprobe_atlas.sweep.working import as_text, from_text
 from mpsprobe_atlas.tables import tables
-from mpsprobe_coverage.scanner.scan import CoverageScanner
+from mpsprobe_coverage.scanning.scan import CoverageScanner
 from mpsprobe_devkit.testing import CommandResult, run_cli
 
 MODELS = """

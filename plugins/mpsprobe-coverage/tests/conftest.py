@@ -8,10 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.devices.virtual import VirtualDevice
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
 
-ROOMS = ("advisories", "backends", "device", "judging", "scanner", "statements")
+ROOMS = (
+    "backends",
+    "devices/observed",
+    "devices/virtual",
+    "knowledge/advisories",
+    "knowledge/judging",
+    "scanning",
+    "statements",
+)
 sys.path[:0] = [str(Path(__file__).parent / room) for room in ROOMS]
 
 

@@ -32,6 +32,11 @@ def test_variables() -> None:
         ({FALLBACK: ""}, ["error"]),
         ({FALLBACK: "-"}, ["error"]),
         ({FALLBACK: "99999999999"}, ["error"]),
+        ({FALLBACK: "12abc"}, ["note"]),  # as C reads numbers
+        ({FALLBACK: "+3"}, ["note"]),
+        ({FALLBACK: "-4 "}, ["note"]),
+        ({FALLBACK: "x1"}, ["error"]),
+        ({FALLBACK: "\uff11"}, ["error"]),
         ({LOW: "1.0", HIGH: "1.2"}, []),
         ({HIGH: "0.5"}, ["error"]),  # below the other's default
         ({HIGH: "0.0"}, ["warning"]),
@@ -42,10 +47,6 @@ def test_variables() -> None:
         ({PROFILE: "yes"}, ["error"]),
     ):
         assert [one.level for one in variables(values)] == levels
-
-
-def test_what_c_reads_as_a_number() -> None:
-    assert [doctor._number_of(text) for text in ("12abc", "+3", "-4 ", "x1", "\uff11")] == ["12", "+3", "-4", "", ""]
 
 
 def test_elsewhere_than_on_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,9 +65,8 @@ def test_on_a_mac_the_gpu_and_rosetta_are_asked_for(monkeypatch: pytest.MonkeyPa
     assert (one.level, one.message) == ("ok", "the GPU can be used through MPS")
     with monkeypatch.context() as patch:
         patch.setattr(platform, "machine", lambda: "x86_64")
-        for answer, level in (("1\n", "error"), ("0\n", "ok"), ("", "ok")):
-            ended = SimpleNamespace(stdout=answer)
-            patch.setattr(doctor.subprocess, "run", lambda *_, answer=ended, **__: answer)
+        for answer, level in (("1", "error"), ("0", "ok"), (None, "ok")):
+            patch.setattr(doctor, "ask", lambda command, answer=answer: answer)
             assert [one.level for one in findings({"torch": "2.13.0"})] == [level]
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     [one] = findings({"torch": "2.13.0"})

@@ -10,8 +10,8 @@ from example_reports import HOSTILE, NATIVE, SAMPLE, coverage, finding, matrix, 
 from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport, Target
 from mpsprobe_devkit.testing import sample_coverage_report, sample_matrix_report
 from mpsprobe_exporters import answer, backends
-from mpsprobe_exporters.junit import JunitExporter
-from mpsprobe_exporters.prometheus import PrometheusExporter
+from mpsprobe_exporters.formats.junit import JunitExporter
+from mpsprobe_exporters.formats.prometheus import PrometheusExporter
 
 XPU = BackendTarget(
     backend="xpu", label="XPU", torch="2.13.0", source="a yaml (mpsprobe-xpu 0.1)", notes=["Not all is known"]

@@ -23,12 +23,11 @@ from mpsprobe.schemas import (
     SeveralReport,
 )
 from mpsprobe_devkit.testing import sample_coverage_report, sample_matrix_report
-from mpsprobe_exporters.csv_rows import CsvExporter
 from mpsprobe_exporters.fitting import alerts, in_short, lines
-from mpsprobe_exporters.html.views.predicted import predicted
+from mpsprobe_exporters.formats.csv_rows import CsvExporter
+from mpsprobe_exporters.formats.memory_viz import TOGETHER, MemoryVizExporter, pickled
+from mpsprobe_exporters.html.charts import predicted
 from mpsprobe_exporters.markdown import MarkdownExporter
-from mpsprobe_exporters.memory_viz import MemoryVizExporter
-from mpsprobe_exporters.pickling import TOGETHER, pickled
 from mpsprobe_exporters.table import TableExporter
 
 REPORT = sample_coverage_report()

@@ -38,16 +38,16 @@ from mpsprobe.errors import MissingPackage
 from mpsprobe.schemas import ProbeReading, ProfileReport
 from mpsprobe.schemas.report import Report, parse_report
 from mpsprobe_devkit.testing import sample_profile_report
-from mpsprobe_exporters.csv_rows import CsvExporter
-from mpsprobe_exporters.json_document import JsonExporter
-from mpsprobe_exporters.junit import LONGEST_ATTRIBUTE, JunitExporter
+from mpsprobe_exporters.formats.csv_rows import CsvExporter
+from mpsprobe_exporters.formats.json_document import JsonExporter
+from mpsprobe_exporters.formats.junit import LONGEST_ATTRIBUTE, JunitExporter
+from mpsprobe_exporters.formats.parquet import METADATA, ParquetExporter
+from mpsprobe_exporters.formats.profile_rows import COLUMNS, rows
+from mpsprobe_exporters.formats.prometheus import PrometheusExporter
 from mpsprobe_exporters.markdown import MarkdownExporter
 from mpsprobe_exporters.markdown_text import code, prose, table
-from mpsprobe_exporters.parquet import METADATA, ParquetExporter
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.plugin import ALL_KINDS
-from mpsprobe_exporters.profile_rows import COLUMNS, rows
-from mpsprobe_exporters.prometheus import PrometheusExporter
 
 whole = st.integers(-(2**63) + 1, 2**63 - 1)
 values = st.recursive(
@@ -280,7 +280,7 @@ def test_it_holds_the_rows() -> None:
     report = sample_profile_report()
     read = held(report)
     assert read.column_names == list(COLUMNS)
-    assert [tuple(row.values()) for row in read.to_pylist()] == [tuple(row) for row in rows(report)]
+    assert [tuple(row.values()) for row in read.to_pylist()] == [tuple(map(row.get, COLUMNS)) for row in rows(report)]
     types = {name: str(read.schema.field(name).type) for name in ("workload", "batch_size", "value", "outlier")}
     assert types == {"workload": "string", "batch_size": "int64", "value": "double", "outlier": "bool"}
 

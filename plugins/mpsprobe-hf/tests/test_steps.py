@@ -19,10 +19,10 @@ from mpsprobe.errors import MissingPackage, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.schemas import CoverageReport, MatrixReport
 from mpsprobe.stepping import TorchStep
-from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.kernels.backends import family_named
-from mpsprobe_coverage.scanner.scan import CoverageScanner, trace
+from mpsprobe_coverage.devices.virtual import VirtualDevice
+from mpsprobe_coverage.knowledge.kernels.backends import family_named
+from mpsprobe_coverage.recording.recorder import Recorder
+from mpsprobe_coverage.scanning.scan import CoverageScanner, trace
 from mpsprobe_devkit.testing import FakeProgress
 from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
 from mpsprobe_hf.auto_models.model_types import load

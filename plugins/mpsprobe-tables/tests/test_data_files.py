@@ -16,15 +16,15 @@ from made_wheel import make_wheel
 from packaging.version import Version
 
 from mpsprobe.errors import TableError, UnknownName
-from mpsprobe_coverage.judging import lists
-from mpsprobe_coverage.judging.lists import Learned
-from mpsprobe_coverage.kernels import kernel_facts, releases
-from mpsprobe_coverage.kernels.compositions import composition_releases, load_compositions
-from mpsprobe_coverage.kernels.format import MAGIC, apply, data_file, decode, to_table
-from mpsprobe_coverage.kernels.kernel_facts import KernelFacts, decode_facts, facts_releases, load_facts
-from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
-from mpsprobe_coverage.kernels.releases import data_folder, library_releases, torch_releases
-from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.knowledge.judging import lists
+from mpsprobe_coverage.knowledge.judging.lists import Learned
+from mpsprobe_coverage.knowledge.kernels import kernel_facts, releases
+from mpsprobe_coverage.knowledge.kernels.compositions import composition_releases, load_compositions
+from mpsprobe_coverage.knowledge.kernels.format import MAGIC, apply, data_file, decode, to_table
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import KernelFacts, decode_facts, facts_releases, load_facts
+from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, load_table
+from mpsprobe_coverage.knowledge.kernels.releases import data_folder, library_releases, torch_releases
+from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables import expectations, messages, module_marks
 from mpsprobe_tables.builder.module_marks import MEMBER, has_module_marks, read_module_marks
 from mpsprobe_tables.builder.wheel import Wheel

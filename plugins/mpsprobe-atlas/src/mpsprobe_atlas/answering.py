@@ -12,6 +12,7 @@ import json
 import os
 import platform
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from mpsprobe.declarations import KnownAnswer, SweptWorkload
@@ -27,7 +28,7 @@ COMPARED = ("torch", "transformers")
 HELD = ("phase", "dtype", "size", "chip", "memory")
 """Options that the rows of an atlas are about, or that an answer is worked out for from a row."""
 NO_DATA = f"this mpsprobe-atlas has no data, and {VARIABLE} names no store that 'mpsprobe atlas sweep' wrote"
-OF_SHOWING = ("explain", "method", "torch_release", "atlas")
+OF_SHOWING = ("explain", "method", "torch_release")
 
 
 def data_file() -> str:
@@ -43,9 +44,9 @@ def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None
     if not os.path.isfile(path):
         named = os.environ.get(VARIABLE)
         return KnownAnswer(reason=f"{VARIABLE} names no file: {printable(named)}" if named else NO_DATA)
-    options: Mapping[str, Any] = question["options"]
-    if refused := _not_held(options):
+    if refused := _not_held(question["options"]):
         return KnownAnswer(reason=f"the atlas holds no answer with {refused}")
+    options = {**asdict(RunOptions()), "torch_release": INSTALLED, "explain": False, **question["options"]}
     try:
         with Store(path, unchanging=VARIABLE not in os.environ) as store:
             about = store.about()
@@ -54,7 +55,7 @@ def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None
                 return None
             row = store.row(question["workload"], options["size"], options["phase"], options["dtype"])
         if row is None or row.answer is None:
-            return KnownAnswer(reason=_unknown(question, row))
+            return KnownAnswer(reason=_unknown(question["workload"], options, row))
         return _answer(row, options, differences, wanted)
     except MpsprobeError as error:
         return KnownAnswer(reason=f"the atlas cannot answer: {error.message}")
@@ -118,32 +119,26 @@ def _named(text: str, held: Collection[str]) -> list[str]:
         return [text]
     from mpsprobe.protocols import RunOptions
     from mpsprobe_coverage.commands.options import releases
-    from mpsprobe_coverage.kernels.backends import family_named
+    from mpsprobe_coverage.knowledge.kernels.backends import family_named
 
     return releases(text, family_named(RunOptions().backend))
 
 
 def _not_held(options: Mapping[str, Any]) -> str:
     """The first option, as a flag, that is not as every row of an atlas has it; empty where all are."""
-    from mpsprobe.protocols import RunOptions
-
-    usual = RunOptions()
-    for name, value in options.items():
-        if name in (*HELD, *OF_SHOWING):
-            continue
-        if value != getattr(usual, name, None):
+    for name in options:
+        if name not in (*HELD, *OF_SHOWING):
             return "--" + name.replace("_", "-")
-    if any(name.startswith("PYTORCH_MPS_") for name in os.environ) and (options["chip"] or options["memory"]):
+    if any(name.startswith("PYTORCH_MPS_") for name in os.environ) and {"chip", "memory"}.intersection(options):
         return "variables that begin with PYTORCH_MPS_"
     return ""
 
 
-def _unknown(question: Mapping[str, Any], row: Row | None) -> str:
-    options = question["options"]
+def _unknown(workload: str, options: Mapping[str, Any], row: Row | None) -> str:
     if row is not None:
         return f"the sweep of the atlas failed on it: {row.error}"
     how = f"--size {options['size']} --phase {options['phase']} --dtype {options['dtype']}"
-    return f"the atlas holds no answer about {question['workload']} with {how}"
+    return f"the atlas holds no answer about {workload} with {how}"
 
 
 def _differences(versions: Mapping[str, str]) -> list[str]:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from mpsprobe.protocols import RunOptions
-from mpsprobe_coverage.advisories.store import named
-from mpsprobe_coverage.chips.limits import limits_of
-from mpsprobe_coverage.chips.mac import Mac, mac_asked
-from mpsprobe_coverage.memory.mps_allocator import Limits
+from mpsprobe_coverage.knowledge.advisories.store import named
+from mpsprobe_coverage.knowledge.chips.limits import limits_of
+from mpsprobe_coverage.knowledge.chips.mac import Mac, mac_asked
+from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits
 
 NOT_SAID = "It raises for want of memory; at which call, a run with torch says"
 

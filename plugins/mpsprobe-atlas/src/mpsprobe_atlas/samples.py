@@ -88,7 +88,7 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A call, as ``mpsprobe_coverage.calls.examples`` writes it, and who makes it."""
+    """A call, as ``mpsprobe_coverage.knowledge.calls.examples`` writes it, and who makes it."""
 
     call: str
     callers: Sequence[str]

@@ -9,8 +9,8 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from mpsprobe.declarations import DoctorFinding
-from mpsprobe_coverage.kernels.mps import load_table, torchvision_for, torchvision_releases
-from mpsprobe_coverage.kernels.releases import as_version, torch_releases
+from mpsprobe_coverage.knowledge.kernels.mps import load_table, torchvision_for, torchvision_releases
+from mpsprobe_coverage.knowledge.kernels.releases import as_version, torch_releases
 
 MACOS = re.compile(r"macos-(\d+(?:\.\d+)*)")
 

@@ -17,7 +17,7 @@ def mpsprobe_scanners() -> list[ScannerDeclaration]:
     return [
         ScannerDeclaration(
             name="coverage",
-            target="mpsprobe_coverage.scanner.scan:CoverageScanner",
+            target="mpsprobe_coverage.scanning.scan:CoverageScanner",
             summary="Judges each operator call against the kernel table of a torch release.",
         )
     ]
@@ -30,7 +30,7 @@ def mpsprobe_workload_of(model: object, inputs: object) -> Workload | None:
 
     if "torch" not in sys.modules:
         return None
-    from mpsprobe_coverage.given import given
+    from mpsprobe_coverage.object_workload import given
 
     return given(model, inputs)
 
@@ -40,7 +40,7 @@ def mpsprobe_kernel_tables() -> list[KernelTablesDeclaration]:
     return [
         KernelTablesDeclaration(
             name="mps",
-            target="mpsprobe_coverage.kernels.mps:MpsTables",
+            target="mpsprobe_coverage.knowledge.kernels.mps:MpsTables",
             summary="Apple GPUs, from the macOS wheels of every release since 1.12.0.",
         )
     ]
@@ -53,6 +53,11 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
             name="coverage",
             target="mpsprobe_coverage.commands.coverage:coverage",
             summary="Which operators of a workload have no MPS kernel, where, and which release fixes them.",
+        ),
+        CommandDeclaration(
+            name="run",
+            target="mpsprobe_coverage.commands.run:run",
+            summary="What MPS does with each operator that a whole program calls, unchanged.",
         ),
         CommandDeclaration(
             name="fit",

@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport, MatrixReport
     from mpsprobe_coverage.commands.functions import CoverageOptions
-    from mpsprobe_coverage.scanner.watched import Watched
+    from mpsprobe_coverage.scanning.torch_code import Watched
 
 MARKER, FIXTURE, RELEASE = "mps", "mps_coverage", "mps_torch_release"
 PROGRAM = "MPSPROBE_PROGRAM"
@@ -170,14 +170,14 @@ def _releases(asked: Mapping[str, Any]) -> list[str]:
     """The releases to judge, as they were written."""
     text = asked.get("torch", "installed")
     if text == "all":
-        from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+        from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 
         return list(MPS_FAMILY.releases)
     return [one.strip() for one in text.split(",")]
 
 
 def _watched(release: str, macos: str | None) -> Watched:
-    from mpsprobe_coverage.scanner.watched import Watched
+    from mpsprobe_coverage.scanning.torch_code import Watched
 
     return Watched(release, macos)
 

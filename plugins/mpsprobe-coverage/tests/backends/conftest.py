@@ -27,7 +27,9 @@ PLUGIN = """
 @pytest.fixture(autouse=True)
 def _made_tables_are_of_the_installed_release(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("backends", "table"):
-        monkeypatch.setattr(f"mpsprobe_coverage.kernels.{module}.installed_release", lambda: made_backend.RELEASE)
+        monkeypatch.setattr(
+            f"mpsprobe_coverage.knowledge.kernels.{module}.installed_release", lambda: made_backend.RELEASE
+        )
 
 
 @pytest.fixture

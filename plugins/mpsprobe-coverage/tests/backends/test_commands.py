@@ -15,8 +15,8 @@ from made_backend import BASIC, OWN, RELEASE, Made
 from mpsprobe.errors import MpsprobeError, PluginError, UnknownName, UsageError
 from mpsprobe_coverage.commands.coverage import coverage
 from mpsprobe_coverage.commands.kernels import kernels
-from mpsprobe_coverage.kernels.backends import family_named
-from mpsprobe_coverage.kernels.registered import RegisteredFamily, registered_named
+from mpsprobe_coverage.knowledge.kernels.backends import family_named
+from mpsprobe_coverage.knowledge.kernels.registered import RegisteredFamily, registered_named
 
 OF_A_MAC = re.compile(r"\bMPS\b|PYTORCH_ENABLE_MPS|\bMac\b|macOS|\bmps\b", re.IGNORECASE)
 MODEL = """

@@ -14,10 +14,10 @@ from made_workloads import calling, finding
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import Backend, RunOptions, TorchRun
 from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport
-from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.device.tensor import MPS, stands_for
-from mpsprobe_coverage.kernels.backends import family_named
-from mpsprobe_coverage.scanner.scan import CoverageScanner
+from mpsprobe_coverage.devices.virtual import VirtualDevice
+from mpsprobe_coverage.devices.virtual.tensor import MPS, stands_for
+from mpsprobe_coverage.knowledge.kernels.backends import family_named
+from mpsprobe_coverage.scanning.scan import CoverageScanner
 from mpsprobe_devkit.testing import FakeProgress
 
 

@@ -12,10 +12,10 @@ from made_backend import OWN, RELEASE, XPU, Made
 
 from mpsprobe.errors import MpsprobeError, PluginError, TableError, UnknownName
 from mpsprobe.protocols import Backend, BackendKernels, KernelTables
-from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.kernels.backends import OVERRIDEABLE, PluginFamily, family_named
-from mpsprobe_coverage.kernels.mps import MPS_FAMILY, MpsTables, load_table
-from mpsprobe_coverage.kernels.table import tensor_keys
+from mpsprobe_coverage.devices.virtual import VirtualDevice
+from mpsprobe_coverage.knowledge.kernels.backends import OVERRIDEABLE, PluginFamily, family_named
+from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, MpsTables, load_table
+from mpsprobe_coverage.knowledge.kernels.table import tensor_keys
 
 
 def made(backend: Backend = XPU, kernels: Any = ("aten::mm",), **more: Any) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mpsprobe_coverage.advisories.store import all_advisories
 from mpsprobe_coverage.commands import advisories_output
+from mpsprobe_coverage.knowledge.advisories.store import all_advisories
 from mpsprobe_devkit.testing import run_cli
 
 CAUSAL = "attention-causal-half"

@@ -12,31 +12,11 @@ import pytest
 
 import mpsprobe
 from mpsprobe.schemas import CoverageReport
-from mpsprobe_coverage.cache import watching
 from mpsprobe_devkit.testing import CommandResult, install_plugin, run_cli
 from mpsprobe_devkit.testing.commands import command_environment
 
-MODEL = """
-from pathlib import Path
-import torch
-
-
-def make():
-    width = int((Path(__file__).parent / "width.txt").read_text())
-    return torch.nn.Linear(width, 2), torch.ones(1, width)
-
-
-def missing():
-    return torch.nn.Sequential(torch.nn.Tanh(), torch.nn.AdaptiveAvgPool3d(2)), torch.ones(1, 1, 4, 4, 4)
-
-
-def stops():
-    return torch.nn.Bilinear(1, 1, 1), torch.ones(1)
-
-
-def raises():
-    raise LookupError("no weights here")
-"""
+ASKED = ("coverage", "bert-base", "--size", "small", "--torch", "2.6.0")
+OLD = ("coverage", "gpt2", "--size", "small", "--phase", "generate", "--torch", "1.12.0")
 RUN = """
 import json, sys
 from mpsprobe.cli.main import main
@@ -50,20 +30,10 @@ Run = Callable[..., CommandResult]
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(watching, "SLACK_NS", 0)  # the files were written a moment ago
-    made = tmp_path / "project"
-    made.mkdir()
-    (made / "model.py").write_text(MODEL)
-    (made / "width.txt").write_text("4")
-    return made
-
-
-@pytest.fixture
-def run(project: Path, tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> Run:
     def run(*arguments: str, folders: Sequence[Path] = (), **variables: str) -> CommandResult:
         variables = _variables(tmp_path) | variables
-        return run_cli(*arguments, cwd=project, process=False, variables=variables, plugin_folders=folders)
+        return run_cli(*arguments, cwd=tmp_path, process=False, variables=variables, plugin_folders=folders)
 
     return run
 
@@ -89,8 +59,7 @@ def test_the_second_answer_is_the_first_one(run: Run, asked: tuple[str, ...]) ->
 
 @pytest.mark.parametrize("name", ["table", "markdown", "html", "csv"])
 def test_every_format_is_of_the_same_report(name: str, run: Run) -> None:
-    asked = ("coverage", "model.py:make", "--torch", "2.6.0", "--format", name)
-    first, second, third = (run(*asked) for _ in range(3))
+    first, second, third = (run(*ASKED, "--format", name) for _ in range(3))
     assert (first.code, second.code) == (0, 0), first.stderr + second.stderr
     assert second.stdout == third.stdout
     assert ("From the cache, of 2" in second.stdout) == (name != "csv")
@@ -99,28 +68,29 @@ def test_every_format_is_of_the_same_report(name: str, run: Run) -> None:
 
 @pytest.mark.thorough
 def test_a_matrix_and_several(run: Run) -> None:
-    matrix = ("coverage", "model.py:make", "--torch", "2.6.0,2.13.0")
+    matrix = (*ASKED[:-1], "2.6.0,2.13.0")
     run(*matrix)
     assert "From the cache, of" in run(*matrix).stdout
-    run("coverage", "model.py:make", "--torch", "2.6.0")
-    several = ("coverage", "model.py:make", "bert-base", "--torch", "2.6.0")
+    run(*ASKED)
+    several = (*ASKED[:2], "gpt2", *ASKED[2:])
     assert "1 answer of 2 from the cache" in run(*several).stdout
     assert "2 answers of 2 from the cache" in run(*several).stdout  # a process of its own has kept the other one
 
 
 def test_the_exit_code_and_the_flags_of_what_is_shown(run: Run) -> None:
-    asked = ("coverage", "model.py:missing", "--torch", "2.13.0")
-    for _ in range(3):
-        assert [run(*asked, "--fail-on", verdict).code for verdict in ("missing", "unsupported")] == [1, 0]
-        plain, everything = run(*asked), run(*asked, "--all")
-        assert plain.code == 0 and "aten::tanh" not in plain.stdout
-        assert "aten::tanh" in everything.stdout
-    assert run(*asked, COLUMNS="60").stdout != run(*asked, COLUMNS="160").stdout
+    for _ in range(2):
+        assert [run(*OLD, "--fail-on", verdict).code for verdict in ("missing", "unsupported")] == [1, 0]
+        plain, everything = run(*OLD), run(*OLD, "--all")
+        assert plain.code == 0 and "aten::gelu" not in plain.stdout
+        assert "aten::addmm" in everything.stdout
+    assert run(*OLD, COLUMNS="60").stdout != run(*OLD, COLUMNS="160").stdout
 
 
-def test_what_failed_is_not_kept(run: Run) -> None:
-    for function in ("raises", "stops"):
-        assert run("coverage", f"model.py:{function}").code == 2
+def test_a_function_in_a_file_is_worked_out_each_time(run: Run, tmp_path: Path) -> None:
+    code = "import torch\n\n\ndef make():\n    return torch.nn.Linear(2, 2), torch.ones(1, 2)\n"
+    (tmp_path / "model.py").write_text(code)
+    for _ in range(2):
+        assert run("coverage", "model.py:make", "--torch", "2.6.0", "--format", "json").json()["recalled"] is None
     assert run("cache", "info", "--format", "json").json()["answers"] == 0
 
 
@@ -140,15 +110,13 @@ def test_a_function_without_the_command(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.thorough
-def test_a_process_of_its_own(project: Path, tmp_path: Path) -> None:
+def test_a_process_of_its_own(tmp_path: Path) -> None:
     """What was changed is judged anew; what was not comes without torch, pydantic and rich."""
-    asked = ("coverage", "model.py:make", "--torch", "2.6.0")
     for count, more in enumerate([(), (), ("--format", "json"), ()]):
-        if count == CHANGED:
-            (project / "width.txt").write_text("5")
+        changed = {"HF_HOME": str(tmp_path)} if count == CHANGED else {}
         finished = subprocess.run(
-            [sys.executable, "-c", RUN, *asked, *more], cwd=project, env=command_environment(_variables(tmp_path)),
-            capture_output=True, text=True, check=True, encoding="utf-8",
+            [sys.executable, "-c", RUN, *ASKED, *more], env=command_environment(_variables(tmp_path) | changed),
+            cwd=tmp_path, capture_output=True, text=True, check=True, encoding="utf-8",
         )  # fmt: skip
         known = count not in (0, CHANGED)
         code, modules = json.loads(finished.stderr.splitlines()[-1])
@@ -162,6 +130,5 @@ def test_hooks_around_a_run_are_of_a_run(run: Run, plugin_folder: Path) -> None:
         "    import sys\n    print('ran', workload, file=sys.stderr)\n"
     )
     install_plugin(plugin_folder, "listens", code)
-    asked = ("coverage", "model.py:make", "--torch", "2.6.0")
-    ran = [run(*asked, folders=[plugin_folder]) for _ in range(2)]
-    assert [("ran model.py:make" in one.stderr) for one in ran] == [True, False]
+    ran = [run(*ASKED, folders=[plugin_folder]) for _ in range(2)]
+    assert [("ran bert-base" in one.stderr) for one in ran] == [True, False]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from mpsprobe_coverage.chips.store import all_chips
-from mpsprobe_coverage.scanner import variations
+from mpsprobe_coverage.knowledge.chips.store import all_chips
+from mpsprobe_coverage.scanning import variations
 from mpsprobe_devkit.testing import run_cli
 
 SMALL = ["--size", "small", "--torch", "2.13.0"]

@@ -18,10 +18,10 @@ from mpsprobe.errors import CheckFailed, MpsprobeError, UsageError
 from mpsprobe.protocols import TorchRun
 from mpsprobe.schemas import CoverageReport, MatrixReport
 from mpsprobe_coverage.commands.coverage import coverage as command
+from mpsprobe_coverage.commands.failing import is_allowed
 from mpsprobe_coverage.commands.functions import CoverageOptions
-from mpsprobe_coverage.commands.judge import is_allowed
-from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.devices.virtual import VirtualDevice
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
 
 RELEASE = "2.13.0"
 INPUT = torch.ones(2, 4)

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from mpsprobe_coverage.commands import drawing, kernels_output
-from mpsprobe_coverage.kernels.mps import load_table
-from mpsprobe_coverage.kernels.releases import torch_releases
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
+from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
 from mpsprobe_devkit.testing.commands import command_environment, command_path, run_cli
 
 

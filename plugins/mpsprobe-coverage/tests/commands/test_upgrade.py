@@ -10,9 +10,9 @@ import pytest
 
 import mpsprobe
 from mpsprobe.schemas import JudgedWorkload, UpgradeReport
-from mpsprobe_coverage.advisories.store import all_advisories
-from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
-from mpsprobe_coverage.scanner.upgrade import upgrade_report
+from mpsprobe_coverage.knowledge.advisories.store import all_advisories
+from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, load_table
+from mpsprobe_coverage.reporting.upgrade import upgrade_report
 from mpsprobe_devkit.testing import run_cli
 
 

@@ -28,10 +28,10 @@ import torch
 from packaging.version import Version
 from torch import nn
 
-from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.device.execution import Outcomes
-from mpsprobe_coverage.judging.chain import Chain
-from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.devices.virtual import VirtualDevice
+from mpsprobe_coverage.devices.virtual.execution import Outcomes
+from mpsprobe_coverage.knowledge.judging.chain import Chain
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
 
 HERE = Path(__file__).parent
 SETS = ("calls", "reports")

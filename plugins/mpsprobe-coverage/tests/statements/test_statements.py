@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from runner import CLASSES, EXPECTED, SETS, Judged, judged, known_disagreements, statements, tracer
 
-from mpsprobe_coverage.kernels.releases import torch_releases
+from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
 
 
 @pytest.fixture(scope="module")

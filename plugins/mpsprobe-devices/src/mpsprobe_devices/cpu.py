@@ -14,33 +14,26 @@ FAST = {"bfloat16": "bf16", "float16": "fp16"}
 
 
 class CpuDevice(TorchDevice):
-    """Satisfies ``mpsprobe.protocols.Device``."""
-
     name = "cpu"
 
     def unavailable(self) -> str | None:
-        """None: it is always there."""
         return None
 
     def describe(self) -> DeviceInfo:
-        """The processor's name, the machine's memory, how many threads torch uses, and which vector instructions."""
-        found = {
+        facts = {
             "torch": torch.__version__,
             "threads": str(torch.get_num_threads()),
             "instructions": str(torch.backends.cpu.get_cpu_capability()),
         }
-        known = capabilities()
-        for dtype, letters in FAST.items():
-            helpful = [name for name, there in known.items() if there is True and letters in name]
-            if known:
-                found[dtype] = ", ".join(sorted(helpful)) or "without instructions of its own"
-        return DeviceInfo(
-            type=self.name, name=processor_name(), memory_bytes=psutil.virtual_memory().total, capabilities=found
-        )
+        if instructions := capabilities():
+            for dtype, letters in FAST.items():
+                helpful = [name for name, there in instructions.items() if there is True and letters in name]
+                facts[dtype] = ", ".join(sorted(helpful)) or "without instructions of its own"
+        memory = psutil.virtual_memory().total
+        return DeviceInfo(type=self.name, name=processor_name(), memory_bytes=memory, capabilities=facts)
 
     def synchronize(self) -> None:
         """Nothing to wait for: operators on the CPU return when they are done."""
 
     def clock_unavailable(self) -> str | None:
-        """It has no other clock than the host's."""
         return "operators run on the host itself, whose clock times them"

@@ -6,8 +6,8 @@ Heat and clocks come from NVIDIA's driver, through ``nvidia-ml-py``, which torch
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -16,19 +16,18 @@ from mpsprobe.errors import UsageError, install_command
 from mpsprobe.schemas import DeviceInfo
 from mpsprobe.suggestions import first_line
 from mpsprobe_devices.counted import Memory
-from mpsprobe_devices.torch_device import EventStopwatch, TorchDevice
+from mpsprobe_devices.torch_device import TorchDevice
 
 # Of torch.cuda.memory_stats: one call gives both, two would cost twice as much.
 ALLOCATED, RESERVED = "allocated_bytes.all.current", "reserved_bytes.all.current"
 
 
 class CudaDevice(TorchDevice):
-    """Satisfies ``mpsprobe.protocols.Device``; the current device of torch, as ``CUDA_VISIBLE_DEVICES`` leaves it."""
+    """The current device of torch, as ``CUDA_VISIBLE_DEVICES`` leaves it."""
 
     name = "cuda"
 
     def unavailable(self) -> str | None:
-        """Why there is no usable GPU."""
         if torch.version.cuda is None and torch.version.hip is None:
             return f"torch {torch.__version__} was built without CUDA"
         if torch.cuda.is_available():
@@ -40,42 +39,37 @@ class CudaDevice(TorchDevice):
         return "torch sees no GPU"
 
     def describe(self) -> DeviceInfo:
-        """Name, memory, compute capability and the versions of the libraries."""
-        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
         capabilities = {
-            "compute_capability": f"{properties.major}.{properties.minor}",
-            "multiprocessors": str(properties.multi_processor_count),
+            "compute_capability": f"{gpu.major}.{gpu.minor}",
+            "multiprocessors": str(gpu.multi_processor_count),
             "runtime": str(torch.version.cuda or torch.version.hip),
             "torch": torch.__version__,
             "bfloat16": "yes" if torch.cuda.is_bf16_supported(including_emulation=False) else "emulated or not at all",
-            "float16": "yes" if (properties.major, properties.minor) >= (5, 3) else "no",
+            "float16": "yes" if (gpu.major, gpu.minor) >= (5, 3) else "no",
         }
-        capabilities |= _told("tf32", lambda: "on" if torch.backends.cuda.matmul.allow_tf32 else "off")
-        capabilities |= _told("cudnn", torch.backends.cudnn.version)
-        return DeviceInfo(
-            type=self.name, name=properties.name, memory_bytes=properties.total_memory, capabilities=capabilities
-        )
+        with suppress(AttributeError, RuntimeError):  # not every release of torch says it
+            capabilities["tf32"] = "on" if torch.backends.cuda.matmul.allow_tf32 else "off"
+        with suppress(RuntimeError):  # of another version than torch was built with
+            capabilities |= {"cudnn": str(version)} if (version := torch.backends.cudnn.version()) is not None else {}
+        return DeviceInfo(type=self.name, name=gpu.name, memory_bytes=gpu.total_memory, capabilities=capabilities)
 
     def synchronize(self) -> None:
         """Wait for every stream of the current device."""
         torch.cuda.synchronize()
 
     def memory(self) -> Memory:
-        """From the caching allocator."""
         statistics = torch.cuda.memory_stats()
         return Memory(statistics.get(ALLOCATED, 0), statistics.get(RESERVED, 0))
 
     def reset_peak(self) -> bool:
-        """True."""
         torch.cuda.reset_peak_memory_stats()
         return True
 
     def peak(self) -> Memory:
-        """From the caching allocator."""
         return Memory(torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())
 
     def empty_cache(self) -> None:
-        """Give cached blocks back to the driver."""
         torch.cuda.empty_cache()
 
     def index(self) -> int:
@@ -83,33 +77,24 @@ class CudaDevice(TorchDevice):
         return int(torch.cuda.current_device())
 
     def clock_unavailable(self) -> str | None:
-        """None: events take the time."""
         return None
 
-    def stopwatch(self) -> EventStopwatch:
-        """Events in the current stream; what a step does in other streams is not in their time."""
-        return EventStopwatch(partial(torch.cuda.Event, enable_timing=True))
-
     def state(self) -> Mapping[str, float | str]:
-        """Temperature, power, clock, and for how long heat or the power limit held the clocks down.
-
-        Raises:
-            Exception: ``nvidia-ml-py`` is not installed, or the driver does not answer.
-        """
+        """Temperature, power, clock, and for how long heat or the power limit held the clocks down."""
         try:
             driver = importlib.import_module("pynvml")
         except ImportError:
             command = install_command("mpsprobe-devices[nvidia]")
             raise UsageError(f"the GPU's state needs nvidia-ml-py: {command}") from None
-        found: dict[str, float | str] = {
+        state: dict[str, float | str] = {
             "gpu_celsius": float(torch.cuda.temperature()),
             "gpu_mw": float(torch.cuda.power_draw()),
             "gpu_mhz": float(torch.cuda.clock_rate()),
         }
         try:
-            return found | _throttled(driver)
+            return state | _throttled(driver)
         except Exception:  # noqa: BLE001 - not every GPU counts this, and the driver has errors of its own
-            return found
+            return state
 
 
 def _throttled(driver: Any) -> dict[str, float]:
@@ -125,12 +110,3 @@ def _throttled(driver: Any) -> dict[str, float]:
         }
     finally:
         driver.nvmlShutdown()
-
-
-def _told(name: str, ask: Callable[[], object]) -> dict[str, str]:
-    """What a setting is; nothing where this release of torch does not say."""
-    try:
-        value = ask()
-    except (AttributeError, RuntimeError):
-        return {}
-    return {} if value is None else {name: str(value)}

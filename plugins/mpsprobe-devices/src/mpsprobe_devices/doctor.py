@@ -4,39 +4,38 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mpsprobe.declarations import DoctorFinding
 from mpsprobe.errors import install_command
 from mpsprobe.suggestions import printable
+from mpsprobe_devices.commands import ask
 
 FALLBACK = "PYTORCH_ENABLE_MPS_FALLBACK"
 LOW, HIGH = "PYTORCH_MPS_LOW_WATERMARK_RATIO", "PYTORCH_MPS_HIGH_WATERMARK_RATIO"
 DEFAULT_LOW, DEFAULT_HIGH = 1.4, 1.7  # on unified memory; PyTorch's page on MPS environment variables
 PROFILE = "PYTORCH_MPS_LOG_PROFILE_INFO"
 HIGHEST_PROFILE = 1023  # aten/src/ATen/mps/MPSProfiler.h: ten bits
-MAC = "Darwin"
+C_INTEGER = re.compile(r"\s*([+-]?[0-9]{1,20})")  # what std::stoi reads of a text
 
 
 def findings(environment: Mapping[str, Any]) -> list[DoctorFinding]:
     """Findings about this machine; imports torch only on a Mac, where the GPU can be asked for."""
-    found = [*_torch(environment), *variables(os.environ)]
-    if platform.system() != MAC:
+    found = list(variables(os.environ))
+    if environment.get("torch") is None:
+        found.insert(0, DoctorFinding("error", "torch is not installed", f"Install it: {install_command('torch')}"))
+    if platform.system() != "Darwin":
         found.append(DoctorFinding("note", "MPS needs a Mac with Apple silicon", "Predictions need none."))
     elif environment.get("torch") is not None:
         found.append(_gpu())
     return found
 
 
-def _torch(environment: Mapping[str, Any]) -> Iterator[DoctorFinding]:
-    if environment.get("torch") is None:
-        yield DoctorFinding("error", "torch is not installed", f"Install it: {install_command('torch')}")
-
-
 def _gpu() -> DoctorFinding:
-    if _translated():
+    # Whether Rosetta runs this process is what sysctl.proc_translated says, by Apple's page on that environment.
+    if platform.machine() == "x86_64" and ask(["/usr/sbin/sysctl", "-n", "sysctl.proc_translated"]) == "1":
         return DoctorFinding(
             "error",
             "this Python is an x86_64 program that Rosetta translates; torch's wheels for it have no MPS",
@@ -50,47 +49,33 @@ def _gpu() -> DoctorFinding:
     return DoctorFinding("error", f"MPS cannot be used: {reason}")
 
 
-def _translated() -> bool:
-    """Whether Rosetta runs this process: what ``sysctl.proc_translated`` says, by Apple's page on that environment."""
-    if platform.machine() != "x86_64":
-        return False
-    try:
-        asked = subprocess.run(
-            ["/usr/sbin/sysctl", "-n", "sysctl.proc_translated"], capture_output=True, text=True, timeout=5, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return asked.stdout.strip() == "1"
-
-
 def variables(values: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Findings about the variables that PyTorch's MPS backend reads.
 
     ``PYTORCH_ENABLE_MPS_FALLBACK`` goes through ``std::stoi`` when torch is loaded (aten/src/ATen/mps/MPSFallback.mm),
     the ratios are checked against each other by the allocator (MPSAllocator.mm), the bits by MPSProfiler.mm.
     """
-    fallback = values.get(FALLBACK)
-    if fallback is not None and not _begins_with_a_number(fallback):
-        yield DoctorFinding(
-            "error",
-            f"{FALLBACK} is '{printable(fallback)}', which is not a number: on a Mac torch stops when it is loaded",
-            f"Set it to 1 or 0: {FALLBACK}=1",
-        )
-    elif fallback is not None and int(_number_of(fallback)) != 0:
-        yield DoctorFinding(
-            "note",
-            f"{FALLBACK} is on: operators without an MPS kernel run on the CPU, and torch warns only once",
-            "To see which: mpsprobe coverage WORKLOAD",
-        )
+    if (fallback := values.get(FALLBACK)) is not None:
+        read = C_INTEGER.match(fallback)
+        number = int(read[1]) if read else None
+        if number is None or not -(2**31) <= number < 2**31:
+            yield DoctorFinding(
+                "error",
+                f"{FALLBACK} is '{printable(fallback)}', which is not a number: on a Mac torch stops when it is loaded",
+                f"Set it to 1 or 0: {FALLBACK}=1",
+            )
+        elif number != 0:
+            yield DoctorFinding(
+                "note",
+                f"{FALLBACK} is on: operators without an MPS kernel run on the CPU, and torch warns only once",
+                "To see which: mpsprobe coverage WORKLOAD",
+            )
     defaults = {LOW: DEFAULT_LOW, HIGH: DEFAULT_HIGH}
     ratios = {name: _ratio(values[name]) if name in values else default for name, default in defaults.items()}
     for name, ratio in ratios.items():
         if ratio is None:
-            yield DoctorFinding(
-                "error",
-                f"{name} is '{printable(values[name])}', which is not a number from 0 on",
-                "Unset it, or correct it.",
-            )
+            message = f"{name} is '{printable(values[name])}', which is not a number from 0 on"
+            yield DoctorFinding("error", message, "Unset it, or correct it.")
     low, high = ratios[LOW], ratios[HIGH]
     if low is not None and high is not None and 0 < high < low:
         yield DoctorFinding(
@@ -104,22 +89,9 @@ def variables(values: Mapping[str, str]) -> Iterator[DoctorFinding]:
             f"{HIGH} is 0: memory has no limit, and the system may come to a standstill",
             "Unset it unless a model that should fit does not.",
         )
-    if (bits := values.get(PROFILE)) is not None and not _profile_bits(bits):
+    if (bits := values.get(PROFILE)) is not None and not _are_profile_bits(bits):
         message = f"{PROFILE} is '{printable(bits)}', which is not a number from 0 to {HIGHEST_PROFILE}"
         yield DoctorFinding("error", message)
-
-
-def _number_of(text: str) -> str:
-    """What ``std::stoi`` reads of ``text``: blanks, a sign, digits; empty where it would throw."""
-    stripped = text.lstrip()
-    sign, digits = (stripped[:1], stripped[1:]) if stripped[:1] in {"+", "-"} else ("", stripped)
-    count = next((index for index, one in enumerate(digits) if not ("0" <= one <= "9")), len(digits))
-    return sign + digits[:count] if count else ""
-
-
-def _begins_with_a_number(text: str) -> bool:
-    number = _number_of(text)
-    return bool(number) and -(2**31) <= int(number) < 2**31
 
 
 def _ratio(text: str) -> float | None:
@@ -130,7 +102,7 @@ def _ratio(text: str) -> float | None:
     return ratio if 0 <= ratio < float("inf") else None
 
 
-def _profile_bits(text: str) -> bool:
+def _are_profile_bits(text: str) -> bool:
     try:
         return 0 <= int(text, 0) <= HIGHEST_PROFILE
     except ValueError:

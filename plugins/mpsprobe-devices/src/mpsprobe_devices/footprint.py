@@ -18,24 +18,14 @@ import psutil
 
 RUSAGE_INFO_V0 = 0
 ROOM = 1024  # bytes: ten times the structure, should a system ever write more of it
+TIMES = ("ri_user_time", "ri_system_time", "ri_pkg_idle_wkups", "ri_interrupt_wkups", "ri_pageins")
+SIZES = ("ri_wired_size", "ri_resident_size", "ri_phys_footprint", "ri_proc_start_abstime", "ri_proc_exit_abstime")
 
 
 class RusageInfo(ctypes.Structure):
     """``struct rusage_info_v0`` of macOS."""
 
-    _fields_ = [
-        ("ri_uuid", ctypes.c_uint8 * 16),
-        ("ri_user_time", ctypes.c_uint64),
-        ("ri_system_time", ctypes.c_uint64),
-        ("ri_pkg_idle_wkups", ctypes.c_uint64),
-        ("ri_interrupt_wkups", ctypes.c_uint64),
-        ("ri_pageins", ctypes.c_uint64),
-        ("ri_wired_size", ctypes.c_uint64),
-        ("ri_resident_size", ctypes.c_uint64),
-        ("ri_phys_footprint", ctypes.c_uint64),
-        ("ri_proc_start_abstime", ctypes.c_uint64),
-        ("ri_proc_exit_abstime", ctypes.c_uint64),
-    ]
+    _fields_ = [("ri_uuid", ctypes.c_uint8 * 16), *((name, ctypes.c_uint64) for name in (*TIMES, *SIZES))]
 
 
 def footprint_reader(system: str | None = None, library: Any = None) -> Callable[[], int]:
@@ -45,28 +35,21 @@ def footprint_reader(system: str | None = None, library: Any = None) -> Callable
         system: as ``platform.system()`` names it.
         library: which has ``proc_pid_rusage``, on macOS; by default one that is loaded anyway.
     """
+    function = None
     if (system or platform.system()) == "Darwin":
-        reader = _physical_footprint(ctypes.CDLL(None) if library is None else library)
-        if reader is not None:
-            return reader
-    process = psutil.Process()
-    return lambda: int(process.memory_info().rss)
-
-
-def _physical_footprint(library: Any) -> Callable[[], int] | None:
-    try:
-        function = library.proc_pid_rusage
-    except AttributeError:
-        return None
+        function = getattr(ctypes.CDLL(None) if library is None else library, "proc_pid_rusage", None)
+    if function is None:
+        process = psutil.Process()
+        return lambda: int(process.memory_info().rss)
     function.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
     function.restype = ctypes.c_int
     buffer = ctypes.create_string_buffer(ROOM)
-    found = RusageInfo.from_buffer(buffer)
+    info = RusageInfo.from_buffer(buffer)
 
     def read() -> int:
         failed = function(os.getpid(), RUSAGE_INFO_V0, ctypes.addressof(buffer))
         if failed:
             raise OSError(f"proc_pid_rusage ended with {failed}")
-        return int(found.ri_phys_footprint)
+        return int(info.ri_phys_footprint)
 
     return read

@@ -15,15 +15,13 @@ the one of 2.14.1 is still that of 2.13.0.
 from __future__ import annotations
 
 import platform
-from functools import partial
 
 import torch
 from packaging.version import Version
 
-from mpsprobe.errors import UsageError
 from mpsprobe.schemas import DeviceInfo
 from mpsprobe_devices.counted import Memory
-from mpsprobe_devices.torch_device import EventStopwatch, TorchDevice
+from mpsprobe_devices.torch_device import TorchDevice
 
 PEAKS_SINCE = Version("2.13")
 EVENTS_SINCE = Version("2.15")
@@ -31,12 +29,9 @@ BFLOAT16_MACOS = 14  # "MPS BFloat16 is only supported on MacOS 14 or newer"
 
 
 class MpsDevice(TorchDevice):
-    """Satisfies ``mpsprobe.protocols.Device``."""
-
     name = "mps"
 
     def unavailable(self) -> str | None:
-        """Why there is no usable GPU: no Mac, an Intel Mac, a build without MPS, a macOS that is too old."""
         if platform.system() != "Darwin":
             return "MPS needs a Mac with Apple silicon"
         if not torch.backends.mps.is_built():
@@ -47,7 +42,6 @@ class MpsDevice(TorchDevice):
         return None
 
     def describe(self) -> DeviceInfo:
-        """The chip's name where torch tells it, the memory that the GPU should use at most, and macOS."""
         capabilities = {
             "macos": platform.mac_ver()[0],
             "torch": torch.__version__,
@@ -59,11 +53,10 @@ class MpsDevice(TorchDevice):
         cores = getattr(torch.backends.mps, "get_core_count", None)
         if cores is not None:
             capabilities["gpu_cores"] = str(cores())
-        recommended = getattr(torch.mps, "recommended_max_memory", None)
         return DeviceInfo(
             type=self.name,
             name=str(named()) if named is not None else "Apple GPU",
-            memory_bytes=int(recommended()) if recommended is not None else None,
+            memory_bytes=int(torch.mps.recommended_max_memory()),
             capabilities=capabilities,
             caveats=["memory is shared with the CPU: the figure is what Metal recommends to use at most"],
         )
@@ -77,17 +70,15 @@ class MpsDevice(TorchDevice):
         return Memory(torch.mps.current_allocated_memory(), torch.mps.driver_allocated_memory())
 
     def reset_peak(self) -> bool:
-        """Whether this release keeps peaks."""
         if Version(torch.__version__) < PEAKS_SINCE:
             return False
         try:
             torch.accelerator.reset_peak_memory_stats()
-        except (RuntimeError, NotImplementedError):
+        except RuntimeError:
             return False
         return True
 
     def peak(self) -> Memory:
-        """From the allocator."""
         return Memory(torch.accelerator.max_memory_allocated(), torch.accelerator.max_memory_reserved())
 
     def empty_cache(self) -> None:
@@ -95,21 +86,9 @@ class MpsDevice(TorchDevice):
         torch.mps.empty_cache()
 
     def clock_unavailable(self) -> str | None:
-        """Why events cannot be trusted: a release before their repair."""
-        if Version(torch.__version__) < EVENTS_SINCE:
-            return (
-                f"torch.mps.Event of torch {torch.__version__} can hang and give negative times (pytorch#196395, "
-                f"repaired in {EVENTS_SINCE})"
-            )
-        return None
-
-    def stopwatch(self) -> EventStopwatch:
-        """Events in the default stream: from the end of the command buffer before to the end of the last one.
-
-        Raises:
-            UsageError: this release's cannot be trusted.
-        """
-        reason = self.clock_unavailable()
-        if reason is not None:
-            raise UsageError(reason)
-        return EventStopwatch(partial(torch.mps.Event, enable_timing=True))
+        if Version(torch.__version__) >= EVENTS_SINCE:
+            return None
+        return (
+            f"torch.mps.Event of torch {torch.__version__} can hang and give negative times (pytorch#196395, "
+            f"repaired in {EVENTS_SINCE})"
+        )

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from mpsprobe import hookimpl
-from mpsprobe.declarations import DeviceDeclaration, DoctorFinding, ProbeDeclaration
+from mpsprobe.declarations import CommandDeclaration, DeviceDeclaration, DoctorFinding, ProbeDeclaration
+
+
+@hookimpl
+def mpsprobe_commands() -> list[CommandDeclaration]:
+    target = "mpsprobe_devices.traces.command:import_trace"
+    return [CommandDeclaration("import", target, "Make a report of a trace that torch.profiler wrote, on any device.")]
 
 
 @hookimpl

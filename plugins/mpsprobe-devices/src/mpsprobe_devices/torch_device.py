@@ -6,19 +6,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
 
 from mpsprobe.errors import UsageError, WorkloadError
-from mpsprobe.protocols import RunOptions, TorchRun, Workload
+from mpsprobe.protocols import Device, RunOptions, TorchRun, Workload
 from mpsprobe.stepping import TorchStep, settled, workload_info
 from mpsprobe.suggestions import said
 from mpsprobe_devices.counted import Memory
-
-if TYPE_CHECKING:
-    from mpsprobe.schemas import DeviceInfo
 
 
 class EventStopwatch:
@@ -32,33 +29,17 @@ class EventStopwatch:
         self._make = make
 
     def start(self) -> None:
-        """Put the first event behind what the device has been asked to do."""
         self._begin, self._end = self._make(), self._make()
         self._begin.record()
 
     def stop(self) -> float:
-        """Put the second one behind what it was asked since, wait for it: ns from one to the other."""
         self._end.record()
         self._end.synchronize()
         return float(self._begin.elapsed_time(self._end)) * 1e6
 
 
-class TorchDevice:
-    """A device of torch. Subclasses say how it is asked; ``name`` is torch's name of its type."""
-
-    name: str
-
-    def unavailable(self) -> str | None:
-        """Why it cannot be used here, in a sentence; ``None`` where it can."""
-        raise NotImplementedError
-
-    def describe(self) -> DeviceInfo:
-        """What it is."""
-        raise NotImplementedError
-
-    def synchronize(self) -> None:
-        """Wait until everything that was asked of it is done."""
-        raise NotImplementedError
+class TorchDevice(Device):
+    """What ``mpsprobe.protocols.Device`` says, and how memory is read."""
 
     def memory(self) -> Memory:
         """What is in use now; nothing where the allocator does not count."""
@@ -80,23 +61,20 @@ class TorchDevice:
         return f"{self.name} has no clock of its own"
 
     def stopwatch(self) -> EventStopwatch:
-        """What times by the device's own clock.
+        """What times by the device's own clock; a ``UsageError`` where there is none that can be trusted.
 
-        Raises:
-            UsageError: there is none that can be trusted.
+        Events in the current stream of CUDA (what a step does in other streams is not in their time), in the default
+        stream of MPS: from the end of the command buffer before to the end of the last one.
         """
-        raise UsageError(self.clock_unavailable() or f"{self.name} has no clock of its own")
+        if (reason := self.clock_unavailable()) is not None:
+            raise UsageError(reason)
+        return EventStopwatch(partial(getattr(torch, self.name).Event, enable_timing=True))
 
     def state(self) -> Mapping[str, float | str]:
-        """Heat, power and clocks now, by name with the unit in it; ``…_throttled_ns`` are counters.
-
-        Raises:
-            Exception: it cannot be asked; the message says why.
-        """
+        """Heat, power and clocks now, by name with the unit in it; ``…_throttled_ns`` are counters."""
         return {}
 
     def is_out_of_memory(self, error: BaseException) -> bool:
-        """Whether ``error`` says that there is no more memory."""
         # torch.OutOfMemoryError has been public since 2.5; MPS raised a plain RuntimeError before 2.8.
         return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "out of memory" in said(error).lower()
 
@@ -115,11 +93,7 @@ class TorchDevice:
 
 
 class TorchSteps:
-    """Satisfies ``mpsprobe.protocols.Steps``.
-
-    Args:
-        compiled: run the model through ``torch.compile``.
-    """
+    """Satisfies ``mpsprobe.protocols.Steps``. ``compiled``: run the model through ``torch.compile``."""
 
     def __init__(
         self, name: str, run: TorchRun, options: RunOptions, device: TorchDevice, *, compiled: bool = False
@@ -132,7 +106,6 @@ class TorchSteps:
             run.model = torch.compile(run.model)
 
     def step(self) -> None:
-        """One whole step; nothing is synchronised."""
         first = self._step.notes is None
         self._step.take()
         if first:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -14,13 +13,15 @@ import pytest
 import torch
 from torch._C._autograd import DeviceType
 
+from mpsprobe.schemas import ModuleTime, OperatorTime
 from mpsprobe_devices.operators import fallbacks
-from mpsprobe_devices.operators.events import Event, Recording
 from mpsprobe_devices.operators.fallbacks import FallbackWarnings, at_once, verdict
 from mpsprobe_devices.operators.kineto import _Reader
 from mpsprobe_devices.operators.probe import OperatorsProbe
-from mpsprobe_devices.operators.timeline import make_trace
-from mpsprobe_devices.operators.totals import module_times, operator_times
+from mpsprobe_devices.operators.recording import Event, Recording
+from mpsprobe_devices.traces.columns import KERNEL, OPERATOR, STEP
+from mpsprobe_devices.traces.timeline import make_trace
+from mpsprobe_devices.traces.totals import operator_times
 
 Open = Callable[..., Any]
 Measure = Callable[..., dict[str, Any]]
@@ -85,19 +86,9 @@ def test_each_call_is_seen_in_both_passes(open_steps: Open, measure: Measure, mo
     assert operators["aten::relu"].self_device_ns == operators["aten::relu"].host_ns
 
 
-@contextmanager
-def catching() -> Iterator[FallbackWarnings]:
-    caught = FallbackWarnings()
-    caught.start()
-    try:
-        yield caught
-    finally:
-        caught.stop()
-
-
 def test_the_text_of_each_release() -> None:
     for text in TEXTS:
-        with catching() as caught:
+        with FallbackWarnings() as caught:
             for _ in range(3):  # at the same place: Python's own once must not hold it back
                 warnings.warn(text, stacklevel=1)
             assert caught.take() == ["aten::linalg_qr.out"] * 3 and caught.take() == []
@@ -106,7 +97,7 @@ def test_the_text_of_each_release() -> None:
 def test_other_warnings_go_where_they_went() -> None:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        with catching() as caught:
+        with FallbackWarnings() as caught:
             warnings.warn("something else", stacklevel=1)
     assert [str(one.message) for one in seen] == ["something else"] and caught.take() == []
 
@@ -114,8 +105,8 @@ def test_other_warnings_go_where_they_went() -> None:
 def test_whoever_has_turned_it_on_keeps_it() -> None:
     torch.set_warn_always(True)
     try:
-        with catching() as caught:
-            caught.stop()
+        with FallbackWarnings():
+            pass
         assert torch.is_warn_always_enabled()
     finally:
         torch.set_warn_always(False)
@@ -123,7 +114,7 @@ def test_whoever_has_turned_it_on_keeps_it() -> None:
 
 def test_a_warning_arrives_when_the_call_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fallbacks, "TEXT", ONCE)
-    with catching() as caught:
+    with FallbackWarnings() as caught:
         at_once(lambda: [torch.ops.aten.numpy_T(CUBE), None][1])
         assert caught.take() == ["T"]
 
@@ -205,32 +196,40 @@ EVENTS = [
 
 
 def read(events: list[SimpleNamespace] = EVENTS) -> Recording:
-    modules = [("", "Tiny")]
-    host, device = _Reader(events, modules).read()
-    return Recording("torch.profiler", host, device, modules, 1, timed_device=True)
+    host, device = _Reader().read(events)
+    return Recording("torch.profiler", host, device, [("", "Tiny")], 1, timed_device=True)
+
+
+def operators(recording: Recording) -> dict[str, OperatorTime]:
+    return {one.operator: one for one in operator_times(recording.totals(), recording.source, on_device=True)}
+
+
+def modules(recording: Recording) -> list[ModuleTime]:
+    return recording.module_times(recording.totals())
 
 
 def test_kernels_count_at_the_operator_that_started_them() -> None:
-    found = {one.operator: one for one in operator_times(read())}
+    found = operators(read())
     assert (found["aten::linear"].device_ns, found["aten::linear"].self_device_ns) == (3_000, 0)
     assert (found["aten::addmm"].device_ns, found["aten::addmm"].self_device_ns) == (3_000, 3_000)
     assert found["aten::copy_"].device_ns == 400 and found["aten::mm"].device_ns == 700
     assert found["## Call CompiledFxGraph ##"].self_device_ns == 1_200
     assert sum(one.self_device_ns or 0 for one in found.values()) == 3_000 + 400 + 1_200 + 700
     assert found["aten::linear"].host_ns == 800 and found["aten::linear"].self_host_ns == 200
+    assert found["aten::copy_"].host_ns == 200 and found["aten::copy_"].self_host_ns == 150  # its launch is not its own
     assert found["aten::linear"].shapes == ["[2, 3] [3, 3]"]
     assert "cumsum_kernel" in found
     assert not any(name.startswith(("cuda", "cuL", "Act", "autograd", "Addmm")) for name in found)
 
 
 def test_a_module_has_the_time_of_both_passes() -> None:
-    forward, backward = module_times(read())
+    forward, backward = modules(read())
     assert (forward.phase, forward.calls, forward.host_ns, forward.device_ns) == ("forward", 1, 3_900, 4_600)
     assert (backward.phase, backward.calls, backward.host_ns, backward.device_ns) == ("backward", 1, 800, 700)
 
 
 def test_the_trace_has_rows_for_threads_and_streams_and_joins_launches_with_their_kernels() -> None:
-    trace = make_trace(read(), "cuda")
+    trace = make_trace(*read().columns("cuda"))
     assert sorted(track.name for track in trace.tracks) == [
         "CUDA 0 stream 7",
         "CUDA 0 stream 7 (2)",
@@ -254,7 +253,7 @@ def test_the_trace_has_rows_for_threads_and_streams_and_joins_launches_with_thei
         [("cudaGraphLaunch", "launch"), ("triton_0", "kernel"), ("triton_1", "kernel")],
         [("cudaLaunchKernel", "launch"), ("gemm", "kernel")],
     ]
-    short = make_trace(read(), "cuda", most=5)
+    short = make_trace(*read().columns("cuda", most=5))
     assert len(short.start_ns) == 5 and short.truncated == len(trace.start_ns) - 5
     assert short.start_ns == trace.start_ns[:5] and trace.truncated == 0
 
@@ -262,22 +261,25 @@ def test_the_trace_has_rows_for_threads_and_streams_and_joins_launches_with_thei
 def test_metadata_that_cannot_be_read() -> None:
     for text in ("", "{", '{"bytes": 8', "[1]", '"bytes": "many",', "null"):
         events = [*EVENTS[:1], event("Memcpy DtoD", 10, 20, 3, CUDA, metadata_json=text)]
-        assert "Memcpy DtoD" in make_trace(read(events), "cuda").names
+        assert "Memcpy DtoD" in make_trace(*read(events).columns("cuda")).names
 
 
 def test_an_overload_that_calls_another_is_one_call() -> None:
     track = ("host", 1)
-    made = [
-        Event("", "step", track, 0, 100),
-        Event("aten::div", "operator", track, 10, 50),
-        Event("aten::div", "operator", track, 20, 40, own_device_ns=7),
-        Event("aten::add", "operator", track, 60, 90),
-        Event("aten::add", "operator", track, 61, 70),
-        Event("aten::add", "operator", track, 71, 80),
+    inner = Event("aten::div", OPERATOR, track, 20, 40)
+    host = [
+        Event("", STEP, track, 0, 100),
+        Event("aten::div", OPERATOR, track, 10, 50),
+        inner,
+        Event("aten::add", OPERATOR, track, 60, 90),
+        Event("aten::add", OPERATOR, track, 61, 70),
+        Event("aten::add", OPERATOR, track, 71, 80),
     ]
-    found = {one.operator: one for one in operator_times(Recording("x", made, [], [], 1, timed_device=True))}
+    kernel = Event("div", KERNEL, ("device", 0, 7), 30, 37, owner=inner)
+    found = operators(Recording("x", host, [kernel], [], 1, timed_device=True))
     assert (found["aten::div"].calls, found["aten::div"].host_ns, found["aten::div"].device_ns) == (1, 40, 7)
-    assert (found["aten::add"].calls, found["aten::add"].host_ns, found["aten::add"].self_host_ns) == (3, 30, 30)
+    # As torch's table adds up: 30 of the outer call, and twice 9 in it.
+    assert (found["aten::add"].calls, found["aten::add"].host_ns, found["aten::add"].self_host_ns) == (3, 48, 30)
 
 
 def test_a_kernel_that_no_operator_started_has_its_own_name() -> None:
@@ -289,7 +291,7 @@ def test_a_kernel_that_no_operator_started_has_its_own_name() -> None:
         event("cudaLaunchKernel", 5_000, 5_100, 902, start_thread_id=SYSTEM),
         event("sampler", 6_000, 6_500, 902, CUDA),
     ]
-    found = {one.operator: one for one in operator_times(read(events))}
+    found = operators(read(events))
     assert (found["fused_attention"].calls, found["fused_attention"].self_device_ns) == (1, 3_000)
     assert found["fused_attention"].modules == [""] and found["sampler"].self_device_ns == 500
-    assert module_times(read(events))[0].device_ns == 3_000
+    assert modules(read(events))[0].device_ns == 3_000

@@ -16,8 +16,6 @@ MOST_DIGITS = 18  # of a number of bytes; nothing that was copied has more
 
 
 class KernelTime(NamedTuple):
-    """All runs of one kernel."""
-
     name: str
     calls: int
     total_ns: int
@@ -26,12 +24,10 @@ class KernelTime(NamedTuple):
 
 
 class CopyTime(NamedTuple):
-    """All copies of one name; ``bytes`` is ``None`` where no event has it."""
-
     name: str
     calls: int
     total_ns: int
-    bytes: int | None
+    bytes: int | None  # of all of them; ``None`` where no event has it
 
 
 class Division(NamedTuple):
@@ -53,30 +49,26 @@ class Division(NamedTuple):
 
     @property
     def busy(self) -> float:
-        """The share of the steps in which the device works."""
         return (self.kernel_ns + self.copy_ns) / self.total_ns if self.total_ns else 0.0
 
 
 def kernels(trace: Trace) -> list[KernelTime]:
     """The kernels, longest in total first."""
-    found: dict[int, list[int]] = {}
-    for index in _of(trace, "kernel"):
-        found.setdefault(trace.name[index], []).append(trace.duration_ns[index])
-    made = (KernelTime(trace.names[key], len(d), sum(d), min(d), max(d)) for key, d in found.items())
-    return sorted(made, key=lambda one: (-one.total_ns, one.name))
+    times = []
+    for name, events in _by_name(trace, "kernel"):
+        spent = [trace.duration_ns[index] for index in events]
+        times.append(KernelTime(name, len(spent), sum(spent), min(spent), max(spent)))
+    return sorted(times, key=lambda kernel: (-kernel.total_ns, kernel.name))
 
 
 def copies(trace: Trace) -> list[CopyTime]:
     """The copies, longest in total first."""
-    found: dict[int, list[int]] = {}
-    for index in _of(trace, "copy"):
-        found.setdefault(trace.name[index], []).append(index)
-    made = []
-    for key, events in found.items():
+    times = []
+    for name, events in _by_name(trace, "copy"):
         sizes = [size for index in events if (size := _bytes(trace, index)) is not None]
         spent = sum(trace.duration_ns[index] for index in events)
-        made.append(CopyTime(trace.names[key], len(events), spent, sum(sizes) if sizes else None))
-    return sorted(made, key=lambda one: (-one.total_ns, one.name))
+        times.append(CopyTime(name, len(events), spent, sum(sizes) if sizes else None))
+    return sorted(times, key=lambda copy: (-copy.total_ns, copy.name))
 
 
 def divide(trace: Trace) -> Division | None:
@@ -85,7 +77,7 @@ def divide(trace: Trace) -> Division | None:
     Where no event is a step, the time from the first event to the end of the last counts as one.
     """
     windows = merged(_intervals(trace, "step"))
-    steps = sum(1 for _ in _of(trace, "step")) if windows else 1
+    steps = len(_of(trace, "step")) if windows else 1
     if not windows and trace.start_ns:
         ends = (start + spent for start, spent in zip(trace.start_ns, trace.duration_ns, strict=True))
         windows = merged([(min(trace.start_ns), max(ends))])
@@ -94,27 +86,26 @@ def divide(trace: Trace) -> Division | None:
         return None
     covered: list[Interval] = []
     parts: list[int] = []
-    before = 0
     for category in ("kernel", "copy", "fallback", "operator"):
         covered = merged([*covered, *_intervals(trace, category)])
-        within = overlap(windows, covered)
-        parts.append(within - before)
-        before = within
-    started = _inside(windows, (trace.start_ns[index] for index in _of(trace, "kernel")))
+        parts.append(overlap(windows, covered) - sum(parts))
+    starts, last = [start for start, _ in windows], [end for _, end in windows]
+    begins = (trace.start_ns[index] for index in _of(trace, "kernel"))
+    started = sum((at := bisect_right(starts, begin) - 1) >= 0 and begin < last[at] for begin in begins)
     # A trace may hold any numbers; those that no run gives are not divided.
-    kernel, copy, fallback, operator, other, total = (min(spent, BEYOND) for spent in (*parts, total - before, total))
+    kernel, copy, fallback, operator, other, total = (min(part, BEYOND) for part in (*parts, total - sum(parts), total))
     return Division(steps, total, kernel, copy, fallback, operator, other, started)
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
     """The union of ``intervals`` as disjoint ones in order; empty ones are left out."""
-    found: list[Interval] = []
+    union: list[Interval] = []
     for start, end in sorted(intervals):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if union and start <= union[-1][1]:
+            union[-1] = (union[-1][0], max(union[-1][1], end))
         elif end > start:
-            found.append((start, end))
-    return found
+            union.append((start, end))
+    return union
 
 
 def overlap(one: Sequence[Interval], other: Sequence[Interval]) -> int:
@@ -130,25 +121,21 @@ def overlap(one: Sequence[Interval], other: Sequence[Interval]) -> int:
     return total
 
 
-def _of(trace: Trace, category: str) -> Iterator[int]:
-    """The positions of the events of a category."""
-    wanted = {index for index, one in enumerate(trace.categories) if one == category}
-    return (index for index, one in enumerate(trace.category) if one in wanted) if wanted else iter(())
+def _of(trace: Trace, category: str) -> list[int]:
+    wanted = {index for index, name in enumerate(trace.categories) if name == category}
+    return [index for index, kind in enumerate(trace.category) if kind in wanted] if wanted else []
+
+
+def _by_name(trace: Trace, category: str) -> Iterator[tuple[str, list[int]]]:
+    events: dict[int, list[int]] = {}
+    for index in _of(trace, category):
+        events.setdefault(trace.name[index], []).append(index)
+    return ((trace.names[name], indices) for name, indices in events.items())
 
 
 def _intervals(trace: Trace, category: str) -> Iterator[Interval]:
     for index in _of(trace, category):
         yield trace.start_ns[index], trace.start_ns[index] + trace.duration_ns[index]
-
-
-def _inside(windows: Sequence[Interval], moments: Iterable[int]) -> int:
-    """How many of ``moments`` lie in a window; windows as ``merged`` returns them."""
-    starts, ends = [start for start, _ in windows], [end for _, end in windows]
-    count = 0
-    for moment in moments:
-        found = bisect_right(starts, moment) - 1
-        count += found >= 0 and moment < ends[found]
-    return count
 
 
 def _bytes(trace: Trace, index: int) -> int | None:

@@ -21,12 +21,11 @@ from mpsprobe.schemas.report import Report
 from mpsprobe_devkit.testing import sample_cell, sample_profile_report, sample_reports, sample_trace
 from mpsprobe_devkit.testing.mutations import with_text
 from mpsprobe_exporters.document import Part
+from mpsprobe_exporters.html.charts import CATEGORIES, timeline
 from mpsprobe_exporters.html.exporter import HtmlExporter
-from mpsprobe_exporters.html.figures import Line, plot, stacked
+from mpsprobe_exporters.html.figures import Line, axis, percent, plot, stacked, thinned
 from mpsprobe_exporters.html.markup import Markup, element, embedded, name
 from mpsprobe_exporters.html.markup import text as shown
-from mpsprobe_exporters.html.scales import axis, percent, thinned
-from mpsprobe_exporters.html.views.trace import CATEGORIES, trace
 
 VOID = {"meta", "input", "br", "hr", "col", "wbr"}
 # Elements and attributes that the exporter writes; none of them runs or fetches anything.
@@ -203,7 +202,7 @@ def test_labels_of_curves_that_meet_are_pushed_apart_and_stay_inside() -> None:
 
 
 def drawn(found: Trace, most: int = 1000) -> tuple[str, dict[str, Any]]:
-    made = trace(sample_cell().model_copy(update={"trace": found}), most)
+    made = timeline(sample_cell().model_copy(update={"trace": found}), most)
     assert isinstance(made, Markup)
     read = Page(made)
     return read.shown(), read.data[0]
@@ -254,8 +253,8 @@ def test_what_is_left_out_is_counted() -> None:
     said, data = drawn(whole.model_copy(update={"categories": categories, "truncated": 7}))
     assert said.startswith("The whole trace, 2.00 ms") and len(data["s"]) == len(whole.start_ns)
     assert "7 events had been left out when the trace was taken" in said
-    assert trace(sample_cell(), 10) is None
-    assert trace(sample_cell().model_copy(update={"trace": Trace()}), 10) is None
+    assert timeline(sample_cell(), 10) == ""
+    assert timeline(sample_cell().model_copy(update={"trace": Trace()}), 10) == ""
 
 
 def test_counters_begin_with_the_value_before() -> None:

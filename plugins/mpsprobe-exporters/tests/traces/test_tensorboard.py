@@ -31,8 +31,7 @@ from mpsprobe.output import write_folder
 from mpsprobe.plugins.registry import Registry
 from mpsprobe.schemas import Counter, MemoryCurve, MemoryUse, ProfileReport, Trace, Track
 from mpsprobe_devkit.testing import sample_profile_report
-from mpsprobe_exporters.traces.counters import AT_FIRST
-from mpsprobe_exporters.traces.tensorboard import TensorboardExporter
+from mpsprobe_exporters.traces.tensorboard import AT_FIRST, TensorboardExporter
 
 
 class Views(NamedTuple):

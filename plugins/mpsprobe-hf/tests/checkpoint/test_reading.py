@@ -232,7 +232,7 @@ def test_every_method_of_transformers_is_in_the_table() -> None:
 
 
 def test_what_the_table_says_about_releases_is_in_the_kernel_tables() -> None:
-    from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+    from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 
     since = {"_scaled_mm_v2": "2.15.0", "_weight_int4pack_mm": "2.4.0", "_weight_int8pack_mm": "2.4.0"}
     assert {operator: MPS_FAMILY.native_since(f"aten::{operator}") for operator in since} == since

@@ -11,12 +11,12 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mpsprobe_coverage.judging import lists
-from mpsprobe_coverage.kernels import compositions, kernel_facts
-from mpsprobe_coverage.kernels import format as tables
-from mpsprobe_coverage.kernels.compositions import Compositions
-from mpsprobe_coverage.kernels.kernel_facts import KernelFacts
-from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.knowledge.judging import lists
+from mpsprobe_coverage.knowledge.kernels import compositions, kernel_facts
+from mpsprobe_coverage.knowledge.kernels import format as tables
+from mpsprobe_coverage.knowledge.kernels.compositions import Compositions
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import KernelFacts
+from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 
 
 def seal(magic: str, document: Any) -> bytes:

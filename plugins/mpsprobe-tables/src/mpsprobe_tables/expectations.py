@@ -25,7 +25,7 @@ from typing import Any, Literal
 from packaging.version import Version
 
 from mpsprobe.errors import TableError, UnknownName
-from mpsprobe_coverage.kernels.format import apply, by_name, unseal
+from mpsprobe_coverage.knowledge.kernels.format import apply, by_name, unseal
 from mpsprobe_tables.encoding import changed, seal
 
 DATA = Path(__file__).parent / "data"

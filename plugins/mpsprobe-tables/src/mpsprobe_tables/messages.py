@@ -17,7 +17,7 @@ from importlib.resources import files
 from packaging.version import Version
 
 from mpsprobe.errors import TableError
-from mpsprobe_coverage.kernels.markers import MARKER_STRINGS
+from mpsprobe_coverage.knowledge.kernels.markers import MARKER_STRINGS
 from mpsprobe_tables.expectations import DATA
 
 SUFFIX = ".messages"

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from packaging.version import Version
 
 from mpsprobe.errors import TableError, UnknownName
-from mpsprobe_coverage.kernels.format import apply, by_name, unseal
+from mpsprobe_coverage.knowledge.kernels.format import apply, by_name, unseal
 from mpsprobe_tables.encoding import changed, seal
 from mpsprobe_tables.expectations import ALL, DATA, PREFIX, REINSTALL
 

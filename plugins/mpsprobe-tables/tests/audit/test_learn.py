@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 
 from mpsprobe.errors import OutputError
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.judging.lists import FILE, Learned, decode, learned
-from mpsprobe_coverage.kernels.releases import data_folder
-from mpsprobe_coverage.kernels.table import MPS
+from mpsprobe_coverage.knowledge.judging.lists import FILE, Learned, decode, learned
+from mpsprobe_coverage.knowledge.kernels.releases import data_folder
+from mpsprobe_coverage.knowledge.kernels.table import MPS
 from mpsprobe_tables.audit.blame import Called, Observed, Status, blame
 from mpsprobe_tables.audit.entries import entry_named
 from mpsprobe_tables.audit.learn import _by_flags, learn, observe, shared_lists, status_of
@@ -26,7 +26,7 @@ SOME = ("nn.functional.linear", "nn.functional.silu", "abs", "sort", "logspace",
 @pytest.fixture
 def few_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """A database of a few entries, since the whole one takes minutes, and no mechanism that explains their failures."""
-    monkeypatch.setattr("mpsprobe_coverage.judging.chain._ABOUT_KERNELS", {MPS: ()})
+    monkeypatch.setattr("mpsprobe_coverage.knowledge.judging.chain._ABOUT_KERNELS", {MPS: ()})
     monkeypatch.setattr("mpsprobe_tables.audit.learn.entries", lambda: {key: entry_named(key) for key in SOME})
 
 

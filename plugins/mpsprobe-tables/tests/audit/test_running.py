@@ -12,7 +12,7 @@ import torch
 
 from mpsprobe.errors import UnknownName
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_devkit.testing.fakes import FakeProgress
 from mpsprobe_tables.audit import workers
 from mpsprobe_tables.audit.entries import claimed, entries, entry_named, unclaimed

@@ -38,7 +38,7 @@ from made_library import (
 from made_wheel import make_wheel
 
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.kernels.kernel_facts import MAY, KernelFacts, decode_facts
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import MAY, KernelFacts, decode_facts
 from mpsprobe_tables.builder.callgraph import CallGraph, Reach
 from mpsprobe_tables.builder.compositions import read_compositions
 from mpsprobe_tables.builder.facts import read_facts

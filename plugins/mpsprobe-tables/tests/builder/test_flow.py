@@ -25,7 +25,15 @@ from made_library import (
     unary,
 )
 
-from mpsprobe_coverage.kernels.kernel_facts import EMPTY, EMPTY_INPUTS, EVERY, GRAPH, SAME, KernelFacts, Refusal
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import (
+    EMPTY,
+    EMPTY_INPUTS,
+    EVERY,
+    GRAPH,
+    SAME,
+    KernelFacts,
+    Refusal,
+)
 from mpsprobe_tables.builder.facts import read_facts
 
 # Instructions of functions that ask for the dtype of a tensor (Arm's manual, DDI 0487).

@@ -14,9 +14,9 @@ from made_wheel import DECLARED, WHEEL, make_torchvision_wheel, make_wheel, writ
 
 from mpsprobe.errors import TableError, UsageError
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.kernels.format import decode
-from mpsprobe_coverage.kernels.releases import torch_releases
-from mpsprobe_coverage.kernels.table import EXPLICIT, IMPLICIT, NON_FUNCTIONAL, KernelTable
+from mpsprobe_coverage.knowledge.kernels.format import decode
+from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
+from mpsprobe_coverage.knowledge.kernels.table import EXPLICIT, IMPLICIT, NON_FUNCTIONAL, KernelTable
 from mpsprobe_tables.builder import wheel as wheel_module
 from mpsprobe_tables.builder.assemble import read_table
 from mpsprobe_tables.builder.declared import declared_kernels, parse_native_functions

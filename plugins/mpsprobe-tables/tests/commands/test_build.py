@@ -16,11 +16,11 @@ from made_wheel import make_wheel, torch_library
 
 from mpsprobe.errors import MpsprobeError, OutputError, TableError, UsageError
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.kernels import releases
-from mpsprobe_coverage.kernels.compositions import decode_compositions, load_compositions
-from mpsprobe_coverage.kernels.format import decode
-from mpsprobe_coverage.kernels.kernel_facts import decode_facts, load_facts
-from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.knowledge.kernels import releases
+from mpsprobe_coverage.knowledge.kernels.compositions import decode_compositions, load_compositions
+from mpsprobe_coverage.knowledge.kernels.format import decode
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import decode_facts, load_facts
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_devkit.testing.commands import run_cli
 from mpsprobe_tables.builder import download, rebuild
 from mpsprobe_tables.builder.rebuild import Rebuilt, Request, from_files

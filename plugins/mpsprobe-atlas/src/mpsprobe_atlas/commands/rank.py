@@ -83,7 +83,7 @@ def _release(text: str, known: list[str]) -> str:
     """
     if text.strip().lower() == LATEST:
         return known[-1]
-    from mpsprobe_coverage.kernels.releases import pick_release
+    from mpsprobe_coverage.knowledge.kernels.releases import pick_release
 
     release = pick_release(text, known)
     if release is None:

@@ -18,7 +18,7 @@ from mpsprobe_atlas.sweep.sweeping import Outcome, Source, sweep_into
 from mpsprobe_coverage.commands.options import MemorySize, releases
 from mpsprobe_coverage.commands.several import names as names_asked
 from mpsprobe_coverage.commands.several import usual_jobs
-from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 
 GENERATE = "generate"
 MOST_SHOWN = 10  # failed rows after a sweep; the store has all of them

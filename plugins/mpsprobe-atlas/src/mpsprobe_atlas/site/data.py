@@ -9,7 +9,7 @@ from typing import Any
 from mpsprobe_atlas.operators import Operator, operators, samples_of, tracker_text
 from mpsprobe_atlas.ranking import Met, gained, gather, ranked
 from mpsprobe_atlas.reading import BLOCKING, SEVERITY, Judged, Run
-from mpsprobe_coverage.chips.store import GIB, all_chips
+from mpsprobe_coverage.knowledge.chips.store import GIB, all_chips
 
 LETTERS = {
     "native": "n", "composite": "n", "unknown": "k", "fallback": "f", "missing": "m", "unsupported": "u", "stopped": "s"

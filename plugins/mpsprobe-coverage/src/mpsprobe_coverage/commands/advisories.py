@@ -11,8 +11,8 @@ from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe_coverage.commands.kernels import write_json
 from mpsprobe_coverage.commands.options import BACKEND_OPTION, CHIP_OPTION, FORMAT_OPTION
-from mpsprobe_coverage.kernels.mps import MPS_FAMILY
-from mpsprobe_coverage.kernels.registered import RegisteredFamily, registered_named
+from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
+from mpsprobe_coverage.knowledge.kernels.registered import RegisteredFamily, registered_named
 
 MPS = "mps"
 
@@ -51,7 +51,7 @@ def list_command(
             raise UsageError(f"{backend} is no backend of torch: --chip means nothing there", "Leave --chip out.")
         _write(family, family.advisories(torch_release, operator), format_name, details=False)
         return
-    from mpsprobe_coverage.advisories.store import advisories_for, all_advisories
+    from mpsprobe_coverage.knowledge.advisories.store import advisories_for, all_advisories
 
     listed = list(all_advisories())
     if torch_release is not None:
@@ -60,7 +60,7 @@ def list_command(
     if chip is not None:
         listed = [known for known in listed if known.concerns(chip)]
     if operator is not None:
-        from mpsprobe_coverage.kernels.names import resolve_operators
+        from mpsprobe_coverage.knowledge.kernels.names import resolve_operators
 
         wanted = set(resolve_operators([operator], MPS_FAMILY.operators))
         listed = [known for known in listed if wanted.intersection((*known.operators, *known.reached_from))]
@@ -93,7 +93,7 @@ def show(names: tuple[str, ...], backend: str, format_name: str) -> None:
             raise UnknownName("advisory", wrong[0], known_there, hint)
         _write(family, [known_there[name] for name in dict.fromkeys(names)], format_name, details=True)
         return
-    from mpsprobe_coverage.advisories.store import named
+    from mpsprobe_coverage.knowledge.advisories.store import named
 
     known = named(names)
     if format_name == "json":

@@ -15,8 +15,8 @@ from mpsprobe_exporters.advisories import releases, systems
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from mpsprobe_coverage.advisories.model import Advisory
-    from mpsprobe_coverage.kernels.registered import RegisteredFamily
+    from mpsprobe_coverage.knowledge.advisories.model import Advisory
+    from mpsprobe_coverage.knowledge.kernels.registered import RegisteredFamily
 
 PIPE_WIDTH = 100
 

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from mpsprobe.commands import OpenGroup
-from mpsprobe_coverage.chips.limits import limits_of
-from mpsprobe_coverage.chips.store import GIB, Chip, Machine, all_chips, machine_named
 from mpsprobe_coverage.commands.kernels import write_json
 from mpsprobe_coverage.commands.options import FORMAT_OPTION
+from mpsprobe_coverage.knowledge.chips.limits import limits_of
+from mpsprobe_coverage.knowledge.chips.store import GIB, Chip, Machine, all_chips, machine_named
 
 
 @click.group(cls=OpenGroup, default="list")

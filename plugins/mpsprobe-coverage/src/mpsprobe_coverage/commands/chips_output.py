@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from mpsprobe_coverage.chips.limits import Range, limits_of
-from mpsprobe_coverage.chips.store import GIB, Chip, sizes
 from mpsprobe_coverage.commands.drawing import show
+from mpsprobe_coverage.knowledge.chips.limits import Range, limits_of
+from mpsprobe_coverage.knowledge.chips.store import GIB, Chip, sizes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from mpsprobe_coverage.chips.limits import Figure
+    from mpsprobe_coverage.knowledge.chips.limits import Figure
 
 PIPE_WIDTH = 100
 COLUMNS = ("chip", "GPU family", "GPU cores", "GB/s", "memory in GB", "bfloat16 in")

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from mpsprobe.answers.lookup import find, keep
+from mpsprobe.answers.question import Question, cache_option
 from mpsprobe.errors import UsageError
 from mpsprobe.options import Named, Names, Positive
 from mpsprobe.plugins.registry import get_registry
-from mpsprobe.protocols import RunOptions
-from mpsprobe_coverage.commands import known
-from mpsprobe_coverage.commands.instant import Question, cache_option
 from mpsprobe_coverage.commands.options import (
     BACKEND_OPTION,
     CHIP_OPTION,
     MEMORY_OPTION,
     PHASE_OPTION,
-    TORCH,
     MacosVersion,
     NotNegative,
     VaryRange,
@@ -31,10 +28,10 @@ from mpsprobe_coverage.commands.options import (
     several_options,
     torch_option,
 )
+from mpsprobe_coverage.commands.showing import Showing
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import Report
-    from mpsprobe_coverage.scanner.vary import Vary
 
 STEPS = 3  # to load torch, to build the workload, to run it
 METHODS = ("auto", "predicted", "observed")
@@ -108,19 +105,15 @@ def coverage(
     files: tuple[str, ...],
     jobs: int | None,
     timeout: int,
-    torch_release: str,
-    method: str,
-    explain: bool,
     everything: bool,
     format_name: str | None,
     output: str | None,
     exports: tuple[str, ...],
     fail_on: tuple[str, ...] | None,
     allow: tuple[str, ...] | None,
-    vary: Vary | None,
     atlas: bool | None,
     no_cache: bool,
-    **run_options: Any,
+    **asked: Any,
 ) -> None:
     """Which operators of WORKLOAD have no MPS kernel, where they are called, and which release fixes them.
 
@@ -141,66 +134,32 @@ def coverage(
         files = ()  # of a variable or a file: what is typed goes before
     if not (names or files):
         raise UsageError("what should be judged?", "Name a WORKLOAD of 'mpsprobe workloads list', or file.py:function.")
+    showing = Showing(format_name, output, exports, everything, fail_on or (), allow or ())
+    asked["allocations"] |= showing.asks("allocations")
     many = bool(files) or len(names) > 1 or is_pattern(names[0])
-    asks = {**run_options, "torch_release": torch_release, "method": method, "explain": explain, "vary": vary}
-    asks["atlas"] = atlas
-    question = None if many else Question("coverage", names[0], asks, cached=not no_cache)
-    how = (everything, fail_on, allow)
-    if question is not None and (code := question.written(format_name, output, exports, how)) is not None:
-        sys.exit(code)
-    plain = RunOptions(**{name: run_options[name] for name in ("phase", "dtype", "size")}) == RunOptions(**run_options)
-    plain = plain and not any((method == "observed", explain, vary, fail_on, allow, exports, output not in (None, "-")))
-    if plain and question is not None and known.written(question, atlas, format_name, everything):
-        sys.exit(0)
+    question = None if many else Question.of_command(ctx.command, names[0], asked, cached=not no_cache)
+    answer = find(question, atlas) if question is not None else None
+    if answer is not None and showing.at_once(answer):
+        return
 
-    from pathlib import PurePath
-
-    from mpsprobe import exporting
     from mpsprobe.progress import make_progress
     from mpsprobe_coverage.commands import judge, several
 
     registry = get_registry()
     wanted = several.names(names, files, registry) if many else [*names]
-    of_torch = (written_in := framework(wanted, registry)) == TORCH
-    options, targets = judge.asked(torch_release, method, explain, run_options, written_in)
-    judge.check_memory(options, fail_on or ())
-    if vary is not None and (many or len(targets) > 1):
-        raise UsageError("--vary is about one workload on one torch release", "Name one of each.")
-    kind = "coverage-several" if many else "coverage" if len(targets) == 1 else "coverage-matrix"
-    name = exporting.choose(registry, format_name, output, kind)
-    stem = PurePath(files[0]).stem if files else PurePath(names[0]).name
-    others = [exporting.further(registry, text, stem, kind) for text in exports]
-    report: Report
-    kept: Report | None = None
-    if any("allocations" in registry.exporter_declaration(made).asks for made in (name, *dict(others))):
-        options, asks["allocations"] = replace(options, allocations=True), True
-        question = None if many else Question("coverage", names[0], asks, cached=not no_cache)
-    if options.allocations and kind != "coverage":
-        raise UsageError("--allocations is about one workload on one torch release", "Name one of each.")
+    judging = judge.Judging.of_flags(asked, framework(wanted, registry), showing.fail_on)
+    kind = "coverage-several" if many else "coverage" if len(judging.releases) == 1 else "coverage-matrix"
+    for flag in ("vary", "allocations"):
+        if asked[flag] and kind != "coverage":
+            raise UsageError(f"--{flag} is about one workload on one torch release", "Name one of each.")
+    chosen = showing.choose(kind, files[0].removesuffix(".txt") if files else names[0])
+    report: Report | None = answer.report() if answer is not None else None
     with make_progress() as progress:
         if question is None:
-            questions = several.questions(wanted, asks, cached=not no_cache)
-            found = several.Work(options, targets, explain, of_torch, atlas)
-            report = several.judge(questions, found, jobs or several.usual_jobs(), timeout, progress)
-        elif (known_report := question.recalled() or known.known(question, atlas, of_torch)) is not None:
-            report = kept = known_report
-        else:
+            questions = [Question.of_command(ctx.command, name, asked, cached=not no_cache) for name in wanted]
+            report = several.judge(questions, judging, atlas, jobs or several.usual_jobs(), timeout, progress)
+        elif report is None:
             progress.start_loading(STEPS)
-            with question.watched() as watch:
-                found_report = judge.judged(names[0], options, targets, explain, progress)
-                if vary is not None:
-                    found_report = judge.grown(found_report, names[0], options, vary, progress)
-            report, kept = found_report, question.keep(found_report, watch)
-    report = judge.with_allowed(report, allow or ())
-    try:
-        for other, path in others:
-            click.echo(f"{other}: {exporting.write(registry, other, report, path)}", err=True)
-    finally:  # the report is not lost with an export that fails
-        written = exporting.write(registry, name, report, output, everything)
-    judge.say_written(report, written)
-    shown = name == "table" and written is None
-    code = judge.exit_code(report, fail_on or (), allow or (), name=name, written=written)
-    if kept is not None and question is not None and shown:
-        drawn = judge.with_allowed(kept, allow or ())
-        question.keep_text(how, lambda: exporting.on_terminal(registry, name, drawn, everything), code)
-    sys.exit(code)
+            report = judge.judged(names[0], judging, progress)
+            keep(question, report)
+    sys.exit(showing.exit_code(report, chosen, showing.show(report, chosen)))

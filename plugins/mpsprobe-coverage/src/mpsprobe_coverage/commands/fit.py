@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
 from typing import Any
 
 import click
 
+from mpsprobe.answers.lookup import find, keep
+from mpsprobe.answers.question import Question, cache_option
 from mpsprobe.errors import UsageError
 from mpsprobe.options import Named, Positive, check_training
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions
-from mpsprobe_coverage.commands.instant import Question, cache_option
 from mpsprobe_coverage.commands.options import (
     CHIP_OPTION,
     GENERATE,
@@ -22,6 +22,7 @@ from mpsprobe_coverage.commands.options import (
     releases,
     torch_option,
 )
+from mpsprobe_coverage.commands.showing import Showing
 
 VARIED = ("batch-size", "seq-len", "size")
 
@@ -45,16 +46,16 @@ VARIED = ("batch-size", "seq-len", "size")
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
 @click.option("--export", "exports", multiple=True, metavar="NAME[=PATH]", help="Also write this format; repeatable.")
 @cache_option("fit")
+@click.pass_context
 def fit(
+    ctx: click.Context,
+    /,
     name: str,
-    vary: str | None,
-    torch_release: str,
-    plain: bool,
     format_name: str | None,
     output: str | None,
     exports: tuple[str, ...],
     no_cache: bool,
-    **run_options: Any,
+    **asked: Any,
 ) -> None:
     """The largest batch, sequence or image of WORKLOAD that fits on a Mac, and what would save memory.
 
@@ -67,43 +68,36 @@ def fit(
     mpsprobe fit llama-3-8b --phase generate --dtype float16 --chip m3-max-64gb
     mpsprobe fit resnet50 --vary size --memory 8GB
     """
-    asks = {**run_options, "torch_release": torch_release, "plain": plain, "vary": vary}
-    question = Question("fit", name, asks, cached=not no_cache)
-    if question.written(format_name, output, exports, ()) is not None:
+    showing = Showing(format_name, output, exports)
+    question = Question.of_command(ctx.command, name, asked, cached=not no_cache)
+    answer = find(question)
+    if answer is not None and showing.at_once(answer):
         return
 
-    from mpsprobe import exporting
     from mpsprobe.environment import check_version
     from mpsprobe.progress import make_progress
-    from mpsprobe_coverage.chips.mac import mac_asked
-    from mpsprobe_coverage.kernels.backends import family_named
+    from mpsprobe_coverage.knowledge.chips.mac import mac_asked
+    from mpsprobe_coverage.knowledge.kernels.backends import family_named
 
-    options = RunOptions(**run_options)
+    release, vary, plain = (asked.pop(flag) for flag in ("torch_release", "vary", "plain"))
+    options = RunOptions(**asked)
     check_training(options, options.phase == "training")
     mac = mac_asked(options)
     if mac is None:
         raise UsageError("fit on which Mac?", "For example --chip m2-16gb ('mpsprobe chips list'), or --memory 16GB.")
     varied: Any = vary or ("seq-len" if options.phase == GENERATE else "batch-size")
     registry = get_registry()
-    targets = releases(torch_release, family_named(options.backend, registry))
+    targets = releases(release, family_named(options.backend, registry))
     if len(targets) > 1:
         raise UsageError("fit is about one torch release", "Name one with --torch.")
-    chosen = exporting.choose(registry, format_name, output, "fit")
-    others = [exporting.further(registry, text, PurePath(name).name, "fit") for text in exports]
-    report = kept = question.recalled()
+    chosen = showing.choose("fit", name)
+    report = answer.report() if answer is not None else None
     if report is None:
         check_version("torch", "mpsprobe-coverage", "fit")
-        from mpsprobe_coverage.scanner.largest import fit_report
+        from mpsprobe_coverage.scanning.largest import fit_report
 
-        with make_progress() as progress, question.watched() as watch:
+        with make_progress() as progress:
             workload = registry.workload(name)
             report = fit_report(workload, options, targets[0], mac, varied, progress, savings=not plain)
-        kept = question.keep(report, watch)
-    try:
-        for other, path in others:
-            click.echo(f"{other}: {exporting.write(registry, other, report, path)}", err=True)
-    finally:  # the report is not lost with an export that fails
-        exporting.write(registry, chosen, report, output)
-    if kept is not None and chosen == "table" and output in (None, "-"):
-        drawn = kept
-        question.keep_text((), lambda: exporting.on_terminal(registry, chosen, drawn), 0)
+        keep(question, report)
+    showing.show(report, chosen)

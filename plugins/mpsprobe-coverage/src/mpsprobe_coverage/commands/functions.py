@@ -7,27 +7,24 @@ import random
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from contextlib import contextmanager
 from typing import Any, Literal, TypedDict, Unpack, overload
 
+from mpsprobe.answers.lookup import find, keep
+from mpsprobe.answers.question import NO, SWITCH, Question
 from mpsprobe.errors import CheckFailed, UsageError
 from mpsprobe.options import converted
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import SilentProgress
-from mpsprobe.protocols import RunOptions, Workload
+from mpsprobe.protocols import Workload
 from mpsprobe.schemas import CoverageReport, MatrixReport
 from mpsprobe_coverage.commands.coverage import coverage as command
-from mpsprobe_coverage.commands.instant import SWITCH, Question
-from mpsprobe_coverage.commands.judge import asked, broken, judged
-from mpsprobe_coverage.commands.known import known as known_answer
-from mpsprobe_coverage.commands.options import TORCH, framework
+from mpsprobe_coverage.commands.failing import broken
+from mpsprobe_coverage.commands.judge import Judging, judged
 
 FAIL_ON = ("missing", "fallback", "unsupported")
 """The verdicts that ``check`` lets nothing pass with."""
 Releases = str | Sequence[str]
-NO = ("", "0", "f", "false", "n", "no", "off")
-"""What click takes for no in a variable of a flag."""
 _judging = threading.Lock()
 
 
@@ -124,34 +121,25 @@ def coverage(
     if isinstance(torch, str) and "," in torch:  # a type checker takes it for one
         raise UsageError(f"several torch releases are a list, not '{torch:.40}'", 'For example ["2.6", "2.13"].')
     flags = converted(command, {**options, "torch": ",".join(in_quotes(torch))})
-    question = _question(model, inputs, flags)
-    if question is not None and isinstance(known := question.recalled(), (CoverageReport, MatrixReport)):
-        return known
+    cached = not flags.pop("no_cache", os.environ.get(SWITCH, "").lower() not in NO)
     atlas = flags.pop("atlas", None)
-    if question is not None:
-        needs_torch = framework([question.workload], get_registry()) == TORCH
-        if isinstance(known := known_answer(question, atlas, needs_torch), (CoverageReport, MatrixReport)):
+    question = None
+    if inputs is None and isinstance(model, str):
+        asked = Question.of_command(command, model, flags, cached=cached)
+        question = None if asked.is_file_of_code else asked
+    if question is not None and (answer := find(question, atlas)) is not None:
+        known = answer.report()
+        if isinstance(known, (CoverageReport, MatrixReport)):
             return known
-    release, explain = flags.pop("torch_release"), flags.pop("explain", False)
     workload = get_registry().workload_of(model, inputs)
     own = {"dtype": workload.dtype} if hasattr(workload, "dtype") else {}
-    run_options, targets = asked(release, "predicted", explain, {**own, **flags}, workload.framework)
-    with _put_back(workload), question.watched() if question else nullcontext() as watch:
-        report = judged(workload, run_options, targets, explain, SilentProgress())
+    judging = Judging.of_flags({**own, **flags}, workload.framework)
+    with _put_back(workload):
+        report = judged(workload, judging, SilentProgress())
     assert isinstance(report, (CoverageReport, MatrixReport))
     if question is not None:
-        question.keep(report, watch)
+        keep(question, report)
     return report
-
-
-def _question(model: object, inputs: object, flags: dict[str, Any]) -> Question | None:
-    """What the cache is asked: of a workload by its name, not of an object, nor of code that the program may share."""
-    cached = not flags.pop("no_cache", os.environ.get(SWITCH, "").lower() not in NO)
-    if inputs is not None or not isinstance(model, str):
-        return None
-    usual = {"torch_release": "installed", "method": "auto", "explain": False, "vary": None, "atlas": None}
-    question = Question("coverage", model, {**asdict(RunOptions()), **usual, **flags}, cached=cached)
-    return None if question.own else question
 
 
 def in_quotes(torch: Releases) -> list[str]:
@@ -212,7 +200,7 @@ def _put_back(workload: Workload) -> Iterator[None]:
     if model is None:
         yield
         return
-    from mpsprobe_coverage.device.putting_back import as_before
+    from mpsprobe_coverage.devices.virtual.restoring import as_before
 
     if not _judging.acquire(blocking=False):
         raise UsageError("another thread of this process has a model on the virtual device", "Wait for it.")

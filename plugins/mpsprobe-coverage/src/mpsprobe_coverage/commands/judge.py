@@ -1,252 +1,119 @@
-"""From what the flags of ``mpsprobe coverage`` ask for to the report, and from the report to the exit code."""
+"""From what the flags of ``mpsprobe coverage`` ask for to the report."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from fnmatch import fnmatchcase
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from mpsprobe.doubts import exceeds, guesses, unwatched
 from mpsprobe.environment import check_version
-from mpsprobe.errors import RunFailed, UsageError, WorkloadError
-from mpsprobe.exporting import shown
+from mpsprobe.errors import UsageError
 from mpsprobe.options import SAY_SO, check_training
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import Progress, RunOptions, Workload
-from mpsprobe.schemas import SEVERITY, CoverageReport, MatrixCell, MatrixReport, MemoryFit, Report, SeveralReport
+from mpsprobe.schemas import CoverageReport, Report
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.chips.mac import mac_asked
-from mpsprobe_coverage.commands.options import ADVISORY, ALL, ASSUMED, GENERATE, MEMORY, OF_GENERATE, TORCH, releases
+from mpsprobe_coverage.commands.options import ALL, GENERATE, MEMORY, OF_GENERATE, TORCH, releases
+from mpsprobe_coverage.knowledge.chips.mac import mac_asked
 
 if TYPE_CHECKING:
-    from mpsprobe_coverage.scanner.vary import Vary
-
-UNKNOWN = "unknown"
-MOST_NAMED = 3  # workloads in an error, lines of the source
+    from mpsprobe_coverage.scanning.vary import Vary
 
 
-def asked(
-    torch_release: str, method: str, explain: bool, run_options: Mapping[str, Any], framework: str = TORCH
-) -> tuple[RunOptions, list[str]]:
-    """What the flags ask for, and the releases to judge.
+@dataclass(frozen=True)
+class Judging:
+    """How a workload is judged: its run, the releases, and what more is found out.
 
-    Args:
-        run_options: by the parameters' names; what is not in it is as usual.
-        framework: of the workloads.
-
-    Raises:
-        UsageError: flags that do not go together, or there is no such release.
+    Attributes:
+        releases: exact ones, oldest first; ``installed`` stays as it is.
     """
-    options = RunOptions(**run_options)  # the options that are no parameters here are named as its fields
-    if method == "observed":
-        raise UsageError(
-            "--method observed is not there: the step of a workload is predicted, also on a Mac",
-            "Leave it out. On a Mac, mpsprobe run --device mps observes a program, mpsprobe.observe() a part of one.",
-        )
-    if explain and ("," in torch_release or torch_release == ALL):
-        raise UsageError("--explain is about one torch release", "Name one with --torch.")
-    check_training(options, options.phase == "training")
-    for field in OF_GENERATE if options.phase != GENERATE else ():
-        if getattr(options, field) != getattr(RunOptions(), field):
-            raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only", SAY_SO)
 
-    if framework != TORCH:
-        scanner = get_registry().scanner_for(framework)
-        if hasattr(scanner, "releases"):
-            return _asked_of(scanner, options, torch_release)
-    if options.graph != RunOptions().graph:
-        raise UsageError("--graph is for workloads of TensorFlow", "Leave it out.")
+    options: RunOptions
+    releases: Sequence[str]
+    framework: str = TORCH
+    explain: bool = False
+    vary: Vary | None = None
 
-    from mpsprobe_coverage.kernels.backends import family_named
+    @classmethod
+    def of_flags(cls, asked: Mapping[str, Any], framework: str = TORCH, fail_on: Collection[str] = ()) -> Judging:
+        """What the flags ask for.
 
-    return options, releases(torch_release, family_named(options.backend, get_registry()))
+        Args:
+            asked: by the parameters' names; what is not in it is as usual.
+            framework: of the workloads.
 
-
-def _asked_of(scanner: Any, options: RunOptions, release: str) -> tuple[RunOptions, list[str]]:
-    """The same of a scanner that knows the kernels of one backend itself."""
-    backend = scanner.backend
-    if options.backend not in (backend, RunOptions().backend):
-        raise UsageError(f"--backend {printable(options.backend)} runs no such workload", f"Leave it out: {backend}.")
-    return replace(options, backend=backend), scanner.releases(release)
-
-
-def check_memory(options: RunOptions, fail_on: Collection[str]) -> None:
-    """Refuse ``memory`` of ``--fail-on`` where no Mac's memory is named, and two memories.
-
-    Raises:
-        UsageError: it is so.
-    """
-    if mac_asked(options) is None and MEMORY in fail_on:
-        raise UsageError("--fail-on memory needs the memory of a Mac", "For example --chip m2-16gb, or --memory 16GB.")
+        Raises:
+            UsageError: flags that do not go together, or there is no such release.
+        """
+        options = RunOptions(**{one.name: asked[one.name] for one in fields(RunOptions) if one.name in asked})
+        release, explain = asked.get("torch_release", "installed"), asked.get("explain", False)
+        if asked.get("method") == "observed":
+            raise UsageError(
+                "--method observed is not there: the step of a workload is predicted, also on a Mac",
+                "Leave it out. On a Mac, mpsprobe run --device mps observes a program, mpsprobe.observe() part of one.",
+            )
+        if explain and ("," in release or release == ALL):
+            raise UsageError("--explain is about one torch release", "Name one with --torch.")
+        check_training(options, options.phase == "training")
+        for field in OF_GENERATE if options.phase != GENERATE else ():
+            if getattr(options, field) != getattr(RunOptions(), field):
+                raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only", SAY_SO)
+        if mac_asked(options) is None and MEMORY in fail_on:
+            raise UsageError(
+                "--fail-on memory needs the memory of a Mac", "For example --chip m2-16gb, or --memory 16GB."
+            )
+        options, targets = _targets(options, release, framework)
+        return cls(options, targets, framework, explain, asked.get("vary"))
 
 
-def judged(
-    workload: str | Workload, options: RunOptions, targets: Sequence[str], explain: bool, progress: Progress
-) -> Report:
+def _targets(options: RunOptions, release: str, framework: str) -> tuple[RunOptions, list[str]]:
+    """The releases, and ``options`` with the backend; a scanner may know the kernels of one backend itself."""
+    scanner: Any = None if framework == TORCH else get_registry().scanner_for(framework)
+    if not hasattr(scanner, "releases"):
+        if options.graph != RunOptions().graph:
+            raise UsageError("--graph is for workloads of TensorFlow", "Leave it out.")
+
+        from mpsprobe_coverage.knowledge.kernels.backends import family_named
+
+        return options, releases(release, family_named(options.backend, get_registry()))
+    if options.backend not in (scanner.backend, RunOptions().backend):
+        shown = printable(options.backend)
+        raise UsageError(f"--backend {shown} runs no such workload", f"Leave it out: {scanner.backend}.")
+    return replace(options, backend=scanner.backend), scanner.releases(release)
+
+
+def judged(workload: str | Workload, judging: Judging, progress: Progress) -> Report:
     """The report on ``workload``, or the workload of that name.
 
     Raises:
         MpsprobeError: the workload cannot be built, or a table cannot be read.
     """
-    registry = get_registry()
+    registry, options = get_registry(), judging.options
     chosen = registry.workload(workload) if isinstance(workload, str) else workload
     if chosen.framework == TORCH:
         check_version("torch", "mpsprobe-coverage", "coverage")
     registry.announce("mpsprobe_before_run", workload=chosen.name, phase=options.phase)
-    report = registry.scanner_for(chosen.framework).scan(chosen, options, targets, progress)
+    report = registry.scanner_for(chosen.framework).scan(chosen, options, judging.releases, progress)
     if registry.listens("mpsprobe_after_run"):
         document = report.model_dump(mode="json")
         registry.announce("mpsprobe_after_run", workload=chosen.name, phase=options.phase, report=document)
-    if explain and isinstance(report, CoverageReport):
-        report = report.model_copy(update={"explained": True})
+    if isinstance(report, CoverageReport):
+        report = report.model_copy(update={"explained": judging.explain})
+        if judging.vary is not None:
+            report = _grown(report, chosen, options, judging.vary, progress)
     return report
 
 
-def grown(report: Report, workload: str, options: RunOptions, vary: Vary, progress: Progress) -> Report:
+def _grown(
+    report: CoverageReport, workload: Workload, options: RunOptions, vary: Vary, progress: Progress
+) -> CoverageReport:
     """``report`` with the graphs that many lengths compile.
 
     Raises:
         MpsprobeError: the workload cannot be run with them, or nothing is known about graphs.
     """
-    from mpsprobe_coverage.kernels.backends import family_named
-    from mpsprobe_coverage.scanner.growth import growth
+    from mpsprobe_coverage.knowledge.kernels.backends import family_named
+    from mpsprobe_coverage.scanning.growth import growth
 
-    assert isinstance(report, CoverageReport)
-    registry = get_registry()
-    table = family_named(options.backend, registry).target(report.target.torch)
-    found = growth(registry.workload(workload), options, table, vary, progress)
-    return report.model_copy(update={"growth": found})
-
-
-def say_written(report: Report, written: str | None) -> None:
-    """Say on standard error what a file or folder that a report went to begins with; nothing for standard output."""
-    if written is not None:
-        headline = shown(report, "table", "headline")  # None where mpsprobe-exporters is not installed
-        click.echo("\n".join(filter(None, (headline, f"wrote {written}"))), err=True)
-
-
-def exit_code(
-    report: Report, fail_on: Collection[str], allow: Collection[str] = (), *, name: str, written: str | None
-) -> int:
-    """0 clean, 1 for what ``fail_on`` names (verdicts, advisories, memory), 2 when the workload did not run to its end.
-
-    Where the report went to a file, standard error says why the code is 1.
-
-    Args:
-        name: of the exporter that wrote the report.
-        written: the file or folder; ``None`` where the user sees the report.
-
-    Raises:
-        WorkloadError: it did not; of several workloads, one of them.
-        KeyboardInterrupt: of several workloads, not all were judged.
-    """
-    if isinstance(report, SeveralReport):
-        if not report.complete:
-            raise KeyboardInterrupt
-        failed = [one.name for one in report.workloads if _failed(one.report)]
-        if failed:
-            some = ", ".join(map(printable, failed[:MOST_NAMED])) + (", …" if len(failed) > MOST_NAMED else "")
-            count = f"{len(failed)} of {len(report.workloads)} workloads"
-            raise WorkloadError(f"{count} could not be judged to their end: {some}", "The report says why.")
-        wrong = [
-            f"{printable(one.name)}: {line}"
-            for one in report.workloads
-            if one.report
-            for line in broken(one.report, fail_on, allow)
-        ]
-    else:
-        wrong = broken(report, fail_on, allow, shown=written is None and name == "table")
-    if wrong and written is not None:
-        more = [f"{len(wrong) - MOST_NAMED} more"] if len(wrong) > MOST_NAMED else []
-        click.echo("\n".join(f"--fail-on: {line}" for line in (*wrong[:MOST_NAMED], *more)), err=True)
-    return int(bool(wrong))
-
-
-def broken(report: Report, fail_on: Collection[str], allow: Collection[str], *, shown: bool = False) -> list[str]:
-    """A line for each operator with a verdict of ``fail_on`` that ``allow`` does not name, and for each advisory.
-
-    Args:
-        allow: operators, as reports write them or without overload or namespace; ``*`` stands for anything.
-
-    Raises:
-        RunFailed: the workload did not run to its end.
-    """
-    cells: list[CoverageReport | MatrixCell] = []
-    if isinstance(report, MatrixReport):
-        cells += report.releases
-    elif isinstance(report, CoverageReport):
-        cells.append(report)
-    found: dict[str, None] = {}
-    for cell in cells:
-        if cell.failure is not None:
-            raise RunFailed(cell.failure, shown)
-        found |= dict.fromkeys(_operators(cell, fail_on, allow))
-        fit = cell.fit if isinstance(cell, MatrixCell) else cell.memory and cell.memory.fit
-        if fit and MEMORY in fail_on:
-            found |= dict.fromkeys(f"{one} ({fit.machine}, torch {cell.target.torch})" for one in _too_large(fit))
-        advised = [one if isinstance(one, str) else f"{one.id} ({one.title})" for one in cell.advisories]
-        found |= dict.fromkeys(f"known wrong result: {one}" for one in advised if ADVISORY in fail_on)
-    return [*found, *_unproven(report, fail_on, allow)]
-
-
-def _too_large(fit: MemoryFit) -> list[str]:
-    if fit.answer == "raises":
-        return [fit.low.message or "PyTorch raises for want of memory"]
-    taken = max(fit.low.reserved_bytes, fit.high.reserved_bytes)
-    return [f"it takes {taken:,} bytes of memory, and the Mac has {fit.memory_bytes:,}"] if exceeds(fit) else []
-
-
-def _unproven(report: Report, fail_on: Collection[str], allow: Collection[str]) -> Iterator[str]:
-    """What was guessed, and what nobody watched: both are unknown, whatever the rest is."""
-    if not isinstance(report, CoverageReport | MatrixReport) or not {UNKNOWN, ASSUMED}.intersection(fail_on):
-        return
-    for one in guesses(report):
-        if not is_allowed(one.operator, allow):
-            where = f" ({', '.join(one.call_sites[:MOST_NAMED])})" if one.call_sites else ""
-            yield f"values were guessed{where}: {one.assumed}"
-    if UNKNOWN in fail_on and (count := unwatched(report)):
-        yield f"processes that the program started and that are not in the report: {count}"
-
-
-def _failed(report: CoverageReport | MatrixReport | None) -> bool:
-    cells = report.releases if isinstance(report, MatrixReport) else [report]
-    return any(cell is None or cell.failure is not None for cell in cells)
-
-
-def with_allowed(report: Report, allow: Collection[str]) -> Report:
-    """``report`` with the operators of its findings that ``allow`` names, for who shows it."""
-    if isinstance(report, SeveralReport):
-        rows = [
-            one.model_copy(update={"report": with_allowed(one.report, allow)}) if one.report else one for one in report
-        ]
-        return report.model_copy(update={"workloads": rows})
-    if isinstance(report, CoverageReport):
-        operators = [one.operator for one in report.operators if SEVERITY[one.verdict]]
-    elif isinstance(report, MatrixReport):
-        operators = [operator for cell in report.releases for operator in cell.findings]
-    else:
-        return report
-    return report.model_copy(update={"allowed": [one for one in dict.fromkeys(operators) if is_allowed(one, allow)]})
-
-
-def _operators(cell: CoverageReport | MatrixCell, fail_on: Collection[str], allow: Collection[str]) -> Iterator[str]:
-    release = f"{cell.target.software} {cell.target.version}"
-    if isinstance(cell, MatrixCell):
-        for operator, verdict in cell.findings.items():
-            if verdict in fail_on and not is_allowed(operator, allow):
-                yield f"{operator} is {verdict} on {release}"
-        return
-    for one in cell.operators:
-        if one.verdict in fail_on and not is_allowed(one.operator, allow):
-            where = f" ({one.call_sites[0]})" if one.call_sites else ""
-            yield f"{one.operator} is {one.verdict} on {release}{where}" + (f": {one.advice}" if one.advice else "")
-
-
-def is_allowed(operator: str, allow: Collection[str]) -> bool:
-    """Whether ``allow`` names ``operator``: ``aten::linalg_qr.out``, ``linalg_qr.out``, ``linalg_qr``, ``linalg_*``."""
-    whole = operator.partition(".")[0]
-    names = (operator, whole, operator.partition("::")[2], whole.partition("::")[2])
-    return any(fnmatchcase(name, pattern) for pattern in allow for name in names)
+    table = family_named(options.backend, get_registry()).target(report.target.torch)
+    return report.model_copy(update={"growth": growth(workload, options, table, vary, progress)})

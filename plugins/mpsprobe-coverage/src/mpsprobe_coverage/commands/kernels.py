@@ -12,11 +12,11 @@ from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.options import Named
 from mpsprobe.output import write_stdout
 from mpsprobe_coverage.commands.options import ALL, BACKEND_OPTION, FORMAT_OPTION, releases, torch_option
-from mpsprobe_coverage.kernels.backends import family_named
-from mpsprobe_coverage.kernels.names import resolve_operators
-from mpsprobe_coverage.kernels.registered import registered_named
-from mpsprobe_coverage.kernels.releases import INSTALLED
-from mpsprobe_coverage.kernels.table import KernelFamily, KernelTable, tensor_keys
+from mpsprobe_coverage.knowledge.kernels.backends import family_named
+from mpsprobe_coverage.knowledge.kernels.names import resolve_operators
+from mpsprobe_coverage.knowledge.kernels.registered import registered_named
+from mpsprobe_coverage.knowledge.kernels.releases import INSTALLED
+from mpsprobe_coverage.knowledge.kernels.table import KernelFamily, KernelTable, tensor_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,7 +200,7 @@ def diff(old: str, new: str, backend: str, format_name: str) -> None:
     mpsprobe kernels diff 2.6.0 2.15.0
     mpsprobe kernels diff 2.13.0 installed      on a Mac: the shipped table against the running torch
     """
-    from mpsprobe_coverage.kernels.difference import compare
+    from mpsprobe_coverage.knowledge.kernels.difference import compare
 
     other = registered_named(backend)
     if other is not None:

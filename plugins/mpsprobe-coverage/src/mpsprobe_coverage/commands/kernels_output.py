@@ -13,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from mpsprobe_coverage.commands.drawing import console, show
-from mpsprobe_coverage.kernels.table import FALLBACK, NATIVE, KernelTable
+from mpsprobe_coverage.knowledge.kernels.table import FALLBACK, NATIVE, KernelTable
 from mpsprobe_exporters.terminal.verdict_styles import STYLES
 
 if TYPE_CHECKING:
-    from mpsprobe_coverage.kernels.difference import Change, Difference
+    from mpsprobe_coverage.knowledge.kernels.difference import Change, Difference
 
 PIPE_WIDTH = 10_000  # columns: nothing is wrapped where no terminal is
 GAP = 3  # columns between those of a table

@@ -11,12 +11,12 @@ from rich.text import Text
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.commands import kernels_output
 from mpsprobe_coverage.commands.drawing import show as show_parts
-from mpsprobe_coverage.kernels.registered import ALL, Entry, types
+from mpsprobe_coverage.knowledge.kernels.registered import ALL, Entry, types
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from mpsprobe_coverage.kernels.registered import RegisteredFamily
+    from mpsprobe_coverage.knowledge.kernels.registered import RegisteredFamily
 
 
 def refuse(family: RegisteredFamily, **given: object) -> None:

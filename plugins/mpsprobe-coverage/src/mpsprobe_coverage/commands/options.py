@@ -19,8 +19,8 @@ from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
     from mpsprobe.plugins.registry import Registry
-    from mpsprobe_coverage.kernels.table import KernelFamily
-    from mpsprobe_coverage.scanner.vary import Vary
+    from mpsprobe_coverage.knowledge.kernels.table import KernelFamily
+    from mpsprobe_coverage.scanning.vary import Vary
 
 TORCH = "torch"
 GENERATE = "generate"
@@ -136,7 +136,7 @@ class ChipName(click.ParamType):
     name = "chip"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from mpsprobe_coverage.chips.store import machine_named
+        from mpsprobe_coverage.knowledge.chips.store import machine_named
 
         return machine_named(str(value)).name
 
@@ -147,7 +147,7 @@ class MemorySize(click.ParamType):
     name = "memory"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from mpsprobe_coverage.chips.store import memory_size
+        from mpsprobe_coverage.knowledge.chips.store import memory_size
 
         return value if isinstance(value, int) else memory_size(str(value))
 
@@ -158,7 +158,7 @@ class VaryRange(click.ParamType):
     name = "range"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Vary:
-        from mpsprobe_coverage.scanner.vary import Vary
+        from mpsprobe_coverage.scanning.vary import Vary
 
         if isinstance(value, Vary):
             return value

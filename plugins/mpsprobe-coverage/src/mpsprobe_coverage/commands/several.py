@@ -8,23 +8,22 @@ import queue
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
 
+from mpsprobe.answers.lookup import find
+from mpsprobe.answers.question import Question
 from mpsprobe.environment import check_version, collect_environment
 from mpsprobe.errors import MpsprobeError, PluginError, UsageError
 from mpsprobe.plugins.registry import Registry
 from mpsprobe.progress import SilentProgress
-from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import CoverageReport, JudgedWorkload, MatrixReport, SeveralReport
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.commands.child import Child, ChildEnded, threads_for
-from mpsprobe_coverage.commands.instant import Question
-from mpsprobe_coverage.commands.known import known
-from mpsprobe_coverage.commands.options import WILD, is_pattern
+from mpsprobe_coverage.commands.judge import Judging
+from mpsprobe_coverage.commands.options import TORCH, WILD, is_pattern
 
 MOST_JOBS = 4
 """Processes without ``--jobs``: each has PyTorch in its memory, about half a GB, and more for a large model."""
@@ -84,50 +83,34 @@ def _fitting(name: str, registry: Registry) -> list[str]:
     return found
 
 
-class Work(NamedTuple):
-    """What is done with each workload.
-
-    Attributes:
-        options, targets, explain: as ``judge.judged`` takes them.
-        needs_torch: whether torch runs it.
-        atlas: as ``known`` takes it.
-    """
-
-    options: RunOptions
-    targets: Sequence[str]
-    explain: bool
-    needs_torch: bool
-    atlas: bool | None = None
-
-
-def questions(asked: Sequence[str], options: Mapping[str, Any], *, cached: bool) -> list[Question]:
-    """One for each workload, as ``mpsprobe coverage`` asks it of a single one."""
-    around: dict[bool, str] = {}
-    return [Question("coverage", name, options, cached=cached, around=around) for name in asked]
-
-
-def judge(asked: Sequence[Question], work: Work, jobs: int, timeout: int, progress: SilentProgress) -> SeveralReport:
+def judge(
+    asked: Sequence[Question], judging: Judging, atlas: bool | None, jobs: int, timeout: int, progress: SilentProgress
+) -> SeveralReport:
     """The report on all of ``asked``; after Ctrl-C on those that are done.
 
     Args:
+        atlas: as ``find`` takes it.
         jobs: processes side by side.
         timeout: seconds that one workload may take.
     """
+    for question in asked:
+        question.around = asked[0].around
     found_before: dict[int, JudgedWorkload] = {}
     for index, question in enumerate(asked):
-        if (row := _known(question, work)) is not None:
+        if (row := _known(question, atlas)) is not None:
             found_before[index] = row
     left = [index for index in range(len(asked)) if index not in found_before]
-    rows = found_before | (_worked_out(asked, left, work, jobs, timeout, progress) if left else {})
+    rows = found_before | (_worked_out(asked, left, judging, jobs, timeout, progress) if left else {})
     found = [rows[index] for index in range(len(asked)) if index in rows]
     made = next((row.report.environment for row in found if row.report is not None), None)
     return SeveralReport(environment=made or collect_environment(), workloads=found, complete=len(found) == len(asked))
 
 
-def _known(question: Question, work: Work) -> JudgedWorkload | None:
+def _known(question: Question, atlas: bool | None) -> JudgedWorkload | None:
     """The row of a workload whose answer is known, or whose answer nobody can find out here."""
     try:
-        report = question.recalled() or known(question, work.atlas, work.needs_torch)
+        answer = find(question, atlas)
+        report = answer.report() if answer is not None else None
     except PluginError:
         raise
     except MpsprobeError as error:
@@ -138,12 +121,14 @@ def _known(question: Question, work: Work) -> JudgedWorkload | None:
 
 
 def _worked_out(
-    asked: Sequence[Question], left: Sequence[int], work: Work, jobs: int, timeout: int, progress: SilentProgress
+    asked: Sequence[Question], left: Sequence[int], judging: Judging, jobs: int, timeout: int, progress: SilentProgress
 ) -> dict[int, JudgedWorkload]:
     """The rows of those numbered in ``left``; after Ctrl-C of those that are done."""
-    if work.needs_torch:
+    if judging.framework == TORCH:
         check_version("torch", "mpsprobe-coverage", "coverage")
-    shared = json.dumps({"options": asdict(work.options), "targets": list(work.targets), "explain": work.explain})
+    shared = json.dumps(
+        {**asdict(judging), "releases": [*judging.releases], "asked": [asked[0].options, asked[0].cached]}
+    )
     progress.start(len(left), f"judging {len(left)} workloads")
     with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
         pool = _Pool(asked, left, shared, Path(folder), min(jobs, len(left)), timeout)
@@ -257,7 +242,7 @@ class _Pool:
     def _row(self, child: Child, index: int) -> JudgedWorkload:
         question, path = self._asked[index], self._folder / f"{index}.json"
         try:
-            child.ask(json.dumps({"question": question.as_data(), "path": str(path)}), self._timeout)
+            child.ask(json.dumps({"workload": question.workload, "path": str(path)}), self._timeout)
         except ChildEnded as ended:
             return JudgedWorkload(name=question.workload, error=ended.message, hint=ended.hint)
         return JudgedWorkload.model_validate_json(path.read_bytes())

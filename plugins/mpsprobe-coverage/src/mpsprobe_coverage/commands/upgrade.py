@@ -10,6 +10,7 @@ import click
 from packaging.version import Version
 
 from mpsprobe import exporting
+from mpsprobe.answers.question import Question, cache_option
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.options import check_training
 from mpsprobe.plugins.registry import get_registry
@@ -18,7 +19,7 @@ from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import JudgedWorkload
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.commands import several
-from mpsprobe_coverage.commands.instant import cache_option
+from mpsprobe_coverage.commands.judge import Judging
 from mpsprobe_coverage.commands.options import (
     CHIP_OPTION,
     MEMORY_OPTION,
@@ -31,7 +32,7 @@ from mpsprobe_coverage.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from mpsprobe_coverage.kernels.table import KernelTable
+    from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 
 
 @click.command()
@@ -82,7 +83,7 @@ def upgrade(
     options = RunOptions(**run_options)
     check_training(options, options.phase == "training")
     registry = get_registry()
-    from mpsprobe_coverage.kernels.mps import MPS_FAMILY
+    from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 
     tables = MPS_FAMILY.target(old), MPS_FAMILY.target(new)
     releases = [table.release for table in tables]
@@ -95,22 +96,15 @@ def upgrade(
         raise UsageError("upgrade is about torch", "Name workloads of torch.")
     rows: list[JudgedWorkload] = []
     if wanted:
-        asks = {
-            **asdict(options),
-            "torch_release": ",".join(releases),
-            "method": "auto",
-            "explain": False,
-            "atlas": atlas,
-            "vary": None,
-        }
-        questions = several.questions(wanted, asks, cached=not no_cache)
-        work = several.Work(options, releases, explain=False, needs_torch=True, atlas=atlas)
+        asked = {**asdict(options), "torch_release": ",".join(releases)}
+        questions = [Question("coverage", name, asked, cached=not no_cache) for name in wanted]
         with make_progress() as progress:
-            found = several.judge(questions, work, jobs or several.usual_jobs(), timeout, progress)
+            judging = Judging(options, releases)
+            found = several.judge(questions, judging, atlas, jobs or several.usual_jobs(), timeout, progress)
         if not found.complete:
             raise KeyboardInterrupt
         rows = found.workloads
-    from mpsprobe_coverage.scanner.upgrade import upgrade_report
+    from mpsprobe_coverage.reporting.upgrade import upgrade_report
 
     made = upgrade_report(*tables, rows, macos, options.chip)
     exporting.write(registry, chosen, made, output, everything)

@@ -13,18 +13,18 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any
 
+from mpsprobe.answers.lookup import keep
+from mpsprobe.answers.question import Question
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.output import write_atomically
 from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import JudgedWorkload
 from mpsprobe.suggestions import first_line, type_name
-from mpsprobe_coverage.cache.watching import Watch
-from mpsprobe_coverage.commands.instant import Question
-from mpsprobe_coverage.commands.judge import judged
+from mpsprobe_coverage.commands.judge import Judging, judged
+from mpsprobe_coverage.commands.options import TORCH
 
 
 def main() -> int:
@@ -32,39 +32,33 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to every process; the parent ends this one
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what models print is no answer
-    asked = json.loads(sys.stdin.readline())
-    options = RunOptions(**asked["options"])
-    if options.backend == RunOptions().backend:
+    shared = json.loads(sys.stdin.readline())
+    options, cached = shared.pop("asked")
+    judging = Judging(**{**shared, "options": RunOptions(**shared["options"])})
+    if judging.framework == TORCH and judging.options.backend == RunOptions().backend:
         importlib.import_module("torch")  # most of what a start takes
     print("ready", file=answers, flush=True)
-    earlier: Watch | None = None  # around the last function of a user's file
     for line in sys.stdin:
-        one = json.loads(line)
-        question = Question.of_data(one["question"])
-        result, watch = judge(question, options, asked["targets"], asked["explain"], earlier)
-        earlier = watch if question.own and watch is not None else earlier
-        write_atomically(one["path"], result.model_dump_json())
+        wanted = json.loads(line)
+        question = Question("coverage", wanted["workload"], options, cached=cached)
+        write_atomically(wanted["path"], judge(question, judging).model_dump_json())
         print("done", file=answers, flush=True)
     return 0
 
 
-def judge(
-    question: Question, options: RunOptions, targets: Sequence[str], explain: bool, earlier: Watch | None
-) -> tuple[JudgedWorkload, Watch | None]:
-    """The row of one workload, and what it read; whatever it raises is in the row."""
+def judge(question: Question, judging: Judging) -> JudgedWorkload:
+    """The row of one workload; whatever it raises is in the row."""
     started = time.monotonic()
-    found: dict[str, Any]
-    watch: Watch | None = None
+    row: dict[str, Any]
     try:
-        with question.watched(earlier) as watch:
-            report: Any = judged(question.workload, options, targets, explain, SilentProgress())
-        question.keep(report, watch)
-        found = {"report": report}
+        report = judged(question.workload, judging, SilentProgress())
+        keep(question, report)
+        row = {"report": report}
     except MpsprobeError as error:
-        found = {"error": error.message, "hint": error.hint}
+        row = {"error": error.message, "hint": error.hint}
     except BaseException as error:  # noqa: BLE001 - one workload of many; Ctrl-C does not come here
-        found = {"error": f"{type_name(error)}: {first_line(error)}"}
-    return JudgedWorkload(name=question.workload, seconds=time.monotonic() - started, **found), watch
+        row = {"error": f"{type_name(error)}: {first_line(error)}"}
+    return JudgedWorkload(name=question.workload, seconds=time.monotonic() - started, **row)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ around one call.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import warnings
@@ -16,9 +17,6 @@ from typing import Any
 
 import torch
 
-from mpsprobe.schemas import FallbackCost
-from mpsprobe_devices.operators.events import Recording
-
 TEXT = (
     r"The operator '(?P<operator>[^']+)' is not currently \w+ ?on the MPS backend and will fall back to run on the CPU"
 )
@@ -26,30 +24,25 @@ VARIABLE = "PYTORCH_ENABLE_MPS_FALLBACK"
 
 
 class FallbackWarnings:
-    """Catches these warnings, and only these, between ``start`` and ``stop``; others go where they went before."""
+    """Catches these warnings, and only these, while it is entered; others go where they went before."""
 
     def __init__(self) -> None:
         self._caught: list[str] = []
-        self._saved: Any = None
-        self._always = False
+        self._inside = contextlib.ExitStack()
         self._show: Callable[..., None] = warnings.showwarning
 
-    def start(self) -> None:
+    def __enter__(self) -> FallbackWarnings:
         """Have torch warn at each call."""
-        self._always = torch.is_warn_always_enabled()
-        self._saved = warnings.catch_warnings()
-        self._saved.__enter__()
+        self._inside.callback(torch.set_warn_always, torch.is_warn_always_enabled())
+        self._inside.enter_context(warnings.catch_warnings())
         self._show = warnings.showwarning
         warnings.filterwarnings("always", message=TEXT)
         warnings.showwarning = self._caught_or_shown
         torch.set_warn_always(True)
+        return self
 
-    def stop(self) -> None:
-        """Leave everything as it was."""
-        if self._saved is not None:
-            torch.set_warn_always(self._always)
-            self._saved.__exit__(None, None, None)
-            self._saved = None
+    def __exit__(self, *_: object) -> None:
+        self._inside.close()
 
     def take(self) -> list[str]:
         """The operators that warned since it was last asked."""
@@ -70,14 +63,7 @@ class _Binding(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: Callable[[], None]) -> None:
-        """Nothing that autograd could see."""
-        del ctx
         call()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        """Never called: the forward pass returns no tensor."""
-        raise NotImplementedError
 
 
 def at_once(call: Callable[[], None]) -> None:
@@ -98,32 +84,7 @@ def verdict(operator: str) -> str:
     """
     if os.environ.get(VARIABLE, "0").strip() in ("", "0"):
         return "fallback"
-    known = getattr(torch._C, "_dispatch_has_kernel_for_dispatch_key", None)
     try:
-        return "fallback" if known is not None and known(operator, "MPS") else "missing"
+        return "fallback" if torch._C._dispatch_has_kernel_for_dispatch_key(operator, "MPS") else "missing"
     except RuntimeError:  # an operator that this process does not know
         return "missing"
-
-
-def fallback_costs(recording: Recording) -> list[FallbackCost]:
-    """What the operators of one step cost that warned, by operator; the dearest first."""
-    sums: dict[str, list[int]] = {}
-    for event in recording.of_complete_steps():
-        if event.kind == "fallback" and event.detail is not None:
-            found = sums.setdefault(event.detail["fallback"], [0, 0, 0])
-            found[0] += 1
-            found[1] += event.duration
-            found[2] += int(event.detail["bytes"])
-    steps = recording.complete_steps
-    costs = [
-        FallbackCost(
-            operator=operator,
-            calls=max(1, round(calls / steps)),
-            method="observed",
-            verdict=verdict(operator),
-            duration_ns=round(spent / steps),
-            bytes=round(size / steps),
-        )
-        for operator, (calls, spent, size) in sums.items()
-    ]
-    return sorted(costs, key=lambda cost: (-(cost.duration_ns or 0), cost.operator))

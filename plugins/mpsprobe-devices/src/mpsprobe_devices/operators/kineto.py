@@ -12,14 +12,16 @@ import json
 import os
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch._C._autograd import DeviceType, _profiler_enabled
 from torch.profiler import ProfilerActivity, profile, supported_activities
 
-from mpsprobe_devices.operators.events import DeviceTrack, Event, Kind, Recording
-from mpsprobe_devices.operators.marks import Mark, Marks, become
+from mpsprobe_devices.operators.marks import Mark, Marks
+from mpsprobe_devices.operators.recording import Event, Recording
+from mpsprobe_devices.traces.columns import ANNOTATION, COPY, KERNEL, LAUNCH, OPERATOR
 
 SOURCE = "torch.profiler"
 RUNNING = "another torch profiler is running in this process"
@@ -37,10 +39,9 @@ NOT_SHOWN = (
 )
 RUNTIME = re.compile(r"(cuda|cu|hip)[A-Z]")  # cudaLaunchKernel, cuLaunchKernelEx, hipMemcpyAsync
 COPIES = ("Memcpy", "Memset", "gpu_memcpy", "gpu_memset")
-FUNCTION, BACKWARD_NODE = 0, 1  # RecordScope of ATen/record_function.h: operators, autograd nodes
+FUNCTION = 0  # RecordScope of ATen/record_function.h: operators
 # Its own user annotations apart, these are all marks that we make; no operator has such a name.
 MARK = "mpsprobe::mark "
-MARKED: tuple[Kind, ...] = ("step", "module", "optimizer")
 DTYPES = {
     "float": "float32",
     "double": "float64",
@@ -75,16 +76,15 @@ class KinetoRecorder:
     """Records from ``start`` to ``stop``.
 
     Args:
-        device: torch's name of its type.
         model: whose modules are shown separately.
+        allocated: reads how many bytes tensors hold now; ``None`` from it where the device does not tell.
         described: record shapes too, and mark modules and updates. Without, it is bare ``torch.profiler`` with one mark
             for each step: what it adds to the times is what torch adds.
-
-    Raises:
-        RuntimeError: another profiler is running.
     """
 
-    def __init__(self, device: str, model: Any, *, described: bool = True) -> None:
+    def __init__(
+        self, device: str, model: Any, allocated: Callable[[], int | None] = lambda: None, *, described: bool = True
+    ) -> None:
         if running():
             raise RuntimeError(RUNNING)
         activity = activity_of(device)
@@ -97,23 +97,21 @@ class KinetoRecorder:
         activities = list({ProfilerActivity.CPU, activity})
         self._profile: Any = profile(activities=activities, record_shapes=described, **kept)
         self._marks = Marks(_mark, model, only_steps=not described)
-        self._steps = 0
+        self._allocated = allocated
         self._memory: list[tuple[int, int]] = []
 
     def start(self) -> None:
-        """The first step begins."""
         self._profile.start()
         self._marks.start()
 
-    def sample(self, allocated_bytes: int | None) -> None:
+    def sample(self) -> None:
         """A step is over, the next one begins."""
         self._marks.next_step()
-        self._steps += 1
-        if allocated_bytes is not None:
-            self._memory.append((time.time_ns(), allocated_bytes))  # the profiler's events have the same epoch
+        allocated = self._allocated()
+        if allocated is not None:
+            self._memory.append((time.time_ns(), allocated))  # the profiler's events have the same epoch
 
     def stop(self) -> None:
-        """End it: steps are as before from now on."""
         try:
             self._marks.stop()
         finally:
@@ -122,90 +120,59 @@ class KinetoRecorder:
     def read(self) -> Recording:
         """What was recorded, after ``stop``: an object for each event, which takes a while."""
         results = self._profile.profiler.kineto_results
-        host, device = _Reader(results.events(), self._marks.modules).read()
+        host, device = _Reader().read(results.events())
         return Recording(
             source=SOURCE,
             host=host,
             device=device,
             modules=self._marks.modules,
-            complete_steps=self._steps,
+            complete_steps=self._marks.steps,
             timed_device=bool(device),  # none on the CPU; a zero would be a claim
             memory=self._memory,
-            caveats=list(self._marks.caveats),
+            caveats=self._marks.caveats,
         )
 
 
 def _mark(number: int) -> Mark:
-    """Seen by the profiler as an operator is: an annotation of the user would be copied to the GPU's time line."""
-    made: Mark = _FAST(MARK + str(number))
-    return made
+    """As ``record_function``, without a dispatch through the operator that enters it.
 
-
-# As record_function, without a dispatch through the operator that enters it; in all releases that were read (2.6 on).
-_FAST: Any = getattr(torch._C._profiler, "_RecordFunctionFast", torch.profiler.record_function)
+    Seen by the profiler as an operator is: an annotation of the user would be copied to the GPU's time line.
+    """
+    mark: Mark = torch._C._profiler._RecordFunctionFast(MARK + str(number))
+    return mark
 
 
 class _Reader:
     """Turns events of kineto into ours."""
 
-    def __init__(self, events: list[Any], modules: list[tuple[str, str]]) -> None:
-        self._events = events
-        self._modules = modules
+    def __init__(self) -> None:
         self._by_correlation: dict[int, Event] = {}
         self._host: list[Event] = []
         self._runtime: list[tuple[Any, Event]] = []
         self._device: list[tuple[Any, Event]] = []
         self._own: dict[Event, Event] = {}  # before the calls that they are around, when they begin together
 
-    def read(self) -> tuple[list[Event], list[Event]]:
+    def read(self, events: list[Any]) -> tuple[list[Event], list[Event]]:
         """Events of the host and of the device, joined."""
-        for raw in self._events:
+        for raw in events:
             name = raw.name()
             if _is_the_profilers(raw, name):
                 continue
+            start = raw.start_ns()
+            event = Event(name, ANNOTATION, ("host", raw.start_thread_id()), start, start + raw.duration_ns())
             if raw.device_type() != DeviceType.CPU:
                 if not raw.is_user_annotation():
-                    self._device.append((raw, self._on_device(raw, name)))
-            elif raw.linked_correlation_id() or _is_runtime(raw, name):
-                self._runtime.append((raw, self._of_runtime(raw, name)))
+                    _describe_work(event, raw)
+                    self._device.append((raw, event))
+                continue
+            self._host.append(event)
+            if raw.linked_correlation_id() or _is_runtime(raw, name):
+                self._runtime.append((raw, event))
             else:
-                self._on_host(raw, name)
+                self._by_correlation[raw.correlation_id()] = event
+                _describe_call(event, raw)
         self._join()
         return [*self._own.values(), *self._host], [event for _, event in self._device]
-
-    def _on_host(self, raw: Any, name: str) -> None:
-        start, thread = raw.start_ns(), raw.start_thread_id()
-        event = Event(name, "other", ("host", thread), start, start + raw.duration_ns())
-        self._by_correlation[raw.correlation_id()] = event
-        self._host.append(event)
-        if name.startswith(MARK):
-            become(event, int(name[len(MARK) :]))
-            return
-        event.sequence, event.forward_thread = raw.sequence_nr(), raw.fwd_thread_id()
-        if name.startswith(ENGINE):
-            event.backward = True
-        elif raw.scope() == FUNCTION:
-            event.kind = "operator"
-            event.shapes, event.dtypes = _tensors(raw.shapes(), raw.dtypes())
-
-    def _of_runtime(self, raw: Any, name: str) -> Event:
-        start = raw.start_ns()
-        event = Event(name, "other", ("host", raw.start_thread_id()), start, start + raw.duration_ns())
-        self._host.append(event)
-        return event
-
-    def _on_device(self, raw: Any, name: str) -> Event:
-        start, device, queue = raw.start_ns(), raw.device_index(), raw.device_resource_id()
-        copies = name.startswith(COPIES) or _activity(raw).startswith(COPIES)
-        kind: Kind = "copy" if copies else "kernel"
-        track: DeviceTrack = ("device", device, queue)
-        event = Event(name, kind, track, start, start + raw.duration_ns())
-        event.detail = {"device": str(device), "stream": str(queue)}
-        if copies:
-            moved = _metadata(raw).get("bytes")
-            if moved is not None:
-                event.detail["bytes"] = str(moved)
-        return event
 
     def _join(self) -> None:
         """Runtime calls into the thread of their operators; kernels to the calls and operators that started them."""
@@ -222,23 +189,39 @@ class _Reader:
             event.track = threads.get(raw.start_thread_id(), event.track)
         for flow, (raw, event) in enumerate(self._device, 1):
             call = calls.get(raw.correlation_id())
-            if call is not None:
-                call.kind = "launch"
-                call.flow = event.flow = call.flow or flow  # a graph's launch starts many kernels
             operator = self._by_correlation.get(raw.linked_correlation_id())
-            if (operator is None or operator.kind in MARKED) and call is not None:
-                operator = self._by_itself(call, event)
-            if operator is not None:
-                operator.own_device_ns += event.duration
-                if operator.kind == "other":  # a compiled kernel under a name of its own
-                    operator.kind = "operator"
+            if call is not None:
+                call.kind = LAUNCH
+                call.flow = event.flow = call.flow or flow  # a graph's launch starts many kernels
+                if operator is None or operator.mark is not None:
+                    # Work that none of torch's operators started (Triton, for example): one in the kernel's name.
+                    own = Event(event.name, OPERATOR, call.track, call.start, call.end)
+                    operator = self._own.setdefault(call, own)
+            event.owner = operator
+            if operator is not None and operator.kind == ANNOTATION:  # a compiled kernel under a name of its own
+                operator.kind = OPERATOR
 
-    def _by_itself(self, call: Event, kernel: Event) -> Event:
-        """An operator in the kernel's name for work that none of torch's operators started (Triton, for example)."""
-        made = self._own.get(call)
-        if made is None:
-            made = self._own[call] = Event(kernel.name, "operator", call.track, call.start, call.end)
-        return made
+
+def _describe_call(event: Event, raw: Any) -> None:
+    if event.name.startswith(MARK):
+        event.become(int(event.name[len(MARK) :]))
+        return
+    event.sequence, event.forward_thread = raw.sequence_nr(), raw.fwd_thread_id()
+    if event.name.startswith(ENGINE):
+        event.backward = True
+    elif raw.scope() == FUNCTION:
+        event.kind, event.detail = OPERATOR, _tensors(raw.shapes(), raw.dtypes())
+
+
+def _describe_work(event: Event, raw: Any) -> None:
+    device, queue = raw.device_index(), raw.device_resource_id()
+    event.kind, event.track = KERNEL, ("device", device, queue)
+    event.detail = {"device": str(device), "stream": str(queue)}
+    if event.name.startswith(COPIES) or _activity(raw).startswith(COPIES):
+        event.kind = COPY
+        moved = _metadata(raw).get("bytes")
+        if moved is not None:
+            event.detail["bytes"] = str(moved)
 
 
 def _is_runtime(raw: Any, name: str) -> bool:
@@ -257,25 +240,24 @@ def _is_the_profilers(raw: Any, name: str) -> bool:
 
 def _activity(raw: Any) -> str:
     """Kineto's own word for it (2.13 and later), else nothing."""
-    found = getattr(raw, "activity_type", None)
-    return str(found()) if found is not None else ""
+    return str(raw.activity_type()) if hasattr(raw, "activity_type") else ""
 
 
 def _metadata(raw: Any) -> dict[str, Any]:
-    found = getattr(raw, "metadata_json", None)  # since 2.8 or so
-    if found is None:
+    if not hasattr(raw, "metadata_json"):  # since 2.8 or so
         return {}
-    text = found().strip().rstrip(",")
+    text = raw.metadata_json().strip().rstrip(",")
     try:
-        read = json.loads(text if text.startswith("{") else f"{{{text}}}")
+        values = json.loads(text if text.startswith("{") else f"{{{text}}}")
     except ValueError:
         return {}
-    return read if isinstance(read, dict) else {}
+    return values if isinstance(values, dict) else {}
 
 
-def _tensors(shapes: list[Any], dtypes: list[str]) -> tuple[str, str]:
-    """Shapes and dtypes of the arguments that are tensors, as text."""
+def _tensors(shapes: list[Any], dtypes: list[str]) -> dict[str, str]:
+    """Shapes and dtypes of the arguments that are tensors."""
     kept = [place for place, dtype in enumerate(dtypes) if dtype not in NO_TENSOR and place < len(shapes)]
     if not kept:
-        return "", ""
-    return " ".join([str(shapes[place]) for place in kept]), " ".join([DTYPES.get(dtypes[p], dtypes[p]) for p in kept])
+        return {}
+    named = [DTYPES.get(dtypes[place], dtypes[place]) for place in kept]
+    return {"shapes": " ".join([str(shapes[place]) for place in kept]), "dtypes": " ".join(named)}

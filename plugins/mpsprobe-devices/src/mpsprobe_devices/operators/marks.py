@@ -16,59 +16,54 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from mpsprobe_devices.operators.events import Event
+from mpsprobe_devices.operators.recording import STEP_MARK, UPDATE_MARK
 
-STEP, OPTIMIZER = -1, -2
 COMPILED = (
     "something was compiled in this process, and marking modules would compile it again: modules are not separated"
 )
-
-
 Mark = AbstractContextManager[Any]
-"""An interval that the recorder sees: ``_RecordFunctionFast``, ``record_function``, or the slow mode's own."""
+"""An interval that the recorder sees: ``_RecordFunctionFast``, or the slow mode's own."""
 
 
 class Marks:
     """Marks calls of the modules of ``model``, updates of optimizers, and steps.
 
     Args:
-        make: makes the mark of a module's number, of ``STEP`` or of ``OPTIMIZER``.
+        make: makes the mark of a module's number, of ``STEP_MARK`` or of ``UPDATE_MARK``.
         model: a ``torch.nn.Module``; with anything else there are no modules to mark.
         only_steps: mark neither modules nor updates.
-
-    Attributes:
-        modules: path and class name of each module, by its number.
     """
 
     def __init__(self, make: Callable[[int], Mark], model: Any, *, only_steps: bool = False) -> None:
         self._make = make
         self._only_steps = only_steps
         self._handles: list[Any] = []
-        self._updates: list[Mark] = []
-        self._step: Mark | None = None
+        self._open: list[Mark] = []  # a step, and updates in it
         self._original: Callable[..., Any] | None = None
         self._called: Callable[..., Any] | None = None
+        self.steps = 0  # that came to their end
         self.caveats: list[str] = []
         named = list(model.named_modules()) if isinstance(model, torch.nn.Module) and not only_steps else []
         if named and compiled():
             named, self.caveats = [], [COMPILED]
         self._kept = [module for _, module in named]  # so that no other module can get the id of one of them
         self._numbers = {id(module): number for number, module in enumerate(self._kept)}
-        self.modules = [(path, type(module).__name__) for path, module in named]
+        self.modules = [(path, type(module).__name__) for path, module in named]  # by their numbers
 
     def start(self) -> None:
         """Begin to mark, and the first step with it."""
         if self.modules:
             self._see_modules()
         if not self._only_steps:
-            self._handles.append(register_optimizer_step_pre_hook(self._enter_update))
+            self._handles.append(register_optimizer_step_pre_hook(lambda *_: self._enter(UPDATE_MARK)))
             self._handles.append(register_optimizer_step_post_hook(self._leave_update))
-        self._begin_step()
+        self._enter(STEP_MARK)
 
     def next_step(self) -> None:
         """A step is over, the next one begins."""
-        self._end_step()
-        self._begin_step()
+        self._leave_all()
+        self.steps += 1
+        self._enter(STEP_MARK)
 
     def stop(self) -> None:
         """Close what is open (a step that raised can leave an update) and take everything away."""
@@ -80,9 +75,7 @@ class Marks:
         if self._original is not None and torch.nn.Module.__call__ is self._called:
             torch.nn.Module.__call__ = self._original  # type: ignore[method-assign]
         self._original = self._called = None
-        while self._updates:
-            self._updates.pop().__exit__(None, None, None)
-        self._end_step()
+        self._leave_all()
 
     def _see_modules(self) -> None:
         numbers, make, original = self._numbers, self._make, torch.nn.Module.__call__
@@ -97,31 +90,18 @@ class Marks:
         self._original, self._called = original, called
         torch.nn.Module.__call__ = called  # type: ignore[method-assign]
 
-    def _begin_step(self) -> None:
-        self._step = self._make(STEP)
-        self._step.__enter__()
-
-    def _end_step(self) -> None:
-        if self._step is not None:
-            self._step.__exit__(None, None, None)
-            self._step = None
-
-    def _enter_update(self, *_: Any) -> None:
-        mark = self._make(OPTIMIZER)
+    def _enter(self, number: int) -> None:
+        mark = self._make(number)
         mark.__enter__()
-        self._updates.append(mark)
+        self._open.append(mark)
 
     def _leave_update(self, *_: Any) -> None:
-        if self._updates:
-            self._updates.pop().__exit__(None, None, None)
+        if len(self._open) > 1:
+            self._open.pop().__exit__(None, None, None)
 
-
-def become(event: Event, number: int) -> None:
-    """Make ``event`` what a mark's number says: a step, an update, or a call of a module."""
-    if number >= 0:
-        event.kind, event.module = "module", number
-    else:
-        event.kind = "step" if number == STEP else "optimizer"
+    def _leave_all(self) -> None:
+        while self._open:
+            self._open.pop().__exit__(None, None, None)
 
 
 def compiled() -> bool:

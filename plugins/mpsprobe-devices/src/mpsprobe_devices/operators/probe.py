@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.schemas import ProbeReading
 from mpsprobe_devices.operators import kineto
-from mpsprobe_devices.operators.fallbacks import fallback_costs
 from mpsprobe_devices.operators.kineto import KinetoRecorder
 from mpsprobe_devices.operators.slow import SlowRecorder
-from mpsprobe_devices.operators.timeline import make_trace
-from mpsprobe_devices.operators.totals import module_times, operator_times
+from mpsprobe_devices.traces.timeline import make_trace
+from mpsprobe_devices.traces.totals import fallback_costs, operator_times
 
 if TYPE_CHECKING:
     from mpsprobe.protocols import Device, Steps
@@ -46,7 +45,6 @@ class OperatorsProbe:
         self.steps = STEPS
 
     def unavailable(self, device: Device) -> str | None:
-        """Where torch.profiler would be used and is running already, or would see nothing: devices of others."""
         if getattr(device, "framework", "torch") != "torch":
             return "it sees operators of torch alone: mpsprobe import reads what another framework's profiler wrote"
         if not self._is_slow(device) and kineto.running():
@@ -54,35 +52,25 @@ class OperatorsProbe:
         return None
 
     def start(self, device: Device, steps: Steps) -> None:
-        """Begin to record.
-
-        Raises:
-            RuntimeError: another profiler was started meanwhile.
-        """
         self._device, self._model, self._taken = device, getattr(steps, "model", None), 0
         if self._is_slow(device):
             self.steps = STEPS
-            self._begin(SlowRecorder(device, self._model, lambda: _allocated(device)))
+            self._begin(SlowRecorder(device, self._model, self._allocated))
         else:
             self.steps = 2 * STEPS
-            self._begin(KinetoRecorder(device.name, self._model))
+            self._begin(KinetoRecorder(device.name, self._model, self._allocated))
 
     def sample(self) -> None:
-        """A step is over."""
         if not self._recorders or self._device is None:
             return
-        self._recorders[-1].sample(_allocated(self._device))
+        self._recorders[-1].sample()
         self._taken += 1
         if self._taken == STEPS < self.steps:
             self._recorders[-1].stop()
             self._begin(KinetoRecorder(self._device.name, self._model, described=False))
 
     def stop(self) -> Mapping[str, Any]:
-        """``operators``, ``modules``, ``fallbacks``, ``trace`` and ``profiled_steps``; nothing without a whole step.
-
-        Raises:
-            MpsprobeError: no operator of torch was seen in the steps.
-        """
+        """``operators``, ``modules``, ``fallbacks``, ``trace`` and ``profiled_steps``; nothing without a whole step."""
         recorders, self._recorders = self._recorders, []
         self._model = None
         if not recorders or self._device is None:
@@ -93,19 +81,19 @@ class OperatorsProbe:
             return {}
         # Steps that came to an end before there were as many of both kinds: the times are those of the first kind.
         timed = next((one for one in others if one.complete_steps == recording.complete_steps), recording)
-        operators = operator_times(timed, recording)
+        columns, names = recording.columns(self._device.name)
+        described = recording.totals(columns)
+        totals = described if timed is recording else timed.totals()
+        operators = operator_times(totals, timed.source, timed.timed_device, described)
         if not operators:
             raise MpsprobeError("the steps call no operator of torch")
-        trace = make_trace(recording, self._device.name)
-        values: dict[str, float | str] = {
-            "source": recording.source,
-            "events": float(len(trace.start_ns) + trace.truncated),
-        }
+        trace = make_trace(columns, names)
+        values: dict[str, float | str] = {"source": recording.source, "events": float(len(columns))}
         return {
             "profiled_steps": recording.complete_steps,
             "operators": operators,
-            "modules": module_times(recording),
-            "fallbacks": fallback_costs(recording),
+            "modules": recording.module_times(described),
+            "fallbacks": fallback_costs(described, recording.complete_steps),
             "trace": trace,
             "readings": [ProbeReading(probe=self.name, values=values, caveats=recording.caveats)],
         }
@@ -121,9 +109,7 @@ class OperatorsProbe:
     def _is_slow(self, device: Device) -> bool:
         return kineto.activity_of(device.name) is None if self._slow is None else self._slow
 
-
-def _allocated(device: Device) -> int | None:
-    """Bytes that tensors hold on ``device``; ``None`` where it does not tell."""
-    memory = getattr(device, "memory", None)
-    allocated = memory().allocated if memory is not None else None
-    return None if allocated is None else int(allocated)
+    def _allocated(self) -> int | None:
+        """Bytes that tensors hold on the device; ``None`` where it does not tell."""
+        memory = getattr(self._device, "memory", None)
+        return memory().allocated if memory is not None else None

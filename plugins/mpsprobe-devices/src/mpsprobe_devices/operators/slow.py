@@ -17,9 +17,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from mpsprobe_devices.operators.events import Event, HostTrack, Recording
 from mpsprobe_devices.operators.fallbacks import FallbackWarnings, at_once, verdict
-from mpsprobe_devices.operators.marks import Marks, become, compiled
+from mpsprobe_devices.operators.marks import Marks, compiled
+from mpsprobe_devices.operators.recording import Event, Recording
+from mpsprobe_devices.traces.columns import COPY, FALLBACK, KERNEL, OPERATOR, OTHER
 
 if TYPE_CHECKING:
     from mpsprobe.protocols import Device
@@ -27,76 +28,53 @@ if TYPE_CHECKING:
 SOURCE = "slow mode"
 SLOW = "slow mode: the device was synchronised before and after each operator, so nothing ran while the host went on"
 EAGER = "torch.compile does nothing under the slow mode: these are the operators of the model as it is written"
-QUEUE = 0
+QUEUE = ("device", 0, 0)
 TRIES = 20
 
-MemoryReader = Callable[[], int | None]
 
+class SlowRecorder(TorchDispatchMode):
+    """Records from ``start`` to ``stop``; as ``KinetoRecorder``."""
 
-class SlowRecorder:
-    """Records from ``start`` to ``stop``; as ``KinetoRecorder``.
+    supports_higher_order_operators = True
 
-    Args:
-        allocated: reads how many bytes tensors hold now; ``None`` from it where the device does not tell.
-        clock: ns.
-    """
-
-    def __init__(
-        self, device: Device, model: Any, allocated: MemoryReader, clock: Callable[[], int] = time.perf_counter_ns
-    ) -> None:
-        self._device, self._clock, self._allocated = device, clock, allocated
+    def __init__(self, device: Device, model: Any, allocated: Callable[[], int | None]) -> None:
+        super().__init__()
+        self._device, self._allocated = device, allocated
         self._host: list[Event] = []
         self._queue: list[Event] = []
         self._memory: list[tuple[int, int]] = []
         self._marks = Marks(self._mark, model)
         self._warnings = FallbackWarnings()
-        self._mode = _Mode(self._record)
-        self._entered = False
+        self._inside = contextlib.ExitStack()
         self._views: dict[Any, bool] = {}
         self._makers: set[int] = set()
         self._thread = threading.get_ident()
-        self._steps = 0
         self._floor = 0
 
     def start(self) -> None:
-        """The first step begins."""
         self._floor = self._synchronising()
-        self._warnings.start()
-        self._mode.__enter__()
-        self._entered = True
+        self._inside.enter_context(self._warnings)
+        self._inside.enter_context(self)
         self._marks.start()
 
-    def sample(self, allocated_bytes: int | None) -> None:
+    def sample(self) -> None:
         """A step is over, the next one begins."""
-        del allocated_bytes  # read after each operator
         self._marks.next_step()
-        self._steps += 1
 
     def stop(self) -> None:
-        """End it, and leave everything as it was."""
-        try:
+        with self._inside:
             self._marks.stop()
-        finally:
-            if self._entered:
-                self._entered = False
-                self._mode.__exit__(None, None, None)
-            self._warnings.stop()
 
     def read(self) -> Recording:
         """What was recorded, after ``stop``."""
-        caveats = [
-            SLOW,
-            f"each operator's time has about {self._floor} ns of synchronisation in it",
-            *self._marks.caveats,
-        ]
-        if compiled():
-            caveats.append(EAGER)
+        floor = f"each operator's time has about {self._floor} ns of synchronisation in it"
+        caveats = [SLOW, floor, *self._marks.caveats] + ([EAGER] if compiled() else [])
         return Recording(
             source=SOURCE,
             host=self._host,
             device=self._queue,
             modules=self._marks.modules,
-            complete_steps=self._steps,
+            complete_steps=self._marks.steps,
             timed_device=True,
             slow=True,
             memory=self._memory,
@@ -108,40 +86,45 @@ class SlowRecorder:
         spent = []
         for _ in range(TRIES):
             self._device.synchronize()
-            start = self._clock()
+            start = time.perf_counter_ns()
             self._device.synchronize()
-            spent.append(self._clock() - start)
+            spent.append(time.perf_counter_ns() - start)
         return max(0, min(spent))
 
     @contextlib.contextmanager
     def _mark(self, number: int) -> Iterator[None]:
         """A module, step or update, on the host's clock."""
-        start = self._clock()
-        event = Event("", "other", _thread(), start, start)
-        become(event, number)
+        start = time.perf_counter_ns()
+        event = Event("", OTHER, _thread(), start, start)
+        event.become(number)
         self._host.append(event)
         try:
             yield
         finally:
-            event.end = max(event.start + 1, self._clock())
+            event.end = max(event.start + 1, time.perf_counter_ns())
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if torch.Tensor in types:  # torch 2.6 hands each detach on a second time, and names the type only then
+            return func(*args, **kwargs)
+        return self._record(func, args, kwargs)
 
     def _record(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         schema = getattr(function, "_schema", None)
         if schema is None:  # an operator of a higher order, measured as a whole: what it calls is not seen
-            event = Event(f"higher_order::{function.name()}", "operator", _thread(), 0, 0)
+            event = Event(f"higher_order::{function.name()}", OPERATOR, _thread(), 0, 0)
             return self._measured(function, args, kwargs, event, view=False)
         if schema.name.startswith("profiler::"):  # marks of torch's own
             return function(*args, **kwargs)
         if _is_composite(function, args, kwargs):
-            with self._mode:
+            with self:
                 return function.decompose(*args, **kwargs)
-        view = self._views.get(function)
-        if view is None:
-            view = self._views[function] = _is_view(schema)
-        event = Event(schema.name, "operator", _thread(), 0, 0)
+        if function not in self._views:
+            self._views[function] = _is_view(schema)
+        event = Event(schema.name, OPERATOR, _thread(), 0, 0)
         if schema.overload_name:
             event.detail = {"overload": schema.overload_name}
-        return self._measured(function, args, kwargs, event, view)
+        return self._measured(function, args, kwargs, event, self._views[function])
 
     def _measured(self, function: Any, args: Any, kwargs: Any, event: Event, view: bool) -> Any:
         self._number(event)
@@ -151,13 +134,13 @@ class SlowRecorder:
             nonlocal result
             if not view:
                 self._device.synchronize()
-            event.start = self._clock()
+            event.start = time.perf_counter_ns()
             try:
                 result = function(*args, **kwargs)
                 if not view:
                     self._device.synchronize()
             finally:
-                event.end = max(event.start + 1, self._clock())
+                event.end = max(event.start + 1, time.perf_counter_ns())
 
         try:
             at_once(call)
@@ -186,12 +169,11 @@ class SlowRecorder:
     def _describe(self, event: Event, inputs: Any, result: Any, view: bool) -> None:
         args, kwargs = inputs
         shown = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]  # as torch.profiler
-        event.shapes = " ".join([str(list(tensor.shape)) for tensor in shown])
-        event.dtypes = " ".join([str(tensor.dtype).removeprefix("torch.") for tensor in shown])
-        tensors = _tensors(inputs)
-        warned = self._warnings.take()
-        outputs = _tensors(result)
-        if warned:
+        if shown:
+            event.detail["shapes"] = " ".join([str(list(tensor.shape)) for tensor in shown])
+            event.detail["dtypes"] = " ".join([str(tensor.dtype).removeprefix("torch.") for tensor in shown])
+        tensors, outputs = _tensors(inputs), _tensors(result)
+        if warned := self._warnings.take():
             self._fell_back(event, warned[0], tensors, outputs)
         elif not view:
             self._ran(event, tensors, outputs)
@@ -200,50 +182,28 @@ class SlowRecorder:
             self._memory.append((event.end, allocated))
 
     def _ran(self, event: Event, tensors: list[Any], outputs: list[Any]) -> None:
-        name, event.own_device_ns = event.name, event.duration
         event.flow = len(self._queue) + 1
         kinds = {tensor.device.type for tensor in (*tensors, *outputs)}
-        queued = Event(name, "kernel", ("device", 0, QUEUE), event.start, event.end, flow=event.flow)
-        if len(kinds) > 1 and "cpu" in kinds and ("copy" in name or name == "aten::_local_scalar_dense"):
-            queued.kind, queued.detail = "copy", {"bytes": str(_bytes(outputs or tensors[:1]))}
+        queued = Event(event.name, KERNEL, QUEUE, event.start, event.end, owner=event, flow=event.flow)
+        copies = "copy" in event.name or event.name == "aten::_local_scalar_dense"
+        if copies and len(kinds) > 1 and "cpu" in kinds:
+            queued.kind, queued.detail = COPY, {"bytes": str(_bytes(outputs or tensors[:1]))}
         self._queue.append(queued)
 
     def _fell_back(self, event: Event, operator: str, tensors: list[Any], outputs: list[Any]) -> None:
         """It ran on the CPU: tensors were copied there and back, in a time that cannot be separated from its own."""
         there, back = _bytes(tensors), _bytes(outputs)
-        event.kind = "fallback"
+        event.kind = FALLBACK
         event.flow = len(self._queue) + 1
-        event.detail = {
-            **(event.detail or {}),
-            "fallback": operator,
-            "verdict": verdict(operator),
-            "bytes": str(there + back),
-        }
-        track = ("device", 0, QUEUE)
+        event.detail |= {"fallback": operator, "verdict": verdict(operator), "bytes": str(there + back)}
         name = self._device.name.upper()
         for moved, at, title in ((there, event.start, f"{name} to CPU"), (back, event.end, f"CPU to {name}")):
             if moved:
                 detail = {"bytes": str(moved), "time": "not measured"}
-                self._queue.append(Event(title, "copy", track, at, at, flow=event.flow, detail=detail))  # type: ignore[arg-type]
+                self._queue.append(Event(title, COPY, QUEUE, at, at, flow=event.flow, detail=detail))
 
 
-class _Mode(TorchDispatchMode):
-    """Hands every operator to ``record``."""
-
-    supports_higher_order_operators = True
-
-    def __init__(self, record: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
-        super().__init__()
-        self._hand = record
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """As torch calls it."""
-        if torch.Tensor in types:  # torch 2.6 hands each detach on a second time, and names the type only then
-            return func(*args, **(kwargs or {}))
-        return self._hand(func, args, kwargs or {})
-
-
-def _thread() -> HostTrack:
+def _thread() -> tuple[str, int]:
     return ("host", threading.get_ident())
 
 

@@ -21,9 +21,7 @@ from mpsprobe.schemas import ProbeReading
 from mpsprobe.suggestions import first_line, in_short
 
 WINDOW = "mpsprobe"
-SHORTEST_NS = (
-    3_000_000_000  # counters are refreshed every so often, and windows of less than a second are not to be had
-)
+SHORTEST_NS = 3_000_000_000  # counters are refreshed every so often; windows of less than a second are not to be had
 PARTS = ("cpu", "gpu", "dram", "ane")  # what a total is made of; the other fields are parts of these
 EVERYONE = "the counters are the machine's: what other programs used is in them, and what an idle machine uses"
 NOT_INSTALLED = f"it needs zeus: {install_command('mpsprobe-devices[energy]')}"
@@ -35,11 +33,7 @@ def make_monitor(gpus: list[int]) -> Any:
 
 
 class EnergyProbe:
-    """Satisfies ``mpsprobe.protocols.Probe``; its steps go on for three seconds at least.
-
-    Args:
-        make: makes the monitor, from the GPUs to watch.
-    """
+    """Satisfies ``mpsprobe.protocols.Probe``. ``make``: makes the monitor, from the GPUs to watch."""
 
     name = "energy"
     disturbs = True
@@ -51,7 +45,6 @@ class EnergyProbe:
         self._missing: list[str] = []
 
     def unavailable(self, device: Device) -> str | None:
-        """Why nothing can be counted: zeus is not there, or it finds no counter."""
         self._missing = []
         try:
             self._monitor = self._open(device)
@@ -78,8 +71,6 @@ class EnergyProbe:
             return self._make([])
 
     def start(self, device: Device, steps: Steps) -> None:
-        """Begin a window."""
-        del device
         info = steps.info
         self._samples = None if info.batch_size is None else info.batch_size * info.grad_accum
         self._steps = 0
@@ -87,32 +78,27 @@ class EnergyProbe:
         self._monitor.begin_window(WINDOW, sync_execution=False, restart=True)
 
     def sample(self) -> None:
-        """Count the step."""
         self._steps += 1
 
     def stop(self) -> Mapping[str, Any]:
-        """Energy of each part that has a counter, for the window, a step and a sample, and its mean power.
-
-        Raises:
-            MpsprobeError: no counter gave anything.
-        """
+        """Energy of each part that has a counter, for the window, a step and a sample, and its mean power."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # zeus warns of zeros, which are left out below
-            found = self._monitor.end_window(WINDOW, sync_execution=False)
+            window = self._monitor.end_window(WINDOW, sync_execution=False)
         if not self._steps:
             raise MpsprobeError("no step came to its end")
-        seconds = float(found.time)
+        seconds = float(window.time)
         if not (math.isfinite(seconds) and seconds > 0):
             raise MpsprobeError(f"the window took {seconds} s by zeus's clock")
         caveats = [EVERYONE, *self._missing]
-        parts = _sound(_parts(found), caveats)
+        parts = _sound(_parts(window), caveats)
         if not parts:
             raise MpsprobeError("; ".join(caveats[1:]) or "no counter gave anything")
         total = [name for name in PARTS if name in parts]
         if total:
             parts["total"] = sum(parts[name] for name in total)
             caveats.append(f"total: {' + '.join(total)}")
-        if seconds * 1e9 < 1e9:
+        if seconds < 1:
             caveats.append(f"a window of {seconds:.2f} s: counters are too coarse for less than a second")
         values: dict[str, float | str] = {"window_ns": seconds * 1e9, "steps": float(self._steps)}
         for name, energy in parts.items():
@@ -124,20 +110,17 @@ class EnergyProbe:
         return {"readings": [ProbeReading(probe=self.name, values=values, caveats=caveats)]}
 
 
-def _parts(found: Any) -> dict[str, float | None]:
+def _parts(window: Any) -> dict[str, float | None]:
     """mJ by part; ``None`` where there is no counter."""
     parts: dict[str, float | None] = {}
-    chip = found.soc_energy
-    if chip is not None:
-        for field in dataclasses.fields(chip):
-            if field.name.endswith("_mj"):
-                value = getattr(chip, field.name)
-                name = field.name.removesuffix("_mj")
-                # Cores and clusters come one by one.
-                parts[name] = sum(value) if isinstance(value, list) else value
-        if "cpu_total" in parts:
-            parts["cpu"] = parts.pop("cpu_total")
-    joules = {"gpu": found.gpu_energy, "cpu": found.cpu_energy, "dram": found.dram_energy}
+    for field in dataclasses.fields(window.soc_energy) if window.soc_energy is not None else ():
+        if field.name.endswith("_mj"):
+            value = getattr(window.soc_energy, field.name)
+            # Cores and clusters come one by one.
+            parts[field.name.removesuffix("_mj")] = sum(value) if isinstance(value, list) else value
+    if "cpu_total" in parts:
+        parts["cpu"] = parts.pop("cpu_total")
+    joules = {"gpu": window.gpu_energy, "cpu": window.cpu_energy, "dram": window.dram_energy}
     for name, energies in joules.items():
         if energies:
             parts[name] = (parts.get(name) or 0) + sum(energies.values()) * 1000

@@ -14,9 +14,7 @@ Clock = Callable[[], int]
 
 
 class HostProbe:
-    """Satisfies ``mpsprobe.protocols.Probe``.
-
-    Read between steps, so an interval includes a step and what mpsprobe does around it (microseconds).
+    """Satisfies ``mpsprobe.protocols.Probe``. An interval is a step and what mpsprobe does around it.
 
     Args:
         wall: ns.
@@ -30,35 +28,25 @@ class HostProbe:
         self._wall, self._processor = wall, processor
 
     def unavailable(self, device: Device) -> str | None:
-        """None: every system tells it."""
-        del device
         return None
 
     def start(self, device: Device, steps: Steps) -> None:
-        """Read both clocks."""
-        del steps
         self._device = device.name
         self._wall_ns = self._processor_ns = self._intervals = self._lost = 0
-        self._before = self._read()
+        self._before = self._wall(), self._processor()
 
     def sample(self) -> None:
-        """One interval more."""
-        now = self._read()
-        wall, processor = now[0] - self._before[0], now[1] - self._before[1]
+        wall, processor = self._wall() - self._before[0], self._processor() - self._before[1]
         if wall > 0 and processor >= 0:
             self._wall_ns += wall
             self._processor_ns += processor
             self._intervals += 1
         else:
             self._lost += 1
-        self._before = self._read()
+        self._before = self._wall(), self._processor()
 
     def stop(self) -> Mapping[str, Any]:
-        """``cpu_ns_per_step``, and how many cores that kept busy.
-
-        Raises:
-            MpsprobeError: no step came to its end.
-        """
+        """``cpu_ns_per_step``, and how many cores that kept busy."""
         if not self._intervals:
             raise MpsprobeError("no step came to its end, or a clock went back during each")
         caveats = []
@@ -72,6 +60,3 @@ class HostProbe:
             "steps": float(self._intervals),
         }
         return {"readings": [ProbeReading(probe=self.name, values=values, caveats=caveats)]}
-
-    def _read(self) -> tuple[int, int]:
-        return self._wall(), self._processor()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from mpsprobe.protocols import Device, Steps
 from mpsprobe.schemas import MemoryCurve, MemoryUse
@@ -59,13 +59,9 @@ class MemoryProbe:
         self._ended = threading.Event()
 
     def unavailable(self, device: Device) -> str | None:
-        """None: the process can be looked at everywhere."""
-        del device
         return None
 
     def start(self, device: Device, steps: Steps) -> None:
-        """Begin a new measurement of the peak, and the curve."""
-        del steps
         self._device = device if isinstance(device, CountsMemory) else None
         self._columns: dict[str, list[int]] = {ALLOCATED: [], RESERVED: [], PROCESS: []}
         self._times: list[int] = []
@@ -75,23 +71,18 @@ class MemoryProbe:
         self._slower = 1
         self._keeps_peaks = self._device is not None and self._device.reset_peak()
         self._started = self._clock()
-        self._take()
+        self.sample()
         self._ended.clear()
         if self._threaded:
             self._thread = threading.Thread(target=self._go_on, name="mpsprobe-memory", daemon=True)
             self._thread.start()
 
-    def sample(self) -> None:
-        """One point of the curve."""
-        self._take()
-
     def stop(self) -> Mapping[str, Any]:
-        """``memory``."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        self._take()
+        self.sample()
         peak, source = self._peak()
         return {
             "memory": MemoryUse(
@@ -112,31 +103,33 @@ class MemoryProbe:
             return sampled, "sampled"
         try:
             peak = self._device.peak()
-            why = None if _is_size(peak.allocated) else f"gave {peak.allocated!r}"
+            if _is_size(peak.allocated):
+                return Memory(
+                    peak.allocated, peak.reserved if _is_size(peak.reserved) else sampled.reserved
+                ), "allocator"
+            why = f"gave {peak.allocated!r}"
         except Exception as error:  # noqa: BLE001 - whatever the allocator raises, there are the samples
             why = f"raised {in_short(error)}"
-        if why is not None:
-            self._caveats.append(f"the allocator, asked for its peak, {why}: the largest sample is shown instead")
-            return sampled, "sampled"
-        return Memory(peak.allocated, peak.reserved if _is_size(peak.reserved) else sampled.reserved), "allocator"
+        self._caveats.append(f"the allocator, asked for its peak, {why}: the largest sample is shown instead")
+        return sampled, "sampled"
 
     def _go_on(self) -> None:
         wait = SHORTEST_WAIT_S
         while not self._ended.wait(wait):
             before = time.thread_time_ns()
-            self._take()
+            self.sample()
             cost = (time.thread_time_ns() - before) / 1e9
             wait = max(SHORTEST_WAIT_S * self._slower, cost / COST_SHARE)
 
-    def _take(self) -> None:
+    def sample(self) -> None:
+        """One point of the curve."""
         with self._lock:
-            found = self._read()
+            sizes = self._read()
             moment = self._clock() - self._started
             if self._times and moment < self._times[-1]:  # the clock went back: no place on the curve
                 return
             for name, column in self._columns.items():
-                if name in found:
-                    column.append(found[name])
+                column.append(sizes[name])
             self._times.append(moment)
             if len(self._times) >= MOST_POINTS:
                 self._slower *= 2
@@ -144,42 +137,39 @@ class MemoryProbe:
                 self._columns = {name: column[::2] for name, column in self._columns.items()}
 
     def _read(self) -> dict[str, int]:
-        """The values that can be read now, by column. A source that fails is not asked again, and its column goes."""
-        found: dict[str, int | None] = {}
+        """The value of each column now. A source that fails is not asked again, and its column goes."""
+        values: dict[str, int | None] = {}
         try:
-            found[PROCESS] = self._process() if self._tells(PROCESS) else None
+            values[PROCESS] = self._process() if PROCESS in self._columns else None
         except Exception as error:  # noqa: BLE001 - whatever the system's function raises
             self._give_up(PROCESS, f"raised {in_short(error)}")
-        if self._device is not None and (self._tells(ALLOCATED) or self._tells(RESERVED)):
+        if self._device is not None and (ALLOCATED in self._columns or RESERVED in self._columns):
             try:
                 memory = self._device.memory()
-                found |= {ALLOCATED: memory.allocated, RESERVED: memory.reserved}
+                values |= {ALLOCATED: memory.allocated, RESERVED: memory.reserved}
             except Exception as error:  # noqa: BLE001 - likewise
                 self._give_up(ALLOCATED, f"raised {in_short(error)}")
-                self._give_up(RESERVED, None)
+                self._columns.pop(RESERVED, None)
         sizes = {}
         for name in list(self._columns):
-            value = found.get(name)
-            if value is not None and not _is_size(value):
-                self._give_up(name, f"was {value!r}")
-            elif value is not None and self._tells(name):
+            value = values.get(name)
+            if _is_size(value):
                 sizes[name] = value
                 self._largest[name] = max(value, self._largest.get(name, 0))
-            elif self._times and self._tells(name):
+            elif value is not None:
+                self._give_up(name, f"was {value!r}")
+            elif self._times:
                 self._give_up(name, "stopped")
-        for name in [name for name in self._columns if name not in sizes]:
-            del self._columns[name]
+            else:
+                del self._columns[name]
         self._last |= sizes
         return sizes
 
-    def _tells(self, name: str) -> bool:
-        return name in self._columns
-
-    def _give_up(self, name: str, why: str | None) -> None:
-        if self._columns.pop(name, None) is not None and why is not None:
+    def _give_up(self, name: str, why: str) -> None:
+        if self._columns.pop(name, None) is not None:
             what = name.removesuffix("_bytes")
             self._caveats.append(f"{what} {why} after {len(self._times)} samples: its curve is left out")
 
 
-def _is_size(value: object) -> bool:
+def _is_size(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and value >= 0

@@ -31,91 +31,85 @@ SCRIPT = (
     'ObjC.import("Foundation"); var info = $.NSProcessInfo.processInfo; '
     "JSON.stringify([info.thermalState, info.lowPowerModeEnabled])"
 )
+DOUBTFUL = (
+    (
+        "thermal_state",
+        THERMAL_STATES[1:],
+        "the thermal state was {}, not nominal: macOS slows the machine down to cool it",
+    ),
+    ("low_power_mode", ("on",), "low-power mode was on: it keeps clocks down"),
+    ("power_source", ("battery",), "it ran on battery: many machines keep clocks down then"),
+)
 THROTTLED = "_throttled_ns"  # what ends so is a counter: what it grew by is shown
 NOTHING = "neither the system nor the device shows temperature, power source or clocks here"
 
 
 def macos(device: Device) -> Values:
     """``thermal_state`` and ``low_power_mode``, as macOS judges them itself."""
-    del device
     if platform.system() != "Darwin":
         return {}
-    return read_process_info(ask(["osascript", "-l", "JavaScript", "-e", SCRIPT]))
-
-
-def read_process_info(printed: str | None) -> Values:
-    """What ``SCRIPT`` printed: a list of a number from 0 to 3 and a truth value."""
-    try:
-        state, low = json.loads(printed or "")
+    try:  # what SCRIPT prints: a list of a number from 0 to 3 and a truth value
+        state, low = json.loads(ask(["osascript", "-l", "JavaScript", "-e", SCRIPT]) or "")
     except (TypeError, ValueError, RecursionError):
         return {}
-    found: dict[str, float | str] = {}
+    values: dict[str, float | str] = {}
     if type(state) is int and 0 <= state < len(THERMAL_STATES):
-        found["thermal_state"] = THERMAL_STATES[state]
+        values["thermal_state"] = THERMAL_STATES[state]
     if low in (0, 1):  # False and True as well
-        found["low_power_mode"] = "on" if low else "off"
-    return found
+        values["low_power_mode"] = "on" if low else "off"
+    return values
 
 
 def battery(device: Device) -> Values:
     """``power_source`` and ``battery_percent``; nothing where there is no battery."""
-    del device
-    asked = getattr(psutil, "sensors_battery", None)  # absent where psutil has no way to tell
-    state = asked() if asked is not None else None
+    state = _psutil("sensors_battery")
     if state is None:
         return {}
-    found: dict[str, float | str] = {"battery_percent": float(state.percent)}
-    if state.power_plugged is not None:
-        found["power_source"] = "mains" if state.power_plugged else "battery"
-    return found
+    plugged = state.power_plugged
+    source = {} if plugged is None else {"power_source": "mains" if plugged else "battery"}
+    return {"battery_percent": float(state.percent), **source}
 
 
 def temperatures(device: Device) -> Values:
     """``hottest_celsius`` of all sensors, which one it is, and what that one calls too hot."""
-    del device
-    asked = getattr(psutil, "sensors_temperatures", None)
-    sensors = [(one, chip) for chip, several in (asked() if asked is not None else {}).items() for one in several]
+    sensors = [(one, chip) for chip, several in (_psutil("sensors_temperatures") or {}).items() for one in several]
     sensors = [(one, chip) for one, chip in sensors if _is_number(one.current)]
     if not sensors:
         return {}
     hottest, chip = max(sensors, key=lambda pair: float(pair[0].current))
-    found: dict[str, float | str] = {
+    limit = hottest.high
+    return {
         "hottest_celsius": float(hottest.current),
         "hottest_sensor": f"{chip} {hottest.label}".strip(),
+        **({"hottest_limit_celsius": float(limit)} if _is_number(limit) and limit > 0 else {}),
     }
-    if _is_number(hottest.high) and hottest.high > 0:
-        found["hottest_limit_celsius"] = float(hottest.high)
-    return found
 
 
 def processor_clock(device: Device) -> Values:
     """``cpu_mhz``: the mean over the cores now."""
-    del device
-    asked = getattr(psutil, "cpu_freq", None)
-    if asked is None or platform.system() == "Darwin":
-        return {}
-    clock = asked()
+    clock = _psutil("cpu_freq") if platform.system() != "Darwin" else None
     return {"cpu_mhz": float(clock.current)} if clock is not None and clock.current else {}
+
+
+def _psutil(name: str) -> Any:
+    """What psutil's function says; ``None`` on systems where there is no such function."""
+    return getattr(psutil, name, lambda: None)()
 
 
 def of_the_device(device: Device) -> Values:
     """What the device tells of itself."""
-    asked = getattr(device, "state", None)
-    found: Values = asked() if asked is not None else {}
-    return found
+    values: Values = getattr(device, "state", dict)()
+    return values
 
 
 SOURCES: tuple[Callable[[Device], Values], ...] = (macos, battery, temperatures, processor_clock, of_the_device)
 
 
 class ThermalProbe:
-    """Satisfies ``mpsprobe.protocols.Probe``.
+    """Satisfies ``mpsprobe.protocols.Probe``. ``sources``: each tells values by name.
 
     The state before is that at the beginning of the session, before the first call: asking takes long enough for an
     idle GPU to lower its clocks, so it is not done between warm-up and steps.
-
-    Args:
-        sources: each tells values by name.
     """
 
     name = "thermal"
@@ -125,15 +119,10 @@ class ThermalProbe:
         self._sources = sources
 
     def unavailable(self, device: Device) -> str | None:
-        """Why there is nothing to tell; otherwise the state before is known now."""
         self._before, self._caveats = self._read(device)
-        if self._before:
-            return None
-        return "; ".join([NOTHING, *self._caveats])
+        return None if self._before else "; ".join([NOTHING, *self._caveats])
 
     def start(self, device: Device, steps: Steps) -> None:
-        """Nothing: see above."""
-        del steps
         self._device = device
 
     def sample(self) -> None:
@@ -153,8 +142,8 @@ class ThermalProbe:
             values |= {f"{name}_after": now} if now is not None else {}
         gone = sorted(set(self._before) - set(after))
         if gone:
-            caveats = [*caveats, f"not available after the steps: {', '.join(gone)}"]
-        caveats = [*warnings_of(values), *dict.fromkeys([*self._caveats, *caveats])]
+            caveats.append(f"not available after the steps: {', '.join(gone)}")
+        caveats = [*_doubts(values), *dict.fromkeys([*self._caveats, *caveats])]
         return {"readings": [ProbeReading(probe=self.name, values=values, caveats=caveats)]}
 
     def _read(self, device: Device) -> tuple[dict[str, float | str], list[str]]:
@@ -170,28 +159,20 @@ class ThermalProbe:
         return found, caveats
 
 
-def warnings_of(values: Values) -> list[str]:
+def _doubts(values: Values) -> list[str]:
     """What in a reading means that the machine may have been slower than it can be."""
-    found = []
-
-    def read(name: str) -> list[float | str]:
-        return [values[key] for key in (f"{name}_before", f"{name}_after") if key in values]
-
-    hot = [state for state in read("thermal_state") if state != THERMAL_STATES[0]]
-    if hot:
-        found.append(f"the thermal state was {hot[-1]}, not nominal: macOS slows the machine down to cool it")
-    if "on" in read("low_power_mode"):
-        found.append("low-power mode was on: it keeps clocks down")
-    if "battery" in read("power_source"):
-        found.append("it ran on battery: many machines keep clocks down then")
+    doubts = []
+    for name, doubtful, says in DOUBTFUL:
+        states = [values.get(f"{name}_{moment}") for moment in ("before", "after")]
+        doubts += [says.format(state) for state in states if state in doubtful][-1:]
     for name, value in values.items():
         if name.endswith(THROTTLED) and isinstance(value, float) and value > 0:
             cause = name.removesuffix(THROTTLED).replace("_", " ")
-            found.append(f"clocks were lowered ({cause}) for {value / 1e6:.0f} ms")
+            doubts.append(f"clocks were lowered ({cause}) for {value / 1e6:.0f} ms")
     hottest, limit = values.get("hottest_celsius_after"), values.get("hottest_limit_celsius_after")
     if isinstance(hottest, float) and isinstance(limit, float) and hottest >= limit:
-        found.append(f"{values.get('hottest_sensor_after')} was at {hottest:g} °C, its limit is {limit:g} °C")
-    return found
+        doubts.append(f"{values.get('hottest_sensor_after')} was at {hottest:g} °C, its limit is {limit:g} °C")
+    return doubts
 
 
 def _is_number(value: object) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 PUBLIC_PARTS = frozenset({
-    "", "assembling", "commands", "declarations", "doubts", "environment", "errors", "exporting", "folding", "options",
-    "output",
-    "plugins.registry", "progress", "protocols", "schemas", "settings", "stepping", "streams", "suggestions", "views",
+    "", "answers", "assembling", "commands", "declarations", "doubts", "engine.statistics", "environment", "errors",
+    "exporting", "folding", "options", "output", "plugins.registry", "progress", "protocols", "schemas", "settings",
+    "stepping", "streams", "suggestions", "views",
 })  # fmt: skip
 """Modules and packages in ``mpsprobe``; ``""`` is ``mpsprobe`` itself. Others may change without notice."""
 

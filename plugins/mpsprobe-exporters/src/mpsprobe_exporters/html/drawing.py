@@ -1,4 +1,4 @@
-"""A document as a page: its sections as views, its blocks as elements that need no script."""
+"""A document as a page, and as a cell of a notebook: its blocks as elements that need no script."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import document as model
 from mpsprobe_exporters.html import figures
-from mpsprobe_exporters.html.figures import LETTERS
-from mpsprobe_exporters.html.markup import NAME, Child, Markup, broken, element, joined, name
-from mpsprobe_exporters.html.page import View
-from mpsprobe_exporters.html.scales import bounded
+from mpsprobe_exporters.html.figures import LETTERS, bounded
+from mpsprobe_exporters.html.markup import NAME, Child, Markup, broken, element, joined, name, scrolled
+from mpsprobe_exporters.html.markup import table as html_table
+from mpsprobe_exporters.html.page import asset
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import number
 
@@ -18,39 +18,81 @@ if TYPE_CHECKING:
     from mpsprobe_exporters.document import Block, Cell, Column, Document, Section
 
 MOST_ENTRIES, MOST_PLACES, MOST_OPEN, MOST_BARS = 200, 40, 6, 40
+MOST_IN_NOTEBOOK = 20  # rows of each table and grid
 MOST_ROWS = 2000  # of one table; beyond, nobody reads, and a browser is slow
 MOST_COLUMNS = 7  # of a table; those of the highest ranks go into the row that opens
 BAD = frozenset({"slower", "larger", "worse", "failed"})
 MOST_WORDS = 6  # releases that have room for a word each
 MOST_RANK = 2  # of a column that a narrow screen has room for; the others stand in the row that opens there
 LONGEST = 60  # of a name in a cell
-
-
 Further = Mapping[str, Sequence[tuple[int | None, Markup]]]
 
 
-def views(document: Document, further: Further) -> Iterator[View]:
-    """Sections under the entry of the navigation that they stand in.
-
-    Args:
-        document: what is drawn.
-        further: what a page draws itself: by view, in the order of the navigation, what of each configuration.
+def views(document: Document, further: Further) -> dict[str, list[Markup]]:
+    """Sections under the entry of the navigation that they stand in; ``further`` is what a page draws itself: by view,
+    in the order of the navigation, what of each configuration.
     """
-    found = document.at("first", "all", "page")
-    for title in dict.fromkeys(["Overview", *further, *(section.view for section in found if section.view)]):
+    views = {}
+    sections = document.at("first", "all", "page")
+    for title in dict.fromkeys(["Overview", *further, *(section.view for section in sections if section.view)]):
         parts: dict[int | None, list[Markup]] = {}
-        for at, made in further.get(title, ()):
-            parts.setdefault(at, []).append(made)
-        for section in found:
+        for at, chart in further.get(title, ()):
+            parts.setdefault(at, []).append(chart)
+        for section in sections:
             if section.view == title:
                 parts.setdefault(section.cell, []).append(_section(section, title))
         body = [*parts.pop(None, []), *_of_cells(document, parts)]
         if title == "Overview":
             body[:0] = [element("p", line, class_="alert") for line in document.alerts]
-            notes = model.bullets(document.notes)
-            body += [_section(model.Section("Notes", notes), title)] if notes else []
+            body += [_section(model.Section("Notes", notes), title)] if (notes := model.bullets(document.notes)) else []
         if body:
-            yield View(title.partition(" ")[0].lower(), title, body)
+            views[title] = body
+    return views
+
+
+def in_notebook(document: Document) -> Markup:
+    """What is always shown of a document: a notebook keeps every output in its file, so the whole page is not here.
+
+    Without a script, a frame or an id: text takes the colours around it, and where a viewer removes styles (GitHub, a
+    notebook that is not trusted) lists and tables are left.
+    """
+    lines = ([f"{line}.", element("br")] for line in document.lines)
+    sections = []
+    for section in document.at("first"):
+        heading = document.heading(section)
+        # No heading, which a notebook's table of contents would list.
+        title = element("p", element("strong", heading)) if heading else None
+        sections.append(element("div", title, *(_in_notebook(block) for block in section.blocks)))
+    return element(
+        "div",
+        element("style", Markup(asset(("notebook.css",)))),
+        element("p", element("strong", f"{document.headline}."), class_=f"answer {document.tone}"),
+        [element("p", line, class_="alert") for line in document.alerts],
+        element("p", *lines, class_="quiet"),
+        element("ul", *(element("li", line) for line in document.notes), class_="quiet") if document.notes else None,
+        sections,
+        element("p", "All of it, as a page: ", element("code", 'report.save("report.html")'), class_="quiet"),
+        class_="mpsprobe-report",
+    )
+
+
+def _in_notebook(block: Block) -> Markup:
+    match block:
+        case model.Table(entries=False):  # its columns; a page has others in rows that its script opens
+            columns = [(at, block.columns[at], _number(block.columns[at])) for at in block.used()]
+            head = (element("th", _capitalized(column.title), scope="col", class_=kind) for _, column, kind in columns)
+            rows = (
+                element("tr", *(element("td", cell(row[at], column.kind), class_=kind) for at, column, kind in columns))
+                for row in block.rows[:MOST_IN_NOTEBOOK]
+            )
+            shown = element("div", html_table(head, element("tbody", *rows)), class_="fit")
+        case model.Table() | model.Grid():
+            shown = drawn(block._replace(rows=block.rows[:MOST_IN_NOTEBOOK]))  # type: ignore[arg-type]
+        case model.Bars():
+            return element("div", drawn(block), class_="fit")
+        case _:
+            return drawn(block)
+    return joined([shown, _left(len(block.rows) - MOST_IN_NOTEBOOK)])
 
 
 def _of_cells(document: Document, parts: Mapping[int | None, Sequence[Markup]]) -> Iterator[Markup]:
@@ -59,20 +101,17 @@ def _of_cells(document: Document, parts: Mapping[int | None, Sequence[Markup]]) 
     for index, title in enumerate(document.cells):
         if index in parts:
             summary = element("summary", title)
-            made = element("details", summary, *parts[index], data_cell=index, open=index == document.chosen)
-            yield made if several else element("div", *parts[index], data_cell=0)
+            part = element("details", summary, *parts[index], data_cell=index, open=index == document.chosen)
+            yield part if several else element("div", *parts[index], data_cell=0)
     if parts and several:
         yield element("p", "Nothing of it is known of this configuration.", class_="nothing", hidden=True)
 
 
 def chooser(document: Document) -> Markup | None:
-    """What chooses between configurations, where there are several."""
     if len(document.cells) < 2:
         return None
-    options = (
-        element("option", title, value=index, selected=index == document.chosen)
-        for index, title in enumerate(document.cells)
-    )
+    cells, chosen = enumerate(document.cells), document.chosen
+    options = (element("option", title, value=index, selected=index == chosen) for index, title in cells)
     selected = element("select", *options, id="cell", aria_label="Configuration")
     return element("label", selected, class_="chooser", hidden=True)
 
@@ -83,12 +122,11 @@ def _section(section: Section, view: str) -> Markup:
 
 
 def drawn(block: Block) -> Markup:
-    """A block of a document."""
     match block:
         case model.Paragraph():
             return element("p", block.text, class_={"bad": "alert", "good": "good"}.get(block.tone))
         case model.Bullets():
-            lines = ([[name(one.name), ": "] if one.name else None, one.text] for one in block.lines)
+            lines = ([[name(line.name), ": "] if line.name else None, line.text] for line in block.lines)
             return element("ul", *(element("li", *line) for line in lines), class_="plain")
         case model.Tiles():
             return element("dl", *map(_tile, block.tiles), class_="tiles")
@@ -100,9 +138,9 @@ def drawn(block: Block) -> Markup:
             return _grid(block)
 
 
-def _tile(one: model.Tile) -> Markup:
-    below = element("small", one.below) if one.below else None
-    return element("div", element("dt", one.title), element("dd", one.value, below))
+def _tile(tile: model.Tile) -> Markup:
+    below = element("small", tile.below) if tile.below else None
+    return element("div", element("dt", tile.title), element("dd", tile.value, below))
 
 
 def _entries(table: model.Table) -> Markup:
@@ -120,8 +158,8 @@ def _entries(table: model.Table) -> Markup:
 
 def _facts(facts: Iterable[tuple[Column, Cell]], spare: Iterable[tuple[Column, Cell]] = ()) -> Markup:
     """Cells with their titles; ``spare`` ones have a column where there is room for it."""
-    made = [_fact(*one, "wide" if isinstance(one[1], str) and len(one[1]) > LONGEST else None) for one in facts]
-    return element("dl", *made, *(_fact(*one, "narrow") for one in spare), class_="facts")
+    drawn = [_fact(*fact, "wide" if isinstance(fact[1], str) and len(fact[1]) > LONGEST else None) for fact in facts]
+    return element("dl", *drawn, *(_fact(*fact, "narrow") for fact in spare), class_="facts")
 
 
 def _fact(column: Column, value: Cell, class_: str | None) -> Markup:
@@ -135,80 +173,68 @@ def _left(count: int) -> Markup | None:
 
 def _table(table: model.Table) -> Markup:
     """Rows that the script sorts and filters; what has no column stands in a row below that opens."""
-    by_rank = sorted(table.used(), key=lambda index: table.columns[index].rank)
+    columns = table.columns
+    by_rank = sorted(table.used(), key=lambda index: columns[index].rank)
     shown = sorted(by_rank[:MOST_COLUMNS])
-    columns = [table.columns[index] for index in shown]
-    more = [index for index, one in enumerate(table.columns) if one.where == "more" or index in by_rank[MOST_COLUMNS:]]
-    head = (
-        element(
-            "th",
-            column.title[0].upper() + column.title[1:] if len(column.title) > 1 else column.title,
-            scope="col",
-            class_=_class(column),
-            title=column.about or None,
-            data_choice=column.kind in ("verdict", "names"),
-        )
-        for column in columns
-    )
-    spare = [index for index in shown if table.columns[index].rank > MOST_RANK]
+    more = [index for index, column in enumerate(columns) if column.where == "more" or index in by_rank[MOST_COLUMNS:]]
+    spare = [index for index in shown if columns[index].rank > MOST_RANK]
+    head = []
+    for column in (columns[index] for index in shown):
+        title = _capitalized(column.title) if len(column.title) > 1 else column.title
+        choice, about = column.kind in ("verdict", "names"), column.about or None
+        head.append(element("th", title, scope="col", class_=_class(column), title=about, data_choice=choice))
     bodies = []
     for row in table.rows[:MOST_ROWS]:
-        cells = (_td(row[index], table.columns[index], first=index == shown[0]) for index in shown)
-        known = [(table.columns[index], row[index]) for index in more if model.is_known(row[index])]
-        also = [(table.columns[index], row[index]) for index in spare if model.is_known(row[index])]
+        cells = (_td(row[index], columns[index], first=index == shown[0]) for index in shown)
+        known = [(columns[index], row[index]) for index in more if model.is_known(row[index])]
+        also = [(columns[index], row[index]) for index in spare if model.is_known(row[index])]
         facts = element("td", _facts(known, also), colspan=len(shown))
         opened = element("tr", facts, class_="more") if known or also else None
         bodies.append(element("tbody", element("tr", *cells), opened, class_="slim" if also and not known else None))
-    made = element(
-        "table",
-        element("thead", element("tr", *head)),
-        *bodies,
-        class_="rows",
-        data_filter="Filter by any word" if table.filtered else None,
-    )
-    label = table.caption or ", ".join(column.title for column in columns)
-    box = element("div", made, class_="fit", tabindex="0", role="region", aria_label=label)
-    return joined([box, _left(len(table.rows) - MOST_ROWS)])
+    drawn = html_table(head, *bodies, class_="rows", data_filter="Filter by any word" if table.filtered else None)
+    label = table.caption or ", ".join(columns[index].title for index in shown)
+    return joined([scrolled(drawn, label), _left(len(table.rows) - MOST_ROWS)])
 
 
 def _td(value: Cell, column: Column, *, first: bool) -> Markup:
-    """A cell; the first of a row is its heading."""
-    known = bounded(value) if isinstance(value, (int, float)) else None
-    sort = None if known is None else f"{known:.10g}"
+    sort = f"{bounded(value):.10g}" if isinstance(value, (int, float)) else None
     scope = {"scope": "row"} if first else {}
     return element("th" if first else "td", cell(value, column.kind), **scope, class_=_class(column), data_v=sort)
 
 
 def _class(column: Column) -> str | None:
-    found = ["n"] if column.kind in model.AMOUNTS else []
-    return " ".join([*found, *(["spare"] if column.rank > MOST_RANK else [])]) or None
+    return " ".join(filter(None, (_number(column), "spare" if column.rank > MOST_RANK else None))) or None
+
+
+def _number(column: Column) -> str | None:
+    return "n" if column.kind in model.AMOUNTS else None
+
+
+def _capitalized(title: str) -> str:
+    return title[:1].upper() + title[1:]
 
 
 def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:
     """What stands in a cell; of several names or places the first ``open_``, the others unfold."""
     if kind == "part" and isinstance(value, (int, float)):
-        return [
-            figures.stacked([model.Part(max(0.0, value), 1)]),
-            element("span", model.written(value, kind), class_="pc"),
-        ]
+        bar = figures.stacked([model.Part(max(0.0, value), 1)])
+        return [bar, element("span", model.written(value, kind), class_="pc")]
     if value is None or isinstance(value, (int, float, Mapping)):
         return model.written(value, kind)
     if isinstance(value, str):
         if kind == "verdict":
             return tag(value) if value != "-" else value
         return name(value, NAME) if kind == "name" else broken(one_line(value, 1000), joints=False)
-    return _listed((_place(one) for one in value), open_)
+    return _listed((_place(place) for place in value), open_)
 
 
 def _listed(items: Iterable[Markup], open_: int) -> Markup | None:
     """A list of which the first ``open_`` are seen; the others, at most ``MOST_PLACES`` of them, unfold."""
-    found = list(items)
-    if not found:
-        return None
-    shown, rest = found[:open_], found[open_:]
+    places = list(items)
+    shown, rest = places[:open_], places[open_:]
     if not rest:
-        return element("span", [[one, " "] for one in shown])
-    inner = element("ul", *(element("li", one) for one in rest[:MOST_PLACES]))
+        return element("span", [[place, " "] for place in shown]) if shown else None
+    inner = element("ul", *(element("li", place) for place in rest[:MOST_PLACES]))
     left = len(rest) - MOST_PLACES
     more = element("p", f"and {number(left)} more") if left > 0 else None
     summary = element("summary", *shown, element("span", f" +{number(len(rest))}", class_="quiet"))
@@ -221,26 +247,27 @@ def tag(word: str, said: str = "") -> Markup:
     return element("span", said or one_line(word, 40), class_=f"tag{color}")
 
 
-def _place(one: str | model.Place) -> Markup:
-    if isinstance(one, str):
-        return name(one, LONGEST)
-    if one.url:  # which says it in full; a page has a thousand of these
-        return element("a", element("code", one_line(one.text, LONGEST)), href=one.url)
-    full = one.full if one.full not in ("", one.text) else None
-    return element("code", broken(one_line(one.text, LONGEST)), title=full)
+def _place(place: str | model.Place) -> Markup:
+    if isinstance(place, str):
+        return name(place, LONGEST)
+    if place.url:  # which says it in full; a page has a thousand of these
+        return element("a", element("code", one_line(place.text, LONGEST)), href=place.url)
+    full = place.full if place.full not in ("", place.text) else None
+    return element("code", broken(one_line(place.text, LONGEST)), title=full)
 
 
 def _bars(block: model.Bars) -> Markup:
-    shown = block.rows[:MOST_BARS]
+    """Horizontal bars: what, the bar, and its value in words."""
     rows = []
-    for row in shown:
+    for row in block.rows[:MOST_BARS]:
         drawn = figures.stacked(row.parts, block.mark)
         if row.interval is not None:
             drawn = figures.interval(*row.interval, block.mark or 0.0, row.parts[0])
-        rows.append((one_line(row.label, NAME), drawn, row.said))
-    left = _left(len(block.rows) - len(shown))
-    legend = figures.legend(block.legend)
-    return joined([figures.bar_rows(rows, block.caption), left, legend])
+        label = element("th", one_line(row.label, NAME), scope="row")
+        rows.append(element("tr", label, element("td", drawn), element("td", row.said, class_="n")))
+    caption = element("caption", block.caption, class_="quiet")
+    drawn = element("table", caption, element("tbody", *rows), class_="bars")
+    return joined([drawn, _left(len(block.rows) - MOST_BARS), figures.legend(block.legend)])
 
 
 def _grid(block: model.Grid) -> Markup:
@@ -248,9 +275,9 @@ def _grid(block: model.Grid) -> Markup:
     spans = model.folded(block)
     wide = len(spans) <= MOST_WORDS
     turned = None if wide else "turned"
-    names = (element("span", broken(title) if wide else title) for title, _ in spans)
-    titles = (element("th", one, scope="col", class_=turned) for one in names)
-    head = element("tr", element("th", "Operator", scope="col"), *titles)
+    head = [element("th", "Operator", scope="col")]
+    for title, _ in spans:
+        head.append(element("th", element("span", broken(title) if wide else title), scope="col", class_=turned))
     rows = []
     for title, texts in block.heads:
         cells = (element("td", element("span", texts[at]), class_=turned) for _, at in spans)
@@ -266,13 +293,11 @@ def _grid(block: model.Grid) -> Markup:
         *(element("li", said) for said in block.legend),
         class_="legend",
     )
-    made = element("table", element("thead", head), element("tbody", *rows), class_="grid" + " words" * wide)
-    box = element("div", made, class_="fit", tabindex="0", role="region", aria_label="Operators by release")
-    return joined([legend, box, _left(len(block.rows) - MOST_ROWS)])
+    drawn = html_table(head, element("tbody", *rows), class_="grid" + " words" * wide)
+    return joined([legend, scrolled(drawn, "Operators by release"), _left(len(block.rows) - MOST_ROWS)])
 
 
 def _at(word: str, *, wide: bool) -> Markup:
-    """A release's word for an operator: as a word, or as a letter."""
     if word not in LETTERS:
         return element("td", word)
     return element("td", tag(word)) if wide else element("td", LETTERS[word], class_=f"v-{word}", title=word)

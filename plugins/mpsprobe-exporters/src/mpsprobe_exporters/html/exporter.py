@@ -2,85 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.html.drawing import Further, chooser, views
-from mpsprobe_exporters.html.notebook import fragment
+from mpsprobe_exporters.html import charts
+from mpsprobe_exporters.html.drawing import Further, chooser, in_notebook, views
 from mpsprobe_exporters.html.page import page
-from mpsprobe_exporters.html.views import memory, modules, predicted, steps, trace
 from mpsprobe_exporters.reports import document_of
 from mpsprobe_exporters.reports.memory import TITLE as MEMORY
 from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, ProfileCell, ProfileReport
+    from mpsprobe.schemas import ProfileCell, ProfileReport
     from mpsprobe.schemas.report import Report
     from mpsprobe_exporters.html.markup import Markup
+    from mpsprobe_exporters.supported import SupportedReport
 
 # What a browser draws and scrolls without effort, and what keeps the file of a usual report below 2 MB: an event takes
 # some 25 bytes.
-MOST_EVENTS = 20_000
-MOST_EVENTS_OF_ALL = 40_000
-FEWEST_EVENTS = 1_000
+MOST_EVENTS, MOST_EVENTS_OF_ALL, FEWEST_EVENTS = 20_000, 40_000, 1_000
 
 
 class HtmlExporter:
     """One self-contained file: it fetches nothing and opens from a disk, an attachment or a build's artifacts."""
 
     def render(self, report: Report) -> str:
-        """The document.
-
-        Raises:
-            ReportError: it is of a kind that has no known schema.
-        """
         read = supported_report(report, "html")
-        found = document_of(read)
-        own = _further(read) if read.kind == "profile" else _predicted(read) if read.kind == "coverage" else {}
-        lines = [f"{line}." for line in found.lines]
-        return page(found.title, f"{found.headline}.", lines, list(views(found, own)), chooser(found), found.tone)
+        document = document_of(read)
+        return page(document, views(document, _further(read)), chooser(document))
 
     def render_for_notebook(self, report: Report) -> str:
-        """The short answer as a fragment of HTML, for a cell of a notebook.
-
-        Raises:
-            ReportError: it is of a kind that has no known schema.
-        """
-        return fragment(document_of(supported_report(report, "html")))
+        return in_notebook(document_of(supported_report(report, "html")))
 
 
-def _further(report: ProfileReport) -> Further:
+def _further(report: SupportedReport) -> Further:
     """What ``views`` puts first in each view; the views are in the order of the navigation."""
+    if report.kind == "coverage":
+        return {MEMORY: [(None, chart)] if (chart := charts.predicted(report)) else []}
+    if report.kind != "profile":
+        return {}
+    several = sum(cell.trace is not None and bool(cell.trace.start_ns) for cell in report.cells)
+    most = max(FEWEST_EVENTS, min(MOST_EVENTS, MOST_EVENTS_OF_ALL // max(1, several)))  # they share the room
     return {
-        "Steps": list(_each(report, steps.steps)),
+        "Steps": _each(report, charts.steps),
         "Operators": [],
         "Kernels": [],
-        "Modules": list(_each(report, modules.modules)),
-        "Memory": list(_each(report, memory.memory)),
+        "Modules": _each(report, charts.modules),
+        "Memory": _each(report, lambda cell: charts.memory(report, cell)),
         "Fallbacks": [],
-        "Trace": list(_traces(report)),
+        "Trace": _each(report, lambda cell: charts.timeline(cell, most)),
     }
 
 
-def _predicted(report: CoverageReport) -> Further:
-    made = predicted.predicted(report)
-    return {MEMORY: [(None, made)]} if made else {}
-
-
-def _each(
-    report: ProfileReport, draw: Callable[[ProfileReport, ProfileCell], Markup | None]
-) -> Iterator[tuple[int, Markup]]:
-    for index, cell in enumerate(report.cells):
-        made = draw(report, cell)
-        if made:
-            yield index, made
-
-
-def _traces(report: ProfileReport) -> Iterator[tuple[int, Markup]]:
-    """A time line for each configuration that has a trace; many of them share the room."""
-    found = [index for index, cell in enumerate(report.cells) if cell.trace is not None and cell.trace.start_ns]
-    most = max(FEWEST_EVENTS, min(MOST_EVENTS, MOST_EVENTS_OF_ALL // max(1, len(found))))
-    for index in found:
-        made = trace.trace(report.cells[index], most)
-        if made:
-            yield index, made
+def _each(report: ProfileReport, draw: Callable[[ProfileCell], Markup]) -> list[tuple[int, Markup]]:
+    return [(index, chart) for index, cell in enumerate(report.cells) if (chart := draw(cell))]

@@ -10,7 +10,7 @@ from typing import Any
 
 from mpsprobe_exporters.plain_text import JOINTS, REPLACEMENT, one_line
 
-VOID = frozenset({"meta", "input", "br", "hr", "col", "wbr"})
+VOID = frozenset({"meta", "br", "wbr"})
 SVG_NAMES = frozenset({"viewBox", "preserveAspectRatio"})
 LONGEST = 2000  # of a text; names are shortened to less where they are shown
 NAME, TITLE = 120, 600
@@ -35,19 +35,25 @@ def text(value: str, longest: int | None = LONGEST) -> Markup:
 
 
 def element(tag: str, *children: Child, **attributes: Any) -> Markup:
-    """``<tag …>children</tag>``.
+    """``<tag …>children</tag>``; children are escaped unless they are ``Markup``, and lists are taken apart.
 
     Names of attributes lose a last ``_`` (``class_``), others become ``-``. ``None`` and ``False`` leave an attribute
-    out, ``True`` writes it without a value. Children are escaped unless they are ``Markup``; lists are taken apart.
+    out, ``True`` writes it without a value.
     """
-    opened = "".join(_attribute(name, value) for name, value in attributes.items())
-    if tag in VOID:
-        return Markup(f"<{tag}{opened}>")
-    return Markup(f"<{tag}{opened}>{joined(children)}</{tag}>")
+    opened = f"<{tag}{''.join(_attribute(name, value) for name, value in attributes.items())}>"
+    return Markup(opened if tag in VOID else f"{opened}{joined(children)}</{tag}>")
+
+
+def table(head: Iterable[Child], *bodies: Child, **attributes: Any) -> Markup:
+    return element("table", element("thead", element("tr", *head)), *bodies, **attributes)
+
+
+def scrolled(content: Child, label: str, class_: str = "fit") -> Markup:
+    """What may be wider than the page, as a region that the keyboard reaches."""
+    return element("div", content, class_=class_, tabindex="0", role="region", aria_label=label)
 
 
 def joined(children: Iterable[Child]) -> Markup:
-    """The children one after the other."""
     return Markup("".join(_rendered(child) for child in children))
 
 
@@ -65,16 +71,13 @@ def broken(value: str, joints: bool = True) -> Markup:
 
 
 def embedded(data: Any, **attributes: Any) -> Markup:
-    """``data`` as JSON in a block that is read and never run.
-
-    ``<``, ``>`` and ``&`` are written as escapes, as is everything that is not ASCII, so that no string in it can end
-    the block, begin a comment, or be a line end to a script.
+    """``data`` as JSON in a block that is read and never run; ``<``, ``>``, ``&`` and all that is not ASCII are written
+    as escapes, so that no string in it can end the block, begin a comment, or be a line end to a script.
     """
     written = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         written = written.replace(character, f"\\u{ord(character):04x}")
-    opened = "".join(_attribute(key, value) for key, value in attributes.items())
-    return Markup(f'<script type="application/json"{opened}>{written}</script>')
+    return element("script", Markup(written), type="application/json", **attributes)
 
 
 def _attribute(name: str, value: Any) -> str:

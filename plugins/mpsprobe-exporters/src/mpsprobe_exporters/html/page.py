@@ -8,44 +8,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.html.markup import Child, Markup, element
+
+if TYPE_CHECKING:
+    from mpsprobe_exporters.document import Document
 
 STYLES = ("theme.css", "layout.css", "data.css", "document.css")
 SCRIPTS = ("start.js", "tables.js", "tree.js", "tips.js", "timeline.js", "drawing.js", "theme.js", "views.js")
 POLICY = "default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; form-action 'none'"
 
 
-class View(NamedTuple):
-    """A section of the page that the navigation leads to."""
-
-    key: str
-    title: str
-    body: Sequence[Child]
-
-
-def page(
-    title: str,
-    answer: str,
-    lines: Iterable[str],
-    views: Sequence[View],
-    selector: Markup | None = None,
-    tone: str = "plain",
-) -> str:
-    """The whole document.
-
-    Args:
-        title: of the report, for the browser's tab and the heading.
-        answer: the report in a sentence.
-        lines: what it is about, below the answer.
-        views: the sections; the first one is shown at first.
-        selector: what chooses between configurations, where there are several.
-        tone: of the answer: ``good``, ``bad`` or ``plain``.
-    """
+def page(document: Document, views: Mapping[str, Iterable[Child]], selector: Markup | None) -> str:
+    """The whole page; the first of ``views`` is shown at first, ``selector`` chooses between configurations."""
     style, script = asset(STYLES), asset(SCRIPTS)
     policy = POLICY.format(script=hashed(script), style=hashed(style))
     head = element(
@@ -54,26 +33,27 @@ def page(
         element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="referrer", content="no-referrer"),
-        element("title", f"{title} · mpsprobe"),
+        element("title", f"{document.title} · mpsprobe"),
         element("style", Markup(style)),
     )
-    links = (element("li", element("a", one.title, href=f"#{one.key}", data_view=one.key)) for one in views)
+    keys = {title: title.partition(" ")[0].lower() for title in views}
+    links = (element("li", element("a", title, href=f"#{key}", data_view=key)) for title, key in keys.items())
     top = element(
         "header",
-        element("div", element("span", "mpsprobe", class_="brand"), element("h1", title), class_="heading"),
+        element("div", element("span", "mpsprobe", class_="brand"), element("h1", document.title), class_="heading"),
         element("nav", element("ul", *links), aria_label="Views") if len(views) > 1 else None,
         element("div", selector, element("button", "Theme", type="button", id="theme", hidden=True), class_="tools"),
         class_="top",
     )
     opening = element(
         "div",
-        element("p", answer, class_="answer"),
-        element("p", *([line, element("br")] for line in lines), class_="quiet"),
-        class_=f"opening {tone}",
+        element("p", f"{document.headline}.", class_="answer"),
+        element("p", *([f"{line}.", element("br")] for line in document.lines), class_="quiet"),
+        class_=f"opening {document.tone}",
     )
     sections = (
-        element("section", element("h2", one.title), *one.body, id=one.key, class_="view", data_view=one.key)
-        for one in views
+        element("section", element("h2", title), *body, id=keys[title], class_="view", data_view=keys[title])
+        for title, body in views.items()
     )
     body = element("body", top, element("main", opening, *sections), element("script", Markup(script)))
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
@@ -81,10 +61,7 @@ def page(
 
 @cache
 def asset(names: tuple[str, ...], *, wrapped: bool = True) -> str:
-    """The files ``names`` of the package, one after the other; scripts become one function, whose names are its own.
-
-    ``wrapped``: false for scripts that become part of another function.
-    """
+    """The files ``names`` of the package as one; scripts are one function, but where they become part of another."""
     folder = resources.files("mpsprobe_exporters.html") / "assets"
     whole = "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
     return f'(() => {{\n"use strict";\n{whole}}})();' if wrapped and names[0].endswith(".js") else whole

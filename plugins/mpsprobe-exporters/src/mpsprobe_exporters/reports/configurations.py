@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.plain_text import distinct, one_line
-from mpsprobe_exporters.profile_rows import KEY
 from mpsprobe_exporters.units import BEYOND, number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ConfigurationKey, ProfileCell, ProfileReport
+
+KEY = ("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocast")  # what makes a configuration
 
 
 def name(report: ProfileReport, cell: ProfileCell) -> str:

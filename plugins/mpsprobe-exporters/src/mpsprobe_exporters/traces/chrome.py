@@ -7,132 +7,154 @@ queue's device, and one for the timed steps, which come first because they ran f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import ReportError
-from mpsprobe_exporters.profile_rows import KEY
+from mpsprobe_exporters.reports.configurations import KEY
 from mpsprobe_exporters.supported import profile_of
-from mpsprobe_exporters.traces import counters, timed
-from mpsprobe_exporters.traces.counters import Curve
-from mpsprobe_exporters.traces.dialects import chrome
-from mpsprobe_exporters.traces.layout import Layout, framed, pieces, title
-from mpsprobe_exporters.traces.slices import Slices
+from mpsprobe_exporters.traces import timed
+from mpsprobe_exporters.traces.encoding import CATEGORIES, LONGEST_NS, SEPARATOR, THOUSANDTHS, pairs, text
+from mpsprobe_exporters.traces.layout import AT_ONCE, Layout, Row, framed, title
+from mpsprobe_exporters.traces.slices import Slices, kept
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell, ProfileReport, Trace
     from mpsprobe.schemas.report import Report
+
+TAKEN = frozenset({"correlation"})
 
 
 class ChromeExporter:
     """Writes what ``chrome://tracing``, Perfetto and ``mpsprobe import`` read."""
 
     def render(self, report: Report) -> str:
-        """The whole file as text."""
         return "".join(self.stream(report))
 
     def stream(self, report: Report) -> Iterator[str]:
-        """The file in pieces of some hundred kilobytes; they take no more memory for more events.
-
-        Raises:
-            ReportError: there is nothing to draw.
-        """
+        """The file in pieces of some hundred kilobytes; they take no more memory for more events."""
         profile = profile_of(report, "chrome")
-        cells = worth_drawing(profile)
         layout = Layout()
-        drawn = [_Cell(cell, layout) for cell in cells]
-        head = header(profile, [cell.about() for cell in drawn])
-        yield from framed(head, (piece for cell in drawn for piece in cell.lines(layout)))
+        cells = [_Cell(cell, layout) for cell in worth_drawing(profile)]
+        head = header(profile, [cell.about for cell in cells])
+        yield from framed(head, (piece for cell in cells for piece in cell.pieces()))
 
 
 class _Cell:
-    """One cell and the processes that it is given."""
-
     def __init__(self, cell: ProfileCell, layout: Layout) -> None:
-        self._cell = cell
+        self._cell, self._layout = cell, layout
         self._timed = timed.timed(cell)
-        shown = title(cell)
-        self._timed_process = layout.number() if self._timed is not None else None
+        self._timed_process = None if self._timed is None else next(layout.processes)
         if self._timed_process is not None:
             label = timed.MADE if cell.trace is None else None
-            layout.process(self._timed_process, f"{shown}: timed steps", label)
+            layout.process(self._timed_process, f"{title(cell)}: timed steps", label)
         self._processes: dict[tuple[str, int], int] = {}
         for track in cell.trace.tracks if cell.trace is not None else []:
             if (track.kind, track.process) not in self._processes:
-                number = self._processes[track.kind, track.process] = layout.number()
-                where = "host" if track.kind == "host" else cell.device.upper()
-                layout.process(number, f"{shown}: {where}")
+                number = self._processes[track.kind, track.process] = next(layout.processes)
+                layout.process(number, f"{title(cell)}: {'host' if track.kind == 'host' else cell.device.upper()}")
+        self.about = facts(cell, list(self._processes.values()), self._timed_process)
 
-    def about(self) -> dict[str, Any]:
-        """What ``mpsprobe import`` needs to tell this cell's events from another's."""
-        return facts(self._cell, list(self._processes.values()), self._timed_process)
-
-    def lines(self, layout: Layout) -> Iterator[str]:
-        """All events of the cell, in pieces."""
-        offset = 0
-        curve = self._cell.memory.curve if self._cell.memory is not None else None
+    def pieces(self) -> Iterator[str]:
+        cell, layout, offset = self._cell, self._layout, 0
         if self._timed is not None and self._timed_process is not None:
             offset = self._timed.end_ns
-            curves = timed.as_curves(self._timed, counters.memory(curve)) if curve is not None else []
-            steps = timed.lines(self._timed, self._timed_process, layout)
-            yield from pieces(steps, layout)
-            yield from pieces(counters.lines(curves, self._timed_process, 0), layout)
-        trace = self._cell.trace
-        if trace is not None and self._processes:
-            yield from self._profiled(trace, layout, offset)
+            yield from layout.pieces(timed.lines(self._timed, self._timed_process, layout))
+            curves = timed.memory(cell.memory.curve, self._timed.first_ns) if cell.memory is not None else []
+            yield from layout.pieces(timed.counters(curves, self._timed_process, 0))
+        if cell.trace is not None and self._processes:
+            numbers = [self._processes[track.kind, track.process] for track in cell.trace.tracks]
+            rows = [Row(layout, number, track.name) for number, track in zip(numbers, cell.trace.tracks, strict=True)]
+            slices = Slices(cell.trace, offset, layout.flows)
+            layout.flows += slices.flows
+            yield from _events(cell.trace, slices, rows, cell.device, layout)
+            host = next(iter(self._processes.values()))
+            yield from layout.pieces(timed.counters(cell.trace.counters, host, slices.base_ns))
         layout.flows += 1
 
-    def _profiled(self, trace: Trace, layout: Layout, offset: int) -> Iterator[str]:
-        numbers = [self._processes[track.kind, track.process] for track in trace.tracks]
-        rows = [layout.row(number, track.name) for number, track in zip(numbers, trace.tracks, strict=True)]
-        slices = Slices(trace, rows, numbers, chrome(self._cell.device), offset, layout.flows)
-        layout.flows += slices.flows
-        yield from slices.lines(layout)
-        curves = (Curve(one.name, one.times_ns, one.values) for one in trace.counters)
-        yield from pieces(counters.lines(curves, next(iter(self._processes.values())), slices.base_ns), layout)
+
+def _events(trace: Trace, slices: Slices, rows: Sequence[Row], device: str, layout: Layout) -> Iterator[str]:
+    """A piece at a time, and the times put together from whole numbers: this loop decides how fast an export is."""
+    launch = f"{device}_runtime" if device in ("cuda", "xpu", "mtia") else "privateuse1_runtime"
+    # A fallback keeps its own name, so that a viewer can find it by its category.
+    categories = [text({**CATEGORIES, "launch": launch}[category]) for category in trace.categories]
+    base, latest, rest = slices.base_ns, LONGEST_NS, THOUSANDTHS
+    arrow, on_host = slices.arrow, slices.on_host
+
+    @kept
+    def head(name: int, category: int) -> str:
+        return f'{SEPARATOR}{{"ph":"X","cat":{categories[category]},"name":{text(trace.names[name])},'
+
+    @kept
+    def args(detail: int) -> str:
+        return f',"args":{{{pairs(trace.details[detail], TAKEN)}}}}}'
+
+    columns = iter(slices.columns())
+    while some := list(islice(columns, AT_ONCE)):
+        lines: list[str] = []
+        append = lines.append
+        for name, category, track, detail, flow, start, duration in some:
+            begin = start - base
+            end = begin + duration
+            if end > latest:
+                begin, end = min(begin, latest), latest
+                duration = end - begin
+            row = rows[track]
+            ends = row.ends
+            while ends and ends[-1] <= begin:
+                ends.pop()
+            if ends and end > ends[-1]:
+                place = row.lane_for(begin, end)
+            else:
+                ends.append(end)
+                place = row.place
+            tail = "}" if detail < 0 else args(detail)
+            if flow:
+                known = tail[9:-2] if detail >= 0 else ""
+                tail = f',"args":{{{known}{"," if known else ""}"correlation":{flow}}}}}'
+                drawn = arrow(flow, on_host[track])
+                if drawn:
+                    tail += f'{drawn}{place},"ts":{begin // 1000}{rest[begin % 1000]}}}'
+            append(
+                f'{head(name, category)}{place},"ts":{begin // 1000}{rest[begin % 1000]},'
+                f'"dur":{duration // 1000}{rest[duration % 1000]}{tail}'
+            )
+        yield "".join([*layout.taken(), *lines])
 
 
 def worth_drawing(report: ProfileReport) -> list[ProfileCell]:
-    """The cells that have a trace or timed steps.
-
-    Raises:
-        ReportError: none has.
-    """
-    found = [cell for cell in report.cells if cell.steps or (cell.trace is not None and cell.trace.start_ns)]
-    if not found:
+    cells = [cell for cell in report.cells if cell.steps or (cell.trace is not None and cell.trace.start_ns)]
+    if not cells:
         raise ReportError(
             "the report has neither a trace nor timed steps: there is nothing to draw",
             "Measure again, with a trace: mpsprobe profile --probe operators",
         )
-    return found
+    return cells
 
 
 def facts(cell: ProfileCell, processes: list[int], timed_process: int | None) -> dict[str, Any]:
-    """Which processes of the file belong to a cell, those of its trace and that of its timed steps."""
-    made = {key: getattr(cell, key) for key in (*KEY, "profiled_steps")}
-    return {**made, "processes": processes, "timed_process": timed_process}
+    """What ``mpsprobe import`` needs to tell a cell's events from another's: the processes of its trace and steps."""
+    key = {name: getattr(cell, name) for name in (*KEY, "profiled_steps")}
+    return {**key, "processes": processes, "timed_process": timed_process}
 
 
 def header(report: ProfileReport, cells: list[dict[str, Any]]) -> str:
     """The object around the events, without them: what ran where, and what a reader should know."""
     properties = [
         {"id": index, "name": device.name, "totalGlobalMem": device.memory_bytes or 0}
-        for index, device in enumerate(one for one in report.devices if one.type != "cpu")
+        for index, device in enumerate(device for device in report.devices if device.type != "cpu")
     ]
-    about = {
-        "version": 1,
-        "cells": cells,
-        "devices": [{"type": device.type, "name": device.name} for device in report.devices],
-        "notes": report.notes,
-    }
+    devices = [{"type": device.type, "name": device.name} for device in report.devices]
+    about = {"version": 1, "cells": cells, "devices": devices, "notes": report.notes}
     head = {"schemaVersion": 1, "displayTimeUnit": "ms", "deviceProperties": properties, "mpsprobe": about}
-    return json.dumps(clean(head))
+    return json.dumps(_clean(head))
 
 
-def clean(value: Any) -> Any:
+def _clean(value: Any) -> Any:
     """``value`` with every string as UTF-8 can hold it."""
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, dict):
-        return {clean(key): clean(one) for key, one in value.items()}
-    return [clean(one) for one in value] if isinstance(value, list) else value
+        return {_clean(key): _clean(inner) for key, inner in value.items()}
+    return [_clean(inner) for inner in value] if isinstance(value, list) else value

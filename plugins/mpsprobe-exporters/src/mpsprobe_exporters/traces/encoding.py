@@ -1,12 +1,25 @@
-"""Names, numbers and times as JSON text, without building objects for each event."""
+"""Names, categories and times of a written trace as JSON text, without building objects for each event."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 
+SEPARATOR = ",\n"
 LONGEST_NS = 2**50 - 1  # 13 days: up to here microseconds with three digits are exact to the ns in a double
 THOUSANDTHS = tuple(f".{number:03d}" for number in range(1000))
+STEP_PREFIX = "ProfilerStep#"
+TIMED_STEP = "timed_step"  # the category of a timed step, which was not profiled; ``mpsprobe import`` knows it
+# How ``torch.profiler`` calls the categories of a report today; a launch has another name on each device.
+CATEGORIES = {
+    "step": "user_annotation",
+    "phase": "user_annotation",
+    "module": "python_function",
+    "operator": "cpu_op",
+    "kernel": "kernel",
+    "copy": "gpu_memcpy",
+    "fallback": "fallback",
+    "other": "other",
+}
 _encode = json.JSONEncoder().encode
 
 
@@ -17,25 +30,10 @@ def text(value: str) -> str:
     return _encode(value)
 
 
-def pairs(items: Iterable[tuple[str, str]], taken: frozenset[str] = frozenset()) -> str:
+def pairs(detail: dict[str, str], taken: frozenset[str]) -> str:
     """The inside of a JSON object of strings; a key in ``taken``, which the writer sets itself, is marked as a note."""
-    return ",".join(f"{text(key + ' (note)' if key in taken else key)}:{text(value)}" for key, value in items)
+    return ",".join(f"{text(key + ' (note)' if key in taken else key)}:{text(value)}" for key, value in detail.items())
 
 
 def thousandths(nanoseconds: int) -> str:
-    """Nanoseconds as microseconds with three digits."""
     return f"{nanoseconds // 1000}{THOUSANDTHS[nanoseconds % 1000]}"
-
-
-def ticks(nanoseconds: int) -> int:
-    """Nanoseconds in 1024ths of a microsecond, rounded; order and equality are kept.
-
-    A reader that adds a start and a duration as floating-point numbers gets exactly the end that was meant: multiples
-    of 2⁻¹⁰ are exact, multiples of 0.001 are not, and an event that ends with the one around it would stick out.
-    """
-    return (nanoseconds * 128 + 62) // 125
-
-
-def exact(ticked: int) -> str:
-    """1024ths of a microsecond as microseconds."""
-    return repr(ticked / 1024)

@@ -1,26 +1,18 @@
-"""Processes and threads of the written trace: numbers that are unique, names, and the order in which they stand."""
+"""Processes and threads of a written trace: unique numbers, names, the order in which they stand; and the frame."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe_exporters.reports.configurations import dtype, sizes
-from mpsprobe_exporters.traces.encoding import text
+from mpsprobe_exporters.traces.encoding import SEPARATOR, text
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ProfileCell
 
-SEPARATOR = ",\n"
 AT_ONCE = 4096  # lines in one piece
-
-
-def pieces(lines: Iterable[str], layout: Layout) -> Iterator[str]:
-    """``lines`` in pieces of many; rows that were added meanwhile are named before their events."""
-    rest = iter(lines)
-    while some := list(islice(rest, AT_ONCE)):
-        yield "".join([*layout.taken(), *some])
 
 
 def framed(head: str, events: Iterable[str]) -> Iterator[str]:
@@ -46,54 +38,14 @@ def title(cell: ProfileCell) -> str:
     return f"{cell.workload} {cell.phase}, {where(cell)}"
 
 
-class Row:
-    """One track of a trace. An event that overlaps another in part goes to a lane of its own below it: viewers drop or
-    distort what does not nest.
-
-    ``announce`` names a lane in the file and returns its place as JSON text.
-
-    Attributes:
-        ends: when the events end that are open on the first lane, the innermost last.
-        place: the JSON text of the first lane's process and thread.
-        contexts: what the writer wants to know of the open events, one for each of ``ends``.
-    """
-
-    __slots__ = ("_announce", "_beside", "_name", "contexts", "ends", "place")
-
-    def __init__(self, name: str, announce: Callable[[str], str]) -> None:
-        self._name = name
-        self._announce = announce
-        self._beside: list[tuple[list[int], str]] = []
-        self.ends: list[int] = []
-        self.contexts: list[Any] = []
-        self.place = announce(name)
-
-    def lane_for(self, begin: int, end: int) -> str:
-        """The place of a lane where an event from ``begin`` to ``end`` nests; made if there is none."""
-        for ends, place in self._beside:
-            while ends and ends[-1] <= begin:
-                ends.pop()
-            if not ends or end <= ends[-1]:
-                ends.append(end)
-                return place
-        place = self._announce(f"{self._name} ({len(self._beside) + 2})")
-        self._beside.append(([end], place))
-        return place
-
-
 class Layout:
     """Gives out processes and threads, and keeps the metadata events that name them until they are written."""
 
     def __init__(self) -> None:
         self._waiting: list[str] = []
-        self._threads = 0
-        self._processes = 0
+        self._threads = count(1)
+        self.processes = count(1)
         self.flows = 0  # numbers of arrows that are taken
-
-    def number(self) -> int:
-        """A number for a process, from 1."""
-        self._processes += 1
-        return self._processes
 
     def process(self, number: int, name: str, label: str | None = None) -> None:
         """Name the process ``number``; they stand in the order of their numbers. ``label`` is shown after the name."""
@@ -102,17 +54,18 @@ class Layout:
         if label is not None:
             self._tell(number, 0, "process_labels", f'"labels":{text(label)}')
 
-    def row(self, process: int, name: str) -> Row:
-        """A row in ``process``; threads count through the whole file, so that equal names are no trouble."""
+    def thread(self, process: int, name: str) -> str:
+        """A thread's place as JSON text; they count through the whole file, so that equal names are no trouble."""
+        thread = next(self._threads)
+        self._tell(process, thread, "thread_name", f'"name":{text(name)}')
+        self._tell(process, thread, "thread_sort_index", f'"sort_index":{thread}')
+        return f'"pid":{process},"tid":{thread}'
 
-        def announce(shown: str) -> str:
-            self._threads += 1
-            thread = self._threads
-            self._tell(process, thread, "thread_name", f'"name":{text(shown)}')
-            self._tell(process, thread, "thread_sort_index", f'"sort_index":{thread}')
-            return f'"pid":{process},"tid":{thread}'
-
-        return Row(name, announce)
+    def pieces(self, lines: Iterable[str]) -> Iterator[str]:
+        """``lines`` in pieces of many; rows that were added meanwhile are named before their events."""
+        rest = iter(lines)
+        while some := list(islice(rest, AT_ONCE)):
+            yield "".join([*self.taken(), *some])
 
     def taken(self) -> list[str]:
         """The metadata events since the last call, each behind a separator."""
@@ -123,3 +76,31 @@ class Layout:
         self._waiting.append(
             f'{SEPARATOR}{{"ph":"M","name":"{what}","pid":{process},"tid":{thread},"ts":0,"args":{{{argument}}}}}'
         )
+
+
+class Row:
+    """One track of a trace. An event that overlaps another in part goes to a lane of its own below it: viewers drop or
+    distort what does not nest. ``ends`` is when the events end that are open on the first lane, the innermost last,
+    and ``contexts`` what the writer wants to know of each.
+    """
+
+    __slots__ = ("_beside", "_layout", "_name", "_process", "contexts", "ends", "place")
+
+    def __init__(self, layout: Layout, process: int, name: str) -> None:
+        self._layout, self._process, self._name = layout, process, name
+        self._beside: list[tuple[list[int], str]] = []
+        self.ends: list[int] = []
+        self.contexts: list[Any] = []
+        self.place = layout.thread(process, name)
+
+    def lane_for(self, begin: int, end: int) -> str:
+        """The place of a lane where an event from ``begin`` to ``end`` nests; made if there is none."""
+        for ends, place in self._beside:
+            while ends and ends[-1] <= begin:
+                ends.pop()
+            if not ends or end <= ends[-1]:
+                ends.append(end)
+                return place
+        place = self._layout.thread(self._process, f"{self._name} ({len(self._beside) + 2})")
+        self._beside.append(([end], place))
+        return place

@@ -1,28 +1,26 @@
-"""The timed steps of a cell as a time line: first call, warm-up and steps one after the other, outliers marked.
+"""What was measured without a profiler: timed steps one after the other with their outliers, and curves over time.
 
-They ran without a profiler, so only their lengths are known. The phases follow as their medians.
+Only the lengths of the steps are known. The phases follow as their medians.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections import Counter as Counts
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpsprobe_exporters.traces.counters import Curve
-from mpsprobe_exporters.traces.dialects import TIMED_STEP
-from mpsprobe_exporters.traces.encoding import LONGEST_NS, text, thousandths
-from mpsprobe_exporters.traces.layout import SEPARATOR
+from mpsprobe_exporters.traces.encoding import LONGEST_NS, SEPARATOR, TIMED_STEP, text, thousandths
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import ProfileCell
+    from mpsprobe.schemas import Counter, MemoryCurve, ProfileCell
     from mpsprobe_exporters.traces.layout import Layout
 
 MADE = "made of the steps' lengths; nothing in them was profiled"
+CURVES = ("allocated_bytes", "reserved_bytes", "process_bytes")
 
 
-class Slice(NamedTuple):
-    """One length on a row, in ns."""
-
+class Stretch(NamedTuple):
     category: str
     name: str
     begin: int
@@ -31,62 +29,82 @@ class Slice(NamedTuple):
 
 
 class Timed(NamedTuple):
-    """The rows by name, when the first step begins, and when the last one ends."""
+    rows: dict[str, list[Stretch]]  # by name
+    first_ns: int  # when the first step begins
+    end_ns: int  # when the last one ends
 
-    rows: dict[str, list[Slice]]
-    first_ns: int
-    end_ns: int
+
+class Curve(NamedTuple):
+    name: str
+    times_ns: Sequence[int]
+    values: Sequence[float]
 
 
 def timed(cell: ProfileCell) -> Timed | None:
     """The rows of ``cell``, a process each; ``None`` if no step was timed."""
     if not cell.steps:
         return None
-    rows: dict[str, list[Slice]] = {}
+    rows: dict[str, list[Stretch]] = {}
     processes = sorted({step.process for step in cell.steps})
-    several = len(processes) > 1
-    first_ns, end_ns = None, 0
+    firsts, ends = [], []
     for process in processes:
-        row: list[Slice] = []
-        at = 0
-        before = cell.first_call_ns[process : process + 1]
         warming = cell.warmup.durations_ns if cell.warmup is not None and process == processes[0] else []
-        for name, durations in (("first call", before), ("warm-up", warming)):
-            for spent in durations:
-                at = _add(row, Slice("other", name, at, max(spent, 0)))
-        first_ns = at if first_ns is None else first_ns
-        for index, step in enumerate(one for one in cell.steps if one.process == process):
-            at = _add(row, Slice(TIMED_STEP, f"step {index}", at, step.duration_ns, step.outlier))
-        rows[f"steps of process {process}" if several else "steps"] = row
-        end_ns = max(end_ns, at)
+        before = [("first call", spent) for spent in cell.first_call_ns[process : process + 1]]
+        before += [("warm-up", spent) for spent in warming]
+        steps = [step for step in cell.steps if step.process == process]
+        row = [Stretch("other", name, 0, max(spent, 0)) for name, spent in before]
+        row += [Stretch(TIMED_STEP, f"step {at}", 0, step.duration_ns, step.outlier) for at, step in enumerate(steps)]
+        row = rows[f"steps of process {process}" if len(processes) > 1 else "steps"] = _one_after_the_other(row)
+        firsts.append(row[len(before)].begin)
+        ends.append(row[-1].begin + row[-1].duration)
     if cell.phases:
-        row, at = [], first_ns or 0
-        for name, phase in cell.phases.items():
-            at = _add(row, Slice("phase_median", name, at, max(round(phase.median_ns), 0)))
-        rows["phases, medians"] = row
-    return Timed(rows, first_ns or 0, end_ns)
+        medians = ((name, max(round(phase.median_ns), 0)) for name, phase in cell.phases.items())
+        row = [Stretch("phase_median", name, 0, spent) for name, spent in medians]
+        rows["phases, medians"] = _one_after_the_other(row, firsts[0])
+    return Timed(rows, firsts[0], max(0, *ends))
 
 
-def lines(found: Timed, process: int, layout: Layout) -> Iterator[str]:
+def _one_after_the_other(row: Iterable[Stretch], at: int = 0) -> list[Stretch]:
+    placed = []
+    for stretch in row:
+        placed.append(stretch._replace(begin=at))
+        at += stretch.duration
+    return placed
+
+
+def lines(steps: Timed, process: int, layout: Layout) -> Iterator[str]:
     """The rows in ``process``, with a mark where an outlier begins; each line behind a separator."""
-    for name, slices in found.rows.items():
-        place = layout.row(process, name).place
+    for name, slices in steps.rows.items():
+        place = layout.thread(process, name)
         yield from layout.taken()
-        for one in slices:
-            category = f'"cat":{text(one.category)}'
-            args = ',"args":{"outlier":"yes"}' if one.outlier else ""
-            ts = f'"ts":{thousandths(min(one.begin, LONGEST_NS))}'
-            spent = thousandths(min(one.duration, LONGEST_NS))
-            yield f'{SEPARATOR}{{"ph":"X",{category},"name":{text(one.name)},{place},{ts},"dur":{spent}{args}}}'
-            if one.outlier:
+        for stretch in slices:
+            args = ',"args":{"outlier":"yes"}' if stretch.outlier else ""
+            ts = f'"ts":{thousandths(min(stretch.begin, LONGEST_NS))}'
+            spent = thousandths(min(stretch.duration, LONGEST_NS))
+            head = f'{SEPARATOR}{{"ph":"X","cat":{text(stretch.category)},"name":{text(stretch.name)},{place}'
+            yield f'{head},{ts},"dur":{spent}{args}}}'
+            if stretch.outlier:
                 yield f'{SEPARATOR}{{"ph":"i","s":"t","cat":"outlier","name":"outlier",{place},{ts}}}'
 
 
-def as_curves(found: Timed, curves: list[Curve]) -> list[Curve]:
-    """``curves``, whose times count from the first timed step, on the time line of ``found``."""
-    return [Curve(one.name, [at + found.first_ns for at in one.times_ns], one.values) for one in curves]
+def memory(curve: MemoryCurve, first_ns: int = 0) -> list[Curve]:
+    """The columns of ``curve`` that have values; its times count from the first timed step, at ``first_ns``."""
+    times = [at + first_ns for at in curve.times_ns]
+    return [Curve(name, times, values) for name in CURVES if (values := getattr(curve, name))]
 
 
-def _add(row: list[Slice], one: Slice) -> int:
-    row.append(one)
-    return one.begin + one.duration
+def counters(curves: Iterable[Curve | Counter], process: int, base_ns: int) -> Iterator[str]:
+    """Counter events, each behind a separator; of two curves of one name the second gets a number."""
+    seen: Counts[str] = Counts()
+    for curve in curves:
+        seen[curve.name] += 1
+        name = text(curve.name if seen[curve.name] == 1 else f"{curve.name} ({seen[curve.name]})")
+        for at, value in zip(curve.times_ns, curve.values, strict=False):
+            if -math.inf < value < math.inf:
+                ts = thousandths(since(at, base_ns))
+                head = f'{SEPARATOR}{{"ph":"C","name":{name},"pid":{process},"tid":0'
+                yield f'{head},"ts":{ts},"args":{{"value":{value!r}}}}}'
+
+
+def since(at: int, base_ns: int) -> int:
+    return min(max(at - base_ns, 0), LONGEST_NS)

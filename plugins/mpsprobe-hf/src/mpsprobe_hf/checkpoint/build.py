@@ -23,9 +23,9 @@ from mpsprobe.schemas import (
     StoredDtype,
 )
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.kernels.dtypes import dtype_use
-from mpsprobe_coverage.kernels.mps import MPS_FAMILY
-from mpsprobe_coverage.kernels.releases import INSTALLED, installed_release
+from mpsprobe_coverage.knowledge.kernels.dtypes import dtype_use
+from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
+from mpsprobe_coverage.knowledge.kernels.releases import INSTALLED, installed_release
 from mpsprobe_hf.checkpoint.advice import advice_for
 from mpsprobe_hf.checkpoint.dtypes import BITS, COMPUTED_IN, NEAREST, is_float
 from mpsprobe_hf.checkpoint.folders import Weights, entries, format_of, read_file, read_weights, shards_of, text_of

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
-from mpsprobe_coverage.judging.signatures import dtypes_in, without_flags
+from mpsprobe_coverage.knowledge.judging.signatures import dtypes_in, without_flags
 
 Status = Literal["passes", "fails", "unclaimed"]
 Called = tuple[str, str]

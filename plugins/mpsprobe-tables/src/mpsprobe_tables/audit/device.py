@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from mpsprobe_coverage.calls.spec import TensorSpec
-from mpsprobe_coverage.device import VirtualDevice
-from mpsprobe_coverage.device.attribution import NOWHERE, Attribution, Origin
-from mpsprobe_coverage.device.dispatch import Plan
-from mpsprobe_coverage.device.interception import Interception
-from mpsprobe_coverage.device.recorder import Recorder
-from mpsprobe_coverage.judging.chain import Chain
-from mpsprobe_coverage.judging.judgement import Judgement
-from mpsprobe_coverage.judging.lists import Lists
-from mpsprobe_coverage.judging.signatures import flags_of
-from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.devices.virtual import VirtualDevice
+from mpsprobe_coverage.devices.virtual.interception import Interception
+from mpsprobe_coverage.knowledge.calls.spec import TensorSpec
+from mpsprobe_coverage.knowledge.judging.chain import Chain
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement
+from mpsprobe_coverage.knowledge.judging.lists import Lists
+from mpsprobe_coverage.knowledge.judging.signatures import flags_of
+from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+from mpsprobe_coverage.recording.attribution import NOWHERE, Attribution, Origin
+from mpsprobe_coverage.recording.dispatch import Plan
+from mpsprobe_coverage.recording.recorder import Recorder
 from mpsprobe_tables.audit.samples import is_for_mps
 
 SHADOW_LIMIT = 2**12  # elements: samples are small, and only indices, masks and lengths are ever read

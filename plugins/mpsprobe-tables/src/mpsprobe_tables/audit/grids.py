@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from mpsprobe.assembling import REGISTERED_ONLY
-from mpsprobe_coverage.judging.lists import Lists
+from mpsprobe_coverage.knowledge.judging.lists import Lists
 from mpsprobe_tables.audit.modules import ModuleAudit
 from mpsprobe_tables.audit.result import Audit, ReleaseAudit, disagreements
 from mpsprobe_tables.audit.scoring import Score

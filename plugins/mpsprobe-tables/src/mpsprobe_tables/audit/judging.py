@@ -24,7 +24,7 @@ from typing import Literal
 
 from packaging.version import Version
 
-from mpsprobe_coverage.judging.lists import Lists
+from mpsprobe_coverage.knowledge.judging.lists import Lists
 from mpsprobe_tables.audit.device import Seen
 from mpsprobe_tables.audit.entries import GRADIENT_DTYPES, entries
 from mpsprobe_tables.audit.running import BACKWARD, FORWARD, Pair

@@ -16,10 +16,10 @@ import torch
 from packaging.version import Version
 
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.device.wrapping import NotStrided
-from mpsprobe_coverage.judging.lists import Learned
-from mpsprobe_coverage.judging.signatures import signature
-from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.devices.virtual.wrapping import NotStrided
+from mpsprobe_coverage.knowledge.judging.lists import Learned
+from mpsprobe_coverage.knowledge.judging.signatures import signature
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_tables.audit.blame import Called, Observed, Status, blame
 from mpsprobe_tables.audit.device import AuditDevice, Seen
 from mpsprobe_tables.audit.entries import DTYPES, GRADIENT_DTYPES, entries

@@ -19,8 +19,8 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.kernels.mps import load_table
-from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
+from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables.audit.device import SHADOW_LIMIT, AuditDevice, Seen
 from mpsprobe_tables.audit.entries import dtype_named, module_entries
 from mpsprobe_tables.audit.procedure import message

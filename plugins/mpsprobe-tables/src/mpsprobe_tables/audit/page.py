@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpsprobe_coverage.judging.lists import Lists
+from mpsprobe_coverage.knowledge.judging.lists import Lists
 from mpsprobe_tables.audit import grids
 from mpsprobe_tables.audit.exceptions import MOST_LINES
 from mpsprobe_tables.audit.result import Audit, ReleaseAudit

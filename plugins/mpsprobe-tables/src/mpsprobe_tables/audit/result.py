@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.judging.lists import Lists
+from mpsprobe_coverage.knowledge.judging.lists import Lists
 from mpsprobe_tables.audit.entries import entries
 from mpsprobe_tables.audit.exceptions import ExceptionLine, exception_lines
 from mpsprobe_tables.audit.judging import Judged, beyond_claims, internal_errors, judge

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from mpsprobe_coverage.device.wrapping import NotStrided
-from mpsprobe_coverage.judging.lists import Lists
-from mpsprobe_coverage.kernels.kernel_facts import load_facts
-from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.devices.virtual.wrapping import NotStrided
+from mpsprobe_coverage.knowledge.judging.lists import Lists
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import load_facts
+from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables.audit.device import SHADOW_LIMIT, AuditDevice, Seen
 from mpsprobe_tables.audit.entries import GRADIENT_DTYPES, dtype_named, entries, entry_named
 from mpsprobe_tables.audit.procedure import backward, forward, message

@@ -22,11 +22,11 @@ import torch
 
 from mpsprobe.assembling import REGISTERED_ONLY
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.device.wrapping import NotStrided
-from mpsprobe_coverage.judging.judgement import Judgement
-from mpsprobe_coverage.judging.proof import with_proof
-from mpsprobe_coverage.kernels.mps import load_table
-from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.devices.virtual.wrapping import NotStrided
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement
+from mpsprobe_coverage.knowledge.judging.proof import with_proof
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
+from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables.audit.device import SHADOW_LIMIT, AuditDevice, Seen
 from mpsprobe_tables.audit.entries import entry_named
 from mpsprobe_tables.audit.procedure import forward

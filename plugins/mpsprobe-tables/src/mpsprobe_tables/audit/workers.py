@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.judging.lists import Lists
-from mpsprobe_coverage.kernels.mps import load_table
+from mpsprobe_coverage.knowledge.judging.lists import Lists
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_tables.audit.entries import entries
 from mpsprobe_tables.audit.running import FORWARD, Pair, Raised, Ran, run_entries
 from mpsprobe_tables.expectations import load_expectations

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from mpsprobe.errors import TableError
-from mpsprobe_coverage.kernels.mps import MPS_FAMILY
-from mpsprobe_coverage.kernels.table import DEFINED, MPS, MPS_ERROR, MPS_FALLBACK, MPS_PYTHON, KernelTable
+from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
+from mpsprobe_coverage.knowledge.kernels.table import DEFINED, MPS, MPS_ERROR, MPS_FALLBACK, MPS_PYTHON, KernelTable
 from mpsprobe_tables.builder import python_sources
 from mpsprobe_tables.builder.declared import declared_kernels, parse_native_functions
 from mpsprobe_tables.builder.registrations import COMPOSITE_KEYS, Registrations, read_registrations

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from mpsprobe_coverage.kernels.compositions import HARMLESS, INDEXING, Compositions
+from mpsprobe_coverage.knowledge.kernels.compositions import HARMLESS, INDEXING, Compositions
 from mpsprobe_tables.builder.callgraph import OPERATOR_CALL
 from mpsprobe_tables.builder.emulator import Call, Made, run
 from mpsprobe_tables.builder.facts import registered_functions

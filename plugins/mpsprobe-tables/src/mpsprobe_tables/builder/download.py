@@ -12,8 +12,8 @@ from packaging.version import Version
 
 from mpsprobe.errors import TableError
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.kernels.mps import load_table
-from mpsprobe_coverage.kernels.releases import library_releases
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
+from mpsprobe_coverage.knowledge.kernels.releases import library_releases
 
 ANY_MACOS = "macosx_99_0_arm64"  # pip takes it for a Mac that every wheel for an older macOS fits
 PYTHONS = tuple(f"3.{minor}" for minor in range(11, 20))  # the wheels of a release differ in nothing that is read

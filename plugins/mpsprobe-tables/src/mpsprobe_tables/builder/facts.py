@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from mpsprobe_coverage.kernels.kernel_facts import NAMED, STUB, KernelFacts
-from mpsprobe_coverage.kernels.table import MPS
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import NAMED, STUB, KernelFacts
+from mpsprobe_coverage.knowledge.kernels.table import MPS
 from mpsprobe_tables.builder.callgraph import HARMLESS, CallGraph, Reach
 from mpsprobe_tables.builder.emulator import Call, Made, run
 from mpsprobe_tables.builder.following import follower_of, kernels_of

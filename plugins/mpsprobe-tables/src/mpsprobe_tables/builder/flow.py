@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import capstone
 
-from mpsprobe_coverage.kernels.kernel_facts import METAL_TYPES
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import METAL_TYPES
 from mpsprobe_tables.builder import flow_arithmetic as arithmetic
 from mpsprobe_tables.builder.callgraph import STUB_CALL
 from mpsprobe_tables.builder.emulator import CLOBBERED, CONDITIONAL

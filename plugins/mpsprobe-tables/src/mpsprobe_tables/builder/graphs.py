@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from mpsprobe_coverage.kernels.kernel_facts import EMPTY, EMPTY_INPUTS, GRAPH, MAY
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import EMPTY, EMPTY_INPUTS, GRAPH, MAY
 from mpsprobe_tables.builder.arguments import Parameter
 from mpsprobe_tables.builder.flow import Follower
 from mpsprobe_tables.builder.flow_memory import Assumed

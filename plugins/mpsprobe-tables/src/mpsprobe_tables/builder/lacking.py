@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from mpsprobe_coverage.kernels.kernel_facts import EVERY, METAL_TYPES, Refusal
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import EVERY, METAL_TYPES, Refusal
 from mpsprobe_tables.builder.callgraph import HARMLESS, Reach
 from mpsprobe_tables.builder.following import Kernel
 from mpsprobe_tables.builder.metal import KernelNames

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from mpsprobe_coverage.kernels.kernel_facts import CONVERTING, METAL_TYPES
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import CONVERTING, METAL_TYPES
 from mpsprobe_tables.builder.macho import MachO
 
 LONGEST_NAME = 512

@@ -15,13 +15,13 @@ from packaging.version import InvalidVersion, Version
 from mpsprobe.errors import TableError, UsageError
 from mpsprobe.progress import SilentProgress
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.kernels.compositions import SUFFIX as COMPOSITIONS_SUFFIX
-from mpsprobe_coverage.kernels.compositions import Compositions, composition_releases, load_compositions
-from mpsprobe_coverage.kernels.kernel_facts import SUFFIX as FACTS_SUFFIX
-from mpsprobe_coverage.kernels.kernel_facts import KernelFacts, facts_releases, load_facts
-from mpsprobe_coverage.kernels.mps import MPS_FAMILY, load_table
-from mpsprobe_coverage.kernels.releases import SUFFIX, data_folder, library_releases
-from mpsprobe_coverage.kernels.table import KernelTable
+from mpsprobe_coverage.knowledge.kernels.compositions import SUFFIX as COMPOSITIONS_SUFFIX
+from mpsprobe_coverage.knowledge.kernels.compositions import Compositions, composition_releases, load_compositions
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import SUFFIX as FACTS_SUFFIX
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import KernelFacts, facts_releases, load_facts
+from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, load_table
+from mpsprobe_coverage.knowledge.kernels.releases import SUFFIX, data_folder, library_releases
+from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables.builder.assemble import read_table
 from mpsprobe_tables.builder.compositions import read_compositions
 from mpsprobe_tables.builder.download import download

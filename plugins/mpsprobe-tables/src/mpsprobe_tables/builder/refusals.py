@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from mpsprobe_coverage.kernels.kernel_facts import CAST, EVERY, SAME, Refusal
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import CAST, EVERY, SAME, Refusal
 from mpsprobe_tables.builder.flow import ARGUMENTS, Follower, Outcome
 from mpsprobe_tables.builder.flow_memory import Assumed, Pointed, tensor
 from mpsprobe_tables.builder.flow_values import ALL, IDENTITY, SCALAR_TYPES, Known

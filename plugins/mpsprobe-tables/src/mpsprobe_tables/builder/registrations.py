@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mpsprobe.errors import TableError
-from mpsprobe_coverage.kernels.markers import MARKER_STRINGS
+from mpsprobe_coverage.knowledge.kernels.markers import MARKER_STRINGS
 from mpsprobe_tables.builder.emulator import Call, Made, run
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.stable_registrations import read_stable

@@ -13,7 +13,7 @@ from mpsprobe.output import check_writable, deliver
 from mpsprobe.progress import make_progress
 
 if TYPE_CHECKING:
-    from mpsprobe_coverage.judging.lists import Lists
+    from mpsprobe_coverage.knowledge.judging.lists import Lists
     from mpsprobe_tables.audit.result import Audit
 
 BELOW = 1
@@ -146,8 +146,8 @@ def _releases(text: str) -> list[str]:
     Raises:
         UsageError: an unknown release, or one without expectations.
     """
-    from mpsprobe_coverage.kernels.mps import MPS_FAMILY
-    from mpsprobe_coverage.kernels.releases import INSTALLED, installed_release
+    from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
+    from mpsprobe_coverage.knowledge.kernels.releases import INSTALLED, installed_release
     from mpsprobe_tables.expectations import expectation_releases
 
     known = expectation_releases()

@@ -35,8 +35,8 @@ def learn(output: str | None, check: bool, jobs: int) -> None:
     mpsprobe kernels learn --check
     mpsprobe kernels learn -o lists.refusals
     """
-    from mpsprobe_coverage.judging.lists import FILE, decode
-    from mpsprobe_coverage.kernels.releases import data_folder
+    from mpsprobe_coverage.knowledge.judging.lists import FILE, decode
+    from mpsprobe_coverage.knowledge.kernels.releases import data_folder
     from mpsprobe_tables.audit.learn import learn as find
 
     if output is not None:

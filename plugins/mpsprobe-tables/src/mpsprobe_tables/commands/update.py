@@ -41,8 +41,8 @@ def update(jobs: int) -> None:
     \b
     mpsprobe kernels update
     """
-    from mpsprobe_coverage.judging.lists import FILE
-    from mpsprobe_coverage.kernels.releases import data_folder, library_releases
+    from mpsprobe_coverage.knowledge.judging.lists import FILE
+    from mpsprobe_coverage.knowledge.kernels.releases import data_folder, library_releases
     from mpsprobe_tables.builder.rebuild import from_versions, rebuild
     from mpsprobe_tables.builder.review import review
 
@@ -83,7 +83,7 @@ def update(jobs: int) -> None:
 
 def _to_read(library: str) -> Sequence[str]:
     """The release before the first new one, and the new ones."""
-    from mpsprobe_coverage.kernels.releases import library_releases
+    from mpsprobe_coverage.knowledge.kernels.releases import library_releases
     from mpsprobe_tables.builder.download import offered
 
     known = library_releases(library)

@@ -1,7 +1,7 @@
 """What threads report of tensorflow-metal: wrong results, slow spots, and what cannot be measured.
 
-Those of torch are about calls with their arguments (``mpsprobe_coverage.advisories``); these are about releases of the
-plugin and of TensorFlow, as far as the threads say.
+Those of torch are about calls with their arguments (``mpsprobe_coverage.knowledge.advisories``); these are about
+releases of the plugin and of TensorFlow, as far as the threads say.
 """
 
 from __future__ import annotations

@@ -1,0 +1,163 @@
+"""Finds the answer to a question: the cache is asked first, then the plugins that know answers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from mpsprobe.answers import entries
+from mpsprobe.answers.question import Question
+from mpsprobe.environment import installed
+from mpsprobe.errors import MpsprobeError, PluginError, ReportError, UnknownName, UsageError, install_command
+from mpsprobe.plugins.registry import get_registry
+from mpsprobe.streams import write_stdout
+from mpsprobe.suggestions import printable
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas.report import Report
+
+KINDS_OF = {"coverage": ("coverage", "coverage-matrix"), "fit": ("fit",)}
+"""The kinds of reports that answer a command."""
+_CACHE = "cache"
+_SAME, _ANY = "same", "any"
+_TABLE, _JSON, _OURS = "table", "json", "mpsprobe-exporters"
+_ATLAS = "mpsprobe-atlas"
+_NOBODY = "no plugin is there that knows answers"
+
+
+class Answer:
+    """A report that was worked out before.
+
+    Args:
+        source: ``cache``, or the distribution that knows it.
+        document: the report as _JSON has it, with the field ``recalled``.
+    """
+
+    def __init__(self, source: str, document: dict[str, Any]) -> None:
+        self.source, self.document = source, document
+
+    def report(self) -> Report | None:
+        """The report, as a model; ``None`` where the cache has none after all.
+
+        Raises:
+            PluginError: a plugin gave no report.
+        """
+        from mpsprobe.schemas.report import parse_report
+
+        try:
+            return parse_report(json.dumps(self.document), self.source)
+        except ReportError as error:
+            if self.source == _CACHE:
+                return None
+            raise PluginError(f"{self.source} answered with no report: {error.message}") from error
+
+    def write(self, format_name: str | None, everything: bool = False) -> bool:
+        """Write it to standard output as ``table`` or ``json``, if no model of pydantic is needed for that.
+
+        Args:
+            format_name: ``table`` for ``None``.
+            everything: a terminal shows what nobody needs to act, too.
+        """
+        from mpsprobe.views import view
+
+        registry, name = get_registry(), format_name or _TABLE
+        owner = registry.owner("exporter", name) if name in (_TABLE, _JSON) else None
+        if owner is None or owner.found.distribution != _OURS:
+            return False
+        seen = view(self.document)
+        if seen is None or has_failed(seen):
+            return False
+        if name == _JSON:
+            write_stdout(json.dumps(seen, indent=2, default=vars))
+        else:
+            write_stdout(registry.exporter(name).render_for_terminal(seen, everything))
+        return True
+
+
+def find(question: Question, atlas: bool | None = None) -> Answer | None:
+    """The answer to ``question``; ``None`` where it has to be worked out.
+
+    Args:
+        atlas: whether a plugin's answer is wanted, of whatever versions; ``None``: where a run would say the same.
+
+    Raises:
+        UsageError: a plugin's answer is wanted, and no plugin has one.
+        NotKnown: nobody knows it, and torch is not there to work it out.
+        PluginError: a plugin gave the report of another command.
+    """
+    if question.key and not atlas and (found := entries.find(question.key, question.asked)) is not None:
+        made, document = found
+        recalled = {"source": _CACHE, "made": made, "notes": []}
+        if document.get("kind") in KINDS_OF[question.command]:
+            return Answer(_CACHE, {**document, "recalled": recalled})
+    if atlas is False:
+        return None
+    alone = not atlas and not installed(["torch"]) and _needs_torch(question.workload)
+    answer, reasons = _of_plugins(question, _ANY if atlas or alone else _SAME)
+    if answer is None and not (atlas or alone) and _is_unknown(question.workload):
+        answer, _ = _of_plugins(question, _ANY)
+    if answer is not None or not (atlas or alone):
+        return answer
+    why = "; ".join(reasons) or _NOBODY
+    if alone:
+        raise NotKnown(why if reasons else "")
+    hint = "Leave --atlas out: then it is worked out." if reasons else f"Install it: {install_command(_ATLAS)}"
+    raise UsageError(f"--atlas has no answer: {why}", hint)
+
+
+def keep(question: Question, report: Report) -> None:
+    """Keep what came of the work, unless it may be another one next time."""
+    if question.key and not has_failed(report) and question.is_lasting:
+        entries.keep(question.key, question.asked, report.model_dump(mode="json"))
+
+
+def has_failed(report: Any) -> bool:
+    """Whether a run did not come to its end: a package that is installed meanwhile may cure it."""
+    cells = [report, *getattr(report, "releases", ())]
+    return any(getattr(cell, "failure", None) is not None for cell in cells)
+
+
+def _of_plugins(question: Question, wanted: str) -> tuple[Answer | None, list[str]]:
+    """The answer of the first plugin that has one, and why those before it have none."""
+    reasons: list[str] = []
+    for known, plugin in get_registry().known_answers(question.asked, wanted):
+        if known.report is None:
+            reasons += [known.reason] if known.reason else []
+            continue
+        kind = known.report.get("kind")
+        if kind not in KINDS_OF[question.command]:
+            raise PluginError(f"{plugin.owner} answered with a '{printable(str(kind))}'")
+        recalled = {"source": plugin.owner, "made": known.made, "notes": [*known.notes]}
+        return Answer(plugin.owner, {**known.report, "recalled": recalled}), reasons
+    return None, reasons
+
+
+def _needs_torch(workload: str) -> bool:
+    try:
+        return get_registry().workload_and_owner(workload)[0].framework == "torch"
+    except MpsprobeError:  # said later
+        return True
+
+
+def _is_unknown(workload: str) -> bool:
+    """Whether no plugin is there that could build it."""
+    try:
+        get_registry().workload_and_owner(workload)
+    except MpsprobeError as error:
+        return isinstance(error, UnknownName)
+    return False
+
+
+class NotKnown(MpsprobeError):
+    """Nobody knows the answer, and torch is not there to work it out.
+
+    Args:
+        why: those who could have do not know it; empty if nobody could.
+    """
+
+    def __init__(self, why: str) -> None:
+        if why:
+            message = f"{why}; to work it out takes torch, which is not installed"
+        else:
+            message = "coverage needs the package torch, which is not installed"
+        super().__init__(message, f"Install it: {install_command('torch')}")

@@ -1,0 +1,233 @@
+"""The steps of a training loop that a callback watches, and what it says about them; knows no loop.
+
+A step on MPS, or on the virtual device, is watched there. On another device it shows nothing about MPS, so a copy of
+the model without values is judged with the inputs of the first such step, as ``mpsprobe.coverage`` does.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import torch as pytorch
+from torch.utils._pytree import tree_map_only
+
+import mpsprobe
+from mpsprobe.errors import CheckFailed, MpsprobeError, UsageError
+from mpsprobe.options import converted
+from mpsprobe.schemas import SEVERITY, BackendTarget, CoverageReport
+from mpsprobe.suggestions import in_short
+from mpsprobe_coverage.commands.coverage import coverage as command
+from mpsprobe_coverage.commands.functions import in_quotes, refuse
+from mpsprobe_coverage.commands.program_functions import Observed
+from mpsprobe_coverage.devices.native.device import native_device_now
+from mpsprobe_coverage.devices.virtual import device_now
+from mpsprobe_coverage.knowledge.kernels.live import has_mps_build
+from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
+
+NOT_JUDGED = "What MPS does with these steps is not known: {why}"
+ELSEWHERE = "the model is on {device}, and not on the virtual MPS device that is open"
+Predict = Callable[[], CoverageReport]
+_log = logging.getLogger("mpsprobe")
+
+
+class WatchedSteps:
+    """What both callbacks are made of; their docstrings say what the arguments are."""
+
+    def __init__(
+        self,
+        steps: int | Collection[int],
+        torch: str | None,
+        path: str | PathLike[str] | None,
+        fail_on: str | Sequence[str],
+        allow: str | Sequence[str],
+        then: Literal["raise", "stop"],
+    ) -> None:
+        numbers = list(steps) if isinstance(steps, Collection) else [steps]
+        if not numbers or not all(type(one) is int and one > 0 for one in numbers):
+            raise UsageError(f"steps takes a whole number from 1, or the numbers of steps, not {steps!r:.40}")
+        if then not in ("raise", "stop"):
+            raise UsageError(f"then takes 'raise' or 'stop', not {then!r:.40}")
+        if torch is not None:
+            MPS_FAMILY.target(*in_quotes(torch))
+        wanted = converted(command, {"fail_on": fail_on or None, "allow": allow or None})
+        self._fail_on, self._allow = wanted.get("fail_on", ()), wanted.get("allow", ())
+        self._steps, self._torch, self._path, self.stops = steps, torch, path, then == "stop"
+        self._run: Observed | None = None
+        self._is_open = self._over = False
+        self._predicted: CoverageReport | str | None = None
+        self._first = 0
+        self.report: CoverageReport | None = None
+
+    def begin_training(self, step: int) -> None:
+        """Forget an earlier training; the next step is number ``step``."""
+        self.close()
+        self._run = self._predicted = self.report = None
+        self._over, self._first = False, step
+
+    def wants(self, step: int) -> bool:
+        """Whether step number ``step``, from 1 on, is to be watched."""
+        if self._over:
+            return False
+        if isinstance(self._steps, int):
+            return self._first <= step < self._first + self._steps
+        return step in self._steps
+
+    def begin(self, model: pytorch.nn.Module) -> bool:
+        """Watch from now on; whether ``end`` needs a prediction, as this is not MPS."""
+        if self._run is None:
+            device = next((one.device.type for one in model.parameters()), "cpu")
+            virtual = device == "mps" and not has_mps_build()
+            self._run = mpsprobe.observe(device, torch=self._torch if virtual else None)
+            if device != "mps" and (device_now() or native_device_now()):
+                self._predicted = ELSEWHERE.format(device=device)
+        self._run.__enter__()
+        self._is_open = True
+        return self._run.name != "mps" and self._predicted is None
+
+    def end(self, step: int, predict: Predict | None) -> bool:
+        """Watch no more; whether that was the last of the steps, so that ``conclude`` is due.
+
+        Args:
+            step: its number.
+            predict: judges it, if ``begin`` asked for that.
+        """
+        self.close()
+        if predict is not None:
+            try:
+                self._predicted = predict()
+            except Exception as error:  # noqa: BLE001 - whatever a model is made of; the training is to go on
+                self._predicted = error.message if isinstance(error, MpsprobeError) else in_short(error)
+        last = self._first + self._steps - 1 if isinstance(self._steps, int) else max(self._steps)
+        return step >= last
+
+    def close(self) -> None:
+        """Watch no more, also where a step ended by an exception."""
+        if self._is_open and self._run is not None:
+            self._is_open = False
+            self._run.__exit__()
+
+    def predicted(self, step: partial[Any], **options: Any) -> CoverageReport:
+        """What MPS does with a training step, of a model that is made by ``without_values``.
+
+        Raises:
+            MpsprobeError: it cannot be run without values.
+        """
+        report: CoverageReport = mpsprobe.coverage(
+            step, (), torch=self._torch or "installed", phase="training", **options
+        )
+        if report.failure is not None:
+            raise MpsprobeError(f"{report.failure.error}: {report.failure.message}")
+        return report
+
+    def conclude(self, model: pytorch.nn.Module) -> dict[str, Any]:
+        """What goes into the log; ``report`` is there then, saved if that was asked for.
+
+        Raises:
+            OutputError: it cannot be saved.
+        """
+        self._over = True
+        if self._run is None:
+            return {}
+        name, notes = type(model).__name__, []
+        if isinstance(self._predicted, CoverageReport):
+            report = self._predicted
+        else:
+            report = self._run.report(name)
+            notes = [] if self._predicted is None else [NOT_JUDGED.format(why=self._predicted)]
+        known = {
+            "name": name,
+            "architecture": name,
+            "parameters": sum(one.numel() for one in model.parameters()),
+            "notes": [*notes, *report.workload.notes],
+        }
+        self.report = report.model_copy(update={"workload": report.workload.model_copy(update=known)})
+        if self._path is not None:
+            self.report.save(Path(self._path))
+        said = logged(self.report)
+        for line in said["mps_findings"]:
+            _log.warning("%s on torch %s", line, said["mps_torch"])
+        return said
+
+    def refuse(self) -> None:
+        """Raise if the report has what ``fail_on`` names.
+
+        Raises:
+            CheckFailed: it has; the message names each operator, with its line.
+            MpsprobeError: nothing is known about MPS.
+        """
+        if not self._fail_on or self.report is None:
+            return
+        if isinstance(self.report.target, BackendTarget):
+            raise MpsprobeError(
+                self.report.workload.notes[0],
+                "Train on the virtual device: mpsprobe run SCRIPT, or with mpsprobe.observe('mps').",
+            )
+        refuse(self.report, self._fail_on, self._allow)
+
+    def passes(self) -> bool:
+        """``refuse``, for a training that stops instead; the log says why."""
+        try:
+            self.refuse()
+        except CheckFailed as error:
+            if not self.stops:
+                raise
+            _log.warning("The training stops: %s", error)
+            return False
+        return True
+
+
+def parent(name: str, *modules: str) -> Any:
+    """The class ``name`` of the first of ``modules`` that is there: imported already, else installed; else ``None``."""
+    for module in sorted(modules, key=lambda one: one not in sys.modules):
+        try:
+            return getattr(import_module(module), name)
+        except ImportError:
+            continue
+    return None
+
+
+def logged(report: CoverageReport) -> dict[str, Any]:
+    """``report`` in the numbers and lines of a log: operators by verdict, and one line for each finding."""
+    if isinstance(report.target, BackendTarget):
+        return {"mps_findings": [], "mps_torch": report.target.torch, "mps_notes": report.workload.notes}
+    by_verdict = report.summary.operators_by_verdict
+    lines = [
+        f"{one.operator} {one.verdict}" + (f" at {one.call_sites[0]}" if one.call_sites else "")
+        for one in report.findings
+    ]
+    counts = {f"mps_{verdict}": by_verdict.get(verdict, 0) for verdict in SEVERITY if verdict != "composite"}
+    return {
+        **counts,
+        "mps_advisories": report.summary.advisories,
+        "mps_torch": report.target.torch,
+        "mps_method": report.method,
+        "mps_findings": lines,
+    }
+
+
+def numbers(said: Mapping[str, Any]) -> dict[str, float]:
+    """What of a log's entry loggers can draw."""
+    return {name: value for name, value in said.items() if isinstance(value, int)}
+
+
+def without_values(model: Any) -> Any:
+    """A copy whose parameters have no values, and need no memory."""
+    memo: dict[int, Any] = {}
+    for one in model.parameters():
+        memo[id(one)] = pytorch.nn.Parameter(pytorch.empty_like(one, device="meta"), one.requires_grad)
+    for buffer in model.buffers():
+        memo[id(buffer)] = buffer.detach().cpu()
+    return copy.deepcopy(model, memo)
+
+
+def on_cpu(inputs: Any) -> Any:
+    """``inputs`` with their tensors on the CPU, apart from any graph of autograd."""
+    return tree_map_only(pytorch.Tensor, lambda one: one.detach().cpu().clone(), inputs)

@@ -1,0 +1,92 @@
+"""What a command does with its report: the exporters that it names, and the exit code. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from mpsprobe.plugins.registry import get_registry
+
+if TYPE_CHECKING:
+    from mpsprobe.answers.lookup import Answer
+    from mpsprobe.schemas import Report
+
+
+class Chosen(NamedTuple):
+    """The exporter of ``--format`` and ``-o``, and those of ``--export`` with their paths."""
+
+    name: str
+    others: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """The flags about what is shown, as the commands have them."""
+
+    format_name: str | None
+    output: str | None
+    exports: Collection[str] = ()
+    everything: bool = False
+    fail_on: Collection[str] = ()
+    allow: Collection[str] = ()
+
+    def at_once(self, answer: Answer) -> bool:
+        """Show an answer that is known, if that takes neither pydantic nor an exit code."""
+        if self.output not in (None, "-") or self.exports or self.fail_on or self.allow:
+            return False
+        return answer.write(self.format_name, self.everything)
+
+    def asks(self, what: str) -> bool:
+        """Whether one of the exporters asks for a part of the report that is usually left out."""
+        registry = get_registry()
+        names = [self.format_name, *(text.partition("=")[0] for text in self.exports)]
+        if self.output is not None:
+            from mpsprobe.exporting import exporter_for
+
+            names.append(exporter_for(registry, self.output))
+        exporters = registry.exporters()
+        return any(name is not None and name in exporters and what in exporters[name].asks for name in names)
+
+    def choose(self, kind: str, stem: str) -> Chosen:
+        """The exporters, before the long work.
+
+        Args:
+            kind: of the report.
+            stem: of the names of files that ``--export`` does not name.
+
+        Raises:
+            MpsprobeError: there is no such exporter, or it cannot write such a report there.
+        """
+        from pathlib import PurePath
+
+        from mpsprobe import exporting
+
+        registry = get_registry()
+        name = exporting.choose(registry, self.format_name, self.output, kind)
+        others = [exporting.further(registry, text, PurePath(stem).name, kind) for text in self.exports]
+        return Chosen(name, others)
+
+    def show(self, report: Report, chosen: Chosen) -> str | None:
+        """Write ``report`` everywhere; where it went, ``None`` for standard output."""
+        from mpsprobe import exporting
+        from mpsprobe_coverage.commands.failing import with_allowed
+
+        registry, report = get_registry(), with_allowed(report, self.allow)
+        try:
+            for other, path in chosen.others:
+                click.echo(f"{other}: {exporting.write(registry, other, report, path)}", err=True)
+        finally:  # the report is not lost with an export that fails
+            written = exporting.write(registry, chosen.name, report, self.output, self.everything)
+        if written is not None:
+            headline = exporting.shown(report, "table", "headline")  # None where mpsprobe-exporters is not installed
+            click.echo("\n".join(filter(None, (headline, f"wrote {written}"))), err=True)
+        return written
+
+    def exit_code(self, report: Report, chosen: Chosen, written: str | None) -> int:
+        """By ``--fail-on``. Raises as ``failing.exit_code``."""
+        from mpsprobe_coverage.commands.failing import exit_code
+
+        return exit_code(report, self.fail_on, self.allow, name=chosen.name, written=written)

@@ -1,5 +1,0 @@
-"""The virtual MPS device: PyTorch's real dispatcher and autograd, with a Mac's kernel table in it."""
-
-from mpsprobe_coverage.device.virtual import VirtualDevice, device_now
-
-__all__ = ["VirtualDevice", "device_now"]

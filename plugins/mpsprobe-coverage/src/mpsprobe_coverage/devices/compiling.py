@@ -1,0 +1,163 @@
+"""What is in C++: the wheel's own compiled file, or one that is compiled once for each torch, compiler and source.
+
+What is compiled depends on torch's minor version and on the platform, and not on Python. Wheels of a platform hold it
+for each minor version: ``python -m mpsprobe_coverage.devices.compiling`` puts it there for the installed torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from filelock import FileLock
+from packaging.version import Version
+
+from mpsprobe.answers.folder import is_foreign, user_folder
+from mpsprobe.errors import UsageError
+from mpsprobe.suggestions import printable
+
+HERE = Path(__file__).parent
+SUFFIX = ".pyd" if sys.platform == "win32" else ".so"
+# Classes of torch's headers have other members without NDEBUG, with which torch itself is compiled.
+FLAGS = ("/O2", "/DNDEBUG") if sys.platform == "win32" else ("-O2", "-g0", "-DNDEBUG")
+_BUILD = f"""
+import sys
+from torch.utils.cpp_extension import load
+name, folder, *sources = sys.argv[1:]
+load(name, sources, extra_cflags={list(FLAGS)}, build_directory=folder, is_python_module=False)
+"""
+
+
+class Library(NamedTuple):
+    """What is compiled into one file.
+
+    Attributes:
+        name: a part of the file's name.
+        folder: where its sources are, below this one.
+        without: what happens where there is no compiler, in words.
+    """
+
+    name: str
+    folder: str
+    without: str
+
+    @property
+    def sources(self) -> list[Path]:
+        """What is compiled."""
+        return sorted((HERE / self.folder).glob("*.cpp"))
+
+    @property
+    def shipped(self) -> Path:
+        """Where a wheel of this platform has it for the installed torch; other wheels have nothing there."""
+        torch_version = Version(torch.__version__)
+        return HERE / "compiled" / f"{self.name}-{torch_version.major}.{torch_version.minor}{SUFFIX}"
+
+    @property
+    def kept(self) -> Path:
+        """Where what is compiled here is, or will be."""
+        known = hashlib.sha256()
+        for source in (*self.sources, *sorted((HERE / self.folder).glob("*.h"))):
+            known.update(source.read_bytes())
+        known.update(repr((FLAGS, torch.__version__, _compiler(), platform.machine())).encode())
+        return Path(user_folder(), "compiled", f"mpsprobe_{self.name}_{known.hexdigest()[:16]}{SUFFIX}")
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it can be loaded without a compiler."""
+        return self.shipped.is_file() or _is_own(self.kept)
+
+    def load(self) -> None:
+        """Load it into this process, compiling it if need be.
+
+        Raises:
+            UsageError: as ``compile``.
+        """
+        if self.shipped.is_file():
+            try:
+                torch.ops.load_library(str(self.shipped))
+                return
+            except OSError:  # a torch that was built in another way than those on the package index
+                pass
+        torch.ops.load_library(str(self.compile()))
+
+    def compile(self) -> Path:
+        """The file compiled here for the installed torch; about half a minute, the first time.
+
+        What another user wrote, or may write, is never loaded: it would run as this one.
+
+        Raises:
+            UsageError: there is no compiler, or it fails (the message has its last words), or the folder is not only
+                this user's.
+        """
+        target = self.kept
+        try:
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if is_foreign(target.parent.stat()):
+                raise UsageError(
+                    f"others may write to {target.parent}: nothing is loaded from there",
+                    "Make it yours alone (chmod 700), or name another folder in XDG_CACHE_HOME.",
+                )
+            if not _is_own(target):
+                with FileLock(target.with_suffix(".lock")):  # of several processes that need it, one compiles
+                    if not _is_own(target):
+                        self._compile(target)
+        except OSError as error:
+            raise UsageError(f"no folder for the {self.name}: {error}", "XDG_CACHE_HOME names another one.") from error
+        return target
+
+    def _compile(self, target: Path) -> None:
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            # In a separate process: torch loads what it builds, and a process can load it only once. ninja is next to
+            # the running Python in an environment that is not active.
+            path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+            done = subprocess.run(
+                [sys.executable, "-c", _BUILD, target.stem, folder, *map(str, self.sources)],
+                capture_output=True, text=True, errors="replace", check=False, env={**os.environ, "PATH": path},
+            )  # fmt: skip
+            made = Path(folder) / target.name
+            if done.returncode != 0 or not made.is_file():
+                raise UsageError(
+                    f"the {self.name} cannot be built: {_reason(done.stdout + done.stderr)}",
+                    f"Install a C++ compiler; without one {self.without}.",
+                )
+            made.chmod(0o700)
+            os.replace(made, target)  # noqa: PTH105 - whole or not at all
+
+
+DEVICE = Library("device", "native", "the device in Python serves, more slowly")
+OBSERVER = Library("observer", "observed", "the observer in Python serves, more slowly, and sees fewer threads")
+
+
+def _reason(output: str) -> str:
+    """What the compiler says is wrong; where no line of it says so, the first that names an error, Python's too."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    compilers = (line for line in lines if "error: " in line or "error C" in line)
+    any_error = (line for line in lines if "error" in line.lower())
+    return printable(next(compilers, next(any_error, lines[-1] if lines else "no reason")))
+
+
+def _compiler() -> str:
+    name = os.environ.get("CXX") or ("cl" if sys.platform == "win32" else "c++")
+    return shutil.which(name) or name
+
+
+def _is_own(file: Path) -> bool:
+    """Whether only this user wrote the file and its folder."""
+    try:
+        return file.is_file() and not is_foreign(file.stat()) and not is_foreign(file.parent.stat())
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    for one in (DEVICE, OBSERVER):
+        one.shipped.parent.mkdir(exist_ok=True)
+        shutil.copyfile(one.compile(), one.shipped)

@@ -1,0 +1,175 @@
+"""Calls of the device, judged when one like them is first seen, and counted after that."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from itertools import count
+from typing import Any, NamedTuple
+
+import torch
+
+from mpsprobe_coverage.devices.native.refusals import refusal_of
+from mpsprobe_coverage.devices.native.registering import DERIVATIVE, Registered
+from mpsprobe_coverage.knowledge.advisories.conditions import matches
+from mpsprobe_coverage.knowledge.calls.call import Call
+from mpsprobe_coverage.knowledge.calls.keys import overload_named, sparse_key
+from mpsprobe_coverage.knowledge.calls.spec import Specs, specs_in
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement
+from mpsprobe_coverage.recording.advised_calls import Watching
+from mpsprobe_coverage.recording.attribution import NOWHERE, Origin
+from mpsprobe_coverage.recording.dispatch import Plan
+from mpsprobe_coverage.recording.phases import PHASES, phase_now
+from mpsprobe_coverage.recording.recorder import CallRecord, Recorder
+
+_ANSWER = ctypes.POINTER(ctypes.c_int64)  # stays as it is where Ctrl-C comes first; C++ has Python raise it later
+_JUDGE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, _ANSWER)
+_NO_SLOT = -1
+_PLACE = ctypes.CFUNCTYPE(None, _ANSWER)
+
+
+class _Place(NamedTuple):
+    phase: str
+    origin: Origin
+    composed_by: str | None  # what calls operators there, if the release composes it otherwise
+
+
+class Recording:
+    """Between C++, which counts, and a ``Recorder``, from which reports are made.
+
+    Args:
+        registered: what C++ records.
+        lines: find module and line of every call; without it only phases are known.
+        keep_going: a call that a Mac refuses is a finding, and the program goes on.
+    """
+
+    def __init__(self, registered: Registered, *, lines: bool, keep_going: bool) -> None:
+        self.recorder = Recorder()
+        self._operators, self._dispatch, self._compositions = registered
+        self._attribution, self._keep_going = self._dispatch.attribution, keep_going
+        self._watching = Watching(self._dispatch.table)
+        self._slots: dict[int, CallRecord] = {}
+        self._numbers = count()
+        self._lock = threading.Lock()
+        self._places: dict[_Place, int] = {}
+        self._of_place: list[_Place] = []
+        self._error: BaseException | None = None
+        for phase in PHASES if not lines else ():
+            self._index(_Place(phase, NOWHERE, None))
+        self._judge = _JUDGE(self._judged)
+        self._place = _PLACE(self._placed)
+        self._lines = lines
+
+    def start(self) -> None:
+        """Count from now on."""
+        asked = self._lines or self._compositions.differ
+        address = ctypes.cast(self._place, ctypes.c_void_p).value if asked else 0
+        torch.ops.mpsprobe.set_raising(not self._keep_going)
+        interrupt = ctypes.cast(ctypes.pythonapi.PyErr_SetInterrupt, ctypes.c_void_p).value
+        torch.ops.mpsprobe.record(ctypes.cast(self._judge, ctypes.c_void_p).value, address, interrupt)
+        self._dispatch.recording = self
+
+    @property
+    def phase(self) -> str:
+        """What the calls of this thread belong to now."""
+        return phase_now()
+
+    def stop(self) -> None:
+        """Count no more; everything is in ``recorder`` then."""
+        torch.ops.mpsprobe.record(0, 0, 0)
+        self._dispatch.recording = None
+        self.take()
+        if self._error is not None:
+            raise self._error
+
+    def take(self) -> None:
+        """Bring what C++ has counted into ``recorder``."""
+        taken = torch.ops.mpsprobe.take_counts()
+        for slot, calls in zip(taken[::2], taken[1::2], strict=True):
+            self.recorder.add(self._slots.pop(slot), calls)
+
+    def taken(self) -> Recorder:
+        """What was called since this was last asked."""
+        self.take()
+        taken, self.recorder = self.recorder, Recorder()
+        return taken
+
+    def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
+        """A call that C++ does not see."""
+        judgement = plan.judges.judge(Call(plan.func, args, kwargs, inputs, outputs))
+        self.recorder.add(self._like(plan, judgement, self._of_place[self._place_now()], inputs, outputs), 1)
+
+    def _like(
+        self, plan: Plan, judgement: Judgement, place: _Place, inputs: Specs, outputs: Specs, call: Call | None = None
+    ) -> CallRecord:
+        name, phase = plan.name, place.phase
+        watched = self._watching.of(name) if judgement.verdict == "native" and call is not None else ()
+        found = tuple(advisory.id for advisory in watched if call is not None and matches(advisory, call, phase))
+        mark = None if place.composed_by is None else self._compositions.mark(name)
+        return CallRecord(name, judgement, phase, place.origin, inputs, outputs, mark, advisories=found)
+
+    def place_of(self, number: int) -> tuple[str, Origin]:
+        """Phase and origin of a place, by the number that C++ has."""
+        return self._of_place[number][:2]
+
+    def _judged(self, operator: int, place: int, answer: Any) -> None:
+        try:
+            slot = _NO_SLOT
+            if operator < 0:
+                self.take()
+            else:
+                slot = self._judge_call(self._name(operator), place)
+            answer[0] = slot
+        except KeyboardInterrupt:
+            pass
+        except BaseException as error:  # noqa: BLE001 - it cannot pass through C
+            self._error = self._error or error
+            answer[0] = _NO_SLOT
+
+    def _name(self, operator: int) -> str:
+        if operator < len(self._operators):
+            return self._operators[operator]
+        # Of libraries that were imported after the device was opened.
+        late: list[str] = torch.ops.mpsprobe.late_operators()
+        return late[operator - len(self._operators)]
+
+    def _judge_call(self, name: str, place: int) -> int:
+        """The slot of a new number in which calls like the one that is shown are counted."""
+        arguments, results, raised = torch.ops.mpsprobe.shown()
+        func = overload_named(name.removeprefix(DERIVATIVE))
+        inputs, outputs = specs_in(arguments), specs_in(results)
+        plan = self._dispatch.plan_of(func, sparse_key(arguments))
+        at, slot = self._of_place[place], next(self._numbers)
+        if name.startswith(DERIVATIVE):
+            self._slots[slot] = self._like(plan, plan.registered, at, inputs, outputs)
+            return slot
+        generators = [one.device.type == "mps" for one in arguments if isinstance(one, torch.Generator)]
+        call = Call(func, tuple(arguments), {}, inputs, outputs, any(generators), not all(generators), raised or None)
+        judgement = plan.judges.judge(call)
+        self._slots[slot] = self._like(plan, judgement, at, inputs, outputs, call)
+        refusal = None if self._keep_going else refusal_of(name, judgement)
+        if refusal is not None:
+            torch.ops.mpsprobe.refuse(slot, *refusal)
+        return slot
+
+    def _placed(self, answer: Any) -> None:
+        try:
+            answer[0] = self._place_now()
+        except KeyboardInterrupt:
+            pass
+        except BaseException as error:  # noqa: BLE001 - it cannot pass through C
+            self._error = self._error or error
+            answer[0] = 0
+
+    def _place_now(self) -> int:
+        origin = self._attribution.current() if self._lines else NOWHERE
+        return self._index(_Place(phase_now(), origin, self._compositions.current()))
+
+    def _index(self, place: _Place) -> int:
+        known = self._places.get(place)
+        if known is None:
+            with self._lock:
+                known = self._places.setdefault(place, len(self._of_place))
+                if known == len(self._of_place):
+                    self._of_place.append(place)
+        return known

@@ -1,0 +1,177 @@
+"""What the target release registers for MPS, in the dispatcher of the torch that is installed here.
+
+Each operator gets one kernel, the CPU's over the memory of the device's tensors (``kernel.cpp``). Operators that only
+MPS has get a kernel for the CPU, of other operators. C++ asks for the device type itself and gets the true answer; a
+route chooses where that does not help: inside ``#ifdef USE_MPS``, and where another release does otherwise than the
+installed one. An operator that the release does not have, or composes in a way that the installed torch does not know,
+is taken apart by PyTorch's decompositions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+
+from mpsprobe_coverage.devices.native.dispatch import LEAVES, Routed
+from mpsprobe_coverage.devices.native.references import REFERENCES, with_values_of_the_cpu
+from mpsprobe_coverage.knowledge.calls.keys import has_cpu_kernel, has_kernel, overload_named
+from mpsprobe_coverage.knowledge.judging.chain import Chain
+from mpsprobe_coverage.knowledge.judging.renames import renames
+from mpsprobe_coverage.knowledge.kernels.backends import OVERRIDEABLE
+from mpsprobe_coverage.knowledge.kernels.releases import installed_release
+from mpsprobe_coverage.knowledge.kernels.table import (
+    COMPOSITE_LABELS,
+    FALLBACK,
+    MISSING,
+    MPS,
+    NATIVE,
+    UNSUPPORTED,
+    KernelTable,
+)
+from mpsprobe_coverage.recording import missing_derivatives as underived
+from mpsprobe_coverage.recording.attribution import Attribution
+from mpsprobe_coverage.recording.composing import Composing
+from mpsprobe_coverage.recording.dispatch import Entry, Route
+from mpsprobe_coverage.recording.routing import attention, autograd_routes, convolution, normalisation, recurrent
+from mpsprobe_coverage.recording.routing import older_releases as older
+from mpsprobe_coverage.recording.routing import unsupported as hidden
+
+# Key of the device → that of the CPU's kernels.
+KEYS = {MPS: "CPU", "SparseMPS": "SparseCPU", "SparseCsrMPS": "SparseCsrCPU"}
+DERIVATIVE = "derivative of "  # in the names of operators: that of a registered fallback, which runs on the CPU too
+_COPY = "aten::copy_"  # `copy_impl` in native/Copy.cpp asks for the device type, inside `#ifdef USE_MPS`
+_IFDEF = (attention, convolution, recurrent, normalisation)
+_OF_OTHER_RELEASES = (hidden, older)
+
+
+class Registered(NamedTuple):
+    """What is registered.
+
+    Attributes:
+        operators: each at the position that its calls are reported by.
+        dispatch: what routes ask.
+        compositions: what the release composes otherwise than the installed torch.
+    """
+
+    operators: list[str]
+    dispatch: Routed
+    compositions: Composing
+
+
+@contextmanager
+def registered(chain: Chain, attribution: Attribution) -> Iterator[Registered]:
+    """Register everything, as long as it is open."""
+    table, compositions = chain.table, Composing(chain.table)
+    routes = with_values_of_the_cpu(_routes(table))
+    dispatch: Any = Routed(chain, attribution, frozenset(routes))
+    operators: list[str] = []
+    libraries: list[torch.library.Library] = []
+
+    def in_python(key: str, kernels: Mapping[str, Callable[..., Any]]) -> None:
+        library = torch.library.Library("aten", "IMPL", key)
+        libraries.append(library)
+        for name, function in kernels.items():
+            library.impl(name.removeprefix("aten::"), function)
+
+    def in_cpp(key: str, names: list[str], *, fallback: bool = False) -> None:
+        torch.ops.mpsprobe.register_kernels(names, key, len(operators), fallback)
+        operators.extend(names)
+        operators.extend(f"{DERIVATIVE}{name}" for name in names if fallback)
+
+    try:
+        above = compositions.above_autograd(routes)
+        above |= underived.kernels(table, dispatch, dispatch.attribution)
+        above |= autograd_routes(routes, dispatch)
+        in_python(f"Autograd{MPS}", {name: run for name, run in above.items() if _is_known(name)})
+        in_python("CPU", {name: run for name, run in REFERENCES.items() if _needs_reference(name)})
+        chosen = _chosen(chain, routes, dispatch)
+        below = compositions.below_autograd({*routes, *chosen.leaves, *chosen.fallbacks, *chosen.apart})
+        below |= {name: partial(dispatch.run, route) for name, route in (routes | chosen.apart).items()}
+        in_python(MPS, below)
+        in_cpp(MPS, chosen.fallbacks, fallback=True)
+        in_cpp(MPS, chosen.leaves)
+        in_cpp(LEAVES, [name for name in (*routes, *chosen.apart) if has_cpu_kernel(name)])
+        for key in [*KEYS][1:]:
+            if torch._C._parse_dispatch_key(key) is not None:  # 2.6 has no name for those of sparse tensors
+                in_cpp(key, _sparse(chain, key))
+        torch.ops.mpsprobe.register_late(MPS, len(operators))
+        yield Registered(operators, dispatch, compositions)
+    finally:
+        torch.ops.mpsprobe.unregister_kernels()
+        for library in libraries:
+            library._destroy()
+
+
+class _Chosen(NamedTuple):
+    """Operators by what stands for them under the key MPS; those in none are followed by the dispatcher.
+
+    Attributes:
+        leaves: recorded, and computed by the CPU.
+        fallbacks: registered fallbacks.
+        apart: those that are taken apart by a decomposition.
+    """
+
+    leaves: list[str]
+    fallbacks: list[str]
+    apart: dict[str, Route]
+
+
+def _chosen(chain: Chain, routes: Mapping[str, Route], dispatch: Routed) -> _Chosen:
+    chosen, renamed = _Chosen([], [], {}), renames(chain.table)
+    left_out = underived.now_composite(chain.table)
+    for name in sorted(torch._C._dispatch_get_all_op_names()):
+        table = chain.tables.get(name.partition("::")[0])
+        if table is None or name in routes or name in left_out or has_kernel(name, MPS):
+            continue
+        verdict = table.verdict(name, MPS)
+        if verdict == FALLBACK:
+            chosen.fallbacks.append(name)
+        elif verdict in (NATIVE, UNSUPPORTED, MISSING) or name in renamed or name == _COPY:
+            chosen.leaves.append(name)
+        elif has_kernel(name, "CPU") and not _is_composite(name):
+            plan = dispatch.plan_of(overload_named(name))
+            if plan.entry is Entry.DECOMPOSITION:
+                chosen.apart[name] = Route(name, _decomposed)
+            else:
+                chosen.leaves.append(name)
+    return chosen
+
+
+def _decomposed(dispatch: Any, plan: Any, args: Any, kwargs: Any) -> Any:
+    return plan.decomposition(*args, **kwargs)
+
+
+def _sparse(chain: Chain, key: str) -> list[str]:
+    names = []
+    for name in sorted(torch._C._dispatch_get_all_op_names()):
+        table = chain.tables.get(name.partition("::")[0])
+        if table is not None and not has_kernel(name, key):
+            computed = has_kernel(name, KEYS[key])
+            names += [name] if computed or table.verdict(name, key) == NATIVE else []
+    return names
+
+
+def _routes(table: KernelTable) -> dict[str, Route]:
+    modules: tuple[Any, ...] = _IFDEF
+    if table.release.rpartition(".")[0] != installed_release().rpartition(".")[0]:
+        modules += _OF_OTHER_RELEASES
+    found = [route for module in modules for route in module.routes(table) if _is_known(route.operator)]
+    kernels = NATIVE, FALLBACK
+    return {r.operator: r for r in found if not (r.only_without_kernel and table.verdict(r.operator) in kernels)}
+
+
+def _needs_reference(name: str) -> bool:
+    """Whether nothing in the installed torch computes it on the CPU."""
+    return _is_known(name) and (name in OVERRIDEABLE or not has_cpu_kernel(name))
+
+
+def _is_known(name: str) -> bool:
+    return bool(torch._C._dispatch_has_kernel(name))
+
+
+def _is_composite(name: str) -> bool:
+    return any(has_kernel(name, key) for key in COMPOSITE_LABELS)

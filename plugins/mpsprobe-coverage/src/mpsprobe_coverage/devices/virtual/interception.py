@@ -1,0 +1,403 @@
+"""The dispatch mode: every operator call passes here, is judged, run without data, and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from threading import get_ident
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch._C import DispatchKey
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from mpsprobe.suggestions import first_line
+from mpsprobe_coverage.devices.virtual.cpu_calls import Elsewhere
+from mpsprobe_coverage.devices.virtual.cpu_fallback import OnTheCPU
+from mpsprobe_coverage.devices.virtual.data_dependent import ONES_ASSUMPTION, DataDependent, filled, known_values_of
+from mpsprobe_coverage.devices.virtual.execution import Execution, Outcome, Outcomes
+from mpsprobe_coverage.devices.virtual.generators import is_of_mps
+from mpsprobe_coverage.devices.virtual.stand_ins import bare_call, bare_of
+from mpsprobe_coverage.devices.virtual.tensor import (
+    VirtualTensor,
+    has_meta,
+    known_values,
+    layouts_seen,
+    reshape_in_place,
+    takes_apart,
+)
+from mpsprobe_coverage.devices.virtual.without_data import accepting_numbers
+from mpsprobe_coverage.knowledge.calls.call import Call
+from mpsprobe_coverage.knowledge.calls.keys import operator_name, sparse_key
+from mpsprobe_coverage.knowledge.calls.spec import META, Specs, spec_of, specs_in
+from mpsprobe_coverage.knowledge.judging.chain import Chain
+from mpsprobe_coverage.knowledge.judging.judgement import EVERYWHERE, Judgement, refused
+from mpsprobe_coverage.recording.advised_calls import Watching
+from mpsprobe_coverage.recording.attribution import Attribution
+from mpsprobe_coverage.recording.dispatch import Entry, Plan, Route
+from mpsprobe_coverage.recording.planning import make_plan
+from mpsprobe_coverage.recording.recorder import Recorder
+from mpsprobe_coverage.recording.release_questions import asked
+
+_WITH_TAGS = frozenset({"aten", "prims"})  # namespaces whose operators say when their output depends on values
+_ENDS_THERE = ("missing", "unsupported")
+_PRIM_DEVICE = torch.ops.prim.device.default
+_TO_COPY = torch.ops.aten._to_copy.default
+_COPY = torch.ops.aten.copy_.default
+
+
+class Interception(TorchDispatchMode):
+    """One target release's judgement of whatever runs while this mode is on.
+
+    It is the ``Dispatch`` that routes and data-dependent operators ask.
+
+    Args:
+        chain: the judges of the release.
+        routes: operator name → the route for it.
+        recorder: keeps each call; nothing is recorded while its ``phase`` is None.
+        shadow_limit: largest tensor, in elements, whose real values are kept where they are known.
+        outcomes: what ``Execution`` remembers.
+
+    Attributes:
+        passed_over: messages of PyTorch's own refusals at which a program does not end.
+        refusals: those that operators raised, and that are findings.
+        plans: those that were made, by overload; for sparse arguments by overload and dispatch key.
+    """
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # torch.compile never traces through here, and torch's guard against it costs more than a call does.
+        return False
+
+    def __init__(
+        self,
+        chain: Chain,
+        routes: Mapping[str, Route],
+        recorder: Recorder,
+        attribution: Attribution,
+        shadow_limit: int,
+        outcomes: Outcomes,
+    ) -> None:
+        super().__init__()
+        self.chain = chain
+        self.table = chain.table
+        self.backend = chain.table.backend
+        self.recorder = recorder
+        self.attribution = attribution
+        self.execution = Execution(shadow_limit, outcomes)
+        self.data_dependent = DataDependent(self)
+        self.on_the_cpu = OnTheCPU(self, recorder, attribution)
+        self.elsewhere = Elsewhere(self, attribution)
+        self._routes = routes
+        self.release, self.compositions = asked(chain)
+        self._watching = Watching(chain.table, *(other.table for other in chain.others))
+        self.plans: dict[Any, Plan] = {}
+        self._judged: WeakKeyDictionary[Outcome, Judgement] = WeakKeyDictionary()
+        self._decomposing: set[tuple[int, Plan]] = set()  # in which thread
+        self._factory_dtypes: Mapping[Any, Any] | None = None
+        self.passed_over: frozenset[str] = frozenset()
+        self.refusals: set[str] = set()
+        self.sizes_of_cpu, self.other_sizes = False, ""
+
+    @property
+    def phase(self) -> str | None:
+        return self.recorder.phase
+
+    @property
+    def shadow_limit(self) -> int:
+        return self.execution.shadow_limit
+
+    @contextmanager
+    def muted(self) -> Iterator[None]:
+        phase, self.recorder.phase = self.recorder.phase, None
+        try:
+            yield
+        finally:
+            self.recorder.phase = phase
+
+    @contextmanager
+    def replacing_dtypes(self, dtypes: Mapping[Any, Any]) -> Iterator[None]:
+        before, self._factory_dtypes = self._factory_dtypes, dtypes
+        try:
+            yield
+        finally:
+            self._factory_dtypes = before
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        # torch 2.6 names torch.Tensor here for a plain tensor's detach; later releases leave it out.
+        virtual = VirtualTensor in types
+        if len(types) != virtual and any(takes_apart(kind) for kind in types):
+            return NotImplemented
+        plan = self.plans.get(func)
+        if plan is None:
+            if not isinstance(func, torch._ops.OpOverload):
+                return self._higher_order(func, args, kwargs)
+            plan = self.plan_of(func)
+        if "device" in kwargs:
+            device = kwargs["device"]
+            kwargs.pop("pin_memory", None)  # this build may have no memory to pin
+            if device is not None:
+                asked = device.type if isinstance(device, torch.device) else torch.device(device).type
+                if asked == self.backend.device or asked == "meta":
+                    # Composite kernels ask for the C++ device of their arguments, which says meta.
+                    kwargs = dict(kwargs)
+                    kwargs["device"] = META
+                    if self._factory_dtypes is not None:
+                        kwargs["dtype"] = self._factory_dtypes.get(kwargs.get("dtype"), kwargs.get("dtype"))
+                    if func is _TO_COPY and not virtual:
+                        made = self.on_the_cpu.leaving(args[0], kwargs)
+                        if made is not None:
+                            return made
+                elif virtual or has_meta(args, kwargs):
+                    return self._leave(plan, args, kwargs)
+                else:
+                    return self.elsewhere.run(func, types, args, kwargs)
+            elif not virtual:
+                return self.elsewhere.run(func, types, args, kwargs)
+        elif not virtual:
+            if func is _PRIM_DEVICE or not has_meta(args, kwargs):
+                return self.elsewhere.run(func, types, args, kwargs)
+        elif func is _PRIM_DEVICE:
+            return args[0].device
+        return self.call(plan, args, kwargs)
+
+    def composing(self, name: str) -> AbstractContextManager[None] | None:
+        difference = self.compositions.difference(name)
+        return None if difference is None else self.compositions.inside(difference)
+
+    def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """A call that belongs to the virtual device."""
+        if layouts_seen:
+            key = sparse_key((*args, *kwargs.values()), self.backend.key)
+            if key is not None:
+                return self._sparse(self.plan_of(plan.func, key), args, kwargs)
+        return self._go_on(plan, args, kwargs)
+
+    def _sparse(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """A call with sparse arguments: composite kernels may be for dense ones alone.
+
+        Some raise. Those around structured kernels (``mm`` around ``mm.out``) make a result of the layout of their
+        first argument; on a Mac it goes no further, and here with the layout that the CPU's own kernel gives.
+        """
+        if plan.entry is not Entry.COMPOSITE:
+            return self._go_on(plan, args, kwargs)
+        try:
+            result = self._go_on(plan, args, kwargs)
+        except RuntimeError as error:
+            return self.leaf(plan, args, kwargs, raised=first_line(error))
+        if plan.composite_key is not DispatchKey.CompositeExplicitAutogradNonFunctional or plan.mutable:
+            return result
+        try:
+            return self.execution.run(plan, args, kwargs)[0]
+        except RuntimeError:
+            return result
+
+    def _go_on(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        if plan.composition is None:
+            return self._run(plan, args, kwargs)
+        with self.compositions.inside(plan.composition):
+            return self._run(plan, args, kwargs)
+
+    def _run(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        entry = plan.entry
+        if entry is Entry.KERNEL:
+            if plan.func.namespace in _WITH_TAGS:
+                return self.leaf(plan, args, kwargs)
+            return self._foreign(plan, args, kwargs)
+        if entry is Entry.VIEW:
+            return self._view(plan, args, kwargs)
+        if entry is Entry.COMPOSITE:
+            try:
+                with self:
+                    return accepting_numbers(partial(plan.func._op_dk, plan.composite_key), plan, args, kwargs)
+            except RuntimeError as error:
+                return self._composite_raised(plan, args, kwargs, error)
+        if entry is Entry.ROUTE:
+            assert plan.route is not None
+            return plan.route.run(self, plan, args, kwargs)
+        if entry is Entry.DATA_DEPENDENT:
+            return self.data_dependent.call(plan, args, kwargs)
+        decomposing = get_ident(), plan
+        if decomposing in self._decomposing:  # what it is made of (a prim, run eagerly) is the operator itself
+            return self.leaf(plan, args, kwargs)
+        self._decomposing.add(decomposing)
+        try:
+            with self:
+                return plan.decomposition(*args, **kwargs)
+        finally:
+            self._decomposing.discard(decomposing)
+
+    def _composite_raised(self, plan: Plan, args: Any, kwargs: Any, error: RuntimeError) -> Any:
+        """C++ that asks for the device type raised before it called an operator; a rule may say what MPS does there."""
+        inputs = specs_in((args, kwargs))
+        judgement = self.judge(plan, args, kwargs, inputs, ())
+        if judgement.verdict == "composite":
+            raise error
+        if self.recorder.phase is not None:
+            self._record(plan.name, judgement, inputs, ())
+        self.refusals.add(first_line(error))
+        try:
+            return self.execution.run(plan, args, kwargs)[0]
+        except Exception:  # noqa: BLE001 - what was raised first is what a Mac would say
+            raise error from None
+
+    def _foreign(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """A leaf of another library, which may not say that its output depends on values (``torchvision::nms``)."""
+        try:
+            return self.leaf(plan, args, kwargs)
+        except (RuntimeError, NotImplementedError) as error:
+            plan.entry = Entry.DATA_DEPENDENT
+            try:
+                return self.data_dependent.call(plan, args, kwargs)
+            except Exception:  # noqa: BLE001 - what it said about shapes alone is the better answer
+                raise error from None
+
+    def leaf(self, plan: Plan, args: Any, kwargs: Any, raised: str | None = None) -> Any:
+        try:
+            result, inputs, outcome = self.execution.run(plan, args, kwargs)
+        except Exception:
+            if plan.registered.verdict in _ENDS_THERE:  # on a Mac too, but for another reason
+                self.record(plan, args, kwargs, specs_in((args, kwargs)), ())
+            raise
+        if outcome.refused is not None:
+            self._refused(plan, args, kwargs, tuple(inputs), outcome.flat, outcome.refused)
+            return result
+        if plan.assume is not None and type(result) is VirtualTensor:
+            plan.assume(args, result)
+        if self.recorder.phase is not None:
+            judgement = self._judged.get(outcome)
+            if judgement is None or raised is not None or judgement.source == "device":
+                judgement = self.judge(plan, args, kwargs, tuple(inputs), outcome.flat, raised)
+                if raised is None:  # an outcome stands for one operator, its specs and all other arguments
+                    self._judged[outcome] = judgement
+            if plan.watchers and judgement.verdict == "native":
+                self._watch(plan, args, kwargs, tuple(inputs), outcome)
+            self._record(plan.name, judgement, tuple(inputs), outcome.flat)
+        return result
+
+    def _refused(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs, error: Exception) -> None:
+        """What every device refuses is a finding, and raises as on a Mac, unless a run has ended by it before."""
+        if self.recorder.phase is not None:
+            judgement = self.judge(plan, args, kwargs, inputs, outputs)
+            if judgement.verdict in ("native", "fallback"):
+                judgement = refused(first_line(error), evidence=EVERYWHERE)._replace(asked=judgement.asked)
+            self._record(plan.name, judgement, inputs, outputs)
+        self.refusals.add(first_line(error))
+        if first_line(error) not in self.passed_over:
+            raise error.with_traceback(None)
+
+    def judge(
+        self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs, raised: str | None = None
+    ) -> Judgement:
+        """The judgement on one call."""
+        generators = [kwargs.get(n, args[p] if p < len(args) else None) for p, n in plan.generator_positions]
+        given = [is_of_mps(generator) for generator in generators if generator is not None]
+        call = Call(plan.func, args, kwargs, inputs, outputs, any(given), not all(given), raised)
+        judgement = plan.judges.judge(call)
+        if judgement.verdict != "native":
+            self.recorder.example(plan.name, judgement, call)
+        elif plan.keeps(inputs, outputs):
+            plan.calls.append(bare_call(call))
+        return judgement
+
+    def _watch(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outcome: Outcome) -> None:
+        """Note the advisories that a call is one for, where a kernel computes it."""
+        phase = self.recorder.phase
+        assert phase is not None
+        for advisory in self._watching.matching(plan, args, kwargs, inputs, outcome, phase):
+            self.recorder.advised(advisory, plan.name, self.attribution.current())
+
+    def plan_of(self, func: Any, key: str | None = None) -> Plan:
+        """The plan for an overload; ``key`` is the dispatch key of sparse arguments, which take no routes."""
+        met = func if key is None else (func, key)
+        plan = self.plans.get(met)
+        if plan is None:
+            plan = self.plans[met] = make_plan(func, self.chain, {} if key else self._routes, key)
+            plan.key = key
+            self.release.planned(plan, key)
+            if key is None:
+                plan.watchers = self._watching.of(plan.name)
+                if plan.entry in (Entry.COMPOSITE, Entry.DECOMPOSITION):
+                    plan.composition = self.compositions.difference(operator_name(func))
+        return plan
+
+    def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
+        if self.recorder.phase is not None:
+            self._record(plan.name, self.judge(plan, args, kwargs, inputs, outputs), inputs, outputs)
+
+    def _record(self, name: str, judgement: Judgement, inputs: Specs, outputs: Specs) -> None:
+        origin = self.attribution.current()
+        if judgement.verdict == "unknown" and self.table.whole:  # else it is a finding like any other, and likely
+            self.recorder.unjudged(name, judgement.reason or "", origin)
+        self.recorder.call(name, judgement, origin, inputs, outputs, self.compositions.mark(name))
+
+    def record_transfer(self, tensor: torch.Tensor) -> None:
+        spec = spec_of(tensor)
+        copied = bare_of(spec)  # the call is kept, and with it what it was called with
+        self.record(self.plan_of(_COPY), (copied, copied), {}, (spec,), (spec,))
+
+    def assumed(self, operator: str, text: str) -> None:
+        self.recorder.assumed(operator, text, self.attribution.current())
+
+    def known_values(self, tensor: Any) -> torch.Tensor | None:
+        return known_values(tensor)
+
+    def known_or_assumed(self, tensor: torch.Tensor, operator: str, text: str, fill: Any) -> torch.Tensor:
+        known = known_values_of(tensor)
+        if known is not None:
+            return known.clone()
+        if fill == 0 and self.elsewhere.is_without_data(tensor.numel()):
+            return self.elsewhere.empty(spec_of(tensor))
+        if self.recorder.phase is not None:
+            self.assumed(operator, text)
+        return filled(spec_of(tensor), fill)
+
+    def _view(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """A view that is composite: on a Mac it ends in ``as_strided``, which every release has.
+
+        Nothing is recorded, as for every composite; the origin is noted for the backward pass.
+        """
+        result, _, outcome = self.execution.run(plan, args, kwargs)
+        if self.recorder.phase is not None:
+            self.attribution.current()
+        if plan.inplace_view and type(args[0]) is VirtualTensor and outcome.reshaped:
+            reshape_in_place(args[0], outcome.reshaped[0][1])
+        return result
+
+    def _leave(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """``device=`` names another device: a copy to the CPU, or a factory that follows a virtual tensor."""
+        if plan.func is _TO_COPY:
+            source = args[0]
+            copied = self.on_the_cpu.arriving(source, kwargs)
+            if copied is not None:
+                return copied
+            count = getattr(source, "assumed_count", None) or 0
+            real = self.known_or_assumed(source, "aten::_to_copy", ONES_ASSUMPTION if count else "zeros", fill=count)
+            self.record_transfer(source)
+            return plan.func(real, *args[1:], **kwargs)
+        if plan.composite_key is not None:
+            with self:
+                return plan.func._op_dk(plan.composite_key, *args, **kwargs)
+        # A leaf that makes something elsewhere from a virtual tensor's shape: its values do not matter.
+        bare_args, bare_kwargs = tree_map(lambda v: v.spec.empty() if type(v) is VirtualTensor else v, (args, kwargs))
+        return plan.func(*bare_args, **bare_kwargs)
+
+    def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """``cond``, ``flex_attention`` and their like: run with real operators inside, where they can be."""
+        if func is torch.ops.higher_order.cond:  # its eager form refuses to run under a mode
+            predicate, if_true, if_false, operands = args
+            with self:
+                return (if_true if bool(predicate) else if_false)(*operands)
+        self.recorder.unjudged(
+            f"higher_order::{getattr(func, 'name', lambda: str(func))()}",
+            "a higher-order operator; what it is made of is judged where it can be run eagerly",
+            self.attribution.current(),
+        )
+        with self:
+            return func.dispatch(DispatchKey.CompositeExplicitAutograd, *args, **kwargs)

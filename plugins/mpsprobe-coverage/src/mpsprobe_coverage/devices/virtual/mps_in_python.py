@@ -1,0 +1,318 @@
+"""What torch answers in Python about MPS where it is: ``torch.backends.mps``, ``torch.mps``, ``torch.accelerator``.
+
+On a build without MPS all of these end in functions of ``torch._C`` that say there is none. They are replaced below
+the Python code where that is possible, so that PyTorch's own checks of arguments stay. Nothing here knows what tensors
+of the device are. Events and streams are those of a device that has done everything when a call returns.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch.utils._device import _device_constructors
+
+from mpsprobe_coverage.knowledge.chips.limits import limits_of
+from mpsprobe_coverage.knowledge.chips.store import Machine, machine_named
+
+Replace = Callable[[Any, str, Any], None]  # (owner, name, value): sets it, and puts it back later
+
+# What libraries ask torch once and keep: the functions with a cache that ask for MPS or the accelerator, in
+# transformers 5.23, diffusers 0.42 and lightning 2.6.
+_ASKED_ONCE = {
+    "transformers.utils.import_utils": (
+        "is_torch_mps_available",
+        "is_torch_accelerator_available",
+        "is_torch_bf16_gpu_available",
+    ),
+    "transformers.utils": ("get_available_devices",),
+    "diffusers.utils.torch_utils": ("_detect_device_type",),
+    "lightning.fabric.accelerators.mps": ("MPSAccelerator.is_available",),
+    "lightning_fabric.accelerators.mps": ("MPSAccelerator.is_available",),
+}
+
+MACHINE = "m1-16gb"
+"""The Mac that the device stands for where none is named; of a range of limits it has the lower one."""
+_Event, _Stream = torch.Event, torch.Stream
+
+
+class _EventType(type):
+    """``isinstance(event, torch.Event)`` holds for those of every device, and for ``torch.mps.Event``."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _Event) or type.__instancecheck__(cls, instance)
+
+
+class Event(metaclass=_EventType):
+    """``torch.Event`` while the device is open; one of another device is PyTorch's own."""
+
+    accelerator: torch.device = torch.device("mps", 0)
+
+    def __new__(cls, device: Any = None, **options: Any) -> Any:
+        if device is not None and torch.device(device).type != cls.accelerator.type:
+            return _Event(device, **options)
+        return super().__new__(cls)
+
+    def __init__(
+        self, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> None:
+        del device, blocking, interprocess
+        self.device = self.accelerator
+        self.enable_timing = enable_timing
+        self.event_id = 0
+        self._recorded: float | None = None
+
+    def record(self, stream: Any = None) -> None:
+        del stream
+        self._recorded = time.perf_counter()
+
+    def wait(self, stream: Any = None) -> None:
+        """Nothing is pending."""
+
+    def synchronize(self) -> None:
+        """Nothing is pending."""
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, end_event: Any) -> float:
+        """Milliseconds between the records of two events on this machine.
+
+        Raises:
+            RuntimeError: one of them has no time.
+        """
+        if not (self.enable_timing and end_event.enable_timing):
+            raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
+        if self._recorded is None or end_event._recorded is None:
+            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        return float(end_event._recorded - self._recorded) * 1000
+
+
+class MpsEvent(Event):
+    """``torch.mps.Event``, whose arguments are others."""
+
+    def __new__(cls, enable_timing: bool = False) -> Any:
+        del enable_timing
+        return object.__new__(cls)
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        super().__init__(enable_timing=enable_timing)
+
+
+class _StreamType(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _Stream) or type.__instancecheck__(cls, instance)
+
+
+class Stream(metaclass=_StreamType):
+    """``torch.Stream`` while the device is open. MPS has one stream, whatever is asked for (``MPSGuardImpl.h``)."""
+
+    accelerator: torch.device = torch.device("mps", 0)
+    stream_id = device_index = 0
+
+    def __new__(cls, device: Any = None, *rest: Any, **options: Any) -> Any:
+        if isinstance(device, (str, torch.device)) and torch.device(device).type != cls.accelerator.type:
+            return _Stream(device, *rest, **options)
+        return super().__new__(cls)
+
+    def __init__(self, *_args: Any, **_options: Any) -> None:
+        self.device = self.accelerator
+
+    def query(self) -> bool:
+        return True
+
+    def is_capturing(self) -> bool:
+        """Optimizers ask whether a graph is being captured: never."""
+        return False
+
+    def synchronize(self) -> None:
+        """Nothing is pending."""
+
+    def wait_event(self, event: Any) -> None:
+        """Nothing is pending."""
+
+    def wait_stream(self, other: Any) -> None:
+        """Nothing is pending."""
+
+    def record_event(self, event: Any = None) -> Any:
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Stream
+
+    def __hash__(self) -> int:
+        return hash(self.device)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        """The stream that was current stays so: there is one."""
+
+
+@contextmanager
+def replacing() -> Iterator[tuple[Replace, list[Callable[[], None]]]]:
+    """What sets attributes and, at the end, undoes that in the opposite order; the list takes other things to undo."""
+    put_back: list[Callable[[], None]] = []
+    _empty_caches_of_functions(put_back)
+
+    def replace(owner: Any, name: str, value: Any) -> None:
+        own = vars(owner).get(name, _ABSENT)
+        if hasattr(own, "__wrapped__"):  # torch._dynamo looks through the caches of torch.backends.mps
+            value.__wrapped__ = own.__wrapped__
+        setattr(owner, name, value)
+        put_back.append((lambda: delattr(owner, name)) if own is _ABSENT else (lambda: setattr(owner, name, own)))
+
+    try:
+        yield replace, put_back
+    finally:
+        for undo in reversed(put_back):
+            undo()
+
+
+_ABSENT = object()
+
+
+def _empty_caches_of_functions(put_back: list[Callable[[], None]]) -> None:
+    """torch keeps sets of its functions once asked for them; sets made now would hold our replacements for ever."""
+    caches: list[Any] = [_device_constructors, *vars(torch.overrides).values()]
+    known = {id(cache): cache for cache in caches if hasattr(cache, "cache_clear")}.values()
+    put_back.extend(cache.cache_clear for cache in known if not cache.cache_info().currsize)
+
+
+def machine_or_usual(chip: str | None) -> Machine:
+    """The Mac with ``chip``, with the smallest memory where none is named; ``MACHINE`` without a chip."""
+    machine = machine_named(chip or MACHINE)
+    return Machine(machine.chip, machine.memory_bytes or machine.chip.smallest_memory)
+
+
+def mps_in_python(
+    replace: Replace,
+    default_generator: torch.Generator,
+    allocated: Callable[[], int] = int,
+    macos: tuple[int, int] = (15, 0),
+    chip: str | None = None,
+) -> None:
+    """Make ``torch.backends.mps`` and ``torch.mps`` answer as on a Mac.
+
+    Args:
+        replace: sets an attribute, and puts it back when the device closes.
+        default_generator: the one of MPS that ``torch.mps.manual_seed`` and ``get_rng_state`` are about.
+        allocated: bytes that tensors on the device take now.
+        macos: the version that ``torch.backends.mps.is_macos_or_newer`` compares with.
+        chip: the one whose name, cores and limits of memory it answers with, as ``machine_named`` takes it; without
+            its memory, the smallest that it was sold with. ``None`` for an M1 with 16 GB.
+    """
+    machine = machine_or_usual(chip)
+    limits = limits_of(machine)
+
+    def is_macos_or_newer(major: int, minor: int = 0) -> bool:
+        return (major, minor) <= macos
+
+    below: dict[str, Any] = {
+        "has_mps": True,
+        "mps_is_available": lambda: True,
+        "mps_deviceSynchronize": lambda: None,
+        "mps_emptyCache": lambda: None,
+        "mps_setMemoryFraction": lambda fraction: None,
+        "mps_currentAllocatedMemory": allocated,
+        "mps_driverAllocatedMemory": allocated,
+        "mps_recommendedMaxMemory": lambda: limits.recommended.low,
+        "mps_maxBufferLength": lambda: limits.largest_buffer.low,
+        "mps_profilerStartTrace": lambda mode, wait: None,
+        "mps_profilerStopTrace": lambda: None,
+    }
+    for name, answer in below.items():
+        replace(torch._C, f"_{name}", answer)
+    cached: dict[str, Any] = {
+        "is_available": lambda: True,
+        "is_macos_or_newer": is_macos_or_newer,
+        "is_macos13_or_newer": lambda minor=0: is_macos_or_newer(13, minor),
+        "get_name": lambda: machine.chip.label,
+        "get_core_count": lambda: max(machine.chip.gpu_cores),
+    }
+    for name, answer in cached.items():
+        if hasattr(torch.backends.mps, name):
+            replace(torch.backends.mps, name, answer)
+    replace(platform, "processor", lambda: "arm")  # Lightning asks for it before it takes MPS
+    replace(torch.mps, "_get_default_mps_generator", lambda: default_generator)
+    replace(torch.mps, "Event", MpsEvent)
+    replace(torch.mps.event, "Event", MpsEvent)
+
+
+def ask_again() -> None:
+    """Libraries that were imported forget what torch said about MPS: a device has opened or closed since."""
+    for name, functions in _ASKED_ONCE.items():
+        for function in functions if name in sys.modules else ():
+            try:
+                attrgetter(function)(sys.modules[name]).cache_clear()
+            except AttributeError:  # another release, which does not keep it
+                continue
+
+
+def accelerator_in_python(
+    replace: Replace, device: torch.device, allocated: Callable[[], int] = int, pinned: bool = True
+) -> None:
+    """Make ``torch.accelerator``, ``torch.Event`` and ``torch.Stream`` answer for ``device``, the only one of its kind.
+
+    ``pinned``: memory of the CPU can be pinned, which changes nothing but what ``is_pinned`` answers.
+    """
+    total = limits_of(MACHINE).recommended.low
+    below: dict[str, Any] = {
+        "getAccelerator": lambda: torch.device(device.type),
+        "getDeviceIndex": lambda: 0,
+        "setDeviceIndex": lambda index: None,
+        "exchangeDevice": lambda index: 0,
+        "maybeExchangeDevice": lambda index: 0,
+        "getStream": lambda index: Stream(),
+        "setStream": lambda stream: None,
+        "synchronizeDevice": lambda index: None,
+        "isAllocatorInitialized": lambda: True,
+        "emptyCache": lambda: None,
+        "emptyHostCache": lambda: None,
+        "resetAccumulatedStats": lambda index: None,
+        "resetPeakStats": lambda index: None,
+        "getDeviceStats": lambda index: _statistics(allocated()),
+        "getMemoryInfo": lambda index: (total - allocated(), total),
+    }
+    for name, answer in below.items():
+        replace(torch._C, f"_accelerator_{name}", answer)
+    for name, constant in (("is_available", True), ("device_count", 1)):  # releases ask different parts of C++
+        replace(torch.accelerator, name, lambda constant=constant: constant)
+    for kind in (Event, Stream):
+        replace(kind, "accelerator", device)
+        replace(torch, kind.__name__, kind)
+    if pinned:
+        _pinned_memory(replace)
+
+
+def _statistics(allocated: int) -> dict[str, Any]:
+    figures = {"current": allocated, "peak": allocated, "allocated": allocated, "freed": 0}
+    return {f"{name}_bytes": {"all": dict(figures)} for name in ("allocated", "reserved", "active")}
+
+
+def _pinned_memory(replace: Replace) -> None:
+    pin, is_pinned = torch.Tensor.pin_memory, torch.Tensor.is_pinned
+
+    def pin_memory(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if self.device.type != "cpu":
+            return pin(self, *args, **kwargs)
+        if getattr(self, "_pinned", False):
+            return self
+        copied = self.clone()
+        copied._pinned = True  # type: ignore[attr-defined]
+        return copied
+
+    def asked(self: torch.Tensor, *args: Any, **kwargs: Any) -> bool:
+        return getattr(self, "_pinned", False) or is_pinned(self, *args, **kwargs)
+
+    replace(torch.Tensor, "pin_memory", pin_memory)
+    replace(torch.Tensor, "is_pinned", asked)

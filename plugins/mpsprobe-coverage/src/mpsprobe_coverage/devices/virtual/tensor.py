@@ -1,0 +1,400 @@
+"""Tensors that dispatch as MPS tensors and hold no data, unless a small real copy is worth keeping.
+
+They can stand for those of another backend just as well.
+
+A ``VirtualTensor`` is made with ``_make_subclass(…, dispatch_device=False, device_for_backend_keys=mps)``:
+its dispatch keys are those of an MPS tensor, while C++ ``device()`` says ``meta``. With
+``dispatch_device=True`` a backward pass would ask for an MPS device guard, which a build without
+MPS does not have, and end the process.
+
+Seven Python attributes ride on it. ``spec`` is its shape, strides and dtype, interned, so that equal
+specs are the same object and make cheap dictionary keys. ``shadow`` is a real CPU tensor with its
+values, where they are known and small: models read such values to decide what to run. ``shadow``
+follows PyTorch's aliasing, because views of shadows are real views. ``assumed_truth`` is
+what a truth value of unknown data is taken for when the program asks, and ``assumed_count`` what its
+numbers are taken for: see ``assumptions.py``. ``is_most`` marks what holds the most that could be found, over which
+a program may loop. ``memory`` stands for its storage where lifetimes are recorded; views
+have that of their base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from mpsprobe_coverage.devices.virtual.storages import on_the_device, reduced, zeros_for
+from mpsprobe_coverage.devices.virtual.text import as_text
+from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, spec_of
+from mpsprobe_coverage.knowledge.memory.lifetimes import Held, Lifetimes
+
+MPS = torch.device("mps", 0)
+MOST_STEPS = 4096  # of a loop over the most that could be found
+
+
+class _StandsFor:
+    """What virtual tensors stand for: set while a device is open, which is one at a time in a process."""
+
+    __slots__ = ("device", "lifetimes", "type")
+
+    def __init__(self) -> None:
+        self.lifetimes: Lifetimes | None = None
+        self.become(MPS)
+
+    def become(self, device: torch.device) -> None:
+        self.device, self.type = device, device.type
+
+    def close(self) -> None:
+        self.lifetimes = None
+        self.become(MPS)
+
+
+stands_for = _StandsFor()
+undispatched = torch._C._DisableTorchDispatch  # a context: tensors are made without passing the dispatch mode
+_make_subclass = torch.Tensor._make_subclass
+_PLAIN_DISPATCH = torch.Tensor.__torch_dispatch__
+_base_to = torch._C.TensorBase.to
+_tensor = torch.tensor
+_base_data: Any = torch._C.TensorBase.data
+
+
+layouts_seen: set[torch.layout] = set()  # sparse ones of virtual tensors; calls are looked through once there are any
+
+
+without_data: set[type] = set()  # classes of tensors of the CPU that have none (``on_the_cpu.py``, ``elsewhere.py``)
+
+
+class VirtualTensor(torch.Tensor):
+    """Dispatches as an MPS tensor; see the module's docstring. Made by ``virtual_tensor`` only."""
+
+    spec: TensorSpec
+    shadow: torch.Tensor | None
+    assumed_truth: bool = False
+    assumed_count: Fraction | None = None
+    memory: Held | None = None
+    is_most: bool = False
+
+    # Without this, each torch function called with such a tensor would pass through Python twice.
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if any(map(takes_apart, types)):  # nested tensors hold virtual ones
+            return NotImplemented
+        raise RuntimeError(
+            f"{func} was called on a tensor of a virtual device after the device was closed; "
+            "use such tensors only inside 'with VirtualDevice(…)'"
+        )
+
+    # What Python asks a tensor about its device. C++ asks its own `device()`, which says `meta`.
+    device = property(lambda self: stands_for.device)
+    is_mps = property(lambda self: stands_for.type == "mps")
+    is_xpu = property(lambda self: stands_for.type == "xpu")
+    is_cuda = property(lambda self: stands_for.type == "cuda")
+    is_meta = property(lambda self: False)
+    is_cpu = property(lambda self: False)
+
+    def get_device(self) -> int:
+        return 0
+
+    @property
+    def data(self) -> Any:
+        return _base_data.__get__(self)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        if not isinstance(value, VirtualTensor) and not value.is_meta:
+            _leave(self, value)
+            return
+        with undispatched():
+            replaced = value if isinstance(value, VirtualTensor) else virtual_tensor(spec_of(value))
+            _base_data.__set__(self, replaced)
+        self.spec, self.shadow, self.memory = replaced.spec, replaced.shadow, replaced.memory
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        # C++ would look for the device's guard before it dispatches.
+        device, options = parse_to(args, kwargs)
+        if device is None or device.type in (stands_for.type, "meta"):
+            return _base_to(self, **options) if options else self
+        return _base_to(self, device=device, **options)
+
+    def mps(self, *_args: Any, **_kwargs: Any) -> Any:
+        return self
+
+    def __getitem__(self, index: Any) -> Any:
+        return torch.Tensor.__getitem__(self, known_places(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        torch.Tensor.__setitem__(self, known_places(index), value)
+
+    def __iter__(self) -> Any:
+        if self.is_most and self.spec.shape[:1] > (MOST_STEPS,):
+            raise RuntimeError(f"a loop over {self.spec.shape[0]:,} values, all different: too long to try")
+        return torch.Tensor.__iter__(self)
+
+    def tolist(self) -> Any:
+        return self.cpu().tolist()
+
+    def numpy(self, *, force: bool = False) -> Any:
+        if force:
+            return self.detach().cpu().numpy()
+        # The words of PyTorch's own refusal matter little; that it refuses is what a Mac would do.
+        raise TypeError(
+            f"can't convert {stands_for.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor first."
+        )
+
+    def __array__(self, dtype: Any = None) -> Any:
+        return self.numpy()
+
+    def new_tensor(
+        self, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+    ) -> Any:
+        del pin_memory
+        target = stands_for.device if device is None else device
+        return torch.tensor(data, dtype=dtype or self.dtype, device=target, requires_grad=requires_grad)
+
+    def type(self, dtype: Any = None, non_blocking: bool = False, **_kwargs: Any) -> Any:
+        if dtype is None:
+            on_cpu = torch.empty((), dtype=self.spec.dtype, device=CPU).type()
+            return f"torch.{stands_for.type}." + on_cpu.removeprefix("torch.")
+        if isinstance(dtype, torch.dtype):
+            return self.to(dtype)
+        name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
+        return self.to(torch.empty(0, device=CPU).type("torch." + name.rsplit(".", 1)[-1]).dtype)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        known = known_values(self)
+        shadow = None if known is None else known.clone()
+        with undispatched():
+            copied = virtual_tensor(self.spec, shadow, self.requires_grad)
+        if getattr(self, "_is_param", False):
+            copied._is_param = True
+        memo[id(self)] = copied
+        return copied
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        return as_text(self, known_values(self), tensor_contents)
+
+    def __format__(self, format_spec: str) -> str:
+        return object.__format__(self, format_spec) if self.dim() else format(self.detach().item(), format_spec)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        del protocol
+        return reduced(self, known_values(self))
+
+    def as_subclass(self, cls: Any) -> Any:
+        # Of a class without dispatch of its own: C++ would make an alias that nothing here knows.
+        return (
+            torch.ops.aten.alias.default(self)
+            if cls.__torch_dispatch__ is _PLAIN_DISPATCH
+            else super().as_subclass(cls)
+        )
+
+    def untyped_storage(self) -> Any:
+        known = known_values(self)
+        return on_the_device(zeros_for(super().untyped_storage()) if known is None else known.untyped_storage())
+
+    def data_ptr(self) -> int:
+        known = known_values(self)
+        return self.untyped_storage().data_ptr() if known is None else known.data_ptr()
+
+    def storage_offset(self) -> Any:
+        known = known_values(self)
+        return super().storage_offset() if known is None else known.storage_offset()
+
+
+def _get_data(self: torch.Tensor) -> Any:
+    return _base_data.__get__(self)
+
+
+def _set_data(self: torch.Tensor, value: Any) -> None:
+    if not isinstance(value, VirtualTensor):
+        _base_data.__set__(self, value)
+        return
+    is_parameter = isinstance(self, torch.nn.Parameter)
+    with undispatched():
+        if type(self) in without_data:  # C++ asks such a tensor for its device in Python, and the answer changes
+            torch._C._swap_tensor_impl(self, virtual_tensor(value.spec, None, self.requires_grad))
+            vars(self).clear()
+        else:
+            _base_data.__set__(self, value)
+    self.__class__ = type(value)
+    moved: Any = self
+    moved.spec, moved.shadow, moved.memory = value.spec, value.shadow, value.memory
+    if is_parameter:
+        moved._is_param = True
+
+
+# Of every other tensor, while a device is open: `.to("mps")` of a module swaps the data of its parameters, which stay
+# the same objects, so that an optimizer made before knows them. C++ gives such a tensor all keys but that of Python.
+data_of_tensors = property(_get_data, _set_data)
+
+
+def _leave(tensor: VirtualTensor, value: torch.Tensor) -> None:
+    """``tensor.data = value``, which is on the CPU: the same object is an ordinary tensor then."""
+    kind: Any = torch.nn.Parameter if isinstance(tensor, torch.nn.Parameter) else torch.Tensor
+    gradient, requires_grad = tensor.grad, tensor.requires_grad
+    if type(gradient) is VirtualTensor:  # `Module._apply` copies it afterwards into what is there then
+        known = known_values(gradient)
+        gradient = gradient.spec.filled(0) if known is None else known.clone()
+    for name in ("spec", "shadow", "memory", "_is_param"):
+        vars(tensor).pop(name, None)
+    if type(value) in without_data:
+        made: Any = value.detach().requires_grad_(requires_grad)
+        tensor.__class__ = type(value)  # type: ignore[assignment]
+        vars(tensor).update(vars(made), _is_param=kind is torch.nn.Parameter)
+        torch._C._swap_tensor_impl(tensor, made)
+        tensor.grad = gradient
+        return
+    tensor.__class__ = kind
+    if not torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python):
+        _base_data.__set__(tensor, value)
+    else:  # nothing takes the key away: another tensor comes in its place
+        torch._C._swap_tensor_impl(tensor, _make_subclass(kind, value.detach(), requires_grad))
+    tensor.grad = gradient
+
+
+def takes_apart(kind: Any) -> bool:
+    """Whether tensors of this class handle operators in Python, and call others on the tensors that they hold."""
+    own = kind.__torch_dispatch__ is not _PLAIN_DISPATCH
+    return own and not issubclass(kind, VirtualTensor) and kind not in without_data
+
+
+def mapped(change: Callable[[Any], Any], value: Any) -> Any:
+    """``value`` with ``change`` applied to everything in its tuples, lists and dicts.
+
+    As ``tree_map`` of PyTorch, at a tenth of its cost, for the arguments and results of operators.
+    """
+    kind = type(value)
+    if kind is tuple:
+        return tuple([mapped(change, item) for item in value])
+    if kind is list:
+        return [mapped(change, item) for item in value]
+    if kind is dict:
+        return {name: mapped(change, item) for name, item in value.items()}
+    if isinstance(value, (tuple, list, dict)):
+        return tree_map(change, value)  # named tuples, lists of torch.fx
+    return change(value)
+
+
+def known_values(tensor: VirtualTensor) -> torch.Tensor | None:
+    """The real values of ``tensor``, or None where they are not known (any more)."""
+    shadow = tensor.shadow
+    if shadow is not None and getattr(shadow.untyped_storage(), "spoiled", False):
+        shadow = tensor.shadow = None
+    return shadow
+
+
+def forget(tensor: VirtualTensor) -> None:
+    """Something unknown was written into ``tensor``: nothing that shares its memory is known any more."""
+    if tensor.shadow is not None:
+        # PyTorch keeps the Python object of a storage for as long as any tensor uses that storage.
+        tensor.shadow.untyped_storage().spoiled = True  # type: ignore[attr-defined]
+        tensor.shadow = None
+
+
+def virtual_tensor(
+    spec: TensorSpec,
+    shadow: torch.Tensor | None = None,
+    requires_grad: bool = False,
+    base: VirtualTensor | None = None,
+) -> VirtualTensor:
+    """A fresh virtual tensor of ``spec``, which shares the memory of ``base``.
+
+    Outside the dispatch mode's handler, call it under ``undispatched``.
+    """
+    if base is not None and torch.is_inference_mode_enabled() and not base.is_inference():
+        with torch.inference_mode(False):  # a view is an inference tensor only where its base is one
+            return virtual_tensor(spec, shadow, requires_grad, base)
+    inner = spec.empty()
+    if spec.layout is not torch.strided:
+        layouts_seen.add(spec.layout)
+    virtual: VirtualTensor = _make_subclass(
+        VirtualTensor, inner, requires_grad, dispatch_device=False, device_for_backend_keys=stands_for.device
+    )
+    virtual.spec = spec
+    virtual.shadow = shadow
+    lifetimes = stands_for.lifetimes
+    if lifetimes is not None:
+        virtual.memory = lifetimes.begin(spec.held) if base is None else base.memory
+    return virtual
+
+
+def virtual_parameter(spec: TensorSpec, shadow: torch.Tensor | None, requires_grad: bool) -> VirtualTensor:
+    """Like ``virtual_tensor``, and ``isinstance(…, torch.nn.Parameter)`` holds."""
+    virtual = virtual_tensor(spec, shadow, requires_grad)
+    virtual._is_param = True
+    return virtual
+
+
+def known_places(index: Any) -> Any:
+    """``index`` with tensors for its lists and arrays: C++ would make them on meta, and their values were lost."""
+    if type(index) is tuple:
+        return tuple([_known_place(place) for place in index])
+    if type(index) is list and not all(isinstance(place, int) for place in index):
+        return index  # it may stand for a tuple
+    return _known_place(index)
+
+
+def _known_place(place: Any) -> Any:
+    if type(place) is not list and type(place).__name__ != "ndarray":
+        return place
+    with undispatched():
+        places = _tensor(place, device=CPU)
+        return virtual_tensor(spec_of(places), places) if places.numel() else place
+
+
+def reshape_in_place(tensor: VirtualTensor, spec: TensorSpec) -> None:
+    """Give ``tensor`` another spec, as ``resize_``, ``t_`` or an ``out=`` argument of the wrong size does."""
+    if spec is not tensor.spec:
+        with undispatched():
+            _base_data.__set__(tensor, virtual_tensor(spec, base=tensor))
+        tensor.spec = spec
+        if tensor.memory is not None:
+            tensor.memory.grow(spec.held)
+
+
+def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.device | None, dict[str, Any]]:
+    """Arguments of ``Tensor.to`` as (device or None, everything else by keyword)."""
+    options = dict(kwargs)
+    other = options.pop("other", None)
+    device = options.pop("device", None)
+    rest = list(args)
+    if rest and isinstance(rest[0], torch.Tensor):
+        other = rest.pop(0)
+    elif rest and (rest[0] is None or isinstance(rest[0], (str, int, torch.device))):
+        device = rest.pop(0)
+        if rest and (rest[0] is None or isinstance(rest[0], torch.dtype)):
+            options["dtype"] = rest.pop(0)
+    elif rest and isinstance(rest[0], torch.dtype):
+        options["dtype"] = rest.pop(0)
+    if other is not None:
+        device, options["dtype"] = other.device, other.dtype
+    options.update(zip(("non_blocking", "copy"), rest, strict=False))
+    if options.get("dtype", ...) is None:
+        del options["dtype"]
+    return (None if device is None else torch.device(device)), options
+
+
+def has_meta(args: Any, kwargs: Any) -> bool:
+    """Whether a tensor of the device is among the arguments, though C++ named none.
+
+    A plain meta tensor was made by C++ that asked a virtual tensor for its device; a parameter that was moved there has
+    no key of Python (``data_of_tensors``).
+    """
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor):
+            if value.is_meta or type(value) is VirtualTensor:
+                return True
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                if isinstance(item, torch.Tensor) and (item.is_meta or type(item) is VirtualTensor):
+                    return True
+    return False

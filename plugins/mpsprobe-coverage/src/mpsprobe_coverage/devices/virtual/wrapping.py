@@ -1,0 +1,157 @@
+"""Moving things onto the virtual device: tensors, nested inputs, modules."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.nn.parameter import is_lazy
+
+from mpsprobe_coverage.devices.virtual.construction import is_placed
+from mpsprobe_coverage.devices.virtual.lazy_parameters import uninitialised
+from mpsprobe_coverage.devices.virtual.tensor import (
+    VirtualTensor,
+    stands_for,
+    undispatched,
+    virtual_parameter,
+    virtual_tensor,
+)
+from mpsprobe_coverage.devices.virtual.without_data import MATERIALISE_LIMIT
+from mpsprobe_coverage.knowledge.calls.spec import CPU, spec_of
+from mpsprobe_coverage.knowledge.memory.lifetimes import Held
+
+
+class NotStrided(TypeError):
+    """A tensor of another layout: the virtual device holds strided and sparse ones only."""
+
+
+NESTED = "its layout is strided, whose storage must be on a device that NestedTensorImpl.cpp names; use torch.jagged"
+
+
+class Wrapper:
+    """Wraps each tensor once, so that tied parameters stay tied.
+
+    Args:
+        shadow_limit: largest tensor, in elements, whose real values are kept.
+        keep_parameters: keep the values of parameters too (real weights were asked for).
+    """
+
+    def __init__(self, shadow_limit: int, keep_parameters: bool = False) -> None:
+        self.shadow_limit = shadow_limit
+        self.keep_parameters = keep_parameters
+        self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._again: dict[int, tuple[Held, Held]] = {}
+
+    def tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The virtual tensor for ``tensor``, or a tensor of its class that holds such; parameters become parameters.
+
+        Raises:
+            NotStrided: for layouts other than strided and sparse.
+        """
+        if isinstance(tensor, VirtualTensor):
+            self._begin_again(tensor)
+            return tensor
+        known = self._made.get(id(tensor))
+        if known is not None:
+            return known[1]
+        if is_lazy(tensor) or hasattr(tensor, "__tensor_flatten__"):
+            special = uninitialised(tensor) if is_lazy(tensor) else self._holder(tensor)
+            self._made[id(tensor)] = (tensor, special)
+            return special
+        strided = tensor.layout is torch.strided
+        if tensor.is_nested:
+            raise NotStrided(f"a nested tensor cannot be moved to {stands_for.type}: {NESTED}")
+        if not (strided or str(tensor.layout).startswith("torch.sparse")):
+            raise NotStrided(f"a tensor of layout {tensor.layout} cannot be moved to the virtual MPS device")
+        is_parameter = isinstance(tensor, torch.nn.Parameter)
+        spec = spec_of(tensor)
+        shadow = None
+        keep = self.keep_parameters or (not is_parameter and spec.shadow_cost <= self.shadow_limit)
+        if keep and strided and not tensor.is_quantized and tensor.device.type == "cpu":
+            # A program may write into its inputs; those of the caller stay as they are.
+            shadow = tensor.detach() if is_parameter else tensor.detach().clone()
+        make = virtual_parameter if is_parameter else virtual_tensor
+        with undispatched():
+            virtual = make(spec, shadow, tensor.requires_grad)
+        self._made[id(tensor)] = (tensor, virtual)
+        return virtual
+
+    def _begin_again(self, tensor: VirtualTensor) -> None:
+        """A tensor that an earlier run has moved is there from the beginning of this one; views share what it has."""
+        lifetimes = stands_for.lifetimes
+        if lifetimes is None:
+            return
+        if tensor.memory is None:
+            tensor.memory = lifetimes.begin(tensor.spec.held)
+        else:
+            tensor.memory.begin_again(lifetimes.events)
+
+    def _holder(self, tensor: Any) -> torch.Tensor:
+        """A tensor of a class that holds others (nested ones of jagged layout, quantized weights), with those moved."""
+        names, context = tensor.__tensor_flatten__()
+        inner = {name: self.tensor(getattr(tensor, name)) for name in names}
+        moved: torch.Tensor = type(tensor).__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())
+        if isinstance(tensor, torch.nn.Parameter):
+            return torch.nn.Parameter(moved, tensor.requires_grad)
+        return moved
+
+    def module(self, module: torch.nn.Module) -> torch.nn.Module:
+        """Replace every parameter and buffer of ``module`` in place; returns it."""
+        for child in module.modules():
+            stores: tuple[dict[str, Any], ...] = (child._parameters, child._buffers)
+            for store in stores:
+                for name, value in store.items():
+                    if value is not None:
+                        store[name] = self.tensor(value)
+            # Tensors that a module keeps as plain attributes stay behind, as on a Mac.
+            for name, value in list(vars(child).items()):
+                if type(value) is VirtualTensor:
+                    self._begin_again(value)
+                elif isinstance(value, torch.Tensor):
+                    if is_placed(value):
+                        vars(child)[name] = self.tensor(value)
+                    elif value.is_meta:
+                        vars(child)[name] = _on_the_cpu(value)
+        return module
+
+    def nested(self, value: Any) -> Any:
+        """``value`` with every tensor in modules, lists, tuples, mappings and dataclasses replaced."""
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value)
+        if isinstance(value, torch.nn.Module):
+            return self.module(value)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*(self.nested(item) for item in value))
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.nested(item) for item in value)
+        if isinstance(value, dict):
+            items = {key: self.nested(item) for key, item in value.items()}
+            return items if type(value) is dict else _rebuilt(value, items)
+        if isinstance(value, Mapping):
+            return {key: self.nested(item) for key, item in value.items()}
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            value = copy.copy(value)  # that of the caller stays where it is
+            for field in dataclasses.fields(value):
+                object.__setattr__(value, field.name, self.nested(getattr(value, field.name)))
+        return value
+
+
+def _on_the_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    """Zeros in place of what was made on meta; one zero, seen as many, where it is large."""
+    zeros = torch.zeros(() if tensor.numel() > MATERIALISE_LIMIT else tensor.shape, dtype=tensor.dtype, device=CPU)
+    expanded = zeros.expand(tensor.shape)
+    expanded.made_at = getattr(tensor, "made_at", None)  # type: ignore[attr-defined]
+    return expanded
+
+
+def _rebuilt(original: Any, items: dict[Any, Any]) -> Any:
+    try:
+        return type(original)(items)
+    except TypeError:
+        original = copy.copy(original)
+        for key, item in items.items():
+            original[key] = item
+        return original

@@ -1,0 +1,74 @@
+"""The data files, one for each area, as checked advisories."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Iterable
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from pydantic import ValidationError
+
+from mpsprobe.errors import MpsprobeError, UnknownName
+from mpsprobe_coverage.knowledge.advisories.model import Advisory
+
+
+def data_folder() -> Traversable:
+    """Where the data files lie."""
+    return files("mpsprobe_coverage.knowledge.advisories") / "data"
+
+
+@functools.cache
+def all_advisories() -> tuple[Advisory, ...]:
+    """Every advisory, by identifier.
+
+    Raises:
+        MpsprobeError: a data file of the package is damaged.
+    """
+    by_id: dict[str, Advisory] = {}
+    for entry in sorted(data_folder().iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".toml"):
+            for advisory in parse(entry.read_text(encoding="utf-8"), entry.name):
+                if advisory.id in by_id:
+                    raise MpsprobeError(f"{entry.name}: the advisory '{advisory.id}' is there twice")
+                by_id[advisory.id] = advisory
+    return tuple(by_id[name] for name in sorted(by_id))
+
+
+def parse(text: str, name: str) -> list[Advisory]:
+    """The advisories of one data file called ``name``.
+
+    Raises:
+        MpsprobeError: it is not TOML, or an entry is not what ``Advisory`` asks for.
+    """
+    try:
+        document = tomllib.loads(text)
+        return [Advisory.model_validate(entry) for entry in document["advisory"]]
+    except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+        raise MpsprobeError(f"{name} holds no list of advisories: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise MpsprobeError(f"{name}: {where}: {first['msg']}") from None
+
+
+@functools.cache
+def advisories_for(release: str, macos_minimum: str | None = None) -> tuple[Advisory, ...]:
+    """Those that are known to concern a torch release, and a macOS that it runs on; see ``Advisory.affects``."""
+    return tuple(advisory for advisory in all_advisories() if advisory.affects(release, macos_minimum))
+
+
+def named(names: Iterable[str]) -> list[Advisory]:
+    """The advisories called ``names``, in that order, each once.
+
+    Raises:
+        UnknownName: there is no such one; carries the nearest names.
+    """
+    known = {advisory.id: advisory for advisory in all_advisories()}
+    advisories = []
+    for name in dict.fromkeys(names):
+        if name not in known:
+            raise UnknownName("advisory", name, known, "mpsprobe advisories list shows them all.")
+        advisories.append(known[name])
+    return advisories

@@ -1,0 +1,133 @@
+"""What Metal recommends to a process, and the largest buffer: published figures (``docs/explanation/chips.md``)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from mpsprobe.errors import UsageError
+from mpsprobe_coverage.knowledge.chips.store import GIB, Machine, load, machine_named, sizes
+
+MIB = 2**20
+Basis = Literal["published", "neighbours", "recommended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What somebody published of a Mac with ``memory_bytes``.
+
+    Attributes:
+        value: in bytes; of a share, the share.
+        as_printed: as the thread has it, where ``value`` was converted.
+    """
+
+    memory_bytes: int
+    value: float
+    source: str
+    as_printed: str | None = None
+    chip: str | None = None
+    macos: str | None = None
+    date: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From ``low`` to ``high``, in bytes; the same where all figures agree.
+
+    Attributes:
+        basis: ``published``: of this size of memory. ``neighbours``: there is none; the shares of memory that were
+            seen at the next smaller and larger size. ``recommended``: the share of what is recommended, from threads
+            that have both of one Mac.
+        figures: those that it is from.
+    """
+
+    low: int
+    high: int
+    basis: Basis
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a process may take on a Mac with ``memory_bytes``.
+
+    Attributes:
+        recommended: ``MTLDevice.recommendedMaxWorkingSetSize``, which ``torch.mps.recommended_max_memory()`` returns.
+        largest_buffer: ``MTLDevice.maxBufferLength``; a tensor of that size or more raises "Invalid buffer size".
+    """
+
+    memory_bytes: int
+    recommended: Range
+    largest_buffer: Range
+
+
+def limits_of(machine: str | int | Machine) -> Limits:
+    """The limits of a Mac: a name such as ``m2-pro-16gb``, or bytes of memory.
+
+    Both depend on macOS and on ``sysctl iogpu.wired_limit_mb``, so they are ranges: of the published figures.
+
+    Raises:
+        UnknownName: there is no such chip.
+        UsageError: the chip was never sold with that memory, or was sold with several and none is named.
+    """
+    return _limits(memory_of(machine))
+
+
+def memory_of(machine: str | int | Machine) -> int:
+    """The memory of ``machine`` in bytes; see ``limits_of``."""
+    if isinstance(machine, int):
+        return machine
+    named = machine_named(machine) if isinstance(machine, str) else machine
+    if named.memory_bytes is not None:
+        return named.memory_bytes
+    chip = named.chip
+    if len(chip.memory_gib) == 1:
+        return chip.memory_gib[0] * GIB
+    sold = f"It was sold with {sizes(chip.memory_gib)}. " if chip.memory_gib else ""
+    example = f"{chip.name}-{chip.memory_gib[0] if chip.memory_gib else 96}gb"
+    raise UsageError(f"how much memory does the {chip.label} have?", f"{sold}Write for example {example}.")
+
+
+@functools.cache
+def figures(which: Literal["recommended", "largest_buffer", "share"]) -> tuple[Figure, ...]:
+    """Every published figure, by size of memory; ``share``: the largest buffer's, of what is recommended."""
+    return tuple(
+        Figure(
+            memory_bytes=int(entry["memory"] * GIB),
+            value=entry["mib"] * MIB if "mib" in entry else entry["share"],
+            **{name: entry[name] for name in ("source", "as_printed", "chip", "macos", "date") if name in entry},
+        )
+        for entry in load("limits.toml")[which]
+    )
+
+
+@functools.cache
+def _limits(memory: int) -> Limits:
+    recommended = _published(figures("recommended"), memory) or _between(figures("recommended"), memory)
+    buffer = _published(figures("largest_buffer"), memory)
+    if buffer is None:
+        shares = figures("share")
+        parts = [one.value for one in shares]
+        buffer = Range(int(recommended.low * min(parts)), int(recommended.high * max(parts)), "recommended", shares)
+    return Limits(memory, recommended, buffer)
+
+
+def _published(known: Sequence[Figure], memory: int) -> Range | None:
+    of_it = tuple(one for one in known if one.memory_bytes == memory)
+    values = [int(one.value) for one in of_it]
+    return Range(min(values), max(values), "published", of_it) if of_it else None
+
+
+def _between(known: Sequence[Figure], memory: int) -> Range:
+    """Shares of the memory, as at the sizes on both sides; at the one side that there is, beyond the last size."""
+    found = sorted({one.memory_bytes for one in known})
+    adjacent = {found[0] if memory < found[0] else found[-1]}
+    for below, above in pairwise(found):
+        if below < memory < above:
+            adjacent = {below, above}
+    used = tuple(one for one in known if one.memory_bytes in adjacent)
+    values = [int(memory * one.value / one.memory_bytes) for one in used]
+    return Range(min(values), max(values), "neighbours", used)

@@ -1,0 +1,145 @@
+"""The data file of chips, and names such as ``m2-pro-16gb``."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe.suggestions import printable
+
+GIB = 2**30
+SIZE = re.compile(r"(?P<number>\d{1,9}(\.\d{1,9})?)\s*(?P<unit>gb|gib|g|tb|tib|mb|mib)", re.IGNORECASE | re.ASCII)
+UNITS = {"g": GIB, "t": 2**40, "m": 2**20}
+LARGEST = 2**50  # bytes; far above any Mac, and sums with it stay below 64 bits
+EXAMPLES = "For example 16GB or 64GiB; a GB of a Mac's memory is 2**30 bytes."
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A chip of Macs, as its sources have it.
+
+    Attributes:
+        name: ``m2-pro``.
+        family: the Apple GPU family: 8 for Metal's ``Apple8``.
+        gpu_cores: the counts that were sold.
+        bandwidth_gb_per_s: of the memory; as many as ``gpu_cores`` where it depends on them.
+        memory_gib: sizes that were sold; empty where no source with all of them was found.
+        bf16: ``software`` where Metal emulates bfloat16, else ``hardware``.
+        macos: the first version that runs on it, ``None`` where no source was found.
+        sources: addresses, and threads as ``owner/repository#number``.
+    """
+
+    name: str
+    family: int
+    gpu_cores: tuple[int, ...]
+    bandwidth_gb_per_s: tuple[float, ...]
+    memory_gib: tuple[int, ...]
+    bf16: str
+    macos: str | None
+    sources: tuple[str, ...]
+
+    @property
+    def generation(self) -> str:
+        """``m2`` of an M2 Pro."""
+        return self.name.partition("-")[0]
+
+    @property
+    def label(self) -> str:
+        """As Metal and Apple write it: ``Apple M2 Pro``."""
+        return "Apple " + " ".join(map(str.capitalize, self.name.split("-")))
+
+    @property
+    def smallest_memory(self) -> int:
+        """In bytes; of a chip whose sizes are not known, that of the smallest Mac of all."""
+        return min(self.memory_gib or all_chips()["m1"].memory_gib) * GIB
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A chip with its memory, which is ``None`` where the name left it open."""
+
+    chip: Chip
+    memory_bytes: int | None = None
+
+    @property
+    def name(self) -> str:
+        """``m2-pro-16gb``."""
+        return self.chip.name + (f"-{self.memory_bytes // GIB}gb" if self.memory_bytes else "")
+
+
+def load(name: str) -> dict[str, Any]:
+    """A data file of this package."""
+    return tomllib.loads((files("mpsprobe_coverage.knowledge.chips") / "data" / name).read_text(encoding="utf-8"))
+
+
+@functools.cache
+def all_chips() -> dict[str, Chip]:
+    """Every chip by name, oldest first."""
+    document = load("chips.toml")
+    return {
+        name: Chip(
+            name=name,
+            family=fields["family"],
+            gpu_cores=tuple(fields["gpu_cores"]),
+            bandwidth_gb_per_s=tuple(fields["bandwidth"]),
+            memory_gib=tuple(fields.get("memory", ())),
+            bf16=fields["bf16"],
+            macos=fields.get("macos"),
+            sources=tuple(document["sources"][key] for key in fields["sources"]),
+        )
+        for name, fields in document["chips"].items()
+    }
+
+
+def machine_names() -> list[str]:
+    """Every chip with and without its sizes."""
+    chips = all_chips().values()
+    return [name for chip in chips for name in (chip.name, *(f"{chip.name}-{size}gb" for size in chip.memory_gib))]
+
+
+def machine_named(text: str) -> Machine:
+    """The chip called ``text``, which may end in its memory: ``m1``, ``M2 Pro``, ``m3-max-64gb``.
+
+    Raises:
+        UnknownName: there is no such chip; carries the nearest names.
+        UsageError: the chip was never sold with that memory.
+    """
+    words = re.sub(r"[\s_-]+", "-", text.strip().lower()).removeprefix("apple-")
+    chips = all_chips()
+    name, _, last = words.rpartition("-")
+    if words in chips:
+        return Machine(chips[words])
+    if name not in chips or not SIZE.fullmatch(last):
+        raise UnknownName("chip", text, machine_names(), "mpsprobe chips list shows them all.")
+    chip, memory = chips[name], memory_size(last)
+    if chip.memory_gib and memory not in {size * GIB for size in chip.memory_gib}:
+        raise UsageError(
+            f"there is no {chip.label} with {printable(last)}",
+            f"It was sold with {sizes(chip.memory_gib)}. Any other memory: --memory, for example --memory {last}.",
+        )
+    return Machine(chip, memory)
+
+
+def memory_size(text: str) -> int:
+    """``16GB``, ``16 GiB``, ``0.5TB`` in bytes. A GB of memory is 2**30 bytes, as in what Apple sells.
+
+    Raises:
+        UsageError: it is no such size.
+    """
+    found = SIZE.fullmatch(text.strip())
+    size = int(float(found["number"]) * UNITS[found["unit"][0].lower()]) if found else 0
+    if not 0 < size <= LARGEST:
+        raise UsageError(f"'{printable(text)[:40]}' is no size of memory", EXAMPLES)
+    return size
+
+
+def sizes(memory: Iterable[int]) -> str:
+    """``16 or 32 GB``."""
+    *others, last = map(str, memory)
+    return f"{', '.join(others)} or {last} GB" if others else f"{last} GB"

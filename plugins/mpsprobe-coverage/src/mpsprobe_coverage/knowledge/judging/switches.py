@@ -1,0 +1,119 @@
+"""Dtypes with which the code of a kernel can only raise: its checks and its dtype switches (``AT_DISPATCH``).
+
+Read from the machine code of each release's library (``kernels/kernel_facts.py``); it holds for tensors that have
+elements, as kernels return early without any.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+
+from mpsprobe_coverage.knowledge.calls.call import Call
+from mpsprobe_coverage.knowledge.calls.spec import TensorSpec, specs_in
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import CAST, EVERY, SAME, Refusal, facts_releases, load_facts
+from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap
+from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+
+_CALLED = {EVERY: "all tensors", SAME: "all tensors", CAST: "one of two dtypes"}
+
+
+@dataclass(frozen=True)
+class Switches:
+    """What the kernel of one operator refuses.
+
+    Attributes:
+        refusals: in the order in which they are asked.
+        operator, release: what the rule is about.
+    """
+
+    refusals: tuple[Refusal, ...]
+    operator: str = field(compare=False)
+    release: str = field(compare=False)
+    judge = "switches"
+
+    @cached_property
+    def dtypes(self) -> frozenset[torch.dtype]:
+        """Every dtype of which something is refused."""
+        names = frozenset[str]().union(*(refusal.dtypes for refusal in self.refusals))
+        return frozenset(getattr(torch, name) for name in names if hasattr(torch, name))
+
+    def __call__(self, call: Call) -> Judgement | None:
+        if _has_nothing(call):
+            return None
+        for refusal in self.refusals:
+            dtype = _dtype(refusal, call)
+            if dtype is not None:
+                said = refusal.message.replace("Trying to convert …", f"Trying to convert {dtype}")
+                what = _CALLED.get(refusal.argument, f"'{refusal.argument}'")
+                return refused(
+                    f"{said} ({what}: {dtype})" if said else f"its kernel raises for {dtype} ({what})",
+                    _accepted_since(self.operator, refusal.argument, dtype),
+                    evidence=refusal.message or f"the code of the kernel in torch {self.release}",
+                )
+        return None
+
+
+def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
+    """The rule of one operator, if there is one."""
+    refusals = load_facts(table.release).refusals.get(operator)
+    return () if refusals is None else (Switches(tuple(sorted(refusals, key=str)), operator, table.release),)
+
+
+def _dtype(refusal: Refusal, call: Call) -> str | None:
+    """The dtype of ``call`` that is refused."""
+    specs: tuple[TensorSpec | None, ...]
+    if refusal.argument == CAST:
+        specs = call.inputs if _casts_on_device(call) else ()
+        return next((name for name in map(_name, specs) if name in refusal.dtypes), None)
+    if refusal.argument == EVERY:
+        specs = call.inputs
+    elif refusal.argument == SAME:
+        specs = (*call.inputs, *call.outputs)
+    else:
+        specs = (_of_argument(refusal.argument, call),)
+    found = set(map(_name, specs))
+    dtype = found.pop() if len(found) == 1 else None
+    return dtype if dtype in refusal.dtypes else None
+
+
+def _has_nothing(call: Call) -> bool:
+    """Whether a tensor has no elements; what is handed over for the result (``out``) gets its size from the kernel."""
+    if any(spec.numel == 0 for spec in call.outputs):
+        return True
+    if all(spec.numel for spec in call.inputs):
+        return False
+    arguments = (a.name for a in call.func._schema.arguments if not a.is_out)
+    return any(spec.numel == 0 for spec in specs_in([call.argument(name) for name in arguments]))
+
+
+def _name(spec: TensorSpec | None) -> str | None:
+    return None if spec is None else str(spec.dtype).removeprefix("torch.")
+
+
+def _casts_on_device(call: Call) -> bool:
+    """Whether both tensors are on the device, and of different dtypes: from the CPU they are converted there."""
+    here = [value for value in call.args[:2] if isinstance(value, torch.Tensor) and value.device.type != "cpu"]
+    return len(here) == 2 and here[0].dtype != here[1].dtype
+
+
+def _of_argument(name: str, call: Call) -> TensorSpec | None:
+    try:
+        return call.spec(name)
+    except KeyError:  # the installed torch has another name for it
+        return None
+
+
+@functools.cache
+def _accepted_since(operator: str, argument: str, dtype: str) -> str | None:
+    """The first release from which on no kernel of the operator refuses it."""
+
+    def accepts(release: str) -> bool:
+        refusals = load_facts(release).refusals.get(operator, ())
+        return not any(refusal.argument == argument and dtype in refusal.dtypes for refusal in refusals)
+
+    return since_without_gap(facts_releases(), accepts)

@@ -1,0 +1,200 @@
+"""Of which operators a release makes its composite operators and its derivatives, and how two releases differ in that.
+
+Next to each kernel table of torch is a file ``torch-VERSION.compositions``. Its first line is
+``mpsprobe-compositions 1 SHA256``, the digest of all that follows; then one JSON document::
+
+    {"base": "2.12.1", "release": "2.13.0", "sha256": …, "calls": {"mul.Tensor sub.Tensor": "AddcmulBackward0 …", …}}
+
+``calls`` names what changed since ``base``, by the operators that it calls; ``-`` for none, ``""`` for what is gone.
+Operators are those of ``aten``. A derivative has the name of its autograd node; reading and writing through an index
+(``Tensor.__getitem__``) are entries too. Operators that are ``HARMLESS`` stand in no file.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mpsprobe_coverage.knowledge.kernels.format import OnDemand, TableFile, apply, by_name, shipped_files, unseal
+from mpsprobe_coverage.knowledge.kernels.releases import library_releases
+from mpsprobe_coverage.knowledge.kernels.table import COMPOSITE, NATIVE, KernelTable
+
+MAGIC = "mpsprobe-compositions 1"
+SUFFIX = ".compositions"
+NOTHING = "-"
+INDEXING = {"getitem": "Tensor.__getitem__", "setitem": "Tensor.__setitem__"}
+_NAMES = """
+    _local_scalar_dense _reshape_alias _to_copy _unsafe_view adjoint alias as_strided as_strided_ broadcast_to chunk
+    clone contiguous copy_ detach diagonal empty empty_like empty_permuted empty_strided expand expand_as fill_ flatten
+    full full_like is_pinned is_same_size item lift lift_fresh mH mT matrix_H movedim narrow new_empty
+    new_empty_strided new_full new_ones new_zeros numpy_T ones ones_like permute pin_memory reshape reshape_as resize_
+    resize_as_ result_type scalar_tensor select set_ slice split split_with_sizes squeeze squeeze_ swapaxes t to
+    transpose type_as unbind unflatten unsqueeze unsqueeze_ view view_as zero_ zeros zeros_like
+"""
+HARMLESS = frozenset(_NAMES.split())
+"""Make tensors, copy them or look at them in another way: for dense tensors no release lacks one of them."""
+# Operators of other layouts, dtypes and backends: a dense tensor of real numbers on MPS never gets to them.
+_ELSEWHERE = re.compile(
+    r"cudnn|miopen|mkldnn|xnnpack|fbgemm|vulkan|cuda|_cpu$|quantize|q_per_channel|sparse|nested|csr|csc|coo|coalesce|"
+    r"_nnz|_spsolve|dense_dim|to_dense|^_?values$|^\w*_indices$|conj_physical|complex"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compositions:
+    """The compositions of one release.
+
+    Attributes:
+        release: of torch.
+        sha256: of the wheel, in hexadecimal.
+        calls: composite operator (without ``aten::``), derivative or indexing → the operators that its C++ may call.
+    """
+
+    release: str
+    sha256: str
+    calls: Mapping[str, frozenset[str]] = field(repr=False)
+
+    def reached(self, called: Iterable[str], table: KernelTable) -> frozenset[str]:
+        """Operators and those that they are made of; ``table`` is of the same release."""
+        found = set(called)
+        waiting = [*found]
+        while waiting:
+            operator = waiting.pop()
+            if table.verdict(f"aten::{operator}") == COMPOSITE:
+                parts = self.calls.get(operator, frozenset()) - found
+                found |= parts
+                waiting += parts
+        return frozenset(found)
+
+    def parts(self, operator: str, table: KernelTable) -> frozenset[str]:
+        """The operators, not composite ones, that the composite ``aten::…`` may call on dense tensors of real numbers.
+
+        Those that are ``HARMLESS`` are not among them.
+        """
+        called = self.calls.get(operator.removeprefix("aten::"), frozenset())
+        reached = {f"aten::{part}" for part in self.reached(called, table) if _ELSEWHERE.search(part) is None}
+        return frozenset(part for part in reached if table.verdict(part) != COMPOSITE)
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """A composite operator, a derivative or indexing that two releases make of different operators.
+
+    Attributes:
+        name: as in ``Compositions``, composite operators with ``aten::``.
+        calls: operators that the target release calls there.
+        lacks_kernel: whether one of them has no kernel there, and the tracing release does not call it.
+    """
+
+    name: str
+    calls: frozenset[str]
+    lacks_kernel: bool
+
+    def has(self, operator: str) -> bool:
+        """Whether the target release may call ``operator`` there."""
+        return operator in self.calls or operator.removeprefix("aten::").partition(".")[0] in HARMLESS
+
+
+def _split(text: str) -> frozenset[str]:
+    return frozenset(text.split(" ")) - {NOTHING}
+
+
+class AsInstalled(Composition):
+    """One that the target release makes of the same operators, and another release, which is asked too, does not."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, frozenset(), lacks_kernel=False)
+
+    def has(self, operator: str) -> bool:
+        """It calls what the installed torch calls."""
+        del operator
+        return True
+
+
+class Differences:
+    """What ``table``'s release composes otherwise than the release ``tracer``; nothing where they are the same.
+
+    Where there is no file for the tracer, every composition of the target is in question, and a call is
+    known to be right where the target makes it too.
+
+    Attributes:
+        names: what differs, as in ``Compositions``.
+        operators: the composite operators among it.
+    """
+
+    def __init__(self, table: KernelTable, tracer: str) -> None:
+        self._table = table
+        known = () if table.source or tracer == table.release else composition_releases()
+        compared = (tracer, table.release) if table.release in known else ()
+        self._here, self._there = (load_compositions(one if one in known else None) for one in compared or (None, None))
+        # Texts are compared where both have them: taking all apart takes a tenth of a second.
+        here, there = (
+            one.calls.texts if isinstance(one.calls, OnDemand) else one.calls for one in (self._here, self._there)
+        )
+        self.names = frozenset(name for name in {*here, *there} if here.get(name) != there.get(name))
+        self.operators = frozenset(f"aten::{name}" for name in self.names if not name[0].isupper())
+        self._known: dict[str, Composition] = {}
+
+    def of(self, name: str) -> Composition | None:
+        """The difference in ``name`` (``aten::add``, ``AddcmulBackward0``); None where there is none."""
+        short = name.removeprefix("aten::")
+        if short not in self.names:
+            return None
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._compare(name, short)
+        return known
+
+    def _compare(self, name: str, short: str) -> Composition:
+        made_here, made_there = (one.calls.get(short) for one in (self._here, self._there))
+        compared = made_here is not None and made_there is not None
+        if made_there is None and short[0].isupper():  # a derivative that had another name
+            renamed = (n for n in self._there.calls.keys() - self._here.calls.keys() if n[0].isupper())
+            made_there = frozenset().union(*(self._there.calls[name] for name in renamed))
+        there = self._there.reached(made_there or (), self._table)
+        only_there = there - self._there.reached(made_here or (), self._table)
+        lacks = compared and any(self._has_no_kernel(operator) for operator in only_there)
+        return Composition(name, frozenset(f"aten::{operator}" for operator in there), lacks)
+
+    def _has_no_kernel(self, operator: str) -> bool:
+        verdict = self._table.verdict(f"aten::{operator}")
+        return verdict not in (NATIVE, COMPOSITE) and _ELSEWHERE.search(operator) is None
+
+
+@dataclass(frozen=True, slots=True)
+class CompositionsFile(TableFile):
+    """One decoded file, whose ``changes`` are those of ``calls``."""
+
+
+def decode_compositions(data: bytes, name: str) -> CompositionsFile:
+    """A data file read back. Raises as ``unseal``."""
+
+    def read(document: Any) -> CompositionsFile:
+        changes = by_name(document.pop("calls"))
+        return CompositionsFile(document["release"], document["base"], document, changes)
+
+    return unseal(MAGIC, data, name, read)
+
+
+def composition_releases() -> tuple[str, ...]:
+    """The torch releases whose compositions come with the package, oldest first."""
+    return library_releases("torch", SUFFIX)
+
+
+@functools.cache
+def load_compositions(release: str | None) -> Compositions:
+    """The compositions of one torch release; none at all where the package has no file of it.
+
+    Raises:
+        TableError: a data file is damaged or missing.
+    """
+    calls: dict[str, str] = {}
+    shipped = composition_releases() if release in composition_releases() else ()
+    for file in shipped_files(f"torch-{{}}{SUFFIX}", shipped, decode_compositions):
+        apply(file.changes, calls)
+        if file.release == release:
+            return Compositions(release, file.header["sha256"], OnDemand(calls, _split))
+    return Compositions(release or "", "", {})

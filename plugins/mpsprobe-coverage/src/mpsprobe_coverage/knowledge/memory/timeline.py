@@ -1,0 +1,209 @@
+"""What is alive when: from the events of a run to its peak, and to what holds memory there.
+
+**A steady step.** In the first step of a training the optimizer has no state before its first update; in every later
+one that state is there from the beginning. What an optimizer made is therefore counted from the beginning, and the
+peak is that of a later step: the forward pass, the backward pass and the update allocate alike in both, because
+gradients are None again after ``zero_grad``. Two steps on the CPU agree with it (``test_lifetimes.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mpsprobe_coverage.knowledge.memory.inside import bytes_inside
+from mpsprobe_coverage.knowledge.memory.lifetimes import (
+    ACTIVATIONS,
+    BACKWARD,
+    FORWARD,
+    OPTIMIZER,
+    TEMPORARY,
+    Block,
+    Event,
+    Made,
+    Phase,
+)
+
+POINTS = 240  # of a curve, at most
+INSIDE = "inside kernels"
+
+
+@dataclass(slots=True)
+class Storage:
+    """One storage: what it holds, which call allocated it, and in which phase."""
+
+    nbytes: int
+    category: str
+    module: str | None
+    phase: str | None
+    call: Made | None = None
+
+
+@dataclass(slots=True)
+class Change:
+    """``storage`` begins or ends."""
+
+    storage: Storage
+    begins: bool
+
+
+@dataclass(slots=True)
+class Holder:
+    """Storages that are alive at the peak and were allocated by one operator at one line, for one thing."""
+
+    category: str
+    operator: str | None
+    file: str | None
+    line: int
+    nbytes: int = 0
+    storages: int = 0
+    modules: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Bytes of the storages that are alive; those inside kernels are with them.
+
+    Attributes:
+        changes: every beginning and end, in order, for a model of an allocator.
+        peak: the most bytes at one time.
+        phase: in which it is.
+        by_category: what is alive at the peak.
+        by_module: likewise.
+        by_phase: the peak of each phase.
+        holders: likewise, the largest first.
+        curve: (phase, most bytes) of stretches of the run, at most ``POINTS``.
+        largest: the largest storage.
+        kernels: the most bytes that a kernel itself allocates in addition to its results.
+    """
+
+    changes: list[Change]
+    peak: int = 0
+    phase: str | None = None
+    by_category: dict[str, int] = field(default_factory=dict)
+    by_module: dict[str, int] = field(default_factory=dict)
+    by_phase: dict[str, int] = field(default_factory=dict)
+    holders: list[Holder] = field(default_factory=list)
+    curve: list[tuple[str, int]] = field(default_factory=list)
+    largest: Storage | None = None
+    kernels: int = 0
+
+
+def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
+    """The beginnings and ends of ``events``, those inside kernels too.
+
+    ``steady``: what the optimizer keeps is there from the beginning.
+    """
+    found: list[Change] = []
+    first: list[Change] = []
+    alive: dict[Block, Storage] = {}
+    new: list[Storage] = []
+    phase: str | None = None
+    for event in events:
+        if type(event) is Block:
+            storage = alive.pop(event, None)
+            begins = storage is None
+            if storage is None:
+                storage = Storage(event.nbytes, event.category or TEMPORARY, event.owner, phase)
+                alive[event] = storage
+                new.append(storage)
+            early = begins and steady and storage.category == OPTIMIZER
+            (first if early else found).append(Change(storage, begins))
+        elif type(event) is Made:
+            for storage in new:
+                storage.call = event
+            new.clear()
+            inside = bytes_inside(event)
+            if inside:
+                kernel = Storage(inside, INSIDE, event.module, phase, event)
+                found += (Change(kernel, True), Change(kernel, False))
+        elif type(event) is Phase:
+            new.clear()  # what was moved to the device is made by no call
+            if phase == FORWARD and event.name != FORWARD:
+                for storage in alive.values():
+                    if storage.phase == FORWARD and storage.category == TEMPORARY:
+                        storage.category = FORWARD  # kept beyond the forward pass
+            if event.name == BACKWARD:
+                for storage in alive.values():
+                    if storage.category == FORWARD:
+                        storage.category = ACTIVATIONS
+            phase = event.name
+    for change in found:
+        if change.storage.category == FORWARD:
+            change.storage.category = TEMPORARY
+    return first + found
+
+
+def timeline(events: Sequence[Event], *, steady: bool = True) -> Timeline:
+    """See ``Timeline``; ``steady`` as for ``changes``."""
+    all_of_them = changes(events, steady=steady)
+    made = Timeline(all_of_them)
+    live = peak_at = 0
+    heights: list[int] = []
+    phase = ""
+    phases: list[str] = []
+    for position, change in enumerate(all_of_them):
+        storage = change.storage
+        if change.begins:
+            live += storage.nbytes
+            phase = storage.phase or phase
+            if storage.category == OPTIMIZER and steady:
+                phase = ""
+            if live > made.peak:
+                made.peak, peak_at, made.phase = live, position, phase or None
+            if phase and live > made.by_phase.get(phase, 0):
+                made.by_phase[phase] = live
+            if storage.category == INSIDE:
+                made.kernels = max(made.kernels, storage.nbytes)
+            elif made.largest is None or storage.nbytes > made.largest.nbytes:
+                made.largest = storage
+        else:
+            live -= storage.nbytes
+        heights.append(live)
+        phases.append(phase)
+    made.curve = _curve(heights, phases)
+    _at(made, _alive(all_of_them[: peak_at + 1]))
+    return made
+
+
+def _alive(before: Iterable[Change]) -> Iterator[Storage]:
+    alive: dict[int, Storage] = {}
+    for change in before:
+        if change.begins:
+            alive[id(change.storage)] = change.storage
+        else:
+            alive.pop(id(change.storage), None)
+    yield from alive.values()
+
+
+def _at(made: Timeline, alive: Iterable[Storage]) -> None:
+    """Fill in what ``alive`` says about the peak."""
+    holders: dict[tuple[object, ...], Holder] = {}
+    for one in alive:
+        call = one.call
+        module = one.module if one.module is not None or call is None else call.module
+        made.by_category[one.category] = made.by_category.get(one.category, 0) + one.nbytes
+        if module is not None:
+            made.by_module[module] = made.by_module.get(module, 0) + one.nbytes
+        known = call is not None and one.category in (ACTIVATIONS, TEMPORARY, INSIDE)
+        key = (one.category, call.operator, call.file, call.line) if known and call else (one.category, None, None, 0)
+        holder = holders.setdefault(key, Holder(*key))
+        holder.nbytes += one.nbytes
+        holder.storages += 1
+        if module is not None:
+            holder.modules[module] = holder.modules.get(module, 0) + one.nbytes
+    made.holders = sorted(holders.values(), key=lambda one: -one.nbytes)
+
+
+def _curve(heights: Sequence[int], phases: Sequence[str]) -> list[tuple[str, int]]:
+    """The highest of each stretch; one never goes over the end of a phase."""
+    width = max(1, len(heights) // POINTS + 1)
+    found: list[tuple[str, int]] = []
+    start = 0
+    for position, phase in enumerate(phases):
+        if position - start >= width or phase != phases[start]:
+            found.append((phases[start], max(heights[start:position])))
+            start = position
+    if heights:
+        found.append((phases[start], max(heights[start:])))
+    return found

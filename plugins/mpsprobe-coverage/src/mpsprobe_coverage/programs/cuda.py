@@ -1,0 +1,229 @@
+"""What in a program is written for CUDA: noted with its line, and answered as on a Mac, where there is no CUDA.
+
+The places in torch that a program goes through: each way to a CUDA device ends in ``torch.cuda._lazy_init``, which C++
+calls too (``torch/csrc/utils/device_lazy_init.cpp``).
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+import torch
+import typing_extensions
+
+from mpsprobe.schemas import CudaHint
+from mpsprobe_coverage.programs.mps_branches import asks_for_mps_too
+from mpsprobe_coverage.reporting.findings import site
+
+DEVICE = 'device = "mps" if torch.backends.mps.is_available() else "cpu"'
+ASKED = "torch.cuda.is_available()"
+_INSTEAD = {
+    ASKED: f"{DEVICE}; with torch 2.6 or later torch.accelerator.current_accelerator()",
+    "a CUDA device": f".to(device), with {DEVICE}",
+    'autocast("cuda")': 'torch.autocast("mps", dtype=torch.float16), from torch 2.5 on',
+    'GradScaler("cuda")': 'torch.amp.GradScaler("mps"), or none: bfloat16 under autocast needs no scaler',
+    "pin_memory=True": "pin_memory=False: the GPU and the CPU of a Mac share their memory",
+    "nccl": "no process group: a Mac has one GPU",
+    "gloo": "no process group: a Mac has one GPU, and gloo takes tensors of the CPU",
+}
+# What these need, from their own documentation: CUDA (or ROCm) for all of them.
+_PACKAGES = {
+    "apex": "torch.optim and torch.autocast",
+    "bitsandbytes": "torch.optim.AdamW, and float16 or bfloat16 weights instead of 8 or 4 bits",
+    "cupy": "torch, or numpy on the CPU",
+    "deepspeed": "one process without it: a Mac has one GPU",
+    "flash_attn": 'torch.nn.functional.scaled_dot_product_attention (attn_implementation="sdpa")',
+    "tensorrt": "Core ML, by coremltools",
+    "triton": "PyTorch's operators, or a Metal kernel by torch.mps.compile_shader, from torch 2.6 on",
+    "xformers": "torch.nn.functional.scaled_dot_product_attention",
+}
+_MADE = {
+    'autocast("cuda")': inspect.unwrap(torch.amp.autocast_mode.autocast.__init__).__code__,
+    'GradScaler("cuda")': inspect.unwrap(torch.amp.grad_scaler.GradScaler.__init__).__code__,
+}
+_TORCH = str(Path(torch.__file__).parent) + os.sep
+_COMPILER = f"{_TORCH}_inductor{os.sep}"
+_BETWEEN = {typing_extensions.__file__}  # whose frames stand before those of deprecated names of torch
+NO_CUDA = "Torch not compiled with CUDA enabled"  # what PyTorch says on a Mac
+
+
+class CudaHints:
+    """Notes what is CUDA-shaped while it is open (``with``).
+
+    Args:
+        internal: whether a file is torch's or ours.
+        absent: whether torch should say that there is no CUDA, as on a Mac, also where there is.
+    """
+
+    def __init__(self, internal: Callable[[str], bool], absent: bool) -> None:
+        self._internal = internal
+        self._absent = absent
+        self._noted: dict[tuple[str, str], dict[tuple[str, int], int]] = {}
+        self._own: dict[str, bool] = {}
+        libraries = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+        self._libraries = tuple(f"{folder}/" for folder in libraries) + tuple(f"{folder}\\" for folder in libraries)
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Inside, what the program asks of torch is noted."""
+        undo: list[tuple[Any, str, Any]] = []
+
+        def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+            own = getattr(owner, name)
+            undo.append((owner, name, own))
+            setattr(owner, name, wraps(own)(make(own)))
+
+        finder = Imports(self)
+        sys.meta_path.insert(0, finder)
+        try:
+            replace(torch.cuda, "is_available", self._asked)
+            replace(torch.cuda, "_lazy_init", self._started)
+            replace(torch.utils.data.DataLoader, "__init__", self._loader)
+            if torch.distributed.is_available():
+                for module in (torch.distributed, torch.distributed.distributed_c10d):
+                    replace(module, "init_process_group", self._group)
+            if self._absent:
+                replace(torch.cuda, "device_count", lambda _: lambda: 0)
+                for name in ("cuda", "hip", "xpu"):
+                    undo.append((torch.version, name, getattr(torch.version, name, None)))
+                    setattr(torch.version, name, None)
+            yield
+        finally:
+            if finder in sys.meta_path:
+                sys.meta_path.remove(finder)
+            for owner, name, own in reversed(undo):
+                setattr(owner, name, own)
+
+    def found(self, on_the_device: bool, on_the_cpu: bool) -> list[CudaHint]:
+        """What was noted, in the order in which it was. To ask for CUDA is a finding where the answer left work to
+        the CPU: all of it, or a part, which is seen from a line that does not ask for MPS too.
+
+        Args:
+            on_the_device: whether an operator ran there.
+            on_the_cpu: whether a model stayed on the CPU, or the program computed there.
+        """
+        hints = []
+        for (what, instead), noted in self._noted.items():
+            sites = noted
+            if what == ASKED and on_the_device:
+                sites = {place: calls for place, calls in noted.items() if on_the_cpu and not asks_for_mps_too(*place)}
+            if sites:
+                places = list(dict.fromkeys(site(*place) for place in sites))
+                hints.append(CudaHint(what=what, instead=instead, calls=sum(sites.values()), call_sites=places))
+        return hints
+
+    def _asked(self, original: Any) -> Any:
+        def is_available() -> bool:
+            asking = sys._getframe(1)
+            what = _inside(asking) if self._internal(asking.f_code.co_filename) else ASKED
+            if what is not None:
+                self._note(what, asking)
+            return not self._absent and original()
+
+        return is_available
+
+    def _started(self, original: Any) -> Any:
+        def _lazy_init() -> None:
+            if not _compiles(sys._getframe(1)):
+                self._note("a CUDA device", sys._getframe(1), everyone=True)
+            if self._absent:
+                raise AssertionError(NO_CUDA)
+            original()
+
+        return _lazy_init
+
+    def _loader(self, original: Any) -> Any:
+        def __init__(loader: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            if kwargs.get("pin_memory"):
+                self._note("pin_memory=True", sys._getframe(1))
+            original(loader, *args, **kwargs)
+
+        return __init__
+
+    def _group(self, original: Any) -> Any:
+        def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
+            for name in ("nccl", "gloo"):
+                if name in str(backend):
+                    self._note(name, sys._getframe(1))
+            original(backend, *args, **kwargs)
+
+        return init_process_group
+
+    def imported(self, package: str, frame: FrameType | None) -> None:
+        """``frame``, or the first one of a file above it, imports ``package``."""
+        while frame is not None and frame.f_code.co_filename.startswith("<"):
+            frame = frame.f_back
+        if frame is not None and self._is_own(frame.f_code.co_filename):
+            self._add(f"import {package}", _PACKAGES[package], frame)
+
+    def _note(self, what: str, frame: FrameType | None, everyone: bool = False) -> None:
+        """If the program's own code asked torch, or with ``everyone`` a library that it called."""
+        nearest = None
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if not self._internal(file) and file not in _BETWEEN:
+                nearest = nearest or frame
+                if self._is_own(file):
+                    break
+                if not everyone:
+                    return
+            frame = frame.f_back
+        place = frame or nearest
+        if place is not None:
+            self._add(what, _INSTEAD[what], place)
+
+    def _add(self, what: str, instead: str, frame: FrameType) -> None:
+        sites = self._noted.setdefault((what, instead), {})
+        place = frame.f_code.co_filename, frame.f_lineno
+        sites[place] = sites.get(place, 0) + 1
+
+    def _is_own(self, file: str) -> bool:
+        """Whether a file is the program's, and neither of Python's library nor of an installed package."""
+        own = self._own.get(file)
+        if own is None:
+            own = self._own[file] = not self._internal(file) and not file.startswith(self._libraries)
+        return own
+
+
+def _inside(frame: FrameType | None) -> str | None:
+    """Which of torch's classes for CUDA is made below ``frame``: these ask whether there is CUDA, and warn."""
+    for _ in range(3):
+        if frame is None:
+            return None
+        for made, code in _MADE.items():
+            if frame.f_code is code:
+                return made
+        frame = frame.f_back
+    return None
+
+
+def _compiles(frame: FrameType | None) -> bool:
+    """Whether torch's compiler asks, which looks at every kind of device, whatever it compiles for."""
+    while frame is not None and frame.f_code.co_filename.startswith(_TORCH):
+        if frame.f_code.co_filename.startswith(_COMPILER):
+            return True
+        frame = frame.f_back
+    return False
+
+
+class Imports:
+    """A finder that finds nothing: it only sees which packages are looked for."""
+
+    def __init__(self, hints: CudaHints) -> None:
+        self._hints = hints
+
+    def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """None: another finder may know the module."""
+        if name in _PACKAGES:
+            self._hints.imported(name, sys._getframe(1))
+        return None

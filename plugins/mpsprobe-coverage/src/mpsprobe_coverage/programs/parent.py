@@ -1,0 +1,135 @@
+"""The program's process, seen from the command: starts it, waits, reads its report. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from mpsprobe.errors import MpsprobeError, UsageError
+from mpsprobe_coverage.programs.settings import START, VARIABLE, Settings
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import CoverageReport
+
+# A signal that is sent to the command alone is meant for the program. Ctrl-C and Ctrl-\\ reach both from the terminal.
+_PASSED_ON = [number for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if (number := getattr(signal, name, None))]
+_FROM_THE_TERMINAL = [number for name in ("SIGINT", "SIGQUIT") if (number := getattr(signal, name, None))]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended.
+
+    Attributes:
+        code: its exit code; the negative number of the signal that ended it.
+        report: what it did; ``None`` where there is none.
+        why: there is none.
+    """
+
+    code: int
+    report: CoverageReport | None
+    why: str = ""
+
+    def leave(self) -> NoReturn:
+        """End this process as the program ended."""
+        if self.code < 0:
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError, AttributeError):
+                    stream.flush()
+            with suppress(OSError, ValueError):  # of those that nobody can handle
+                signal.signal(-self.code, signal.SIG_DFL)
+            os.kill(os.getpid(), -self.code)
+        sys.exit(self.code)
+
+
+def run(program: Sequence[str], as_module: bool, **settings: Any) -> Ended:
+    """Run ``program``, its arguments behind it, in a process of its own with the standard streams of this one.
+
+    Args:
+        settings: those of ``Settings`` that are not about the program.
+
+    Raises:
+        MpsprobeError: the device cannot be opened.
+    """
+    if sys.flags.ignore_environment or sys.flags.no_site:  # -I, -E, -S
+        raise UsageError("mpsprobe run needs PYTHONPATH and site", "Start Python without -I, -E and -S.")
+    with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
+        chosen = Settings(
+            folder=folder,
+            name=f"-m {program[0]}" if as_module else program[0],
+            arguments=tuple(program[1:]),
+            prefix=sys.prefix,
+            **settings,
+        )
+        paths = [str(START), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {**os.environ, VARIABLE: chosen.as_variable(), "PYTHONPATH": os.pathsep.join(paths)}
+        if chosen.device == "virtual":  # a Mac has none of these
+            environment |= dict.fromkeys(("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"), "")
+            environment["ONEAPI_DEVICE_SELECTOR"] = "*:cpu"
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        command = [sys.executable, *flags, *(["-m"] if as_module else []), *program]
+        return _read(_code(command, environment), chosen)
+
+
+def _code(command: list[str], environment: dict[str, str]) -> int:
+    with _signals_passed_on() as children:
+        child = subprocess.Popen(command, env=environment)
+        children.append(child)
+        return child.wait()
+
+
+@contextmanager
+def _signals_passed_on() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Inside, signals are for the processes in the list and not for this one."""
+    children: list[subprocess.Popen[bytes]] = []
+
+    def pass_on(number: int, _: Any) -> None:
+        for child in children:
+            child.send_signal(number)
+
+    def wait(number: int, _: Any) -> None:
+        pass
+
+    before = {}
+    for numbers, handler in ((_PASSED_ON, pass_on), (_FROM_THE_TERMINAL, wait)):
+        for number in numbers:
+            if (
+                signal.getsignal(number) is not signal.SIG_IGN
+            ):  # a program inherits what is ignored, not what is handled
+                before[number] = signal.signal(number, handler)
+    try:
+        yield children
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _read(code: int, settings: Settings) -> Ended:
+    from mpsprobe.assembling import merged
+    from mpsprobe.schemas import CoverageReport
+
+    processes = settings.processes()
+    found = [path for path in (settings.report, *processes) if path.is_file()]
+    if found:
+        report = merged([CoverageReport.model_validate_json(path.read_bytes()) for path in found])
+        assert report.program is not None
+        unreported = sum(not path.is_file() for path in processes)
+        ended = {"exit_code": code, "processes": len(processes), "processes_unreported": unreported}
+        program = report.program.model_copy(update=ended)
+        return Ended(code, report.model_copy(update={"program": program, "failure": report.failure if code else None}))
+    if settings.refusal.is_file():
+        message, hint, ended = json.loads(settings.refusal.read_bytes())
+        if ended:
+            raise MpsprobeError(message, hint)
+        return Ended(code, None, message)
+    if code < 0:
+        return Ended(code, None, f"{signal.Signals(-code).name} ended the program")
+    return Ended(code, None, f"the program ended with exit code {code} before Python did (os._exit, or a crash)")

@@ -1,0 +1,150 @@
+"""The program's process from its start to its end: opens the device once torch is imported, writes the report at exit.
+
+Nothing is imported here that the program has not asked for: torch reads environment variables while it is imported, and
+a script may set them before. Python itself runs the program, so this module has three footholds: a finder that waits
+for ``import torch``, a function at exit that was registered first and so is called last, and one after each fork.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib.machinery
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from mpsprobe_coverage.programs.settings import Settings
+
+if TYPE_CHECKING:
+    from mpsprobe_coverage.programs.session import Session
+
+_kept: list[Process] = []  # the device lives as long as the process
+
+
+def begin(value: str) -> None:
+    """Called before the program begins, in its process and in those that it starts.
+
+    Args:
+        value: the settings, as the environment variable has them.
+    """
+    settings = Settings.from_variable(value)
+    if Path(sys.argv[0]).name in ("mpsprobe", "mpsprobe.exe"):  # a command that the program started
+        return
+    try:
+        itself = settings.claim()
+    except OSError:  # the command that ran the program has ended
+        return
+    process = Process(settings, itself)
+    _kept.append(process)
+    atexit.register(process.end)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=process.forked)
+    sys.meta_path.insert(0, AfterImport("torch", process.open))
+
+
+class Process:
+    """One process of a program.
+
+    Args:
+        itself: whether it is the program, and not a process that the program started.
+    """
+
+    def __init__(self, settings: Settings, itself: bool) -> None:
+        self.settings = settings
+        self.itself = itself
+        self.copied = False
+        self.started = time.monotonic()
+        self.session: Session | None = None
+
+    def open(self) -> None:
+        """The device, right after torch was imported. Where there is none, the program ends here."""
+        from mpsprobe.errors import MpsprobeError
+
+        before = time.monotonic()
+        try:
+            from mpsprobe_coverage.programs.session import Session
+
+            self.session = Session(self.settings)
+        except MpsprobeError as error:
+            if not self.itself:
+                raise
+            self._refuse(error.message, error.hint)
+        if not self.itself:
+            self.settings.note_process()
+        self.started += time.monotonic() - before
+
+    def forked(self) -> None:
+        """In a process that is a copy of this one: what was seen until now is reported by the other."""
+        self.copied = True
+        self.itself = False
+        self.settings.note_process()
+
+    def end(self) -> None:
+        """Close the device and write the report of this process."""
+        if self.copied:
+            if self.session is not None:
+                self.session.close()
+            return
+        seconds = time.monotonic() - self.started
+        try:
+            if self.session is not None:
+                self._answer(
+                    self.settings.report if self.itself else self.settings.process_report, self.session.end(seconds)
+                )
+            elif self.itself:
+                self._answer(self.settings.refusal, ["the program did not import torch", None, False])
+        except Exception as error:  # noqa: BLE001 - the program ran, and its exit code is its own
+            import traceback
+
+            if not self.itself:  # the command counts the processes that left no report
+                return
+            with contextlib.suppress(OSError):
+                self._answer(self.settings.refusal, ["".join(traceback.format_exception(error)), None, False])
+
+    def _refuse(self, message: str, hint: str | None) -> None:
+        self._answer(self.settings.refusal, [message, hint, True])
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(2)
+
+    def _answer(self, path: Path, document: Any) -> None:
+        """Whole or not at all: the process may be killed while it writes."""
+        unfinished = path.with_suffix(".unfinished")
+        unfinished.write_text(document if isinstance(document, str) else json.dumps(document), encoding="utf-8")
+        unfinished.replace(path)
+
+
+class AfterImport:
+    """A finder that finds what the others find, and calls ``then`` once the module ``name`` has been imported."""
+
+    def __init__(self, name: str, then: Callable[[], None]) -> None:
+        self.name = name
+        self.then = then
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec that another finder has for ``name``; whoever only asks for it changes nothing."""
+        if name != self.name:
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
+        if spec is not None and spec.loader is not None:
+            loader: Any = spec.loader
+            execute = loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                del loader.exec_module
+                execute(module)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                    self.then()
+
+            loader.exec_module = exec_module
+        return spec

@@ -1,0 +1,205 @@
+"""What the parts of the device know of each other: an operator's plan, a route, and the dispatch that follows both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from fractions import Fraction
+from typing import Any, Protocol
+
+import torch
+
+from mpsprobe_coverage.knowledge.advisories.model import Advisory
+from mpsprobe_coverage.knowledge.calls.call import Call
+from mpsprobe_coverage.knowledge.calls.spec import Specs
+from mpsprobe_coverage.knowledge.judging.chain import Judges
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement
+from mpsprobe_coverage.knowledge.kernels.compositions import Composition
+from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+from mpsprobe_coverage.recording.assumptions import Assume
+
+CALLS_KEPT = 2**10  # of one overload: a long program makes ever new ones
+LARGE = (1 << 31) - 1  # elements: from there on kernels refuse sizes
+
+
+def are_large(specs: Specs) -> bool:
+    """Whether one of them has ``LARGE`` elements or more."""
+    return any(spec.numel >= LARGE for spec in specs)
+
+
+class Entry(Enum):
+    """What stands for an operator in the dispatch table of the target release, and so how a call of it goes on."""
+
+    KERNEL = auto()  # a leaf: judged, and run by its reference
+    COMPOSITE = auto()  # run the composite kernel, whose own calls are judged
+    VIEW = auto()  # a composite view: `as_strided` and its like, native in every release
+    DECOMPOSITION = auto()  # not in the target release: run a Python decomposition instead
+    ROUTE = auto()  # C++ chooses by device type here: a route of ours chooses as it would on a Mac
+    DATA_DEPENDENT = auto()  # what comes out depends on values: needs shadows
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """The decision for one overload. Compared by identity: it is a dictionary key at every call."""
+
+    func: Any
+    entry: Entry
+    judges: Judges
+    composite_key: Any = None  # for COMPOSITE: the key whose kernel to run
+    decomposition: Any = None
+    route: Route | None = None
+    mutable: bool = False
+    written: tuple[tuple[int, str], ...] = ()  # arguments that are written: position and name
+    returned: tuple[int | None, ...] = ()  # for each result, which of them it is, or None
+    base: int | None = None  # the argument whose memory its results share
+    takes_over: bool = False  # its first argument has the memory of the second afterwards
+    inplace_view: bool = False
+    assume: Assume | None = None  # notes what values of the result are taken for
+    tensor_positions: tuple[int, ...] = ()  # arguments that are tensors in the schema
+    generator_positions: tuple[tuple[int, str], ...] = ()  # arguments that are random generators: position and name
+    run: Any = None  # what computes it without MPS: the overload itself, or a reference of ours
+    composition: Composition | None = None  # set where it is taken apart in another way than the target release does
+    watchers: tuple[Advisory, ...] = ()  # known wrong results of it in the target release
+    key: str | None = None  # the dispatch key of its arguments where those are sparse
+    calls: list[Call] = field(default_factory=list)  # the kinds of call that were judged native, their tensors bare
+    arithmetic: bool = False  # neither sizes nor refusals depend on the numbers that it is called with
+    name: str = field(init=False)  # as the target release calls the operator; looked up at every call
+
+    def __post_init__(self) -> None:
+        self.name = self.judges.operator
+
+    def keeps(self, inputs: Specs, outputs: Specs) -> bool:
+        """Whether a call with tensors of these kinds is to be kept: the first ``CALLS_KEPT``, then large ones once."""
+        if len(self.calls) < CALLS_KEPT:
+            return True
+        return are_large((*inputs, *outputs)) and not any(
+            (call.inputs, call.outputs) == (inputs, outputs) for call in self.calls
+        )
+
+    @property
+    def registered(self) -> Judgement:
+        """What the target release's registrations say about it."""
+        return self.judges.registered
+
+    def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name, defaults included."""
+        arguments = self.func._schema.arguments
+        defaults = {argument.name: argument.default_value for argument in arguments}
+        return {**defaults, **dict(zip(defaults, args, strict=False)), **kwargs}
+
+
+class Release(Protocol):
+    """The target release, as routes ask about it while they run: ``Asked``."""
+
+    def at_least(self, version: str) -> bool: ...
+
+    def has_kernel(self, operator: str) -> bool: ...
+
+
+class Dispatch(Protocol):
+    """What routes, data-dependent operators and the Python surface ask of the device that is open.
+
+    ``with dispatch:`` the calls inside are judged as those of a composite kernel are.
+    """
+
+    table: KernelTable
+    sizes_of_cpu: bool
+    """Whether results have the sizes that they have on the CPU, where MPS gives others."""
+    other_sizes: str
+    """Why a result had other sizes than on the CPU; empty if none had."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *exc: Any) -> Any: ...
+
+    @property
+    def release(self) -> Release:
+        """What routes ask about the target release while they run."""
+
+    @property
+    def phase(self) -> str | None:
+        """What is recorded now: ``forward``, ``backward``, ``optimizer``; None for nothing."""
+
+    @property
+    def shadow_limit(self) -> int:
+        """The largest tensor whose real values are kept, as ``TensorSpec.shadow_cost`` counts."""
+
+    def plan_of(self, func: Any) -> Plan:
+        """The plan for an overload."""
+
+    def leaf(self, plan: Plan, args: Any, kwargs: Any, raised: str | None = None) -> Any:
+        """Judge, run and record one operator that is not followed any further.
+
+        ``raised``: what its composite kernel raised for sparse arguments.
+        """
+
+    def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
+        """Judge and record a call that was run elsewhere."""
+
+    def record_transfer(self, tensor: torch.Tensor) -> None:
+        """Judge and record the copy of ``tensor`` between the CPU and the device."""
+
+    def assumed(self, operator: str, text: str) -> None:
+        """Note that the program read a value that is not known, and went on with ``text``."""
+
+    def known_values(self, tensor: Any) -> torch.Tensor | None:
+        """The real values of a tensor without data, or None where they are not known (any more)."""
+
+    def known_or_assumed(self, tensor: torch.Tensor, operator: str, text: str, fill: Fraction | int) -> torch.Tensor:
+        """The real values of ``tensor`` on the CPU, or ``fill`` everywhere, with a note."""
+
+    def composing(self, name: str) -> AbstractContextManager[None] | None:
+        """To be open while ``name`` runs; None where the target release composes it as the installed torch does."""
+
+    def muted(self) -> AbstractContextManager[None]:
+        """Nothing is recorded inside."""
+
+    def replacing_dtypes(self, dtypes: Mapping[Any, Any]) -> AbstractContextManager[None]:
+        """Inside, factories make tensors of other dtypes than C++ asks for."""
+
+
+def written_arguments(plan: Plan, args: Any, kwargs: Any) -> list[Any]:
+    """The arguments that the schema marks as written, in its order; None where the call leaves one out."""
+    return [args[position] if position < len(args) else kwargs.get(name) for position, name in plan.written]
+
+
+Run = Callable[[Dispatch, Plan, tuple[Any, ...], dict[str, Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What C++ on a Mac does with an operator where it asks for the device type.
+
+    The virtual device's tensors carry MPS dispatch keys, but C++ ``device()`` says ``meta``. Code that
+    branches on the device type therefore goes the wrong way, and only such code needs a route. Each says
+    where the branch is and how that was established.
+
+    Attributes:
+        operator: its name, ``aten::convolution``.
+        run: called below autograd with (dispatch, plan, args, kwargs); returns the operator's result.
+        above_autograd: called in the operator's place at the AutogradMPS key, with its own arguments, for
+            composite operators whose pieces have derivatives of their own. It gets the dispatch first.
+        only_without_kernel: leave the operator alone in releases that register a kernel for it.
+    """
+
+    operator: str
+    run: Run
+    above_autograd: Callable[..., Any] | None = None
+    only_without_kernel: bool = False
+
+
+def composite_route(operator: str, function: Callable[..., Any]) -> Route:
+    """A route for an operator that is composite above autograd.
+
+    ``function(dispatch, *args, **kwargs)`` is written in torch operators. In inference mode there
+    is no autograd key and the call arrives at the dispatch mode instead: the same function runs there.
+    """
+
+    def run(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        del plan
+        with dispatch:
+            return function(dispatch, *args, **kwargs)
+
+    return Route(operator, run, above_autograd=function)

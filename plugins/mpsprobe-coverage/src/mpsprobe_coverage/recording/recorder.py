@@ -1,0 +1,219 @@
+"""What was called: one record for each distinct call, with a count.
+
+A training step of a large model repeats the same few hundred calls tens of thousands of times, so a
+call is looked up by what makes it distinct and counted; bytes are worked out once for each record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mpsprobe_coverage.knowledge.calls.call import Call
+from mpsprobe_coverage.knowledge.calls.examples import example
+from mpsprobe_coverage.knowledge.calls.spec import Specs
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement
+from mpsprobe_coverage.knowledge.memory.lifetimes import Lifetimes
+from mpsprobe_coverage.recording.attribution import Origin
+
+RECORDS_KEPT = 2**16  # a program may make calls of ever new sizes
+EXAMPLES_KEPT = 8  # of one operator under one judgement, and in one finding
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """Calls of one operator that agree in everything below; ``inputs`` and ``outputs`` are of its tensors.
+
+    ``composed_by`` makes the calls, and is not known to do so on the target release (``Composing.mark``).
+    ``advisories`` are those that such calls match.
+    """
+
+    operator: str
+    judgement: Judgement
+    phase: str
+    origin: Origin
+    inputs: Specs
+    outputs: Specs
+    composed_by: str | None = None
+    calls: int = 0
+    advisories: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Note:
+    """Something that could not be judged or known, and where."""
+
+    operator: str
+    text: str
+    origin: Origin
+    calls: int = 0
+
+
+@dataclass(slots=True)
+class Advised:
+    """Calls of one operator from one place that one advisory, named by its identifier, is about."""
+
+    advisory: str
+    operator: str
+    phase: str
+    origin: Origin
+    calls: int = 0
+
+
+class NotNative(BaseException):
+    """A call is not native, and nothing else was asked. No ``Exception``: programs catch those."""
+
+
+def _as_it_is(judgement: Judgement) -> Judgement:
+    return judgement
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class Recorder:
+    """Collects while ``phase`` is set; ``None`` (building the model, moving it) records nothing.
+
+    With ``only_native`` the first call that is not native ends the run: it raises ``NotNative``.
+    ``lifetimes`` gets what was called, with the storages that it made.
+    ``gradients_end`` has the operators that no gradient passes, having no derivative, and where each was called last.
+    ``examples`` are calls that are not native, as ``calls/examples.py`` writes them, by operator and judgement; each
+    with how many were made before it.
+    ``base`` has the same calls, where these are them under other judgements; ``says`` is called with each of its own.
+    """
+
+    only_native: bool = False
+    phase: str | None = None
+    last_phase: str | None = None
+    gradients_end: dict[str, Origin] = field(default_factory=dict)
+    lifetimes: Lifetimes | None = None
+    examples: dict[tuple[str, Judgement], dict[str, int]] = field(default_factory=dict)
+    base: Recorder | None = None
+    says: Callable[[Judgement], Judgement] = field(default=_as_it_is)
+    _calls: dict[tuple[Any, ...], CallRecord] = field(default_factory=dict)
+    _unjudged: dict[tuple[Any, ...], Note] = field(default_factory=dict)
+    _assumed: dict[tuple[Any, ...], Note] = field(default_factory=dict)
+    _advised: dict[tuple[Any, ...], Advised] = field(default_factory=dict)
+
+    def call(
+        self,
+        operator: str,
+        judgement: Judgement,
+        origin: Origin,
+        inputs: Specs,
+        outputs: Specs,
+        composed_by: str | None = None,
+        calls: int = 1,
+    ) -> None:
+        """Count a call, or several; those that differ in their judgement are different records.
+
+        Where there are ``RECORDS_KEPT`` records, calls of new sizes are counted with the first of their place.
+        """
+        phase = self.phase
+        assert phase is not None
+        self._call(operator, judgement, phase, origin, inputs, outputs, composed_by, calls)
+        if self.lifetimes is not None:
+            self.lifetimes.made(operator, origin, inputs, outputs, judgement.verdict)
+        if self.only_native and judgement.verdict != "native":
+            raise NotNative
+
+    def add(self, like: CallRecord, calls: int) -> None:
+        """Count calls like one that was seen elsewhere, in its phase; threads may do that at the same time."""
+        self._call(
+            like.operator, like.judgement, like.phase, like.origin, like.inputs, like.outputs, like.composed_by, calls
+        )
+        if like.judgement.verdict == "unknown":
+            self.unjudged(like.operator, like.judgement.reason or "", like.origin, calls)
+        for advisory in like.advisories:
+            self._advise(advisory, like.operator, like.phase, like.origin, calls)
+
+    def _call(
+        self,
+        operator: str,
+        judgement: Judgement,
+        phase: str,
+        origin: Origin,
+        inputs: Specs,
+        outputs: Specs,
+        composed_by: str | None,
+        calls: int,
+    ) -> None:
+        key: tuple[Any, ...] = (operator, judgement, phase, origin, inputs, outputs, composed_by)
+        record = self._calls.get(key)
+        if record is None and len(self._calls) >= RECORDS_KEPT:
+            key = (operator, judgement, phase, origin, composed_by)
+            record = self._calls.get(key)
+        if record is None:
+            record = self._calls[key] = CallRecord(operator, judgement, phase, origin, inputs, outputs, composed_by)
+        record.calls += calls
+
+    def example(self, operator: str, judgement: Judgement, call: Call) -> None:
+        """Keep ``call``, which is not native, as an example of what its operator is called with."""
+        kept = self.examples.setdefault((operator, judgement), {})
+        if len(kept) < EXAMPLES_KEPT and (text := example(call)) is not None:
+            kept.setdefault(text, sum(map(len, self.examples.values())))
+
+    def unjudged(self, operator: str, reason: str, origin: Origin, calls: int = 1) -> None:
+        """An operator, or a way of calling it, that no rule here can judge."""
+        _count(self._unjudged, operator, reason, origin, calls)
+
+    def assumed(self, operator: str, value: str, origin: Origin) -> None:
+        """The program read a value that is not known here and went on with ``value``."""
+        _count(self._assumed, operator, value, origin)
+
+    def advised(self, advisory: str, operator: str, origin: Origin, calls: int = 1) -> None:
+        """A call that an advisory is about: its result is known to be wrong on this release."""
+        phase = self.phase
+        assert phase is not None
+        self._advise(advisory, operator, phase, origin, calls)
+
+    def _advise(self, advisory: str, operator: str, phase: str, origin: Origin, calls: int) -> None:
+        key = (advisory, operator, phase, origin)
+        record = self._advised.setdefault(key, Advised(*key))
+        record.calls += calls
+
+    def advisories(self) -> Iterator[Advised]:
+        return iter(self._advised.values())
+
+    def calls(self) -> Iterator[CallRecord]:
+        return iter(self._calls.values())
+
+    def marked(self) -> dict[int, int]:
+        """How often each record was counted up to now, for ``since``."""
+        kept: tuple[dict[Any, Any], ...] = (self._calls, self._unjudged, self._assumed, self._advised)
+        return {id(one): one.calls for group in kept for one in list(group.values())}
+
+    def since(self, mark: Mapping[int, int], into: Recorder) -> None:
+        """Add to ``into`` what was counted after ``mark``; records live as long as their recorder."""
+        for group in ("_calls", "_unjudged", "_assumed", "_advised"):
+            theirs = getattr(into, group)
+            for key, one in list(getattr(self, group).items()):
+                calls = one.calls - mark.get(id(one), 0)
+                if calls:
+                    theirs.setdefault(key, replace(one, calls=0)).calls += calls
+        into.examples |= self.examples
+
+    def judged(self, by: Callable[[Judgement], Judgement]) -> Recorder:
+        """The same calls, each with what ``by`` makes of its judgement; none is added to them any more."""
+        other = Recorder(gradients_end=self.gradients_end, base=self, says=by)
+        other._assumed, other._advised = self._assumed, self._advised
+        for number, one in enumerate(self._calls.values()):
+            call = (one.operator, by(one.judgement), one.phase, one.origin, one.inputs, one.outputs, one.composed_by)
+            other._calls[(number,)] = CallRecord(*call, one.calls)
+        if self._unjudged:
+            reasons = {one.judgement.reason or "": by(one.judgement).reason or "" for one in self._calls.values()}
+            for note in self._unjudged.values():
+                other.unjudged(note.operator, reasons.get(note.text, note.text), note.origin, note.calls)
+        for (operator, before), calls in self.examples.items():
+            other.examples.setdefault((operator, by(before)), {}).update(calls)
+        return other
+
+    def not_judged(self) -> Iterator[Note]:
+        return iter(self._unjudged.values())
+
+    def assumptions(self) -> Iterator[Note]:
+        return iter(self._assumed.values())
+
+
+def _count(notes: dict[tuple[Any, ...], Note], operator: str, text: str, origin: Origin, calls: int = 1) -> None:
+    note = notes.setdefault((operator, text, origin), Note(operator, text, origin))
+    note.calls += calls

@@ -1,0 +1,45 @@
+"""What a run on one release leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mpsprobe.schemas import MemoryPrediction, RunFailure
+from mpsprobe_coverage.knowledge.calls.call import Calls
+from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+from mpsprobe_coverage.knowledge.memory.lifetimes import Event
+from mpsprobe_coverage.recording.recorder import Recorder
+from mpsprobe_coverage.recording.release_questions import Asked
+
+
+@dataclass(slots=True)
+class Trace:
+    """What one release does with the workload.
+
+    Attributes:
+        parameters: how many numbers they are; those that the run left without a shape are not counted.
+        parameters_bytes: what they take.
+        error: what ``failure`` is about, until nobody can correct the inputs by it any more.
+        events: when storages began and ended; none of a run that is about verdicts alone.
+        other_sizes: why a result had other sizes than on the CPU; empty if none had.
+        memory: the section of the report, where it was made already.
+        optimizer: its name, of a training step.
+        asked: what the run asked about its release; None where another device than the virtual one saw the calls.
+        alike: which of the other releases that were asked about it is about too, by their places.
+    """
+
+    table: KernelTable
+    recorder: Recorder
+    calls: Calls
+    failure: RunFailure | None
+    parameters: int
+    parameters_bytes: int
+    notes: Sequence[str] = ()
+    error: BaseException | None = None
+    events: Sequence[Event] = ()
+    other_sizes: str = ""
+    memory: MemoryPrediction | None = None
+    optimizer: str | None = None
+    asked: Asked | None = None
+    alike: frozenset[int] = frozenset()

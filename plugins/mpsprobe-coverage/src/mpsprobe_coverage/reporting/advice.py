@@ -1,0 +1,76 @@
+"""What a user can do about one finding, in a sentence or two."""
+
+from __future__ import annotations
+
+from mpsprobe_coverage.knowledge.judging.judgement import EVERYWHERE, Judgement
+from mpsprobe_coverage.knowledge.judging.registration import may_have_kernel
+from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+
+IN_TIME = "(set before Python imports torch)"
+_NARROWER = {"float64": "float32", "complex128": "complex64"}
+
+
+def advise(operator: str, judgement: Judgement, table: KernelTable, site: str | None, moved_bytes: int) -> str | None:
+    """Advice for a finding that is not native; None for one that needs none.
+
+    Args:
+        site: the first source line that makes such a call.
+        moved_bytes: what the calls of a step read and write.
+    """
+    where = f" at {site}" if site else ""
+    backend = table.backend
+    if judgement.verdict in ("native", "composite"):
+        return None
+    if judgement.verdict == "unknown":
+        if may_have_kernel(operator, table):
+            return f"Run it on {table.family.machine}, or give its plugin a source that says so (see the notes)."
+        machine = table.family.machine
+        return f"Not covered by a kernel table: run it on {machine}, or ask its library which devices it supports."
+    if judgement.verdict == "unsupported":
+        return _unsupported(judgement, table, where)
+    moved = f"about {_size(moved_bytes)} are copied to the CPU and back in each step"
+    does = "has a kernel for it" if judgement.source == "registration" else "keeps such a call on the GPU"
+    upgrade = f"No release up to {table.family.releases[-1]} {does}."
+    if judgement.accepted_since is not None:
+        upgrade = f"Native from torch {judgement.accepted_since} on: upgrade."
+    if judgement.verdict == "fallback":
+        return f"It works, slowly: {moved}. {upgrade}"
+    if backend.variable is None:
+        return f"{upgrade} Until then move this part to the CPU by hand{where}."
+    return f"{upgrade} Until then {backend.variable} {IN_TIME} runs it on the CPU: {moved}."
+
+
+def _unsupported(judgement: Judgement, table: KernelTable, where: str) -> str:
+    if judgement.ends_process:
+        return _ends_process(judgement, where)
+    if judgement.needs_macos is not None:
+        return f"macOS {judgement.needs_macos} has it with this torch: upgrade macOS, or change the call{where}."
+    if judgement.accepted_since is not None:
+        return f"Accepted from torch {judgement.accepted_since} on: upgrade. The environment variable does not help."
+    if judgement.source == "device":
+        return f'Make it with device="{table.backend.device}" before the call{where}; a tensor can be moved there too.'
+    if judgement.evidence == EVERYWHERE:
+        return f"It raises on every device, also on the CPU: use another dtype{where}."
+    if judgement.source == "dtype":
+        narrower = _NARROWER.get(judgement.evidence or "", "another dtype")
+        return f"Use {narrower}{where} before the tensor reaches {table.backend.label}."
+    return f"It raises whatever the environment says. Move this part to the CPU by hand{where}."
+
+
+def _ends_process(judgement: Judgement, where: str) -> str:
+    """No exception is raised and no fallback is asked for: the framework itself ends the process."""
+    does = "It ends the process: neither try nor the environment variable prevents that."
+    if judgement.needs_macos is not None:
+        return f"{does} macOS {judgement.needs_macos} has it with this torch: upgrade macOS, or change the call{where}."
+    if judgement.accepted_since is not None:
+        return f"{does} Accepted from torch {judgement.accepted_since} on: upgrade, or change the call{where}."
+    return f"{does} Change the call, or move this part to the CPU by hand{where}."
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

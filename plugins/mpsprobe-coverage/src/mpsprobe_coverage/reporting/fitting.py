@@ -1,0 +1,118 @@
+"""Whether a run fits on a Mac: its storages in the allocator of the release, with the limits that people published.
+
+What PyTorch does at each limit, from ``MPSAllocator.mm`` and ``MPSStream.mm``: from the low watermark on, allocations
+of more than 1 MiB release cached buffers first, and every kernel commits its command buffer at once, so that buffers
+come back earlier. Where the high watermark would be passed, all cached buffers are released, and it raises if that is
+not enough. Between what Metal recommends and these, nothing of PyTorch changes: Metal no longer keeps all of it
+resident, so macOS compresses memory and swaps. With the usual ratios both watermarks lie above that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mpsprobe.schemas import MemoryEnd, MemoryFit
+from mpsprobe_coverage.knowledge.chips.limits import limits_of
+from mpsprobe_coverage.knowledge.chips.mac import Mac
+from mpsprobe_coverage.knowledge.memory.allocator import Figures, replay
+from mpsprobe_coverage.knowledge.memory.lifetimes import Event
+from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits, allocator_of, watermarks
+from mpsprobe_coverage.knowledge.memory.timeline import Change, changes
+from mpsprobe_coverage.reporting.findings import site
+
+Answer = Literal["fits", "pressure", "raises"]
+
+
+@dataclass(slots=True)
+class Needs:
+    """What a run needs of memory.
+
+    Attributes:
+        steady: the beginnings and ends of storages in any step but the first.
+        unlimited: what the allocator makes of them where nothing limits it.
+        largest: the largest storage.
+        events: of the run, from which the first step is found; empty: it is not looked at.
+    """
+
+    release: str
+    steady: Sequence[Change]
+    unlimited: Figures
+    largest: int
+    events: Sequence[Event] = ()
+
+
+def fit_on(mac: Mac, needs: Needs) -> MemoryFit:
+    """Whether ``needs`` fit on ``mac``.
+
+    Raises:
+        UsageError: PyTorch's variables for the watermarks hold what it refuses.
+    """
+    known = limits_of(mac.memory)
+    low, high = (_end(limits, needs) for limits in ends_of(mac))
+    return MemoryFit(
+        machine=mac.name,
+        memory_bytes=mac.memory,
+        answer=_of_both(low.answer, high.answer),
+        low=low,
+        high=high,
+        basis="neighbours" if known.recommended.basis == "neighbours" else "published",
+        sources=sorted({one.source for one in (*known.recommended.figures, *known.largest_buffer.figures)}),
+    )
+
+
+def fits_on(mac: Mac, needs: Needs) -> str:
+    """The answer of ``fit_on`` alone, in a part of its time. Raises as that."""
+    return _of_both(*(answer_with(limits, needs) for limits in ends_of(mac)))
+
+
+def _of_both(low: Answer, high: Answer) -> Answer | Literal["unclear"]:
+    worst: Answer = max(low, high, key=("fits", "pressure", "raises").index)
+    return "unclear" if worst == "raises" and low != high else worst
+
+
+def ends_of(mac: Mac) -> tuple[Limits, Limits]:
+    """The limits by the smallest published figures, and by the largest. Raises as ``fit_on``."""
+    known, ratios = limits_of(mac.memory), watermarks()
+    recommended, buffer = known.recommended, known.largest_buffer
+    return Limits(recommended.low, buffer.low, *ratios), Limits(recommended.high, buffer.high, *ratios)
+
+
+def answer_with(limits: Limits, needs: Needs) -> Answer:
+    """What becomes of a run on a Mac with these limits."""
+    most = needs.unlimited
+    if needs.largest >= (limits.buffer or needs.largest + 1) or most.in_use > limits.allowed:
+        return "raises"
+    return _end(limits, needs).answer
+
+
+def _end(limits: Limits, needs: Needs) -> MemoryEnd:
+    assert limits.recommended is not None and limits.buffer is not None
+    found, first_step = needs.unlimited, True
+    easy = found.reserved <= min(limits.recommended, limits.allowed, limits.short) and needs.largest < limits.buffer
+    if not easy:
+        found = replay(needs.steady, allocator_of(needs.release, limits))
+    if found.raised and needs.events:
+        first = replay(changes(needs.events, steady=False), allocator_of(needs.release, limits))
+        found, first_step = (first, True) if first.raised else (found, False)
+    answer: Answer = "raises" if found.raised else "pressure" if found.reserved > limits.recommended else "fits"
+    refused = found.refused
+    call = refused.call if refused and refused.phase else None  # what is moved is made by no call of the step
+    return MemoryEnd(
+        answer=answer,
+        recommended_bytes=limits.recommended,
+        largest_buffer_bytes=limits.buffer,
+        collects_bytes=limits.short if limits.low else None,
+        allowed_bytes=limits.allowed if limits.high else None,
+        margin_bytes=limits.allowed - needs.unlimited.in_use if limits.high else None,
+        reserved_bytes=found.reserved,
+        message=found.raised,
+        refused=refused.category if refused else None,
+        refused_bytes=refused.nbytes if refused else 0,
+        phase=refused.phase if refused else None,
+        first_step=first_step,
+        operator=call.operator if call else None,
+        module=(call.module if call else None) or (refused.module if refused else None),
+        call_site=site(call.file, call.line) if call and call.file else None,
+    )

@@ -1,0 +1,101 @@
+"""Recordings as reports: of one release, and of many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mpsprobe.assembling import matrix_of, report_of
+from mpsprobe.environment import collect_environment
+from mpsprobe.protocols import RunOptions
+from mpsprobe.schemas import CoverageReport, Environment, MatrixReport, MemoryPrediction, OperatorFinding, WorkloadInfo
+from mpsprobe_coverage.knowledge.chips.mac import mac_asked
+from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+from mpsprobe_coverage.recording.recorder import Recorder
+from mpsprobe_coverage.recording.trace import Trace
+from mpsprobe_coverage.reporting.advisory_findings import advisory_matches
+from mpsprobe_coverage.reporting.findings import data_dependence, findings, first_refused_tensor, gradients, not_judged
+from mpsprobe_coverage.reporting.graphs import run_graphs
+from mpsprobe_coverage.reporting.macos import conditions
+from mpsprobe_coverage.reporting.memory import prediction
+
+
+def reported(
+    recorder: Recorder,
+    table: KernelTable,
+    info: WorkloadInfo,
+    *,
+    macos: str | None = None,
+    chip: str | None = None,
+    said: Sequence[str] = (),
+    operators: list[OperatorFinding] | None = None,
+    summary: Mapping[str, Any] | None = None,
+    environment: Environment | None = None,
+    **fields: Any,
+) -> CoverageReport:
+    """What was called on a device, judged by ``table``.
+
+    Args:
+        macos, chip: to judge for; ``None`` for a new one, for any.
+        said: notes of the step on gradients.
+        operators: the findings, where the calls alone do not say them.
+        summary: the fields of the summary that the calls do not say.
+        environment: found out where it is not given, which takes ten milliseconds.
+        fields: of the report, which the calls do not say.
+    """
+    found = findings(recorder, table) if operators is None else operators
+    native = [one.operator for one in found if one.verdict == "native"]
+    notes = [*info.notes, *gradients(recorder, table, said), *table.family.notes(table, native)]
+    return report_of(
+        found,
+        summary or {},
+        workload=info.model_copy(update={"notes": list(dict.fromkeys(notes))}),
+        target=table.family.report_target(table, macos),
+        not_judged=not_judged(recorder),
+        data_dependence=data_dependence(recorder),
+        macos_conditions=[] if macos else conditions(recorder, table),
+        first_refused_tensor=first_refused_tensor(recorder),
+        advisories=advisory_matches(recorder, table, macos, chip),
+        environment=environment or collect_environment(),
+        **fields,
+    )
+
+
+def single(
+    info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | None, environment: Environment | None = None
+) -> CoverageReport:
+    """The report on one release; ``since`` is the one from which on all of the workload is native."""
+    table, recorder = trace.table, trace.recorder
+    return reported(
+        recorder,
+        table,
+        info,
+        macos=options.macos,
+        chip=options.chip,
+        said=trace.notes,
+        operators=findings(recorder, table, since),
+        summary={
+            "native_since": since,
+            "parameters_bytes": trace.parameters_bytes,
+            "graphs": run_graphs(recorder, table),
+        },
+        environment=environment,
+        memory=memory_of(trace, options),
+        failure=trace.failure,
+    )
+
+
+def memory_of(trace: Trace, options: RunOptions) -> MemoryPrediction | None:
+    """What the run needs; None where nothing is known of the backend's allocator, or nothing was on the device."""
+    if trace.memory is not None:
+        return trace.memory
+    if trace.table.backend.device != "mps":
+        return None
+    asked = mac_asked(options)
+    return prediction(trace.events, trace.table.release, options.macos, asked, detailed=options.allocations)
+
+
+def matrix(info: WorkloadInfo, options: RunOptions, traces: Sequence[Trace]) -> MatrixReport:
+    """The report on many releases."""
+    environment = collect_environment()
+    return matrix_of([single(info, options, trace, None, environment) for trace in traces])

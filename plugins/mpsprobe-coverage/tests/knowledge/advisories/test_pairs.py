@@ -1,0 +1,193 @@
+"""Each advisory matches a model that makes such a call, and nothing else; what its data must be, whatever it says."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from made_workloads import calling, scan
+from packaging.version import Version
+from pairs import PAIRS, Function
+
+from mpsprobe.schemas import AdvisoryMatch
+from mpsprobe_coverage.devices.virtual import VirtualDevice
+from mpsprobe_coverage.knowledge.advisories.model import SUBJECT, Advisory, Condition
+from mpsprobe_coverage.knowledge.advisories.store import all_advisories, data_folder
+from mpsprobe_coverage.knowledge.calls.keys import operator_name
+from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, load_table
+from mpsprobe_coverage.knowledge.kernels.names import resolve_operators
+from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
+from mpsprobe_coverage.recording import advised_calls as watching
+from mpsprobe_coverage.recording.advised_calls import Watching
+from tests.thorough import all_but, first_of_each
+
+ADVISORIES = {one.id: one for one in all_advisories()}
+OTHERS = all_but(first_of_each(lambda name: (PAIRS[name].phase, str(ADVISORIES[name].macos)), PAIRS), PAIRS)
+"""By default one of each phase and each condition on macOS."""
+CHIPS = ("m1", "m2-pro-16gb", "m3", "m4-max", "m5")
+
+
+def _matches(function: Function, release: str, phase: str, **target: str) -> dict[str, AdvisoryMatch]:
+    report = scan(calling(function), release, phase=phase, **target)
+    assert report.failure is None, report.failure
+    assert report.summary.advisories == len(report.advisories)
+    return {one.id: one for one in report.advisories}
+
+
+def _outside(advisory: Advisory) -> list[str]:
+    """The last release before the range and the first after it."""
+    known = list(torch_releases())
+    inside = [known.index(one) for one in known if advisory.affects(one)]
+    return [known[i] for i in (inside[0] - 1, inside[-1] + 1) if 0 <= i < len(known)]
+
+
+def test_each_advisory_has_a_pair() -> None:
+    assert set(PAIRS) == set(ADVISORIES)
+    assert not [name for name, pair in PAIRS.items() if not ADVISORIES[name].affects(pair.release)]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_model_that_makes_such_a_call(name: str) -> None:
+    pair = PAIRS[name]
+    match = _matches(pair.hit, pair.release, pair.phase)[name]
+    assert match.calls >= 1 and set(match.operators) <= set(ADVISORIES[name].operators)
+    assert any(site.split(":")[0].endswith("pairs.py") for site in match.call_sites)
+    assert sum(match.phases.values()) == match.calls
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_neither_another_model_nor_another_release_nor_another_macos(name: str) -> None:
+    pair, macos = PAIRS[name], ADVISORIES[name].macos
+    assert name not in _matches(pair.miss, pair.release, pair.phase)
+    targets = [{"release": release} for release in _outside(ADVISORIES[name])]
+    if macos.fixed is not None:
+        targets.append({"release": pair.release, "macos": macos.fixed})
+    if macos.since is not None:
+        older = {"13.2": "13.1", "15.0": "14.7", "26.0": "15.6", "27.0": "26.6"}[macos.since]
+        targets.append({"release": pair.release, "macos": older})
+    for target in targets:
+        report = scan(calling(pair.hit), phase=pair.phase, **target)  # older releases may fail in another way
+        assert name not in {one.id for one in report.advisories}, target
+
+
+@pytest.mark.parametrize("name", all_but("linear-half-m5".__eq__, [one for one in PAIRS if ADVISORIES[one].chips]))
+def test_the_chip_that_is_asked_about(name: str) -> None:
+    pair, chips = PAIRS[name], ADVISORIES[name].chips
+    found = {chip: _matches(pair.hit, pair.release, pair.phase, chip=chip).get(name) for chip in CHIPS}
+    assert {chip for chip, match in found.items() if match} == {chip for chip in CHIPS if chip[:2] in chips}
+    matches = [match for match in found.values() if match]
+    assert all(one.chips == list(chips) and one.hardware == ADVISORIES[name].where for one in matches)
+
+
+def test_only_operators_that_an_advisory_of_the_release_names_are_watched() -> None:
+    newer, older = Watching(load_table("2.13.0")), Watching(load_table("2.2.0"))
+    assert {one.id for one in newer.of("aten::adaptive_max_pool2d")} == {"adaptive-max-pool-uneven"}
+    assert newer.of("aten::tanh") == older.of("aten::adaptive_max_pool2d") == ()
+    assert {one.id for one in older.of("aten::mm")} == {"matmul-large-dimension"}
+
+
+def test_equal_calls_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    real = watching.matches
+
+    def counted(advisory: Any, call: Any, phase: str) -> bool:
+        looked.append(advisory.id)
+        return real(advisory, call, phase)
+
+    monkeypatch.setattr(watching, "matches", counted)
+
+    def run(x: torch.Tensor) -> Any:
+        for _ in range(5):
+            x = torch.nn.functional.softplus(x.t().contiguous().t())
+        return x
+
+    [match] = scan(calling(run), "2.13.0").advisories
+    assert match.id == "softplus-strided" and match.calls == 5
+    assert looked.count("softplus-strided") == 1
+
+
+def test_what_raises_has_no_wrong_numbers() -> None:
+    def doubles(x: torch.Tensor) -> Any:
+        return torch.nn.functional.softplus(x.double().t())
+
+    # PyTorch has no kernel of its own for attention before 2.5: it is made of other operators.
+    for function, release in ((doubles, "2.13.0"), (PAIRS["attention-causal-half"].hit, "2.4.0")):
+        assert scan(calling(function), release).advisories == []
+
+
+def test_nothing_is_told_outside_a_phase() -> None:
+    with VirtualDevice(load_table("2.13.0")) as device:
+        made = torch.zeros(3, 4, device="mps").t()
+        torch.nn.functional.softplus(made)
+        assert list(device.recorder.advisories()) == []
+        with device.recording("forward"):
+            torch.nn.functional.softplus(made)
+        [found] = device.recorder.advisories()
+    facts = (found.advisory, found.operator, found.phase, found.calls)
+    assert facts == ("softplus-strided", "aten::softplus", "forward", 1)
+
+
+def _arguments(operator: str) -> set[str]:
+    """The names of an operator's arguments in the installed torch."""
+    namespace, name = operator.split("::")
+    packet = getattr(getattr(torch.ops, namespace), name.split(".")[0])
+    overloads = [getattr(packet, one) for one in packet.overloads()]
+    [func] = [one for one in overloads if operator_name(one) == operator]
+    return {argument.name for argument in func._schema.arguments}
+
+
+def _names(condition: Condition) -> set[str]:
+    subject, relation, wanted = condition
+    texts = [subject, *([wanted] if isinstance(wanted, str) and relation not in ("is", "is not") else [])]
+    found = [SUBJECT.fullmatch(text) for text in texts]
+    return {one["name"] for one in found if one is not None}
+
+
+def test_identifiers_are_unique_and_in_one_file_each() -> None:
+    text = "".join(entry.read_text(encoding="utf-8") for entry in data_folder().iterdir())
+    found = re.findall(r'^id = "(.*)"$', text, flags=re.MULTILINE)
+    assert sorted(found) == list(ADVISORIES)
+    assert len(found) == len(set(found)) >= 20
+
+
+def test_operators_are_those_of_the_tables_and_native_where_they_are_wrong() -> None:
+    for advisory in ADVISORIES.values():
+        names = [f"{name}.default" if name.count(".") == 0 else name for name in advisory.operators]
+        assert resolve_operators(names, MPS_FAMILY.operators)
+        assert resolve_operators(advisory.reached_from, MPS_FAMILY.operators) or not advisory.reached_from
+        concerned = [one for one in torch_releases() if advisory.affects(one, load_table(one).macos_minimum)]
+        for release in (advisory.torch.since or next(iter(advisory.torch.seen), concerned[-1]), concerned[-1]):
+            verdicts = [load_table(release).verdict(name) for name in advisory.operators]
+            assert "native" in verdicts, (advisory.id, release)
+
+
+def test_releases_that_are_named_exist_and_a_range_has_no_hole() -> None:
+    for advisory in ADVISORIES.values():
+        affected = advisory.torch
+        assert {one for one in (affected.since, *affected.seen, affected.fixed) if one} <= set(torch_releases())
+        assert all(Version(one).major in (12, 13, 14, 15, 26, 27) for one in advisory.macos.seen)
+        inside = [advisory.affects(release) for release in torch_releases()]
+        assert sum(one != other for one, other in pairwise([False, *inside, False])) == 2, advisory.id
+        assert all(map(advisory.affects, affected.seen)), advisory.id
+        assert not affected.fixed or not advisory.affects(affected.fixed), advisory.id
+
+
+def test_conditions_are_about_arguments_that_an_operator_has() -> None:
+    free = {"phase", *(f"{kind}{number}" for kind in ("tensor", "output") for number in range(4))}
+    for advisory in ADVISORIES.values():
+        arguments = set().union(*map(_arguments, advisory.operators))
+        for condition in (*advisory.when, *(one for group in advisory.when_any for one in group)):
+            assert _names(condition) <= arguments | free, (advisory.id, condition)
+
+
+def test_texts_are_short_sentences_and_each_names_a_thread_of_pytorch() -> None:
+    for advisory in ADVISORIES.values():
+        assert not advisory.title.endswith(".") and len(advisory.title) <= 110, advisory.id
+        assert not advisory.condition.endswith(".") and len(advisory.condition) <= 320, advisory.id
+        for text in (advisory.symptom, advisory.workaround, advisory.basis):
+            assert text.endswith(".") and text[0].isupper(), advisory.id
+        assert any(re.fullmatch(r"pytorch/pytorch#\d+", source) for source in advisory.sources), advisory.id
+        assert len(set(advisory.sources)) == len(advisory.sources), advisory.id

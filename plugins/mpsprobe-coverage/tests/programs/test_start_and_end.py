@@ -1,0 +1,76 @@
+"""Before the program: the device opens once torch was imported; after it: exceptions without our frames."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+import pytest
+import torch
+
+from mpsprobe_coverage.programs.process import AfterImport
+from mpsprobe_coverage.programs.settings import Settings
+from mpsprobe_coverage.programs.tracebacks import without_our_frames
+from mpsprobe_coverage.recording import attribution
+
+
+def test_settings_survive_the_environment_and_the_first_process_is_the_program(tmp_path: Path) -> None:
+    settings = Settings(
+        folder=str(tmp_path), name="a.py", arguments=("--x", "é"), device="virtual", values="real", torch="2.6.0",
+        macos=None, chip="m2-pro", keep_going=True, lines=True, prefix=sys.prefix,
+    )  # fmt: skip
+    assert Settings.from_variable(settings.as_variable()) == settings
+    assert settings.claim()
+    assert not settings.claim()
+    settings.note_process()
+    assert settings.processes() == [settings.process_report]
+
+
+def test_a_finder_waits_for_the_import_and_not_for_the_question(
+    plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (plugin_folder / "awaited.py").write_text("value = 1\n")
+    calls: list[int] = []
+    finder = AfterImport("awaited", lambda: calls.append(sys.modules["awaited"].value))
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    assert importlib.util.find_spec("awaited") is not None
+    assert importlib.util.find_spec("awaited.nothing".partition(".")[0]) is not None
+    assert not calls
+    module = importlib.import_module("awaited")
+    assert calls == [1]
+    assert finder not in sys.meta_path
+    assert module.__spec__ is not None and "exec_module" not in vars(module.__spec__.loader)
+
+
+def _ours(function: object, file: str) -> object:
+    """A function of one of our files that calls ``function``."""
+    names: dict[str, object] = {"function": function}
+    exec(compile("def call():\n    function()\n", file, "exec"), names)
+    return names["call"]
+
+
+def _fails() -> None:
+    raise ValueError("no")
+
+
+def _frames(call: object) -> list[str]:
+    with without_our_frames(lambda file: file in ("/ours/device.py", attribution.__file__)):
+        try:
+            call()  # type: ignore[operator]
+        except ValueError as error:
+            sys.excepthook(type(error), error, error.__traceback__)
+            assert sys.excepthook is sys.__excepthook__
+            return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+    raise AssertionError
+
+
+def test_frames_of_ours_and_what_they_call_in_torch_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    before = sys.excepthook, sys.__excepthook__, threading.excepthook, threading.__excepthook__
+    assert _frames(_ours(_fails, "/ours/device.py")) == ["_frames", "_fails"]
+    assert _frames(_ours(_ours(_fails, torch.__file__), "/ours/device.py")) == ["_frames", "_fails"]
+    assert _frames(_ours(_ours(_fails, torch.__file__), attribution.__file__)) == ["_frames", "call", "_fails"]
+    assert "/ours/" not in capsys.readouterr().err
+    assert before == (sys.excepthook, sys.__excepthook__, threading.excepthook, threading.__excepthook__)

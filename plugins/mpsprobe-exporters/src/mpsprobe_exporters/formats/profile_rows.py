@@ -1,0 +1,96 @@
+"""A profile as one long table: a row for each thing that was measured. CSV and Parquet hold the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from mpsprobe_exporters.reports.configurations import KEY
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import ModuleTime, OperatorTime, ProfileCell, ProfileReport
+
+MEMORY = ("allocated", "reserved", "peak_allocated", "peak_reserved", "peak_process")
+CURVES = ("allocated", "reserved", "process")
+COSTS = (("calls", "calls", "calls"), ("duration", "duration_ns", "ns"), ("copied", "bytes", "bytes"))
+STATISTICS = ("median", "low", "high", "minimum", "maximum")
+TIMES = ("host", "self_host", "device", "self_device")
+
+
+MEASURED = ("kind", "name", "measure", "process", "sample", "time_ns", "value", "unit", "steps", "outlier", "note")
+COLUMNS = (*KEY, *MEASURED)
+"""What each holds is in the documentation: docs/how-to/compare.md."""
+
+
+def rows(report: ProfileReport) -> Iterator[dict[str, Any]]:
+    """Every row, configuration by configuration in the order of measurement. Events of a trace are not in it."""
+    for cell in report.cells:
+        key = {name: getattr(cell, name) for name in KEY}
+        yield from ({**key, **fields} for fields in _measured(cell) if fields.get("value", 0) is not None)
+
+
+def _measured(cell: ProfileCell) -> Iterator[dict[str, Any]]:
+    """What is measured of a cell; a ``value`` of ``None`` was not."""
+    duration = {"measure": "duration", "unit": "ns", "steps": 1}
+    for process, spent in enumerate(cell.first_call_ns):
+        yield {"kind": "first_call", **duration, "process": process, "sample": 0, "value": spent}
+    for index, spent in enumerate(cell.warmup.durations_ns if cell.warmup is not None else []):
+        yield {"kind": "warmup", **duration, "process": 0, "sample": index, "value": spent}
+    counts: dict[int, int] = {}
+    for step in cell.steps:
+        index = counts.get(step.process, 0)
+        counts[step.process] = index + 1
+        sample = {"process": step.process, "sample": index, "value": step.duration_ns}
+        yield {"kind": "step", **duration, **sample, "outlier": step.outlier}
+    for name, samples in cell.phase_samples_ns.items():
+        for index, spent in enumerate(samples):
+            yield {"kind": "phase", **duration, "name": name, "sample": index, "value": spent}
+    for name, statistics in (("step", cell.step), *cell.phases.items()):
+        for measure in STATISTICS if statistics is not None else ():
+            value = getattr(statistics, f"{measure}_ns")
+            yield {"kind": "statistic", "name": name, "measure": measure, "value": value, "unit": "ns"}
+    for rate in cell.throughput:
+        for measure in ("per_second", "low", "high"):
+            value = getattr(rate, measure)
+            yield {"kind": "throughput", "name": rate.unit, "measure": measure, "value": value, "unit": "per_second"}
+    if (memory := cell.memory) is not None:
+        size: dict[str, Any] = {"measure": "size", "unit": "bytes"}
+        for name in MEMORY:
+            value = getattr(memory, f"{name}_bytes")
+            yield {"kind": "memory", "name": name, **size, "value": value, "note": memory.source}
+        for name in CURVES:
+            points = zip(memory.curve.times_ns, getattr(memory.curve, f"{name}_bytes"), strict=False)
+            for index, (time_ns, value) in enumerate(points):
+                point = {"name": name, **size, "sample": index, "time_ns": time_ns, "value": value}
+                yield {"kind": "memory_curve", **point}
+    for reading in cell.readings:
+        for name, value in reading.values.items():
+            place: dict[str, Any] = {"name": reading.probe, "measure": name, "process": reading.process}
+            yield {"kind": "reading", **place, "note" if isinstance(value, str) else "value": value}
+    for probe in cell.unavailable:
+        yield {"kind": "unavailable", "name": probe.probe, "note": probe.reason}
+    yield from _profiled(cell)
+    for note in cell.notes:
+        yield {"kind": "note", "note": note}
+    if (failure := cell.failure) is not None:
+        yield {"kind": "failure", "name": failure.phase, "note": f"{failure.error}: {failure.message}"}
+
+
+def _profiled(cell: ProfileCell) -> Iterator[dict[str, Any]]:
+    """Operators and modules, totals over ``steps``; fallbacks, of one step."""
+    for operator in cell.operators:
+        yield from _times({"kind": "operator", "name": operator.operator, "note": operator.source}, operator, cell)
+    for module in cell.modules:
+        note = f"{module.type}, {module.phase}"
+        yield from _times({"kind": "module", "name": module.module, "note": note}, module, cell)
+    for left in cell.fallbacks:
+        shared = {"kind": "fallback", "name": left.operator, "steps": 1, "note": f"{left.verdict}, {left.method}"}
+        for measure, field, unit in COSTS:
+            yield {**shared, "measure": measure, "value": getattr(left, field), "unit": unit}
+
+
+def _times(named: dict[str, str], total: OperatorTime | ModuleTime, cell: ProfileCell) -> Iterator[dict[str, Any]]:
+    shared = {**named, "steps": cell.profiled_steps}
+    yield {**shared, "measure": "calls", "value": total.calls, "unit": "calls"}
+    for measure in TIMES:
+        yield {**shared, "measure": measure, "value": getattr(total, f"{measure}_ns"), "unit": "ns"}

@@ -1,1 +1,0 @@
-"""Whole programs on a virtual MPS device, or watched on a real one."""
