@@ -46,6 +46,8 @@ def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None
         return KnownAnswer(reason=f"{VARIABLE} names no file: {printable(named)}" if named else NO_DATA)
     if refused := _not_held(question["options"]):
         return KnownAnswer(reason=f"the atlas holds no answer with {refused}")
+    from mpsprobe.protocols import RunOptions
+
     options = {**asdict(RunOptions()), "torch_release": INSTALLED, "explain": False, **question["options"]}
     try:
         with Store(path, unchanging=VARIABLE not in os.environ) as store:
