@@ -54,7 +54,6 @@ def _run(arguments: list[str]) -> int:
 
     _make_printable()
     want_debug(False)
-    use_registry(None)  # a second call in one process (a test, a notebook) has its own switches
     try:
         if "_MPSPROBE_COMPLETE" in os.environ:
             from click.shell_completion import shell_complete
@@ -91,6 +90,8 @@ def _run(arguments: list[str]) -> int:
         bug = "This is a bug. With --debug or MPSPROBE_DEBUG=1 it shows where."
         _explain(f"unexpected {describe(error)}", remedy(error) or bug)
         return FAILED
+    finally:
+        use_registry(None)  # what comes after it in one process (a test, a notebook) has its own switches
     return 0
 
 
