@@ -57,7 +57,7 @@ def test_the_process_is_as_before(tmp_path: Path, capfd: pytest.CaptureFixture[s
         subprocess.run([sys.executable, "-c", "print('a child')"], check=True)
         warnings.simplefilter("ignore")
         os.chdir(tmp_path)
-        sys.stderr = sys.stdin = sys.stdout = None  # type: ignore[assignment]
+        sys.stderr = sys.stdin = sys.stdout = None
         return "done"
 
     assert answer_of(changes) == "done"
@@ -91,7 +91,7 @@ def test_what_is_put_back(tmp_path: Path) -> None:
     before = state()
     with contained():
         os.chdir(tmp_path)
-        sys.stdin = None  # type: ignore[assignment]
+        sys.stdin = None
         os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] = "1"
         del os.environ["PATH"]
         os.umask(0o777)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pluggy import PluginManager
 
 from mpsprobe import hookspecs
 from mpsprobe.declarations import (
@@ -34,7 +35,7 @@ def _call(plugin: Plugin, hook: str, **arguments: Any) -> Any:
     return loading.answer_of(loading.call(plugin, hook, arguments), hook)
 
 
-def _load(folder: Path, code: str, name: str = "under-test") -> tuple[Plugin, loading.pluggy.PluginManager]:
+def _load(folder: Path, code: str, name: str = "under-test") -> tuple[Plugin, PluginManager]:
     manager = loading.new_manager()
     return loading.load(manager, FoundPlugin(name, name, "1.0", install_plugin(folder, name, code))), manager
 
@@ -168,7 +169,7 @@ def test_a_declaration_with_a_field_of_another_type_cannot_be_made() -> None:
         with pytest.raises((TypeError, ValueError)) as caught:
             make()
         assert problem in str(caught.value)
-    assert _workload(phases=["training"]).phases == ["training"]
+    assert list(_workload(phases=["training"]).phases) == ["training"]
 
 
 def test_a_right_answer_is_returned_as_a_list() -> None:
