@@ -84,8 +84,8 @@ def test_what_there_is_not_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install" in str(caught.value)
     registry = Registry([CORE])
     declared = {"other": ScannerDeclaration("other", "mpsprobe_devkit.testing.fakes:FakeScanner", "x")}
-    monkeypatch.setattr(registry, "scanners", lambda: declared)
-    monkeypatch.setattr(registry, "scanner", lambda name: object())
+    monkeypatch.setattr(registry, "declared", lambda kind: declared)
+    monkeypatch.setattr(registry, "made", lambda kind, name: object())
     with pytest.raises(UsageError, match="opens no device"):
         open_virtual_device(registry=registry)
 
