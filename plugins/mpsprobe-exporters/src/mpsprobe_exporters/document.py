@@ -206,6 +206,12 @@ def bullets(lines: Iterable[str | Bullet]) -> list[Block]:
     return [Bullets(found)] if found else []
 
 
+class Names(NamedTuple):
+    """Names of code, side by side where a screen has room; one a line in a pipe."""
+
+    names: Sequence[str]
+
+
 class Tile(NamedTuple):
     """A figure that answers much at once: what it is, its value, and a word below it."""
 
@@ -220,7 +226,7 @@ class Tiles(NamedTuple):
     tiles: Sequence[Tile]
 
 
-Block = Paragraph | Bullets | Table | Bars | Grid | Tiles
+Block = Paragraph | Bullets | Names | Table | Bars | Grid | Tiles
 
 
 class Section(NamedTuple):
@@ -242,7 +248,7 @@ class Document(NamedTuple):
 
     Attributes:
         title: of the page.
-        headline: the answer in a sentence, without a full stop.
+        headline: the answer in a sentence, without a full stop; empty where a table is the answer.
         tone: whether the answer is a good one.
         alerts: what comes right after it: what stops the run, or makes its results wrong.
         lines: what it is about, and how it is known.
@@ -254,10 +260,10 @@ class Document(NamedTuple):
     """
 
     title: str
-    headline: str
-    tone: Tone
-    lines: Sequence[str]
-    sections: Sequence[Section]
+    headline: str = ""
+    tone: Tone = "plain"
+    lines: Sequence[str] = ()
+    sections: Sequence[Section] = ()
     alerts: Sequence[str] = ()
     notes: Sequence[str] = ()
     cells: Sequence[str] = ()

@@ -34,7 +34,7 @@ class MarkdownExporter:
 
 def blocks(document: Document) -> Iterator[str]:
     """The blocks, from what comes first to what is folded away."""
-    for line in (document.headline, *document.alerts):
+    for line in filter(None, (document.headline, *document.alerts)):
         yield f"**{prose(line.rstrip('.'))}.**"
     yield " ".join(f"{prose(line)}." for line in document.lines)
     for block in model.bullets(document.notes):
@@ -63,6 +63,8 @@ def drawn(block: Block) -> Iterator[str]:
         case model.Bullets():
             named = (f"{code(one.name)}: " if one.name else "" for one in block.lines)
             yield "\n".join(f"- {name}{prose(one.text)}" for name, one in zip(named, block.lines, strict=True))
+        case model.Names():
+            yield ", ".join(map(code, block.names))
         case model.Tiles():
             tiles = (f"- {prose(one.title)}: **{prose(one.value)}** {prose(one.below)}" for one in block.tiles)
             yield "\n".join(map(str.rstrip, tiles))

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import reports
 from mpsprobe_exporters.supported import supported_report
-from mpsprobe_exporters.terminal import drawing
-from mpsprobe_exporters.terminal.lines import coded, fitting
+from mpsprobe_exporters.terminal.drawing import text_of
 from mpsprobe_exporters.terminal.screen import Screen, on_terminal
 
 if TYPE_CHECKING:
@@ -62,9 +61,4 @@ class TableExporter:
 
 
 def _drawn(report: Report, screen: Screen, everything: bool) -> str:
-    document = reports.document_of(supported_report(report, "table"))
-    drawn = drawing.lines_of(document, screen.width, everything=everything)
-    shown = (coded(one, screen.color) for line in drawn for one in fitting(line, screen.width))
-    # Cells are filled up with spaces to their column's width; at the end of a line nobody needs them.
-    lines = (line.rstrip() for line in shown)
-    return screen.encodable("\n".join(lines).rstrip("\n") + "\n")
+    return text_of(reports.document_of(supported_report(report, "table")), screen, everything=everything)

@@ -6,9 +6,11 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from mpsprobe.output import write_stdout
 from mpsprobe_exporters import document as model
 from mpsprobe_exporters.plain_text import JOINTS, one_line
-from mpsprobe_exporters.terminal.lines import Line, cell_len, width_of
+from mpsprobe_exporters.terminal.lines import Line, cell_len, coded, fitting, width_of
+from mpsprobe_exporters.terminal.screen import WIDEST, Screen, is_terminal, on_terminal
 from mpsprobe_exporters.terminal.verdict_styles import STYLES
 
 if TYPE_CHECKING:
@@ -35,7 +37,8 @@ def lines_of(document: Document, width: int, *, everything: bool) -> Iterator[Li
         for line in document.brief:
             yield from _lines(line, width)
         return
-    yield from _lines(document.headline, width, "bold")
+    if document.headline:
+        yield from _lines(document.headline, width, "bold")
     for line in document.alerts:
         yield from _lines(line, width, TONES["bad"])
     for line in document.lines:
@@ -59,6 +62,8 @@ def drawn(block: Block, width: int) -> Iterator[Line]:
         case model.Bullets():
             for one in block.lines:
                 yield from _lines(f"{one.name}: {one.text}" if one.name else one.text, width)
+        case model.Names():
+            yield from _names(block.names, width)
         case model.Tiles():
             values = [f"{tile.value} ({tile.below})" if tile.below else tile.value for tile in block.tiles]
             yield from _labelled([(tile.title, text) for tile, text in zip(block.tiles, values, strict=True)], width)
@@ -70,6 +75,33 @@ def drawn(block: Block, width: int) -> Iterator[Line]:
             yield from _bars(block, width)
         case model.Grid():
             yield from _grid(block, width)
+
+
+def text_of(document: Document, screen: Screen, *, everything: bool) -> str:
+    """What to print on ``screen``, with ``everything`` as ``lines_of`` has it."""
+    shown = lines_of(document, screen.width, everything=everything)
+    lines = (coded(part, screen.color) for line in shown for part in fitting(line, screen.width))
+    # Cells are filled up with spaces to their column's width; at the end of a line nobody needs them.
+    return screen.encodable("\n".join(map(str.rstrip, lines)).strip("\n") + "\n")
+
+
+def show(document: Document, pipe_columns: int) -> None:
+    """Write all of ``document`` to standard output; where that is no terminal, ``pipe_columns`` wide."""
+    screen = on_terminal()
+    if not is_terminal():
+        screen = screen._replace(width=pipe_columns)
+    write_stdout(text_of(document, screen, everything=True))
+
+
+def _names(names: Sequence[str], width: int) -> Iterator[Line]:
+    """One below the other, in as many columns as a screen has room for; one column where it is wider than any."""
+    texts = [one_line(name) for name in names]
+    widest = max(map(cell_len, texts), default=0) + GAP
+    columns = max(1, (width + GAP) // widest) if width <= WIDEST else 1
+    height = -(-len(texts) // columns)
+    for row in range(height):
+        shown = texts[row::height]
+        yield [(text + " " * (widest - cell_len(text) if text is not shown[-1] else 0), "") for text in shown]
 
 
 def _entries(table: model.Table, width: int) -> Iterator[Line]:
