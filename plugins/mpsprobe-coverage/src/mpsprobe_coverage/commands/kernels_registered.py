@@ -14,8 +14,8 @@ from mpsprobe_exporters.plain_text import plural
 from mpsprobe_exporters.terminal.drawing import show
 
 if TYPE_CHECKING:
-    from mpsprobe_exporters.document import Row
     from mpsprobe_coverage.kernels.registered import RegisteredFamily
+    from mpsprobe_exporters.document import Row
 
 
 def refuse(family: RegisteredFamily, **given: object) -> None:
