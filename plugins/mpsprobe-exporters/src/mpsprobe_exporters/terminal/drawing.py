@@ -139,6 +139,12 @@ def _table(table: model.Table, width: int) -> Iterator[Line]:
             break
         shown.remove(going)
     room = width + GAP - sum(least[index] + GAP for index in shown)
+    if room < 0:  # amounts are never broken, but the words over them are
+        for index in shown[1:]:
+            if columns[index].kind in model.AMOUNTS:
+                words = (*columns[index].title.split(), *cells[index])
+                least[index] = natural[index] = max(map(cell_len, words), default=0)
+        room = width + GAP - sum(least[index] + GAP for index in shown)
     for index in shown:
         more = min(natural[index] - least[index], max(room, 0))
         least[index] += more
@@ -158,7 +164,7 @@ def _least(column: Column, natural: int, place: int) -> int:
 def _filled(columns: Sequence[Column], cells: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[Line]:
     """The one style that all tables here have: a rule below the titles, no other lines."""
     titles = [
-        [[(part, "bold")] for line in column.title.split("\n") for part in fold_name(line, wide, 0)]
+        [line for part in column.title.split("\n") for line in _lines(part, wide, "bold")]
         for column, wide in zip(columns, widths, strict=True)
     ]
     rows = [
