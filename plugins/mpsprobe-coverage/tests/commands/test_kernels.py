@@ -101,9 +101,9 @@ def test_names_stand_side_by_side_on_a_screen_and_one_a_line_in_a_pipe(monkeypat
     names = [one for one in _text(*line).splitlines() if "torchvision::" in one]
     assert len(names) == 10 and all(len(one.split()) == 1 for one in names)
     monkeypatch.setattr(kernels_output, "PIPE_WIDTH", 120)
-    beside = [one.split() for one in _text(*line).splitlines() if "torchvision::" in one]
-    assert [len(one) for one in beside] == [3, 3, 2, 2]
-    assert [one[0] for one in beside] == [one.strip() for one in names[:4]]
+    rows = [one.split() for one in _text(*line).splitlines() if "torchvision::" in one]
+    assert [len(one) for one in rows] == [3, 3, 2, 2]
+    assert [one[0] for one in rows] == [one.strip() for one in names[:4]]
 
 
 def test_diff() -> None:
