@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer, fitting, recalled
+from mpsprobe_exporters import fitting, workload_lines
 from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, table
 from mpsprobe_exporters.plain_text import one_line, plural
-from mpsprobe_exporters.units import byte_size, number
+from mpsprobe_exporters.units import between, byte_size, number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import FitReport, FitRow, SizeRange
@@ -44,7 +44,7 @@ def document(report: FitReport) -> Document:
         title=one_line(report.workload.name, 60),
         headline=_headline(report),
         tone="good" if fits else "bad",
-        lines=[*_lines(report), *recalled.lines(report)],
+        lines=[*_lines(report), *workload_lines.recalled(report.recalled, report.environment)],
         notes=[*map(one_line, report.workload.notes)],
         sections=[
             Section(f"How large it may be on {_mac(report)}", table(FIELDS, report, report.rows, "Ways to run it")),
@@ -80,9 +80,9 @@ def _lines(report: FitReport) -> Iterator[str]:
     size = [f"batch {number(info.batch_size)}"] if info.batch_size and report.vary != "batch-size" else []
     size += [f"sequence {number(info.seq_len)}"] if info.seq_len and report.vary != "seq-len" else []
     size += [f"{number(report.new_tokens)} new tokens"] if report.new_tokens else []
-    yield ", ".join(answer.setting(run, size))
-    yield from fitting.limits(report.fit, margin=False)
-    yield f"Each was run on the virtual device with {answer.made_with(report.environment)}"
+    yield ", ".join(workload_lines.setting(run, size))
+    yield fitting.limits(report.fit, margin=False)
+    yield f"Each was run on the virtual device with {workload_lines.made_with(report.environment)}"
 
 
 def _notes(report: FitReport) -> Iterator[Bullet]:
@@ -114,9 +114,7 @@ def _saves(report: FitReport, one: FitRow) -> str | None:
 def _range(found: SizeRange | None) -> str | None:
     if found is None:
         return None
-    if found.high == 0:
-        return "none"
-    return number(found.low) if found.low == found.high else f"{number(found.low)} to {number(found.high)}"
+    return "none" if found.high == 0 else between(number, found.low, found.high)
 
 
 def _bound(one: FitRow, name: str) -> int | None:

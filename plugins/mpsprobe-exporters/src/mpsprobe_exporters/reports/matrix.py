@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
-from mpsprobe_exporters import answer, backends, recalled
+from mpsprobe_exporters import answer, backends, workload_lines
 from mpsprobe_exporters.document import NOTHING, Bar, Bars, Document, Grid, Paragraph, Part, Section, runs, span
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reports import memory
-from mpsprobe_exporters.reports.coverage import all_operators, middle
+from mpsprobe_exporters.reports.coverage import TO_DO, all_operators, allowed, judged, middle
 from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NOT_REACHED = "?"
 LEGENDS = {NOTHING: f"{NOTHING} native, or not called there", NOT_REACHED: "? not met before the run stopped"}
 COUNTS = "counts differ where a release makes an operator of others"
-TO_DO = "Use {} {} or newer: from there on every operator is native."
+UPGRADE = "Use {} {} or newer: from there on every operator is native."
 
 
 def document(report: MatrixReport) -> Document:
@@ -30,26 +30,28 @@ def document(report: MatrixReport) -> Document:
     clean = newest is not None and newest.failure is None and not answer.findings(report) and not report.advisories
     first, software = report.native_since, backends.software(backends.target(report))
     late = clean and first is not None and first != report.releases[0].target.version
+    shared = judged(report)
+    headline, *details = answer.short_answer(report)
+    notes = [one_line(note, 400) for note in (*report.workload.notes, *backends.notes(backends.target(report)))]
     return Document(
         title=one_line(report.workload.name, 60),
-        headline=answer.headline(report),
+        headline=headline,
         tone="good" if clean else "bad",
         alerts=answer.failures(report),
         lines=[
-            *answer.details(report),
-            answer.workload_line(report),
+            *details,
+            workload_lines.workload_line(report.workload),
             *memory.line_of_releases(report),
-            answer.method_line(report),
-            *recalled.lines(report),
+            *workload_lines.method_lines(report),
         ],
-        notes=[*backends.notes(report), *answer.allowed(report)],
+        notes=[*notes, *allowed(report.allowed)],
         sections=[
-            Section(answer.TO_DO, [Paragraph(TO_DO.format(software, first))] if late else []),
-            *middle(report),
+            Section(TO_DO, [Paragraph(UPGRADE.format(software, first))] if late else []),
+            *middle(report, shared),
             Section("Findings by release", list(_bars(report))),
             Section("Operators by release", list(_grid(report)), view="Releases"),
             *memory.by_release(report),
-            *all_operators(report),
+            all_operators(report, shared),
         ],
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer, backends
+from mpsprobe_exporters import backends, workload_lines
 from mpsprobe_exporters.document import Column, Document, Paragraph, Section, Table, Tile, Tiles, bullets, table
 from mpsprobe_exporters.plain_text import one_line, plural, shortened
 from mpsprobe_exporters.reports import configurations, profile_advice, profile_details
@@ -69,7 +69,9 @@ def document(report: ProfileReport) -> Document:
     divisions = profile_advice.divided(report)
     advice = profile_advice.recommendations(report, divisions)
     names = dict.fromkeys(one_line(one.name, 60) for one in report.workloads)
-    made = f"Measured with {answer.made_with(report.environment)}" if report.environment else "Measured elsewhere"
+    made = (
+        f"Measured with {workload_lines.made_with(report.environment)}" if report.environment else "Measured elsewhere"
+    )
     alerts = list(_alerts(report))
     parts = [*charts.phases(report), *charts.divisions(report, divisions)]
     faster = charts.speed_ups(report)
@@ -147,7 +149,7 @@ def _workload_lines(report: ProfileReport) -> list[str]:
     known = report.environment is not None  # an imported trace does not say how many parameters: no zero
     steps = plural(report.plan.steps, "timed step")
     said = (
-        [*answer.setting(one, compiled=compiled, counted=bool(one.parameters) or known), steps]
+        [*workload_lines.setting(one, compiled=compiled, counted=bool(one.parameters) or known), steps]
         for one in report.workloads
     )
     return shortened([", ".join(parts) for parts in said], MOST_LINES)

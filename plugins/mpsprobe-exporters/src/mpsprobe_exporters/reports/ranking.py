@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer
+from mpsprobe_exporters import workload_lines
 from mpsprobe_exporters.document import Bar, Bars, Column, Document, Part, Section, table
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.units import number
@@ -44,7 +44,7 @@ def document(report: RankingReport) -> Document:
         tone="bad" if report.operators else "good",
         lines=[
             f"{plural(report.architectures, 'architecture')}, {', '.join(map(one_line, report.phases))}",
-            f"Predicted: traced on {one_line(report.made, 40)} with {answer.made_with(report.environment)}",
+            f"Predicted: traced on {one_line(report.made, 40)} with {workload_lines.made_with(report.environment)}",
         ],
         sections=[
             Section("Operators that block the most architectures", _ranked(report.operators)),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
 from mpsprobe.doubts import guesses
-from mpsprobe_exporters import advisories, answer, backends, fitting, recalled, unproven
+from mpsprobe_exporters import advisories, answer, backends, fitting, workload_lines
 from mpsprobe_exporters.document import Column, Document, Section, table
 from mpsprobe_exporters.plain_text import call_site, one_line, plural
 from mpsprobe_exporters.reports import coverage, matrix, memory
@@ -67,13 +67,20 @@ def document(report: SeveralReport) -> Document:
         headline=headline(report),
         tone="good" if clean else "bad",
         alerts=[] if report.complete else [INTERRUPTED],
-        lines=[f"Predicted: traced with {answer.made_with(report.environment)}", *recalled.of_several(report)],
+        lines=[f"Predicted: traced with {workload_lines.made_with(report.environment)}", *_recalled(report)],
         sections=[
             Section("Workloads", table(FIELDS, None, report.workloads, "Workloads")),
             Section(UNJUDGED, table(ERRORS, None, errors, entries=True)),
             Section("What to do", table(OPERATORS, None, operators(report), entries=True, most=coverage.MOST)),
         ],
     )
+
+
+def _recalled(report: SeveralReport) -> list[str]:
+    """How many of the workloads were known, in a line; nothing where none was."""
+    known = [one.report.recalled for one in report.workloads if one.report and one.report.recalled]
+    sources = ", ".join(dict.fromkeys(map(workload_lines.source, known)))
+    return [f"{plural(len(known), 'answer')} of {len(report.workloads)} from {sources}"] if known else []
 
 
 def headline(report: SeveralReport) -> str:
@@ -101,9 +108,11 @@ def _has_findings(one: JudgedWorkload) -> bool:
     if one.report is None:
         return False
     if one.report.kind == "coverage":
-        return bool(answer.findings(one.report) or one.report.advisories or fitting.is_bad(one.report))
+        return bool(answer.findings(one.report) or one.report.advisories or fitting.is_bad(fitting.each(one.report)))
     cells = one.report.releases
-    return bool(one.report.advisories or fitting.is_bad(one.report) or any(cell.findings for cell in cells))
+    return bool(
+        one.report.advisories or fitting.is_bad(fitting.each(one.report)) or any(cell.findings for cell in cells)
+    )
 
 
 def _cause(one: JudgedWorkload) -> str | None:
@@ -120,7 +129,7 @@ def why(one: JudgedWorkload) -> str | None:
         on = f" on {plural(len(stopped), 'release')}" if one.report.kind != "coverage" else ""
         at = f" at {call_site(stopped[0].call_site)}" if stopped[0].call_site else ""
         return f"{STOPPED}{on}{at}"
-    return f"guessed at {unproven.places(one.report)}" if guesses(one.report) else None
+    return f"guessed at {answer.guessed_at(guesses(one.report))}" if guesses(one.report) else None
 
 
 ERRORS: Fields[None, JudgedWorkload] = (
