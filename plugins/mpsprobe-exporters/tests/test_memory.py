@@ -18,8 +18,8 @@ from mpsprobe.schemas import (
     CoverageReport,
     JudgedWorkload,
     MatrixReport,
-    MemoryFit,
     MemoryFigures,
+    MemoryFit,
     MemoryRange,
     SeveralReport,
 )

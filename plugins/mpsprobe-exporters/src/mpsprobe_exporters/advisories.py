@@ -35,7 +35,6 @@ COLUMNS = (
 
 
 def title(report: AnyReport) -> str:
-    """The heading: of a single release it names the release."""
     if report.kind != "coverage":
         return "Known wrong results"
     return f"Known wrong results on {report.target.software} {one_line(report.target.version)}"

@@ -6,7 +6,7 @@ knows neither rich nor HTML. Everything in it may be hostile text: each drawer m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Literal, NamedTuple, TypeVar
 
@@ -44,7 +44,6 @@ class Amount(float):
     unit: str
 
     def __new__(cls, value: float, unit: str) -> Amount:
-        """``value`` of ``unit``."""
         made = super().__new__(cls, value)
         made.unit = unit
         return made
@@ -137,6 +136,13 @@ def table(
     return [Table(columns, rows, caption, entries, filtered, most)] if rows else []
 
 
+def records(fields: Fields[Context, Found], context: Context, items: Iterable[Found]) -> Iterator[tuple[Cell, ...]]:
+    """The rows of a CSV file: the keys of the columns that have one, then a row for each item."""
+    keyed = [(column.key, of) for column, of in fields if column.key]
+    yield tuple(key for key, _ in keyed)
+    yield from (tuple(of(context, one) for _, of in keyed) for one in items)
+
+
 class Part(NamedTuple):
     """A part of a bar: how much of the widest bar, its colour (a verdict, or 1 to 8), and what it is."""
 
@@ -181,8 +187,6 @@ class Grid(NamedTuple):
 
 
 class Paragraph(NamedTuple):
-    """Running text."""
-
     text: str
     tone: Tone = "plain"
 
@@ -195,13 +199,10 @@ class Bullet(NamedTuple):
 
 
 class Bullets(NamedTuple):
-    """A list."""
-
     lines: Sequence[Bullet]
 
 
 def bullets(lines: Iterable[str | Bullet]) -> list[Block]:
-    """A list of lines as blocks of a section; nothing for no lines."""
     found = [Bullet(line) if isinstance(line, str) else line for line in lines]
     return [Bullets(found)] if found else []
 
@@ -221,8 +222,6 @@ class Tile(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """Figures side by side."""
-
     tiles: Sequence[Tile]
 
 
@@ -276,7 +275,6 @@ class Document(NamedTuple):
         return f"{section.title}{of}"
 
     def at(self, *depths: Depth) -> list[Section]:
-        """The sections of these depths."""
         return [section for section in self.sections if section.depth in depths and section.blocks]
 
 

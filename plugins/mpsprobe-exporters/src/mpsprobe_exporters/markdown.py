@@ -20,8 +20,6 @@ BOLD = frozenset({"missing", "unsupported", "fallback", "unknown", "slower", "la
 
 
 class MarkdownExporter:
-    """The short answer, what to do, and what it follows from."""
-
     def render(self, report: Report) -> str:
         """The document.
 
@@ -56,7 +54,6 @@ def _section(section: Section, title: str) -> Iterator[str]:
 
 
 def drawn(block: Block) -> Iterator[str]:
-    """A block of a document as paragraphs of Markdown."""
     match block:
         case model.Paragraph():
             yield f"**{prose(block.text)}**" if block.tone == "bad" else prose(block.text)

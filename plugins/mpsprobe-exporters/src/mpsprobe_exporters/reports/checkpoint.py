@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, table
+from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, records, table
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.units import byte_size, number
 
@@ -73,7 +73,6 @@ IMPORTS: Fields[CheckpointReport, PickleImport] = (
 
 
 def document(report: CheckpointReport) -> Document:
-    """What a checkpoint holds and what MPS does with it."""
     bad = _problem(report)
     suspicious = [one for one in report.imports if one.kind != "weights"]
     several = len(report.parts) > 1
@@ -101,10 +100,7 @@ def document(report: CheckpointReport) -> Document:
 
 
 def rows(report: CheckpointReport) -> Iterator[tuple[Cell, ...]]:
-    """The rows of a CSV file: a header, then each dtype."""
-    fields = [(column.key, of) for column, of in FIELDS if column.key]
-    yield tuple(key for key, _ in fields)
-    yield from (tuple(of(report, one) for _, of in fields) for one in report.dtypes)
+    return records(FIELDS, report, report.dtypes)
 
 
 def _problem(report: CheckpointReport) -> str:

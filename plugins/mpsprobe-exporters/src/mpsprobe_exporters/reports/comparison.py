@@ -62,7 +62,6 @@ VERDICTS: Fields[None, ComparedVerdict] = (
 
 
 def document(report: ComparisonReport) -> Document:
-    """``report`` as people read it."""
     loud, quiet = parted(report)
     names = list(dict.fromkeys(one_line(one, 60) for one in [*report.new.workloads, *report.old.workloads]))
     conditions = CONDITIONS if report.compares == "profile" else COVERAGE_CONDITIONS
@@ -154,7 +153,6 @@ def _other_changes(report: ComparisonReport) -> list[str]:
 
 
 def _to_do(report: ComparisonReport) -> Iterator[str]:
-    """What follows from the regressions."""
     if not report.regressions:
         return
     workload = one_line(next(iter(report.new.workloads), "WORKLOAD"), 60)
@@ -173,7 +171,6 @@ def _to_do(report: ComparisonReport) -> Iterator[str]:
 
 
 def side_line(report: ComparisonReport) -> str:
-    """Which reports, of what."""
     workloads = dict.fromkeys([*report.new.workloads, *report.old.workloads])
     names = ", ".join(shortened([one_line(name, 60) for name in workloads], 5))
     what = {"profile": "profiles", "coverage": "coverage"}.get(report.compares, "coverage of many releases")
@@ -211,7 +208,6 @@ def _is_quiet(cell: ComparedCell) -> bool:
 
 
 def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[Block]:
-    """One configuration: of many, the step and what differs."""
     whole = len(report.cells) <= MOST_WHOLE
     kept = [one for one in cell.quantities if whole or one.quantity == "step" or one.difference not in QUIET]
     yield from table(QUANTITIES, None, [(one.name, one) for one in kept])
@@ -263,7 +259,6 @@ def cell_notes(cell: ComparedCell) -> list[str]:
 
 
 def ends(cell: ComparedCell) -> list[str]:
-    """How the runs ended, where one of them stopped."""
     if cell.new_failure is None:
         return ["runs to its end now, and did not before"] if cell.old_failure is not None else []
     stopped = "stopped in both" if cell.old_failure is not None else "stops now, and did not before"
@@ -286,13 +281,11 @@ def fallback_line(one: ComparedFallback) -> str:
 
 
 def unpaired_lines(report: ComparisonReport) -> list[str]:
-    """The configurations that only one report has."""
     which = {"gone": "old", "new": "new", "both": "new"}
     return [f"{configuration(one)}: in the {which[one.presence]} report only" for one in report.unpaired]
 
 
 def advisory_lines(report: ComparisonReport) -> list[str]:
-    """Known wrong results that are new, or gone."""
     return [
         f"{one.presence}{_on(one.release)}: {one_line(one.id, 100)}: {one_line(one.title)}" for one in report.advisories
     ]

@@ -118,7 +118,6 @@ def ordered(report: AnyReport) -> list[OperatorFinding]:
 
 
 def document(report: CoverageReport) -> Document:
-    """The coverage of one release."""
     target, program, predicted = report.target, report.program, report.memory
     shared = judged(report, explained=report.explained)
     fit = predicted.fit if predicted else None

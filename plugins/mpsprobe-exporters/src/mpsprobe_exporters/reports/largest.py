@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import fitting, workload_lines
-from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, table
+from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, records, table
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.units import between, byte_size, number
 
@@ -37,7 +37,6 @@ FIELDS: Fields[FitReport, FitRow] = (
 
 
 def document(report: FitReport) -> Document:
-    """The answer, the table, and what to know of its rows."""
     first = report.rows[0] if report.rows else None
     fits = first is not None and first.largest is not None and first.largest.low > 0
     return Document(
@@ -54,10 +53,7 @@ def document(report: FitReport) -> Document:
 
 
 def rows(report: FitReport) -> Iterator[tuple[Cell, ...]]:
-    """The rows of a CSV file: a header, then each way to run it."""
-    fields = [(column.key, of) for column, of in FIELDS if column.key]
-    yield tuple(key for key, _ in fields)
-    yield from (tuple(of(report, one) for _, of in fields) for one in report.rows)
+    return records(FIELDS, report, report.rows)
 
 
 def _headline(report: FitReport) -> str:

@@ -25,7 +25,6 @@ UPGRADE = "Use {} {} or newer: from there on every operator is native."
 
 
 def document(report: MatrixReport) -> Document:
-    """The coverage of many releases."""
     newest = report.releases[-1] if report.releases else None
     clean = newest is not None and newest.failure is None and not answer.findings(report) and not report.advisories
     first, software = report.native_since, backends.software(backends.target(report))
@@ -75,7 +74,6 @@ def _bars(report: MatrixReport) -> Iterator[Block]:
 
 
 def _grid(report: MatrixReport) -> Iterator[Block]:
-    """The operators that are not native in some release; those that are not in the newest come first."""
     cells = report.releases[::-1]
     heads = [("native operators", [_native(cell) for cell in cells])]
     if any(cell.failure for cell in cells):

@@ -134,12 +134,10 @@ def by_release(report: MatrixReport) -> Iterator[Section]:
 
 
 def record(found: MemoryFigures) -> dict[str, Cell]:
-    """A row of a CSV file, under a verdict of its own."""
     return {"verdict": "memory", "reason": {name: getattr(found, name) for name in FIGURES}}
 
 
 def changes(report: ComparisonReport) -> list[Changed]:
-    """Each figure that differs between two reports."""
     found = ((one, name, getattr(one.old, name), getattr(one.new, name)) for one in report.memory for name in FIGURES)
     return [
         Changed(one.release, name, old, new, new / old if old > 0 and max(old, new) < LARGEST else None)

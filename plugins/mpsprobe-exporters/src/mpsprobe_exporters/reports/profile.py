@@ -65,7 +65,6 @@ FIELDS: Fields[ProfileReport, ProfileCell] = (
 
 
 def document(report: ProfileReport) -> Document:
-    """``report`` as people read it."""
     divisions = profile_advice.divided(report)
     advice = profile_advice.recommendations(report, divisions)
     names = dict.fromkeys(one_line(one.name, 60) for one in report.workloads)
@@ -103,7 +102,6 @@ def document(report: ProfileReport) -> Document:
 
 
 def short_answer(report: ProfileReport) -> str:
-    """The profile in a sentence without a full stop."""
     measured = [(cell, cell.step) for cell in report.cells if cell.step is not None]
     if not measured:
         return f"No {_what(report.workloads[0])} was measured to its end"
@@ -131,7 +129,6 @@ def _device(report: ProfileReport, cell: ProfileCell) -> str:
 
 
 def _alerts(report: ProfileReport) -> Iterator[str]:
-    """What did not run, and where it stopped."""
     if not report.complete:
         yield INTERRUPTED
     stopped = []
@@ -156,7 +153,6 @@ def _workload_lines(report: ProfileReport) -> list[str]:
 
 
 def _device_lines(report: ProfileReport) -> Iterator[str]:
-    """Each device with its memory, capabilities and caveats."""
     for info in report.devices:
         facts = [byte_size(info.memory_bytes)] if info.memory_bytes else []
         facts += [f"{one_line(key, 40)} {one_line(value, 80)}" for key, value in info.capabilities.items()]
@@ -234,7 +230,6 @@ def _interval(cell: ProfileCell) -> str | None:
 
 
 def _phases(report: ProfileReport) -> list[Block]:
-    """How each step divides, as a table."""
     found = charts.with_phases(report)
     names = configurations.labels(report, [cell for cell, _ in found])
     keys = list(dict.fromkeys(key for cell, _ in found for key in cell.phases))
@@ -269,7 +264,6 @@ def _processes(report: ProfileReport) -> list[Block]:
 
 
 def _remarks(report: ProfileReport) -> list[Block]:
-    """What a reader should know of the figures, beyond what there is to do about them."""
     lines = [one_line(note) for workload in report.workloads for note in workload.notes]
     lines += map(one_line, report.notes)
     where: dict[str, list[str]] = {}
@@ -283,7 +277,6 @@ def _remarks(report: ProfileReport) -> list[Block]:
 
 
 def remarks_on(cell: ProfileCell) -> Iterator[str]:
-    """What a reader should know of the figures of one configuration."""
     step = cell.step
     if step is not None and step.outliers and not profile_advice.has_many_outliers(step):
         yield f"{plural(step.outliers, 'outlier')} among {plural(step.count, 'step')}, kept in the figures"
@@ -293,7 +286,6 @@ def remarks_on(cell: ProfileCell) -> Iterator[str]:
 
 
 def _facts(report: ProfileReport) -> Table:
-    """What was asked for, and with which versions it was measured."""
     plan, made = report.plan, report.environment
     asked = [plural(plan.steps, "timed step")]
     if plan.warmup is not None or made is not None:  # an imported trace was asked for nothing
@@ -318,7 +310,6 @@ def _facts(report: ProfileReport) -> Table:
 
 
 def _absent(report: ProfileReport) -> list[Block]:
-    """What a reader may look for, and how to have it."""
     fields = ("operators", "modules", "memory", "trace", "readings")
     absent = [field for field in fields if not any(getattr(cell, field) for cell in report.cells)]
     hint = "mpsprobe profile --probe all measures what this device and system can give."

@@ -25,7 +25,6 @@ DIVISIONS = (
 
 
 def title(report: ProfileReport) -> str:
-    """The heading above the bars of speed-up."""
     return f"Times as fast as {one_line(report.plan.baseline or '', 20)}"
 
 
@@ -99,7 +98,6 @@ def divisions(report: ProfileReport, known: Sequence[Division | None]) -> Iterat
 
 
 def with_phases(report: ProfileReport) -> list[tuple[ProfileCell, float]]:
-    """The configurations whose phases were timed, with the time of all of them."""
     totals = [(cell, sum(min(phase.median_ns, BEYOND) for phase in cell.phases.values())) for cell in report.cells]
     return [(cell, total) for cell, total in totals if total > 0]
 

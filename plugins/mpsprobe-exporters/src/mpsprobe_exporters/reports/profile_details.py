@@ -75,7 +75,6 @@ MEMORY: Fields[ProfileReport, tuple[str, ProfileCell, MemoryUse]] = (
 
 
 def _memory(report: ProfileReport) -> list[Block]:
-    """The peaks of each configuration."""
     found = [(cell, cell.memory) for cell in report.cells if cell.memory is not None]
     names = configurations.labels(report, [cell for cell, _ in found])
     return table(MEMORY, report, [(name, *one) for name, one in zip(names, found, strict=True)], most=MOST_ROWS)
@@ -162,7 +161,6 @@ OPERATORS: Fields[ProfileCell, tuple[OperatorTime, float | None]] = (
 
 
 def _operators(cell: ProfileCell) -> Iterator[Block]:
-    """By self time, of the device where it is known."""
     on_device = any(one.self_device_ns for one in cell.operators)
 
     def own(one: OperatorTime) -> int:
@@ -188,7 +186,6 @@ MODULES: Fields[ProfileCell, ModuleTime] = (
 
 
 def _modules(cell: ProfileCell) -> list[Block]:
-    """The modules that take most; a page has them as a tree."""
     ordered = sorted(cell.modules, key=lambda one: (-(one.self_device_ns or one.self_host_ns), one.module))
     return table(MODULES, cell, ordered, most=MOST_MODULES)
 
@@ -211,7 +208,6 @@ COPIES: Fields[None, CopyTime] = (
 
 
 def _device_work(cell: ProfileCell, index: int) -> Iterator[Section]:
-    """Kernels and copies, from the events of the trace."""
     if cell.trace is not None:
         found = kernels(cell.trace)
         rows = table(KERNELS, sum(one.total_ns for one in found), found, filtered=True)
@@ -235,7 +231,6 @@ STATISTICS: Fields[None, tuple[str, DurationStatistics]] = (
 
 
 def _statistics(cell: ProfileCell) -> Iterator[Block]:
-    """The steps and their phases in figures."""
     found = [("step", cell.step)] if cell.step is not None else []
     yield from table(STATISTICS, None, [*found, *cell.phases.items()])
     if cell.phases:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import workload_lines
-from mpsprobe_exporters.document import Bar, Bars, Column, Document, Part, Section, table
+from mpsprobe_exporters.document import Bar, Bars, Column, Document, Part, Section, records, table
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.units import number
 
@@ -36,7 +36,6 @@ RELEASES: Fields[None, RankedRelease] = (
 
 
 def document(report: RankingReport) -> Document:
-    """The ranking of one release, then the releases."""
     release = one_line(report.torch, 40)
     return Document(
         title=f"Which kernel next, torch {release}",
@@ -105,7 +104,4 @@ def _bars(report: RankingReport) -> Iterator[Block]:
 
 
 def rows(report: RankingReport) -> Iterator[tuple[Cell, ...]]:
-    """The rows of a CSV file: a header, then each operator, those that block before those that run on the CPU."""
-    fields = [(column.key, of) for column, of in FIELDS if column.key]
-    yield tuple(key for key, _ in fields)
-    yield from (tuple(of(None, one) for _, of in fields) for one in (*report.operators, *report.fallbacks))
+    return records(FIELDS, None, (*report.operators, *report.fallbacks))

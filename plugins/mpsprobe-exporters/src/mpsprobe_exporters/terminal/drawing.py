@@ -55,7 +55,6 @@ def lines_of(document: Document, width: int, *, everything: bool) -> Iterator[Li
 
 
 def drawn(block: Block, width: int) -> Iterator[Line]:
-    """A block of a document on ``width`` columns."""
     match block:
         case model.Paragraph():
             yield from _lines(block.text, width, TONES[block.tone])

@@ -23,7 +23,6 @@ def cell_len(text: str) -> int:
 
 
 def width_of(line: Line) -> int:
-    """The columns that ``line`` takes."""
     return sum(cell_len(text) for text, _ in line)
 
 

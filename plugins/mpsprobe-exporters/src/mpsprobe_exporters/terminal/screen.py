@@ -17,14 +17,11 @@ SUBSTITUTES = str.maketrans(
 
 
 class Screen(NamedTuple):
-    """Where the text will be read. ``width`` is in columns."""
-
     width: int
     color: bool = False
     encoding: str = "utf-8"
 
     def encodable(self, text: str) -> str:
-        """``text`` in characters that the encoding has."""
         try:
             text.encode(self.encoding)
         except UnicodeEncodeError:
@@ -40,7 +37,6 @@ def on_terminal() -> Screen:
 
 
 def is_terminal() -> bool:
-    """Whether standard output is one."""
     stream = sys.stdout
     return stream is not None and not stream.closed and stream.isatty()
 
