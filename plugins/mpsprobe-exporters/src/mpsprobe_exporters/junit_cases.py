@@ -10,6 +10,7 @@ from mpsprobe_exporters import advisories, answer, backends
 from mpsprobe_exporters.document import Row, Table, facts, written
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reports import comparison, coverage, profile
+from mpsprobe_exporters.reports.profile_configurations import FIELDS, NAMED
 from mpsprobe_exporters.supported import versions
 from mpsprobe_exporters.units import measured, ratio
 
@@ -89,7 +90,7 @@ def _profile(report: ProfileReport) -> Suite:
 
 def _configuration(report: ProfileReport, cell: ProfileCell) -> Case:
     """``time`` is the median step, so that a reader's trend is that of the step."""
-    shown = ((column, of(report, cell)) for column, of in profile.FIELDS if column.title not in profile.NAMED)
+    shown = ((column, of(report, cell)) for column, of in FIELDS if column.title not in NAMED)
     lines = [f"{column.title}: {written(value, column.kind)}" for column, value in shown if value is not None]
     lines += [f"note: {line}" for line in profile.remarks_on(cell)]
     outcome, kind, message = "passed", "", ""

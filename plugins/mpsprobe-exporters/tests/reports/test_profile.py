@@ -14,9 +14,10 @@ from mpsprobe_devkit.testing import sample_cell, sample_profile_report, sample_t
 from mpsprobe_exporters.document import Bars, Bullets, Document, Paragraph, Section, Table, written
 from mpsprobe_exporters.markdown import MarkdownExporter
 from mpsprobe_exporters.reports.configurations import speed_up
-from mpsprobe_exporters.reports.profile import MOST_ROWS, document
+from mpsprobe_exporters.reports.profile import document
 from mpsprobe_exporters.reports.profile_advice import Advice, recommendations
-from mpsprobe_exporters.reports.profile_details import MOST_DETAILED, spoken
+from mpsprobe_exporters.reports.profile_configurations import MOST_ROWS
+from mpsprobe_exporters.reports.profile_measurements import MOST_DETAILED, spoken
 from mpsprobe_exporters.table import TableExporter
 from mpsprobe_exporters.trace_summary import copies, divide, kernels, merged, overlap
 

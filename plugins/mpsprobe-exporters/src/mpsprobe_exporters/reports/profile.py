@@ -3,78 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import backends, workload_lines
 from mpsprobe_exporters.document import Column, Document, Paragraph, Section, Table, Tile, Tiles, bullets, table
 from mpsprobe_exporters.plain_text import one_line, plural, shortened
-from mpsprobe_exporters.reports import configurations, profile_advice, profile_details
-from mpsprobe_exporters.reports import profile_charts as charts
-from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number, percent
+from mpsprobe_exporters.reports import configurations, profile_advice, profile_configurations, profile_measurements
+from mpsprobe_exporters.reports.profile_configurations import interval, peak
+from mpsprobe_exporters.units import amount, byte_size, duration, number, percent
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import MemoryUse, ProfileCell, ProfileReport, WorkloadInfo
+    from mpsprobe.schemas import ProfileCell, ProfileReport, WorkloadInfo
     from mpsprobe_exporters.document import Block, Fields
     from mpsprobe_exporters.reports.profile_advice import Advice
 
-
 INTERRUPTED = "Interrupted: what was measured before is here"
-FAILED = "failed"
 NOTHING_TO_DO = "Nothing in this report asks for a change."
-MOST_ALERTS, MOST_LINES, MOST_REMARKS = 3, 5, 200
+MOST_ALERTS, MOST_LINES, MOST_REMARKS, MOST_ADVICE = 3, 5, 200, 8
 MOST_ALIKE = 2  # configurations up to which a remark is repeated for each, and which are named
-MOST_ROWS = 40
-MOST_ADVICE = 8
-NAMED = ("workload", "phase", "device", "batch", "seq", "dtype")  # what makes a configuration
-# What a table shows of each configuration; the highest rank goes first where there is no room.
-FIELDS: Fields[ProfileReport, ProfileCell] = (
-    (Column("workload"), lambda report, cell: cell.workload if _several(report, "name") else None),
-    (Column("phase", rank=1), lambda report, cell: cell.phase if _several(report, "phase") else None),
-    (Column("device"), lambda _, cell: cell.device),
-    (Column("batch", "number", about="samples in a step", rank=2), lambda _, cell: cell.batch_size),
-    (Column("seq", "number", about="tokens, frames, … in a sample", rank=5), lambda _, cell: cell.seq_len),
-    (
-        Column("dtype", rank=7),
-        lambda report, cell: configurations.dtype(cell) if configurations.several_dtypes(report) else None,
-    ),
-    (
-        Column("first call", "time", about="with its compilations; the longest of the processes", rank=9),
-        lambda _, cell: max(cell.first_call_ns, default=None),
-    ),
-    (
-        Column("step", "time", about="median of the timed steps"),
-        lambda _, cell: FAILED if cell.step is None else cell.step.median_ns,
-    ),
-    (Column("95 % interval", about="of the median, by bootstrap", rank=8), lambda _, cell: _interval(cell)),
-    (
-        Column("spread", "share", about=profile_details.SPREAD, rank=10),
-        lambda _, cell: None if cell.step is None else cell.step.spread,
-    ),
-    (Column("samples/s", "number", rank=2), lambda _, cell: configurations.rate(cell, "samples")),
-    (Column("tokens/s", "number", rank=7), lambda _, cell: configurations.rate(cell, "tokens")),
-    (
-        Column("speed-up", "number", about="how many times as fast as the baseline", rank=2),
-        lambda report, cell: (configurations.speed_up(report, cell) or [None])[0],
-    ),
-    (
-        Column("peak memory", "bytes", about="allocated, where the device says so; else of the process", rank=4),
-        lambda _, cell: peak(cell)[1],
-    ),
+TO_DO: Fields[None, Advice] = (
+    (Column("about", "verdict"), lambda _, one: one.kind),
+    (Column("do"), lambda _, one: one.remedy),
+    (Column("why"), lambda _, one: one.found),
+    (Column("where"), lambda _, one: one.where),
+    (Column("also"), lambda _, one: "; ".join(shortened(list(one.also), MOST_ALIKE))),
 )
 
 
 def document(report: ProfileReport) -> Document:
-    divisions = profile_advice.divided(report)
-    advice = profile_advice.recommendations(report, divisions)
+    divided = profile_advice.divided(report)
+    advice = profile_advice.recommendations(report, divided)
     names = dict.fromkeys(one_line(one.name, 60) for one in report.workloads)
-    made = (
-        f"Measured with {workload_lines.made_with(report.environment)}" if report.environment else "Measured elsewhere"
-    )
+    environment = report.environment
+    made = f"Measured with {workload_lines.made_with(environment)}" if environment else "Measured elsewhere"
     alerts = list(_alerts(report))
-    parts = [*charts.phases(report), *charts.divisions(report, divisions)]
-    faster = charts.speed_ups(report)
-    compared = "Overview" if faster and len(faster.rows) > 1 else ""  # a page has a tile for a single one
+    to_do = table(TO_DO, None, advice, entries=True, most=MOST_ADVICE)
     return Document(
         title=", ".join(shortened(list(names), 3)),
         headline=short_answer(report),
@@ -85,15 +48,9 @@ def document(report: ProfileReport) -> Document:
         chosen=first_of(report),
         sections=[
             Section("", list(_tiles(report)), depth="page"),
-            Section(
-                "What to do", table(TO_DO, None, advice, entries=True, most=MOST_ADVICE) or [Paragraph(NOTHING_TO_DO)]
-            ),
-            Section("Configurations", table(FIELDS, report, report.cells, filtered=len(report.cells) > 8)),
-            Section(charts.title(report), [faster] if faster else [], view=compared),
-            Section("Where a step goes", parts, depth="page"),
-            Section("Phases of a step", _phases(report), view=""),
-            Section("Medians of the processes", _processes(report)),
-            *profile_details.sections(report),
+            Section("What to do", to_do or [Paragraph(NOTHING_TO_DO)]),
+            *profile_configurations.sections(report, divided),
+            *profile_measurements.sections(report),
             Section("Remarks", _remarks(report)),
             Section("How it was measured", [_facts(report)], depth="all"),
             Section("Not in this report", _absent(report), depth="page"),
@@ -182,7 +139,7 @@ def _tiles(report: ProfileReport) -> Iterator[Block]:
 def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[Tile]:
     if cell.step is not None:
         yield Tile(
-            "Median step", duration(cell.step.median_ns), f"{_interval(cell)}, spread {percent(cell.step.spread)}"
+            "Median step", duration(cell.step.median_ns), f"{interval(cell)}, spread {percent(cell.step.spread)}"
         )
     for one in cell.throughput[:2]:
         title = f"{one_line(one.unit, 20)}/s".capitalize()
@@ -197,70 +154,11 @@ def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[Tile]:
         yield Tile("First call", duration(max(cell.first_call_ns)), what)
     what, size = peak(cell)
     if size is not None and cell.memory is not None:
-        yield Tile("Peak memory", byte_size(size), f"{what}, {profile_details.SOURCES[cell.memory.source]}")
+        yield Tile("Peak memory", byte_size(size), f"{what}, {profile_configurations.SOURCES[cell.memory.source]}")
     if cell.fallbacks:
         observed = sum(one.duration_ns or 0 for one in cell.fallbacks)
         spent = f"{duration(observed)} a step" if observed else "predicted"
         yield Tile(f"Leaves {backends.profiled(report)}", plural(len(cell.fallbacks), "operator"), spent)
-
-
-def peak(cell: ProfileCell) -> tuple[str, int | None]:
-    """The most memory that tensors took, else that the process took, and which of them it is."""
-    use: MemoryUse | None = cell.memory
-    if use is None or use.peak_allocated_bytes is None:
-        return "of the process", None if use is None else use.peak_process_bytes
-    return "allocated", use.peak_allocated_bytes
-
-
-TO_DO: Fields[None, Advice] = (
-    (Column("about", "verdict"), lambda _, one: one.kind),
-    (Column("do"), lambda _, one: one.remedy),
-    (Column("why"), lambda _, one: one.found),
-    (Column("where"), lambda _, one: one.where),
-    (Column("also"), lambda _, one: "; ".join(shortened(list(one.also), MOST_ALIKE))),
-)
-
-
-def _several(report: ProfileReport, field: str) -> bool:
-    return len({getattr(one, field) for one in report.workloads}) > 1
-
-
-def _interval(cell: ProfileCell) -> str | None:
-    return None if cell.step is None else f"{duration(cell.step.low_ns)} to {duration(cell.step.high_ns)}"
-
-
-def _phases(report: ProfileReport) -> list[Block]:
-    found = charts.with_phases(report)
-    names = configurations.labels(report, [cell for cell, _ in found])
-    keys = list(dict.fromkeys(key for cell, _ in found for key in cell.phases))
-    rows = [
-        (label, *(charts.share(cell.phases[key].median_ns, total) if key in cell.phases else None for key in keys))
-        for label, (cell, total) in zip(names, found, strict=True)
-    ]
-    columns = (Column(one_line(key, 20), rank=rank) for rank, key in enumerate(keys, start=1))
-    return [Table((Column("configuration"), *columns), rows, most=MOST_ROWS)] if rows else []
-
-
-PROCESSES: Fields[None, tuple[str, list[float]]] = (
-    (Column("configuration"), lambda _, one: one[0]),
-    (Column("processes", "number", rank=2), lambda _, one: len(one[1])),
-    (Column("fastest", "time", rank=1), lambda _, one: one[1][0]),
-    (Column("slowest", "time"), lambda _, one: one[1][-1]),
-    (Column("apart", "share"), lambda _, one: one[1][-1] / one[1][0] - 1),
-)
-
-
-def _processes(report: ProfileReport) -> list[Block]:
-    """How the processes differ: the largest of their medians by the smallest."""
-    found = []
-    several = [cell for cell in report.cells if len({step.process for step in cell.steps}) > 1]
-    for label, cell in zip(configurations.labels(report, several), several, strict=True):
-        steps: dict[int, list[int]] = {}
-        for step in cell.steps:
-            steps.setdefault(step.process, []).append(min(step.duration_ns, BEYOND))
-        medians = sorted(float(median(spent)) for spent in steps.values())
-        found += [(label, medians)] if medians[0] > 0 else []
-    return table(PROCESSES, None, found, most=MOST_ROWS)
 
 
 def _remarks(report: ProfileReport) -> list[Block]:

@@ -11,7 +11,7 @@ from mpsprobe_exporters.html.markup import Markup, joined
 from mpsprobe_exporters.html.scales import Axis, bounded
 from mpsprobe_exporters.plain_text import listed
 from mpsprobe_exporters.reports.configurations import device_memory
-from mpsprobe_exporters.reports.profile_details import spoken
+from mpsprobe_exporters.reports.profile_measurements import spoken
 from mpsprobe_exporters.units import byte_size, duration
 
 if TYPE_CHECKING:

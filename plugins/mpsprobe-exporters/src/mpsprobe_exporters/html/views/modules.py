@@ -10,7 +10,7 @@ from mpsprobe_exporters.document import Kind, written
 from mpsprobe_exporters.html import drawing
 from mpsprobe_exporters.html.markup import Markup, element, joined, name
 from mpsprobe_exporters.plain_text import plural
-from mpsprobe_exporters.reports.profile_details import each_step
+from mpsprobe_exporters.reports.profile_measurements import each_step
 from mpsprobe_exporters.units import fraction
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What was measured of each configuration of a profile: memory, readings, operators, kernels, modules, steps."""
+"""What was measured of each configuration of a profile: readings, fallbacks, operators, modules, kernels, steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mpsprobe_exporters import backends
 from mpsprobe_exporters.document import Bar, Bars, Column, Paragraph, Part, Section, table
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import listed, one_line, plural
-from mpsprobe_exporters.reports import configurations
+from mpsprobe_exporters.reports.profile_configurations import SPREAD
 from mpsprobe_exporters.trace_summary import copies, kernels
 from mpsprobe_exporters.units import BEYOND, byte_size, duration, fraction, reading, split_unit
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mpsprobe.schemas import (
         DurationStatistics,
         FallbackCost,
-        MemoryUse,
         ModuleTime,
         OperatorTime,
         ProfileCell,
@@ -31,19 +30,15 @@ if TYPE_CHECKING:
 
 MOST_OPERATORS, MOST_MODULES, MOST_FALLBACKS = 10, 8, 12  # on a terminal and in Markdown
 MOST_DETAILED = 3  # configurations that are looked into there
-MOST_ROWS = 40
 MOST_BARS = 24
-SOURCES = {"allocator": "counted by the allocator", "sampled": "largest of samples"}
 # What a probe says about its own work, not of the model's.
 OWN = frozenset({"source", "events", "steps"})
 MODEL = "(model)"
-SPREAD = "scaled median absolute deviation as a share of the median"
 NATIVE = "the release, of torch or of the backend's plugin, that has a kernel"
 
 
 def sections(report: ProfileReport) -> Iterator[Section]:
     """Those that have something to say, in the order of reading."""
-    yield Section("Peak memory", _memory(report), view="Memory")
     yield from _each(report, "Readings", "Probes", _readings)
     yield from _each(report, f"Operators that leave {backends.profiled(report)}, in one step", "Fallbacks", _fallbacks)
     yield from _each(report, "Operators by their own time, in one step", "Operators", _operators)
@@ -62,22 +57,6 @@ def _each(report: ProfileReport, title: str, view: str, draw: Draw) -> Iterator[
     left = len(found) - MOST_DETAILED
     if left > 0:
         yield Section(f"{title}: {plural(left, 'more configuration')}", [Paragraph("CSV and HTML have them all.")], "")
-
-
-MEMORY: Fields[ProfileReport, tuple[str, ProfileCell, MemoryUse]] = (
-    (Column("configuration"), lambda _, one: one[0]),
-    (Column("allocated", "bytes", about="what tensors take"), lambda _, one: one[2].peak_allocated_bytes),
-    (Column("reserved", "bytes", about="what the allocator holds", rank=2), lambda _, one: one[2].peak_reserved_bytes),
-    (Column("process", "bytes", about="the whole process", rank=1), lambda _, one: one[2].peak_process_bytes),
-    (Column("how it is known", rank=3), lambda _, one: SOURCES[one[2].source]),
-    (Column("the device has", "bytes", rank=4), lambda report, one: configurations.device_memory(report, one[1])),
-)
-
-
-def _memory(report: ProfileReport) -> list[Block]:
-    found = [(cell, cell.memory) for cell in report.cells if cell.memory is not None]
-    names = configurations.labels(report, [cell for cell, _ in found])
-    return table(MEMORY, report, [(name, *one) for name, one in zip(names, found, strict=True)], most=MOST_ROWS)
 
 
 READINGS: Fields[None, tuple[tuple[str, str], list[float | str]]] = (
