@@ -14,10 +14,7 @@ from mpsprobe_exporters import units
 from mpsprobe_exporters.plain_text import one_line, plural, shortened
 
 Tone = Literal["plain", "good", "bad"]
-Depth = Literal["first", "all", "page"]
-"""How far a reader went: ``first`` is always shown; ``all`` with ``--all``, in Markdown folded away; ``page`` on a page
-only.
-"""
+Depth = Literal["first", "all", "page"]  # always shown; with --all, in Markdown folded away; on a page only
 AmountKind = Literal["number", "time", "bytes", "share", "part", "ratio", "amount"]
 Kind = Literal["text", "advice", "name", "names", "places", "verdict", "counts", AmountKind]
 """What the cells of a column are: ``text``; ``advice``, which is what to do; ``name`` and ``names``, of code;
@@ -62,44 +59,26 @@ Row = Sequence[Cell]
 
 
 class Column(NamedTuple):
-    """A column of a table.
-
-    Attributes:
-        title: on top of it, and before its value in an entry.
-        kind: what its cells are.
-        key: its name in CSV; empty where it is not there.
-        about: what one should know of it.
-        rank: 0 always stays; of the others the one with the highest rank goes first where there is no room.
-        where: ``table``: in tables and entries; ``column``: in tables only; ``more``: in entries, and on a page in the
-            row that opens; ``record``: in CSV only.
-    """
-
-    title: str
+    title: str  # on top of it, and before its value in an entry
     kind: Kind = "text"
-    key: str = ""
+    key: str = ""  # its name in CSV; empty where it is not there
     about: str = ""
-    rank: int = 0
+    rank: int = 0  # 0 always stays; of the others the one with the highest rank goes first where there is no room
     where: Literal["table", "column", "more", "record"] = "table"
+    """``table``: in tables and entries; ``column``: in tables only; ``more``: in entries, and on a page in the row that
+    opens; ``record``: in CSV only.
+    """
 
 
 class Table(NamedTuple):
-    """Rows of cells, one for each column; columns in which nothing stands are not drawn.
-
-    Attributes:
-        columns: of all rows.
-        rows: their cells.
-        caption: what the rows are, for who cannot see what stands around them.
-        entries: whether each row is drawn as an entry, its first cells for a heading and the others with their titles.
-        filtered: whether a page offers to look for rows.
-        most: rows that a terminal and Markdown show, with a line about the others; ``None`` for all.
-    """
+    """Rows of cells, one for each column; columns in which nothing stands are not drawn."""
 
     columns: tuple[Column, ...]
     rows: Sequence[Row]
-    caption: str = ""
-    entries: bool = False
-    filtered: bool = False
-    most: int | None = None
+    caption: str = ""  # what the rows are, for who cannot see what stands around them
+    entries: bool = False  # each row is an entry: its first two cells are a heading, the others have their titles
+    filtered: bool = False  # whether a page offers to look for rows
+    most: int | None = None  # rows that a terminal and Markdown show, with a line about the others
 
     def first(self) -> Sequence[Row]:
         """The rows that a terminal and Markdown show."""
@@ -171,18 +150,11 @@ class Bars(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """What each release does with each name: a verdict, or ``·``.
+    """What each release does with each name: a verdict, or ``·``."""
 
-    Attributes:
-        releases: the newest first.
-        heads: rows above: a title and a text for each release.
-        rows: a name and a word for each release.
-        legend: what the signs mean.
-    """
-
-    releases: Sequence[str]
-    heads: Sequence[tuple[str, Sequence[str]]]
-    rows: Sequence[tuple[str, Sequence[str]]]
+    releases: Sequence[str]  # the newest first
+    heads: Sequence[tuple[str, Sequence[str]]]  # rows above: a title and a text for each release
+    rows: Sequence[tuple[str, Sequence[str]]]  # a name and a word for each release
     legend: Sequence[str] = ()
 
 
@@ -229,45 +201,24 @@ Block = Paragraph | Bullets | Names | Table | Bars | Grid | Tiles
 
 
 class Section(NamedTuple):
-    """Blocks under a title (empty: under none).
-
-    ``view`` is the page's entry of the navigation that it stands in; empty where a page shows it in another way.
-    ``cell`` is the number of the configuration that it is of, where a page shows one at a time.
-    """
-
-    title: str
+    title: str  # empty: under none
     blocks: Sequence[Block]
-    view: str = "Overview"
+    view: str = "Overview"  # the page's entry of the navigation; empty where a page shows it in another way
     depth: Depth = "first"
-    cell: int | None = None
+    cell: int | None = None  # the number of the configuration that it is of, where a page shows one at a time
 
 
 class Document(NamedTuple):
-    """A report.
-
-    Attributes:
-        title: of the page.
-        headline: the answer in a sentence, without a full stop; empty where a table is the answer.
-        tone: whether the answer is a good one.
-        alerts: what comes right after it: what stops the run, or makes its results wrong.
-        lines: what it is about, and how it is known.
-        notes: what to know of these.
-        sections: in the order of reading; those without blocks are left out.
-        cells: names of the configurations that sections are of; a page lets choose between them.
-        chosen: the number of the one that it shows first.
-        brief: all that a terminal shows where nothing is to do, unless it is asked for all.
-    """
-
     title: str
-    headline: str = ""
+    headline: str = ""  # the answer in a sentence, without a full stop; empty where a table is the answer
     tone: Tone = "plain"
-    lines: Sequence[str] = ()
-    sections: Sequence[Section] = ()
-    alerts: Sequence[str] = ()
+    lines: Sequence[str] = ()  # what it is about, and how it is known
+    sections: Sequence[Section] = ()  # in the order of reading; those without blocks are left out
+    alerts: Sequence[str] = ()  # right after the headline: what stops the run, or makes its results wrong
     notes: Sequence[str] = ()
-    cells: Sequence[str] = ()
-    chosen: int = 0
-    brief: Sequence[str] = ()
+    cells: Sequence[str] = ()  # names of the configurations that sections are of; a page lets choose between them
+    chosen: int = 0  # the number of the one that it shows first
+    brief: Sequence[str] = ()  # all that a terminal shows where nothing is to do, unless it is asked for all
 
     def heading(self, section: Section) -> str:
         """The title of a section with its configuration, where there are several."""

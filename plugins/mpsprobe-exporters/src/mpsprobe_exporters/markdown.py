@@ -21,13 +21,7 @@ BOLD = frozenset({"missing", "unsupported", "fallback", "unknown", "slower", "la
 
 class MarkdownExporter:
     def render(self, report: Report) -> str:
-        """The document.
-
-        Raises:
-            ReportError: it is of a kind that has no known schema.
-        """
-        read = document_of(supported_report(report, "markdown"))
-        return "\n\n".join(blocks(read)) + "\n"
+        return "\n\n".join(blocks(document_of(supported_report(report, "markdown")))) + "\n"
 
 
 def blocks(document: Document) -> Iterator[str]:

@@ -11,18 +11,15 @@ from mpsprobe_exporters.terminal.screen import Screen, on_terminal
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
+    from mpsprobe_exporters.document import Document
 
 FILE_COLUMNS = 100
 
 
 class TableExporter:
-    """Draws as text.
+    """Draws as text, ``width`` columns wide: by default as many in each file, wherever it was made.
 
-    Args:
-        width: columns to draw in; by default 100, so that a file looks the same wherever it was made.
-        color: whether to write colours, as ANSI sequences.
-        encoding: the one that the text must fit into.
-        everything: whether to show what nobody needs to act, such as native operators, which a file always has.
+    ``everything``: what nobody needs to act is shown too, such as native operators; a file always has it.
     """
 
     def __init__(
@@ -32,33 +29,15 @@ class TableExporter:
         self._everything = everything
 
     def render(self, report: Report) -> str:
-        """The text for a file: no colours unless asked for.
-
-        Raises:
-            ReportError: it is of a kind that has no known schema.
-        """
-        return _drawn(report, self._screen, self._everything)
+        return text_of(_document(report), self._screen, everything=self._everything)
 
     def render_for_terminal(self, report: Report, everything: bool = False) -> str:
-        """The text for standard output: as wide, as coloured and in such characters as it can show.
-
-        Args:
-            report: what is drawn.
-            everything: ``--all``.
-
-        Raises:
-            ReportError: it is of a kind that has no known schema.
-        """
-        return _drawn(report, on_terminal(), everything)
+        """The text for standard output: as wide, as coloured and in such characters as it can show."""
+        return text_of(_document(report), on_terminal(), everything=everything)
 
     def headline(self, report: Report) -> str:
-        """The one sentence that a report begins with.
-
-        Raises:
-            ReportError: it is of a kind that has no known schema.
-        """
-        return reports.document_of(supported_report(report, "table")).headline
+        return _document(report).headline
 
 
-def _drawn(report: Report, screen: Screen, everything: bool) -> str:
-    return text_of(reports.document_of(supported_report(report, "table")), screen, everything=everything)
+def _document(report: Report) -> Document:
+    return reports.document_of(supported_report(report, "table"))

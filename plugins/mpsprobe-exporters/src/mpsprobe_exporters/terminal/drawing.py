@@ -11,7 +11,6 @@ from mpsprobe_exporters import document as model
 from mpsprobe_exporters.plain_text import JOINTS, one_line
 from mpsprobe_exporters.terminal.lines import Line, cell_len, coded, fitting, width_of
 from mpsprobe_exporters.terminal.screen import WIDEST, Screen, is_terminal, on_terminal
-from mpsprobe_exporters.terminal.verdict_styles import STYLES
 
 if TYPE_CHECKING:
     from mpsprobe_exporters.document import Bar, Block, Column, Document
@@ -22,17 +21,27 @@ MOST_PLACES, MOST_IN_TABLE, MOST_BARS = 5, 2, 40
 NARROWEST_BAR, WIDEST_BAR = 8, 40
 EIGHTHS, FULL = " ▏▎▍▌▋▊▉", "█"
 BLANK: Line = []
+# Of verdicts and differences.
+STYLES = {
+    "missing": "bold red",
+    "unsupported": "bold red",
+    "fallback": "magenta",
+    "unknown": "bold",
+    "native": "green",
+    "composite": "",
+    "slower": "bold red",
+    "larger": "bold red",
+    "worse": "bold red",
+    "failed": "bold red",
+    "faster": "green",
+    "smaller": "green",
+    "better": "green",
+}
 TONES = {"bad": "bold red", "good": "green", "plain": ""}
 
 
 def lines_of(document: Document, width: int, *, everything: bool) -> Iterator[Line]:
-    """What to print on ``width`` columns.
-
-    Args:
-        document: what is drawn.
-        width: columns.
-        everything: ``--all``: what nobody needs to act is shown too.
-    """
+    """What to print on ``width`` columns; ``everything`` is ``--all``: what nobody needs to act is shown too."""
     if document.brief and not everything:
         for line in document.brief:
             yield from _lines(line, width)
