@@ -31,7 +31,6 @@ def other(judged: Target | None) -> str:
 
 
 def label(judged: Target | None) -> str:
-    """The backend as people write it: ``MPS``, ``XPU``."""
     return other(judged) or "MPS"
 
 
@@ -52,7 +51,6 @@ def software(judged: Target | None) -> str:
 
 
 def notes(judged: Target | None) -> list[str]:
-    """What a reader should know of a backend other than MPS."""
     known = _not_mps(judged)
     return [TABLE.format(one_line(known.source, 400)), *known.notes] if known is not None else []
 

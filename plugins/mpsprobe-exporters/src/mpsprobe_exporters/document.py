@@ -221,7 +221,6 @@ class Document(NamedTuple):
     brief: Sequence[str] = ()  # all that a terminal shows where nothing is to do, unless it is asked for all
 
     def heading(self, section: Section) -> str:
-        """The title of a section with its configuration, where there are several."""
         of = f" ({self.cells[section.cell]})" if section.cell is not None and len(self.cells) > 1 else ""
         return f"{section.title}{of}"
 

@@ -89,7 +89,6 @@ def _entry(block: model.Table, row: model.Row) -> Iterator[str]:
 
 
 def cell(value: Cell, kind: Kind) -> str:
-    """A cell in Markdown: names and places as code, the first of them."""
     if value is None:
         return ""
     if kind == "name":

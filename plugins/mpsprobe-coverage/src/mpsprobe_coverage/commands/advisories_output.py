@@ -20,7 +20,6 @@ ID = Column("advisory", "name")
 
 
 def print_list(advisories: list[Advisory]) -> None:
-    """The identifier of each, with its title and the releases of torch and macOS."""
     rows: list[tuple[str, str, str]] = []
     for advisory in advisories:
         facts = [f"torch: {releases(advisory.torch)}"]
@@ -47,7 +46,6 @@ def _list(advisories: Sequence[tuple[str, str, str]], what: str, more: str) -> N
 
 
 def print_details(advisories: list[Advisory]) -> None:
-    """All that is known of each."""
     titles = ("operators", "called by", "when", "what", "do", "torch", "macOS", "hardware", "known by", "sources")
     rows = [
         (

@@ -25,7 +25,6 @@ BASES = {
 
 
 def print_list(chips: Iterable[Chip]) -> None:
-    """A line for each."""
     rows = [
         (chip.name, f"Apple{chip.family}", *_cores(chip), ", ".join(map(str, chip.memory_gib)) or "-", chip.bf16)
         for chip in chips

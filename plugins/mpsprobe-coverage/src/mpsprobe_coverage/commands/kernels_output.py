@@ -17,7 +17,6 @@ PIPE_WIDTH = 10_000  # columns: nothing is wrapped where no terminal is
 
 
 def print_table(torch_release: str, table: KernelTable, key: str | None) -> None:
-    """One release: where the table comes from, then its operators."""
     of_torch = "" if table.library == "torch" else f", for torch {torch_release}"
     where = f"macOS {table.macos_minimum} or newer" if table.macos_minimum else table.backend.label
     facts = [f"wheel {table.wheel}" if table.wheel else f"read from {table.source or 'the running dispatcher'}"]
@@ -47,7 +46,6 @@ def print_table(torch_release: str, table: KernelTable, key: str | None) -> None
 
 
 def print_releases(tables: Sequence[tuple[str, KernelTable]], key: str | None) -> None:
-    """A line for each torch release: how many operators it registers in which way."""
     counts = [_by_kind(table, key) for _, table in tables]
     kinds = [kind for kind in counts[-1] if any(of.get(kind) for of in counts)]
     library = tables[-1][1].library
@@ -89,7 +87,6 @@ def print_verdicts(verdicts: Sequence[tuple[str, Sequence[tuple[str, str]]]], ke
 
 
 def print_since(rows: Sequence[tuple[str, str | None, str | None, str]]) -> None:
-    """Each operator with the release since which it is native, or with what it is now."""
     cells = [
         (name, since or "-", f"gone since {removed}" if removed else verdict) for name, since, removed, verdict in rows
     ]
@@ -97,17 +94,16 @@ def print_since(rows: Sequence[tuple[str, str | None, str | None, str]]) -> None
 
 
 def print_difference(difference: Difference) -> None:
-    """What came, what went, what is judged otherwise."""
     old_macos, new_macos = difference.macos_minimum
-    changed = {
-        "Native now": difference.gained,
-        "No longer native": difference.lost,
-        "Judged otherwise": difference.changed,
-    }
     columns = _columns("Operator", difference.old, difference.new)
+    changed = (
+        ("Native now", difference.gained),
+        ("No longer native", difference.lost),
+        ("Judged otherwise", difference.changed),
+    )
     tables = [
         Section(f"{title} ({len(changes)})", [Table(columns, [(one.operator, one.old, one.new) for one in changes])])
-        for title, changes in changed.items()
+        for title, changes in changed
         if changes
     ]
     names = {

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from mpsprobe_exporters.document import Row
 
 
+OPERATOR = Column("Operator", "name")
+
+
 def refuse(family: RegisteredFamily, **given: object) -> None:
     """Options that mean something for a backend of torch alone.
 
@@ -32,13 +35,11 @@ def refuse(family: RegisteredFamily, **given: object) -> None:
 
 
 def list_kernels(family: RegisteredFamily, release: str) -> Any:
-    """The document of one release, or of each."""
     documents = [{"backend": family.name, **family.table(one)} for one in family.resolve(release)]
     return documents if release == ALL or len(documents) > 1 else documents[0]
 
 
 def show_kernels(family: RegisteredFamily, operators: Iterable[str], release: str) -> list[dict[str, Any]]:
-    """What each release registers of some operators."""
     return [
         {"operator": name, "backend": family.name, "release": one, "registrations": family.of(name, one)}
         for name in family.named(operators)
@@ -47,7 +48,6 @@ def show_kernels(family: RegisteredFamily, operators: Iterable[str], release: st
 
 
 def since_kernels(family: RegisteredFamily, operators: Iterable[str]) -> list[dict[str, Any]]:
-    """Since which release some operators have a kernel."""
     return [
         {"operator": name, "backend": family.name, "native_since": family.since(name), "release": family.releases[-1]}
         for name in family.named(operators)
@@ -55,7 +55,6 @@ def since_kernels(family: RegisteredFamily, operators: Iterable[str]) -> list[di
 
 
 def diff_kernels(family: RegisteredFamily, old: str, new: str) -> dict[str, Any]:
-    """What came and what went from one release to another."""
     (first,), (second,) = ([family.resolve(text)[-1]] for text in (old, new))
     added, removed = family.difference(first, second)
     before, after = ({one["operator"] for one in family.all_of(release)} for release in (first, second))
@@ -69,11 +68,7 @@ def diff_kernels(family: RegisteredFamily, old: str, new: str) -> dict[str, Any]
     }
 
 
-OPERATOR = Column("Operator", "name")
-
-
 def print_list(family: RegisteredFamily, document: Any) -> None:
-    """One release with its kernels, or a line for each release."""
     if isinstance(document, list):
         rows = [(one["release"], _counted(one["registrations"]), _besides(one)) for one in document]
         show_table([Column(title) for title in (family.label, "On every macOS", "Besides")], rows)
@@ -103,13 +98,11 @@ def print_shown(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def print_since(rows: Sequence[dict[str, Any]]) -> None:
-    """Each operator with the release since which it has a kernel."""
     cells = [(row["operator"], row["native_since"] or "not in the newest") for row in rows]
     show_table([OPERATOR, Column("Native since")], cells)
 
 
 def print_diff(difference: dict[str, Any]) -> None:
-    """What came and went."""
     name = f"{difference['backend']} {difference['from']} → {difference['to']}"
     counts = f"operators: {len(difference['gained'])} native now, {len(difference['lost'])} no longer"
     sections = [_kernels(title, entries) for title, entries in difference["registrations"].items() if entries]

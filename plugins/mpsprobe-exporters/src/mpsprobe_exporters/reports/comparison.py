@@ -292,7 +292,6 @@ def advisory_lines(report: ComparisonReport) -> list[str]:
 
 
 def failure_lines(report: ComparisonReport) -> list[str]:
-    """How the runs of coverage ended, where that differs."""
     lines = []
     for one in report.failures:
         start = f"now{_on(one.release)}" if one.new is not None else f"before{_on(one.release)}"
@@ -307,7 +306,6 @@ def _on(release: str | None) -> str:
 
 
 def method_lines(report: ComparisonReport) -> list[str]:
-    """When a difference counts, and what a reader should know of it."""
     words = [one_line(report.method.words, None)] if report.method is not None else []
     return [*words, *(one_line(note) for note in report.notes)]
 

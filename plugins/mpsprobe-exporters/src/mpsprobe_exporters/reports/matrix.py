@@ -117,7 +117,6 @@ def rows(report: MatrixReport) -> Iterator[tuple[Cell, ...]]:
 
 
 def _native(cell: MatrixCell) -> str:
-    """``61 of 63``: the native operators of one release."""
     return f"{number(cell.summary.operators_by_verdict.get('native', 0))} of {number(cell.summary.operators)}"
 
 

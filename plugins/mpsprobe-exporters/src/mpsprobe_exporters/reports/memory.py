@@ -100,7 +100,6 @@ def _ends(found: MemoryRange | None) -> str:
 
 
 def sections(memory: MemoryPrediction | None, made: Environment) -> Iterator[Section]:
-    """The figures, what is alive at the peak, and what is in no figure."""
     if memory is None:
         return
     tiles = [Tile(one_line(category, 40), byte_size(size)) for category, size in memory.by_category.items() if size]

@@ -125,7 +125,6 @@ def first_of(report: ProfileReport) -> int:
 
 
 def _tiles(report: ProfileReport) -> Iterator[Block]:
-    """Median step, throughput, first call, memory, speed-up, fallbacks of one configuration: those that are known."""
     if not report.cells:
         return
     cell = report.cells[first_of(report)]

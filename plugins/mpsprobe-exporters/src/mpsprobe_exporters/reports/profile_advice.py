@@ -87,7 +87,6 @@ def _severity(one: Advice) -> float:
 
 
 def divided(report: ProfileReport) -> list[Division | None]:
-    """How the profiled steps of each configuration divide; ``None`` where it has no trace."""
     return [None if cell.trace is None else divide(cell.trace) for cell in report.cells]
 
 
@@ -107,7 +106,6 @@ Finding = tuple[str, str, str, float | None]
 
 
 def _fallbacks(report: ProfileReport, cell: ProfileCell) -> Iterator[Finding]:
-    """The operators that leave the backend, without those that cost next to nothing."""
     backend = backends.profiled(report)
     for one in sorted(cell.fallbacks, key=lambda one: -(one.duration_ns or 0)):
         share = _share_of_step(cell, one.duration_ns)
@@ -200,7 +198,6 @@ def _steps(cell: ProfileCell) -> Iterator[Finding]:
 
 
 def has_many_outliers(step: DurationStatistics) -> bool:
-    """Whether there are more of them than heavy tails have."""
     return step.outliers > OUTLIERS * step.count and step.outliers > 1
 
 

@@ -38,7 +38,6 @@ NATIVE = "the release, of torch or of the backend's plugin, that has a kernel"
 
 
 def sections(report: ProfileReport) -> Iterator[Section]:
-    """Those that have something to say, in the order of reading."""
     yield from _each(report, "Readings", "Probes", _readings)
     yield from _each(report, f"Operators that leave {backends.profiled(report)}, in one step", "Fallbacks", _fallbacks)
     yield from _each(report, "Operators by their own time, in one step", "Operators", _operators)
@@ -107,7 +106,6 @@ FALLBACKS: Fields[ProfileCell, FallbackCost] = (
 
 
 def _fallbacks(cell: ProfileCell) -> Iterator[Block]:
-    """The operators that leave MPS, and what each costs of a step; the most expensive first."""
     ordered = sorted(cell.fallbacks, key=lambda one: (-(one.duration_ns or 0), -(one.bytes or 0), one.operator))
     observed = [one for one in ordered if one.method == "observed"]
     spent, moved = (sum(getattr(one, field) or 0 for one in observed) for field in ("duration_ns", "bytes"))
