@@ -34,12 +34,6 @@ COLUMNS = (
 )
 
 
-def title(report: AnyReport) -> str:
-    if report.kind != "coverage":
-        return "Known wrong results"
-    return f"Known wrong results on {report.target.software} {one_line(report.target.version)}"
-
-
 def table(report: AnyReport) -> Table:
     """An entry for each; the places are those of this workload, the rest is about the operator."""
     software = backends.software(backends.target(report))

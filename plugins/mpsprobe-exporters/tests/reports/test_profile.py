@@ -15,7 +15,7 @@ from mpsprobe_exporters.document import Bars, Bullets, Document, Paragraph, Sect
 from mpsprobe_exporters.markdown import MarkdownExporter
 from mpsprobe_exporters.reports.configurations import speed_up
 from mpsprobe_exporters.reports.profile import document
-from mpsprobe_exporters.reports.profile_advice import Advice, recommendations
+from mpsprobe_exporters.reports.profile_advice import Advice, divided, recommendations
 from mpsprobe_exporters.reports.profile_configurations import MOST_ROWS
 from mpsprobe_exporters.reports.profile_measurements import MOST_DETAILED, spoken
 from mpsprobe_exporters.table import TableExporter
@@ -123,7 +123,8 @@ def test_what_was_not_taken_is_named_on_a_page() -> None:
 
 
 def advised(*cells: ProfileCell) -> list[Advice]:
-    return recommendations(of_cells(*cells))
+    report = of_cells(*cells)
+    return recommendations(report, divided(report))
 
 
 def cell(**more: Any) -> ProfileCell:

@@ -20,8 +20,7 @@ CALM = "the largest with which it stays below what Metal recommends to a process
 FIELDS: Fields[FitReport, FitRow] = (
     (Column("what", key="what"), lambda _, one: one.what),
     (Column("at", "number", key="size", about="the size at which the peak was found"), lambda _, one: one.size),
-    (Column("peak", "bytes", where="column"), lambda _, one: one.peak_bytes),
-    (Column("peak", "number", "peak_bytes", where="record"), lambda _, one: one.peak_bytes),
+    (Column("peak", "bytes", "peak_bytes"), lambda _, one: one.peak_bytes),
     (Column("saves", where="column", rank=2), lambda report, one: _saves(report, one)),
     (Column("largest that fits", about=LARGEST), lambda _, one: _range(one.largest)),
     (Column("without pressure", about=CALM, rank=1), lambda _, one: _range(one.without_pressure)),

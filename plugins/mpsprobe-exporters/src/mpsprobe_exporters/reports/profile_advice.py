@@ -20,66 +20,48 @@ from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number
 if TYPE_CHECKING:
     from mpsprobe.schemas import DurationStatistics, FallbackCost, ProfileCell, ProfileReport
 
-# A part of the step that is smaller is within the noise of most machines.
-SMALL = 0.01
-# From this spread on a reader should look at the machine before the figure.
-NOISY = 0.1
-# From a half on, the device waits longer than it works: a faster kernel would change less than a busier device.
-IDLE = 0.5
+SMALL = 0.01  # a smaller part of the step is within the noise of most machines
+NOISY = 0.1  # from this spread on a reader should look at the machine before the figure
+WIDE = 0.1  # a wider interval hides the differences that people look for
+OUTLIERS = 0.05  # one in twenty is what Tukey's fences let through of heavy tails; more are a pattern
+GROWTH = 0.05  # a larger batch that gives less than this more has nothing left to gain
+IDLE = 0.5  # then the device waits longer than it works: a busier device would change more than a faster kernel
+COPIES = 0.1  # copies hide behind kernels where they may; a tenth of the step that no kernel covers is worth a look
 # What the host needs to start a kernel is some 5 to 10 µs (CUDA and Metal alike); shorter kernels cannot keep a queue
 # full, and fewer than 100 of them in a step are no concern of its time.
 TINY_NS, MANY = 10_000, 100
-# Copies hide behind kernels where they may; a tenth of the step that no kernel covers is worth a look.
-COPIES = 0.1
-# With AdamW the optimizer reads and writes each parameter a few times, whatever the batch: a quarter is much.
-OPTIMIZER = 0.25
-# The first call is worth a word where it costs as much as twenty steps and more than a second.
-FIRST_STEPS, FIRST_NS = 20, 1_000_000_000
+OPTIMIZER = 0.25  # AdamW reads and writes each parameter a few times, whatever the batch: a quarter is much
+FIRST_STEPS, FIRST_NS = 20, 1_000_000_000  # the first call is worth a word where it costs more than both
 # Beyond it, the systems of unified memory begin to compress and to swap (recommended maxima are about 70 to 80 %).
 FULL = 0.8
-# An interval that is wider than this hides the differences that people look for.
-WIDE = 0.1
-# A larger batch that gives less than this more has nothing left to gain.
-GROWTH = 0.05
-# One in twenty is what Tukey's fences let through of heavy tails; more are a pattern.
-OUTLIERS = 0.05
 STOPPED = "out of memory"
 HALF = ("float16", "bfloat16")
 
 
 class Advice(NamedTuple):
-    """One recommendation.
-
-    ``kind`` groups what is alike; ``where`` is the configuration, ``""`` where there is only one; ``remedy`` is what to
-    do, ``found`` what was seen with its figures, both as sentences with a full stop. ``share`` of a step is what it is
-    about, where that is known. ``also`` are the other configurations that need the same.
-    """
-
-    kind: str
-    where: str
-    found: str
-    remedy: str
-    share: float | None = None
-    also: tuple[str, ...] = ()
+    kind: str  # groups what is alike
+    where: str  # the configuration; empty where there is only one
+    found: str  # what was seen with its figures, as a sentence
+    remedy: str  # what to do, as a sentence
+    share: float | None = None  # of the step that it is about, where that is known
+    also: tuple[str, ...] = ()  # the other configurations that need the same
 
 
-def recommendations(report: ProfileReport, divisions: Sequence[Division | None] | None = None) -> list[Advice]:
+def recommendations(report: ProfileReport, divisions: Sequence[Division | None]) -> list[Advice]:
     """What follows from the report: first what did not run, then what costs most; what cannot be weighed last.
 
     What several configurations need is there once, with the figures of the one that it matters to most.
-
-    ``divisions`` is ``divided(report)`` where the caller has it already: of a long trace it takes seconds.
+    ``divisions`` is ``divided(report)``: of a long trace it takes seconds.
     """
-    known = divided(report) if divisions is None else divisions
-    pairs = zip(report.cells, known, strict=True)
+    pairs = zip(report.cells, divisions, strict=True)
     found = [advice for cell, division in pairs for advice in _of_cell(report, cell, division)]
     found += _sweeps(report)
-    several = len(report.cells) > 1
-    found = [one if several else one._replace(where="") for one in found]
+    if len(report.cells) < 2:
+        found = [one._replace(where="") for one in found]
     alike: dict[tuple[str, str], list[Advice]] = {}
     for one in sorted(found, key=_severity):
         alike.setdefault((one.kind, one.remedy), []).append(one)
-    return [several[0]._replace(also=tuple(one.where for one in several[1:])) for several in alike.values()]
+    return [first._replace(also=tuple(one.where for one in others)) for first, *others in alike.values()]
 
 
 def _severity(one: Advice) -> float:
