@@ -41,8 +41,7 @@ from mpsprobe_devkit.testing import sample_profile_report
 from mpsprobe_exporters.csv_rows import CsvExporter
 from mpsprobe_exporters.json_document import JsonExporter
 from mpsprobe_exporters.junit import LONGEST_ATTRIBUTE, JunitExporter
-from mpsprobe_exporters.markdown import MarkdownExporter
-from mpsprobe_exporters.markdown_text import code, prose, table
+from mpsprobe_exporters.markdown import MarkdownExporter, code, prose, table
 from mpsprobe_exporters.parquet import METADATA, ParquetExporter
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.plugin import ALL_KINDS

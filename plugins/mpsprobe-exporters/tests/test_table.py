@@ -28,8 +28,7 @@ from rich.text import Text
 
 from mpsprobe_exporters.table import TableExporter
 from mpsprobe_exporters.terminal import screen
-from mpsprobe_exporters.terminal.drawing import fold_name
-from mpsprobe_exporters.terminal.lines import CODES, Line, cell_len, coded, fitting
+from mpsprobe_exporters.terminal.drawing import CODES, Line, cell_len, coded, fitting, fold_name
 from mpsprobe_exporters.terminal.screen import Screen, on_terminal
 
 NAMES = ("operators", "workloads", "verdicts")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -9,12 +10,15 @@ from typing import TYPE_CHECKING
 from mpsprobe.output import write_stdout
 from mpsprobe_exporters import document as model
 from mpsprobe_exporters.plain_text import JOINTS, one_line
-from mpsprobe_exporters.terminal.lines import Line, cell_len, coded, fitting, width_of
-from mpsprobe_exporters.terminal.screen import WIDEST, Screen, is_terminal, on_terminal
+from mpsprobe_exporters.terminal.screen import SUBSTITUTES, WIDEST, Screen, is_terminal, on_terminal
 
 if TYPE_CHECKING:
     from mpsprobe_exporters.document import Bar, Block, Column, Document
 
+Line = list[tuple[str, str]]
+"""Text and style, from the left; the style is words of ``CODES``, or empty."""
+WORD = re.compile(r"\s*\S+\s*")
+CODES = {"bold": "1", "red": "31", "green": "32", "magenta": "35"}
 GAP = 2
 NARROWEST, LONGEST_NAME, WIDEST_TEXT = 16, 36, 32  # what a name or a text gets before another column goes
 MOST_PLACES, MOST_IN_TABLE, MOST_BARS = 5, 2, 40
@@ -283,3 +287,57 @@ def _lines(text: str, width: int, style: str = "", code: bool = False) -> list[L
     text, width = one_line(text, None), max(width, 1)
     lines = [text] if code else textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
     return [[(part, style)] for line in lines for part in fold_name(line, width)]
+
+
+def cell_len(text: str) -> int:
+    """The columns that ``text`` takes: two for a Chinese character, none for an accent on its own."""
+    if text.isascii() or text.translate(SUBSTITUTES).isascii():
+        return len(text)
+    from rich.cells import cell_len as measured  # its tables of widths cost more than to draw a report without them
+
+    return measured(text)
+
+
+def width_of(line: Line) -> int:
+    return sum(cell_len(text) for text, _ in line)
+
+
+def fitting(line: Line, width: int) -> Iterator[Line]:
+    """``line`` itself, or where it is wider than ``width`` columns as many as it takes."""
+    if width_of(line) <= width:
+        yield line
+        return
+    start = 0
+    for end in (*_breaks("".join(text for text, _ in line), width), None):
+        part, at = Line(), 0
+        for text, style in line:
+            part.append((text[max(start - at, 0) : None if end is None else max(end - at, 0)], style))
+            at += len(text)
+        yield part
+        start = end or 0
+
+
+def _breaks(text: str, width: int) -> Iterator[int]:
+    """Where ``text`` goes on in another line: between words, and within one that is wider than a line."""
+    taken = 0
+    for found in WORD.finditer(text):
+        word, start = found[0], found.start()
+        needed = cell_len(word.rstrip())
+        if needed > width - taken:
+            if start:
+                yield start
+            taken = 0
+        for at, character in enumerate(word, start):
+            columns = cell_len(character)
+            if needed > width < taken + columns:
+                yield at
+                taken = 0
+            taken += columns
+
+
+def coded(line: Line, color: bool) -> str:
+    """``line`` as it is written, with ANSI sequences for its styles where ``color`` is."""
+    return "".join(
+        f"\x1b[{';'.join(CODES[word] for word in style.split())}m{text}\x1b[0m" if color and style and text else text
+        for text, style in line
+    )

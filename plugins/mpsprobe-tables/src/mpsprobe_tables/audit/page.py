@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from mpsprobe_exporters.document import AMOUNTS, Table
-from mpsprobe_exporters.markdown_text import table as markdown_table
+from mpsprobe_exporters.markdown import table as markdown_table
 from mpsprobe_tables.audit import tables
 from mpsprobe_tables.audit.exceptions import MOST_LINES
 from mpsprobe_tables.audit.result import Audit, ReleaseAudit
