@@ -128,6 +128,17 @@ def _of_release(summary: CoverageSummary, target: Target, found: list[OperatorFi
     return [answer, *parts]
 
 
+def native_of(summary: CoverageSummary) -> str:
+    """``61 of 63``."""
+    return f"{number(summary.operators_by_verdict.get('native', 0))} of {number(summary.operators)}"
+
+
+def findings_of(summary: CoverageSummary) -> list[str]:
+    """``2 missing``, ``1 fallback``."""
+    counts = summary.operators_by_verdict
+    return [f"{number(counts[verdict])} {verdict}" for verdict in FINDINGS if counts.get(verdict)]
+
+
 def copies(found: Transfers | None) -> str | None:
     """``3 tensors (1.2 MB) to the GPU, 1 tensor (4 kB) to the CPU``; ``None`` where none is copied."""
     if found is None or not (found.to_gpu or found.to_cpu):

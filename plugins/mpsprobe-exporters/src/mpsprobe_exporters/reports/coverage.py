@@ -164,11 +164,17 @@ def document(report: CoverageReport) -> Document:
 
 def figures(summary: CoverageSummary) -> Iterator[Block]:
     """How many operators are native, the memory of the parameters, and the calls by verdict."""
-    native = f"{number(summary.operators_by_verdict.get('native', 0))} of {number(summary.operators)}"
     size = summary.parameters_bytes
     parameters = [Tile("Parameters", byte_size(size), "memory")] if size else []
     compiled = [Tile("Compiled MPSGraphs", _counted(summary.graphs))] if summary.graphs else []
-    yield Tiles([Tile("Native operators", native), Tile("Calls", number(summary.calls)), *parameters, *compiled])
+    yield Tiles(
+        [
+            Tile("Native operators", answer.native_of(summary)),
+            Tile("Calls", number(summary.calls)),
+            *parameters,
+            *compiled,
+        ]
+    )
     calls = summary.calls_by_verdict
     known = [(verdict, calls[verdict]) for verdict in sorted(calls, key=lambda one: SEVERITY[one]) if calls[verdict]]
     if len(known) > 1:

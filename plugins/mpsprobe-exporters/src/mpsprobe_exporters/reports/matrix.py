@@ -75,7 +75,7 @@ def _bars(report: MatrixReport) -> Iterator[Block]:
 
 def _grid(report: MatrixReport) -> Iterator[Block]:
     cells = report.releases[::-1]
-    heads = [("native operators", [_native(cell) for cell in cells])]
+    heads = [("native operators", [answer.native_of(cell.summary) for cell in cells])]
     if any(cell.failure for cell in cells):
         heads.append(("run", ["stopped" if cell.failure else "to its end" for cell in cells]))
     if report.advisories:
@@ -116,13 +116,7 @@ def rows(report: MatrixReport) -> Iterator[tuple[Cell, ...]]:
         yield (operator, *(cell.findings.get(operator, "") for cell in cells))
 
 
-def _native(cell: MatrixCell) -> str:
-    return f"{number(cell.summary.operators_by_verdict.get('native', 0))} of {number(cell.summary.operators)}"
-
-
 def _said(cell: MatrixCell) -> str:
     """``61 of 63 native: 1 missing, 1 fallback``."""
-    counts = cell.summary.operators_by_verdict
-    parts = [f"{number(counts[verdict])} {verdict}" for verdict in answer.FINDINGS if counts.get(verdict)]
-    parts += ["the run stopped"] if cell.failure else []
-    return f"{_native(cell)} native" + (f": {', '.join(parts)}" if parts else "")
+    parts = [*answer.findings_of(cell.summary), *(["the run stopped"] if cell.failure else [])]
+    return f"{answer.native_of(cell.summary)} native" + (f": {', '.join(parts)}" if parts else "")

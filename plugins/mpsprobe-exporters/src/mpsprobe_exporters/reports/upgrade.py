@@ -243,10 +243,7 @@ def _state(cell: MatrixCell | None) -> str | None:
     """``all native``; ``2 missing, 1 fallback``; with ``stops`` where the run did not come to its end."""
     if cell is None:
         return None
-    counts = cell.summary.operators_by_verdict
-    parts = [f"{number(counts[verdict])} {verdict}" for verdict in answer.FINDINGS if counts.get(verdict)]
-    parts += ["stops"] if cell.failure else []
-    return ", ".join(parts) or "all native"
+    return ", ".join([*answer.findings_of(cell.summary), *(["stops"] if cell.failure else [])]) or "all native"
 
 
 def _wrong(one: UpgradedWorkload) -> str | None:
