@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mpsprobe.output import write_stdout
 from mpsprobe_exporters import document as model
 from mpsprobe_exporters.plain_text import JOINTS, one_line
 from mpsprobe_exporters.terminal.screen import SUBSTITUTES, WIDEST, Screen, is_terminal, on_terminal
@@ -99,6 +98,8 @@ def text_of(document: Document, screen: Screen, *, everything: bool) -> str:
 
 def show(document: Document, pipe_columns: int) -> None:
     """Write all of ``document`` to standard output; where that is no terminal, ``pipe_columns`` wide."""
+    from mpsprobe.output import write_stdout  # an answer that is known is drawn without what it imports
+
     screen = on_terminal()
     if not is_terminal():
         screen = screen._replace(width=pipe_columns)
