@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from typing import TypeVar
 
+Amount = TypeVar("Amount", int, float)
 # More than any run has of anything. A report may hold any number; beyond this one it is not written out.
 BEYOND = 10**18
 
@@ -92,7 +94,7 @@ def ratio(value: float) -> str:
     return f"{value:.3f}" if value < 100 else f"{value:,.0f}"
 
 
-def between(write: Callable[[int], str], *amounts: int) -> str:
+def between(write: Callable[[Amount], str], *amounts: Amount) -> str:
     """``8``, ``8 to 12``: the least and the most of ``amounts``."""
     return " to ".join(dict.fromkeys((write(min(amounts)), write(max(amounts)))))
 

@@ -11,7 +11,7 @@ from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import listed, one_line, plural
 from mpsprobe_exporters.reports.profile_configurations import SPREAD
 from mpsprobe_exporters.trace_summary import copies, kernels
-from mpsprobe_exporters.units import BEYOND, byte_size, duration, fraction, reading, split_unit
+from mpsprobe_exporters.units import BEYOND, between, byte_size, duration, fraction, reading, split_unit
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
@@ -84,9 +84,9 @@ def spoken(name: str) -> str:
 
 
 def _range(name: str, values: list[float | str]) -> str:
-    numbers = sorted(value for value in values if not isinstance(value, str))
+    numbers = [value for value in values if not isinstance(value, str)]
     if len(numbers) == len(values):
-        return " to ".join(dict.fromkeys(reading(name, value) for value in (numbers[0], numbers[-1])))
+        return between(lambda value: reading(name, value), *numbers)
     return ", ".join(dict.fromkeys(one_line(str(value), 60) for value in values))
 
 

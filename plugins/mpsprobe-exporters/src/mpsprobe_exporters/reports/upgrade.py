@@ -97,7 +97,7 @@ def _releases(report: UpgradeReport) -> tuple[str, str]:
 
 def _alerts(report: UpgradeReport) -> Iterator[str]:
     asked, needed = report.new.macos, report.new.macos_minimum
-    if asked and needed and _version(asked) < _version(needed):
+    if asked and needed and answer.release_key(asked) < answer.release_key(needed):
         on = f"macOS {one_line(asked)}: it needs {one_line(needed)}"
         yield f"torch {_releases(report)[1]} does not use the GPU on {on}"
     worse = [one_line(one.name, 60) for one in report.workloads if is_worse(one)]
@@ -107,11 +107,7 @@ def _alerts(report: UpgradeReport) -> Iterator[str]:
 
 def _needs_newer(report: UpgradeReport) -> bool:
     old, new = report.old.macos_minimum, report.new.macos_minimum
-    return bool(old and new and _version(new) > _version(old))
-
-
-def _version(text: str) -> list[int]:
-    return [int(part) for part in text.split(".") if part.isdecimal()]
+    return bool(old and new and answer.is_later(new, old))
 
 
 def _lines(report: UpgradeReport) -> Iterator[str]:

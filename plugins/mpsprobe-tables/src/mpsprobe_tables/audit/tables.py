@@ -22,25 +22,23 @@ DISAGREEING = {"missed": "Expected to fail, and not predicted", "false": "Predic
 
 def document(audit: Audit) -> Document:
     """What a terminal shows: of several releases a row each, then one release in detail."""
-    one, several = audit.focus, len(audit.releases) > 1
+    one = audit.focus
     scope = f"{audit.entries} OpInfo entries" if not audit.only else ", ".join(audit.only)
-    by_release = (releases(audit), releases(audit, gradient=True)) if several else ()
-    named = [*(disagreeing(one, kind) for kind in DISAGREEING), exceptions(one)]
-    counted = [modules(audit.modules)] if audit.modules else []
-    tables = [
-        *(half for table in by_release for half in _halves(table)),
-        *_halves(figures(one)),
-        *[lists(one), *named, *map(untested, audit.untested), *counted, disagreeing_modules(audit.modules)],
-    ]
-    sections = [_section(table) for table in tables]
-    sections.insert(4 * several + 2, Section("Most important", bullets(two_figures(one))))
-    sections.append(Section("Dtypes that the CPU has and MPS does not claim", bullets(beyond(one))))
+    by_release = (releases(audit), releases(audit, gradient=True)) if len(audit.releases) > 1 else ()
+    named = [lists(one), *(disagreeing(one, kind) for kind in DISAGREEING), exceptions(one)]
+    others = [*map(untested, audit.untested), modules(audit.modules), disagreeing_modules(audit.modules)]
     return Document(
         "Audit",
         headline=f"torch {one.release} against the expectations of its own tests",
         alerts=[f"internal error: {line}" for line in audit.internal],
         lines=[f"{scope}, {audit.samples:,} samples, traced with torch {audit.torch_version}"],
-        sections=sections,
+        sections=[
+            *(_section(half) for table in (*by_release, figures(one)) for half in _halves(table)),
+            Section("Most important", bullets(two_figures(one))),
+            *map(_section, named),
+            Section("Dtypes that the CPU has and MPS does not claim", bullets(beyond(one))),
+            *map(_section, others),
+        ],
     )
 
 
