@@ -68,8 +68,8 @@ def _row(one: AdvisoryMatch, environment: Environment, here: str | None) -> Row:
 def ranges(report: MatrixReport, having: Sequence[bool]) -> str:
     """The releases of which ``having`` says so, as ranges: ``2.8.0-2.9.1, 2.11.0``."""
     names = [cell.target.version for cell in report.releases]
-    found = (span(names, run[::-1]) for run in runs(range(len(names)), having.__getitem__) if having[run[0]])
-    return ", ".join(found) or "-"
+    spans = (span(names, run[::-1]) for run in runs(range(len(names)), having.__getitem__) if having[run[0]])
+    return ", ".join(spans) or "-"
 
 
 def releases(one: AffectedRange) -> str:

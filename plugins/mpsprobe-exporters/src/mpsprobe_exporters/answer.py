@@ -83,9 +83,9 @@ def short_answer(report: AnyReport) -> list[str]:
 
 
 def _clauses(report: AnyReport) -> list[str]:
-    found, judged = findings(report), bool(report.not_judged)
+    not_native, judged = findings(report), bool(report.not_judged)
     if report.kind == "coverage":
-        parts = _of_release(report.summary, report.target, found, judged=judged)
+        parts = _of_release(report.summary, report.target, not_native, judged=judged)
         if report.failure:
             parts[0] = f"the run stopped; up to there, {parts[0]}"
         advised = plural(len(report.advisories), "known wrong result")
@@ -97,13 +97,13 @@ def _clauses(report: AnyReport) -> list[str]:
         parts[0] += f"; {advised}"
     if report.not_judged:
         parts.append(f"{number(len(report.not_judged))} more could not be judged")
-    unproven = "" if found else _unproven(guesses(report), unwatched(report))
+    unproven = "" if not_native else _unproven(guesses(report), unwatched(report))
     parts[0] += unproven
     if report.kind != "coverage":
         fits = [cell.fit for cell in report.releases]
         return fitting.with_fit(parts, fitting.of_releases(fits), fits)
     program, memory = report.program, report.memory
-    undone = report.failure or report.macos_conditions or found or report.advisories or unproven or len(parts) > 1
+    undone = report.failure or report.macos_conditions or not_native or report.advisories or unproven or len(parts) > 1
     elsewhere = program and (program.stayed_on_cpu or program.computed_on_cpu or program.cuda)
     fit = memory.fit if memory else None
     parts = fitting.with_fit(parts, fitting.in_short(memory, report.summary.parameters_bytes), [fit])
@@ -112,12 +112,12 @@ def _clauses(report: AnyReport) -> list[str]:
     return parts
 
 
-def _of_release(summary: CoverageSummary, target: Target, found: list[OperatorFinding], judged: bool) -> list[str]:
+def _of_release(summary: CoverageSummary, target: Target, not_native: list[OperatorFinding], judged: bool) -> list[str]:
     release = backends.on_release(target, target.version)
     answer, *parts = _verdicts(summary, release, backends.label(target), judged=judged)
-    if remedy := _remedy(found, target.version):
+    if remedy := _remedy(not_native, target.version):
         parts, answer = ([*parts, remedy], answer) if parts else ([], f"{answer}; {remedy}")
-    if ending := [one.operator for one in found if one.ends_process]:
+    if ending := [one.operator for one in not_native if one.ends_process]:
         calls = f"a call of {one_line(ending[0])} ends"
         calls = calls if len(ending) == 1 else f"calls of {number(len(ending))} operators end"
         parts.append(f"{calls} the process, which no try catches")
@@ -139,11 +139,11 @@ def findings_of(summary: CoverageSummary) -> list[str]:
     return [f"{number(counts[verdict])} {verdict}" for verdict in FINDINGS if counts.get(verdict)]
 
 
-def copies(found: Transfers | None) -> str | None:
+def copies(transfers: Transfers | None) -> str | None:
     """``3 tensors (1.2 MB) to the GPU, 1 tensor (4 kB) to the CPU``; ``None`` where none is copied."""
-    if found is None or not (found.to_gpu or found.to_cpu):
+    if transfers is None or not (transfers.to_gpu or transfers.to_cpu):
         return None
-    sides = ((found.to_gpu, found.to_gpu_bytes, "GPU"), (found.to_cpu, found.to_cpu_bytes, "CPU"))
+    sides = ((transfers.to_gpu, transfers.to_gpu_bytes, "GPU"), (transfers.to_cpu, transfers.to_cpu_bytes, "CPU"))
     return ", ".join(f"{plural(n, 'tensor')} ({byte_size(size)}) to the {where}" for n, size, where in sides if n)
 
 
@@ -180,9 +180,9 @@ def _verdicts(summary: CoverageSummary, release: str, label: str, judged: bool) 
     return [f"{number(total)} of {operators} {'is' if total == 1 else 'are'} not native on {release}", listed(parts)]
 
 
-def _remedy(found: list[OperatorFinding], release: str) -> str:
+def _remedy(not_native: list[OperatorFinding], release: str) -> str:
     """From which release on the findings are native: ``both are native from 2.9.0 on``."""
-    certain = [one for one in found if one.verdict != "unknown"]  # of which nothing can be said
+    certain = [one for one in not_native if one.verdict != "unknown"]  # of which nothing can be said
     systems = [one.needs_macos for one in certain if one.needs_macos is not None]
     if certain and len(systems) == len(certain):
         return f"macOS {one_line(max(systems, key=release_key))} changes that"

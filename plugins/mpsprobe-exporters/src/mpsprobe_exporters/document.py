@@ -175,8 +175,8 @@ class Bullets(NamedTuple):
 
 
 def bullets(lines: Iterable[str | Bullet]) -> list[Block]:
-    found = [Bullet(line) if isinstance(line, str) else line for line in lines]
-    return [Bullets(found)] if found else []
+    items = [Bullet(line) if isinstance(line, str) else line for line in lines]
+    return [Bullets(items)] if items else []
 
 
 class Names(NamedTuple):
@@ -235,12 +235,12 @@ def is_known(cell: Cell) -> bool:
 
 def facts(table: Table, row: Row) -> list[tuple[Column, Cell]]:
     """What stands below the heading of an entry, with its columns: what to do first."""
-    found = [
+    shown = [
         (column, cell)
         for column, cell in list(zip(table.columns, row, strict=True))[2:]
         if column.where in ("table", "more") and is_known(cell)
     ]
-    return sorted(found, key=lambda fact: fact[0].kind != "advice")
+    return sorted(shown, key=lambda fact: fact[0].kind != "advice")
 
 
 def written(cell: Cell, kind: Kind, most: int | None = None) -> str:
@@ -260,8 +260,8 @@ def written(cell: Cell, kind: Kind, most: int | None = None) -> str:
 def folded(grid: Grid) -> list[tuple[str, int]]:
     """The releases, successive equal ones as one, the newest first: ``2.9.0-2.14.0``, and the number of its first."""
     every = [texts for _, texts in (*grid.heads, *grid.rows)]
-    found = runs(range(len(grid.releases)), lambda index: [texts[index] for texts in every])
-    return [(span(grid.releases, run), run[0]) for run in found]
+    groups = runs(range(len(grid.releases)), lambda index: [texts[index] for texts in every])
+    return [(span(grid.releases, run), run[0]) for run in groups]
 
 
 def history(grid: Grid, words: Sequence[str]) -> list[tuple[str, str]]:

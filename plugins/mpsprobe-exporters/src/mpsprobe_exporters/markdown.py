@@ -44,15 +44,15 @@ def blocks(document: Document) -> Iterator[str]:
 
 
 def _section(section: Section, title: str) -> Iterator[str]:
-    found = (text for block in section.blocks for text in drawn(block))
+    texts = (text for block in section.blocks for text in drawn(block))
     if section.depth == "all":
         yield f"<details><summary>{prose(title)}</summary>"
-        yield from found
+        yield from texts
         yield "</details>"
         return
     if title:
         yield f"### {prose(title)}"
-    yield from found
+    yield from texts
 
 
 def drawn(block: Block) -> Iterator[str]:
@@ -157,5 +157,5 @@ def _escaped(text: str) -> str:
     # An entity is never structure, so a pipe needs no second escape inside a table; an empty comment
     # after an @ keeps GitHub from notifying whoever has that name.
     safe = html.escape(text, quote=False)
-    safe = STRUCTURE.sub(lambda found: f"&#{ord(found[0])};", safe)
+    safe = STRUCTURE.sub(lambda match: f"&#{ord(match[0])};", safe)
     return re.sub(r"@(?=\w)", "@<!-- -->", safe)

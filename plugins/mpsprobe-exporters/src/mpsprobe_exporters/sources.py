@@ -31,10 +31,10 @@ def lines(sites: Iterable[str], environment: Environment) -> tuple[Place, ...]:
 
 
 def _line(site: str, environment: Environment) -> Place:
-    found = FILE.fullmatch(site.replace("\\", "/"))
+    match = FILE.fullmatch(site.replace("\\", "/"))
     url = ""
-    if found:
-        library, path, number = found.groups()
+    if match:
+        library, path, number = match.groups()
         release = (environment.torch if library == "torch" else environment.transformers) or ""
         if RELEASE.fullmatch(release):
             url = f"{GITHUB}/{FOLDERS[library].format(release)}{path}#L{number}"

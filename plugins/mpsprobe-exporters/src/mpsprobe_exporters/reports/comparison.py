@@ -119,16 +119,18 @@ def _regressions_of_profiles(report: ComparisonReport) -> Iterator[str]:
     pairs = [(f" ({name})" if several else "", cell) for name, cell in zip(names, report.cells, strict=True)]
     for where, cell in pairs:
         yield from (f"{one_line(one.operator, 80)} now leaves MPS{where}" for one in cell.fallbacks if one.regression)
-    found = [(one, where) for where, cell in pairs for one in cell.quantities if one.regression]
-    found.sort(key=lambda pair: (pair[0].quantity != "step", -(pair[0].ratio or 0.0)))
-    for one, where in found:
+    regressions = [(one, where) for where, cell in pairs for one in cell.quantities if one.regression]
+    regressions.sort(key=lambda pair: (pair[0].quantity != "step", -(pair[0].ratio or 0.0)))
+    for one, where in regressions:
         by = f"{percent(one.ratio - 1)} " if one.ratio is not None else ""
         yield f"{one_line(one.name, 40)} {by}{one.difference}{where}"
 
 
 def _better_profiles(report: ComparisonReport) -> list[str]:
-    found = Counter(one.difference for cell in report.cells for one in cell.quantities if one.quantity != "throughput")
-    return [f"{plural(found[word], 'quantity', 'quantities')} {word}" for word in ("faster", "smaller") if found[word]]
+    counts = Counter(one.difference for cell in report.cells for one in cell.quantities if one.quantity != "throughput")
+    return [
+        f"{plural(counts[word], 'quantity', 'quantities')} {word}" for word in ("faster", "smaller") if counts[word]
+    ]
 
 
 def _regressions_of_coverage(report: ComparisonReport) -> Iterator[str]:
@@ -145,11 +147,11 @@ def _regressions_of_coverage(report: ComparisonReport) -> Iterator[str]:
 
 
 def _other_changes(report: ComparisonReport) -> list[str]:
-    found = Counter(one.change for one in report.verdicts if not one.regression)
-    said = [f"{plural(found[word], 'verdict')} {word}" for word in ("better", "gone") if found[word]]
-    said += [f"{plural(found['new'], 'native operator')} new"] if found["new"] else []
+    counts = Counter(one.change for one in report.verdicts if not one.regression)
+    parts = [f"{plural(counts[word], 'verdict')} {word}" for word in ("better", "gone") if counts[word]]
+    parts += [f"{plural(counts['new'], 'native operator')} new"] if counts["new"] else []
     same = [f"{number(report.same_verdicts)} as before"]
-    return [*said, *same] if said or report.regressions else []
+    return [*parts, *same] if parts or report.regressions else []
 
 
 def _to_do(report: ComparisonReport) -> Iterator[str]:
@@ -243,8 +245,8 @@ def _quiet(quiet: Sequence[ComparedCell]) -> Iterator[Block]:
     """The step of each, and why something is not known; each reason once."""
     steps = [(cell, one) for cell in quiet for one in cell.quantities if one.quantity == "step"]
     names = distinct([configuration(cell) for cell, _ in steps])
-    found = [(name, one) for name, (_, one) in zip(names, steps, strict=True)]
-    yield from table(((Column("configuration"), QUANTITIES[0][1]), *QUANTITIES[1:]), None, found)
+    rows = [(name, one) for name, (_, one) in zip(names, steps, strict=True)]
+    yield from table(((Column("configuration"), QUANTITIES[0][1]), *QUANTITIES[1:]), None, rows)
     yield from bullets(dict.fromkeys(note for cell in quiet for note in cell_notes(cell)))
 
 
@@ -312,10 +314,10 @@ def method_lines(report: ComparisonReport) -> list[str]:
 
 def _ratios(report: ComparisonReport) -> Iterator[Block]:
     """The ratio of each configuration's step with its interval, all on one scale around 1."""
-    found = [(cell, one) for cell in report.cells for one in cell.quantities if one.quantity == "step" and one.ratio]
-    if not found:
+    steps = [(cell, one) for cell in report.cells for one in cell.quantities if one.quantity == "step" and one.ratio]
+    if not steps:
         return
-    ends = [1.0, *(end for _, one in found for end in (one.ratio, one.low, one.high) if end is not None)]
+    ends = [1.0, *(end for _, one in steps for end in (one.ratio, one.low, one.high) if end is not None)]
     low, high = min(ends), max(ends)
     margin = (high - low) * 0.04 or 0.04
     low, wide = low - margin, high - low + 2 * margin
@@ -324,13 +326,13 @@ def _ratios(report: ComparisonReport) -> Iterator[Block]:
         return ((other if value is None else value) - low) / wide
 
     rows = []
-    for cell, one in found:
+    for cell, one in steps:
         at = one.ratio or 1.0
         between = interval(one)
         said = f"{ratio(at)}{f' ({between})' if between else ''}, {one.difference}"
         part = Part(place(at, at), COLORS.get(one.difference, 8))
         rows.append(Bar(configuration(cell), [part], said, (place(one.low, at), place(one.high, at))))
-    used = {COLORS.get(one.difference, 8) for _, one in found}
+    used = {COLORS.get(one.difference, 8) for _, one in steps}
     legend = [(color, said) for color, said in LEGEND if color in used]
     caption = f"New divided by old with its 95 % interval, from {low:.2f} to {low + wide:.2f}; the line is 1: no change"
     yield Bars(rows, caption, legend, place(1.0, 1.0))

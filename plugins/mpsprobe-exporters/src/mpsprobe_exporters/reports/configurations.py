@@ -72,5 +72,5 @@ def speed_up(report: ProfileReport, cell: ProfileCell) -> tuple[float, float, fl
     old, own = base.step, cell.step
     if min(old.median_ns, old.low_ns, old.high_ns, own.median_ns, own.low_ns, own.high_ns) <= 0:
         return None
-    found = (old.median_ns / own.median_ns, old.low_ns / own.high_ns, old.high_ns / own.low_ns)
-    return min(found[0], BEYOND), min(found[1], BEYOND), min(found[2], BEYOND)
+    times = (old.median_ns / own.median_ns, old.low_ns / own.high_ns, old.high_ns / own.low_ns)
+    return min(times[0], BEYOND), min(times[1], BEYOND), min(times[2], BEYOND)

@@ -105,10 +105,10 @@ FIELDS: Fields[Judged, OperatorFinding] = (
 COLUMNS = tuple(column for column, _ in FIELDS)
 
 
-def operators(report: AnyReport, found: Iterable[OperatorFinding]) -> list[tuple[Cell, ...]]:
+def operators(report: AnyReport, findings: Iterable[OperatorFinding]) -> list[tuple[Cell, ...]]:
     """The row of each operator, as ``COLUMNS`` has it."""
     shared = judged(report, explained=report.kind == "coverage" and report.explained)
-    return [tuple(of(shared, one) for _, of in FIELDS) for one in found]
+    return [tuple(of(shared, one) for _, of in FIELDS) for one in findings]
 
 
 def ordered(report: AnyReport) -> list[OperatorFinding]:
@@ -233,10 +233,10 @@ def allowed(names: Sequence[str]) -> list[str]:
     return [f"Passed over by --allow: {', '.join(map(one_line, names))}"] if names else []
 
 
-def one_for_each_cure(found: Iterable[OperatorFinding]) -> list[OperatorFinding]:
+def one_for_each_cure(findings: Iterable[OperatorFinding]) -> list[OperatorFinding]:
     """The findings, those of which the same is said and to be done as one: all that touches one float64 tensor."""
     groups: dict[object, list[OperatorFinding]] = {}
-    for one in found:
+    for one in findings:
         cure = (one.verdict, one.reason, one.evidence, one.advice) if one.advice else one.operator
         groups.setdefault(cure, []).append(one)
     return [folded(group).model_copy(update={"operator": _names(group)}) for group in groups.values()]
@@ -247,26 +247,27 @@ def _names(group: Sequence[OperatorFinding]) -> str:
     return f"{first} and {len(others)} more" if len(group) > MOST_NAMED else ", ".join([first, *others])
 
 
-def _growth(found: GraphGrowth | None, operators: Iterable[OperatorFinding], on: str) -> Iterator[Section]:
+def _growth(growth: GraphGrowth | None, operators: Iterable[OperatorFinding], on: str) -> Iterator[Section]:
     """What ``--vary`` asked for: how many MPSGraphs are compiled for new shapes."""
-    if found is None:
+    if growth is None:
         return
-    tokens = found.varied == "new-tokens"
-    every = f"{one_line(found.varied)} {number(found.first)} to {number(found.last)} compile"
-    every = f"A generation of {number(found.last)} tokens compiles" if tokens else every
+    tokens = growth.varied == "new-tokens"
+    every = f"{one_line(growth.varied)} {number(growth.first)} to {number(growth.last)} compile"
+    every = f"A generation of {number(growth.last)} tokens compiles" if tokens else every
+    tried = ", ".join(map(number, growth.tried))
     lines = [
-        f"{every} {_counted(found.total)} graphs: {_counted(found.each)} for each {'token' if tokens else 'value'}, "
-        f"and {_counted(found.fixed)} that all share. Predicted from runs with {', '.join(map(number, found.tried))}.",
+        f"{every} {_counted(growth.total)} graphs: {_counted(growth.each)} for each {'token' if tokens else 'value'}, "
+        f"and {_counted(growth.fixed)} that all share. Predicted from runs with {tried}.",
         GRAPHS_STAY,
     ]
     unsure = [one_line(one.operator) for one in operators if one.graph == "may"]
-    if unsure and found.total.least != found.total.most:
+    if unsure and growth.total.least != growth.total.most:
         some = ", ".join(unsure[:MOST_UNSURE]) + (", …" if len(unsure) > MOST_UNSURE else "")
         lines.append(f"It is a range because of {some}: some of their calls have ready kernels, which compile nothing.")
-    if found.padded is not None and found.padded_to is not None and found.padded_to > 1:
-        lines.append(f"Padded to multiples of {number(found.padded_to)} they compile {_counted(found.padded)}.")
-    if found.static is not None:
-        lines.append(f"With a cache of one size (--cache static) it compiles {_counted(found.static)}.")
+    if growth.padded is not None and growth.padded_to is not None and growth.padded_to > 1:
+        lines.append(f"Padded to multiples of {number(growth.padded_to)} they compile {_counted(growth.padded)}.")
+    if growth.static is not None:
+        lines.append(f"With a cache of one size (--cache static) it compiles {_counted(growth.static)}.")
     yield Section(f"MPSGraphs on {on}", bullets(lines))
 
 

@@ -106,16 +106,16 @@ def _saves(report: FitReport, one: FitRow) -> str | None:
     return byte_size(less) if less > 0 else "nothing"
 
 
-def _range(found: SizeRange | None) -> str | None:
-    if found is None:
+def _range(sizes: SizeRange | None) -> str | None:
+    if sizes is None:
         return None
-    return "none" if found.high == 0 else between(number, found.low, found.high)
+    return "none" if sizes.high == 0 else between(number, sizes.low, sizes.high)
 
 
 def _bound(one: FitRow, name: str) -> int | None:
     field, _, end = name.rpartition("_")
-    found: SizeRange | None = getattr(one, field)
-    return None if found is None else int(getattr(found, end))
+    sizes: SizeRange | None = getattr(one, field)
+    return None if sizes is None else int(getattr(sizes, end))
 
 
 def _mac(report: FitReport) -> str:

@@ -84,19 +84,19 @@ def line(memory: MemoryPrediction | None) -> list[str]:
     phase = f" ({one_line(memory.phase, 40)})" if memory.phase else ""
     asked = byte_size(memory.reserved_bytes)
     peak = byte_size(memory.peak_bytes)
-    said = [f"Memory: {of}peak {_ends(memory.range) or peak}{phase}; the allocator asks Metal for {asked}"]
+    lines = [f"Memory: {of}peak {_ends(memory.range) or peak}{phase}; the allocator asks Metal for {asked}"]
     if memory.range:
         where = ", ".join(one_line(one, 160) for one in memory.range.because)
-        said.append(f"A range, because how many are found is not known ({where}); all else here is its high end")
-    return said
+        lines.append(f"A range, because how many are found is not known ({where}); all else here is its high end")
+    return lines
 
 
-def _ends(found: MemoryRange | None) -> str:
+def _ends(peak: MemoryRange | None) -> str:
     """``0.6 GB to 1.2 GB``; empty where the peak is known."""
-    if found is None:
+    if peak is None:
         return ""
-    low = "at most" if found.low_bytes is None else f"{byte_size(found.low_bytes)} to"
-    return f"{low} {byte_size(found.high_bytes)}"
+    low = "at most" if peak.low_bytes is None else f"{byte_size(peak.low_bytes)} to"
+    return f"{low} {byte_size(peak.high_bytes)}"
 
 
 def sections(memory: MemoryPrediction | None, made: Environment) -> Iterator[Section]:
@@ -132,15 +132,15 @@ def by_release(report: MatrixReport) -> Iterator[Section]:
     yield Section(f"{TITLE} by release", table(RELEASES, None, rows, f"{TITLE} by release"), view=TITLE, depth="all")
 
 
-def record(found: MemoryFigures) -> dict[str, Cell]:
-    return {"verdict": "memory", "reason": {name: getattr(found, name) for name in FIGURES}}
+def record(figures: MemoryFigures) -> dict[str, Cell]:
+    return {"verdict": "memory", "reason": {name: getattr(figures, name) for name in FIGURES}}
 
 
 def changes(report: ComparisonReport) -> list[Changed]:
-    found = ((one, name, getattr(one.old, name), getattr(one.new, name)) for one in report.memory for name in FIGURES)
+    figures = ((one, name, getattr(one.old, name), getattr(one.new, name)) for one in report.memory for name in FIGURES)
     return [
         Changed(one.release, name, old, new, new / old if old > 0 and max(old, new) < LARGEST else None)
-        for one, name, old, new in found
+        for one, name, old, new in figures
         if old != new
     ]
 

@@ -24,7 +24,7 @@ MOST_ALIKE = 2  # configurations up to which a remark is repeated for each, and 
 TO_DO: Fields[None, Advice] = (
     (Column("about", "verdict"), lambda _, one: one.kind),
     (Column("do"), lambda _, one: one.remedy),
-    (Column("why"), lambda _, one: one.found),
+    (Column("why"), lambda _, one: one.finding),
     (Column("where"), lambda _, one: one.where),
     (Column("also"), lambda _, one: "; ".join(shortened(list(one.also), MOST_ALIKE))),
 )
@@ -66,11 +66,11 @@ def short_answer(report: ProfileReport) -> str:
     text = f"A {_what(report.workload_of(first))} takes {duration(step.median_ns)} on {_device(report, first)}"
     rate = configurations.rate(first, "samples")
     text += f": {amount(rate)} samples/s" if rate is not None else ""
-    found = configurations.speed_up(report, first)
-    if found is None or first.device == report.plan.baseline:
+    times = configurations.speed_up(report, first)
+    if times is None or first.device == report.plan.baseline:
         return text
     base = configurations.twin(report, first, report.plan.baseline or "")
-    return f"{text}; {amount(found[0])} times as fast as {_device(report, base or first)}"
+    return f"{text}; {amount(times[0])} times as fast as {_device(report, base or first)}"
 
 
 def _what(workload: WorkloadInfo) -> str:
@@ -102,11 +102,11 @@ def _workload_lines(report: ProfileReport) -> list[str]:
     compiled = ["torch.compile"] if report.plan.compile else []
     known = report.environment is not None  # an imported trace does not say how many parameters: no zero
     steps = plural(report.plan.steps, "timed step")
-    said = (
+    lines = (
         [*workload_lines.setting(one, compiled=compiled, counted=bool(one.parameters) or known), steps]
         for one in report.workloads
     )
-    return shortened([", ".join(parts) for parts in said], MOST_LINES)
+    return shortened([", ".join(parts) for parts in lines], MOST_LINES)
 
 
 def _device_lines(report: ProfileReport) -> Iterator[str]:
@@ -130,9 +130,9 @@ def _tiles(report: ProfileReport) -> Iterator[Block]:
     cell = report.cells[first_of(report)]
     if len(report.cells) > 1:
         yield Paragraph(configurations.name(report, cell))
-    found = list(_figures(report, cell))
-    if found:
-        yield Tiles(found)
+    tiles = list(_figures(report, cell))
+    if tiles:
+        yield Tiles(tiles)
 
 
 def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[Tile]:

@@ -125,13 +125,13 @@ def _speed_ups(report: ProfileReport) -> Bars | None:
     """A bar for each configuration that the baseline ran too, training first as in PyTorch's announcement of MPS."""
     others = [cell for cell in report.cells if cell.device != report.plan.baseline]
     ordered = sorted(others, key=lambda cell: cell.phase != "training")
-    found = _labelled(report, ordered, lambda cell: configurations.speed_up(report, cell))
-    if not found:
+    compared = _labelled(report, ordered, lambda cell: configurations.speed_up(report, cell))
+    if not compared:
         return None
-    largest = max(1.0, *(times for _, _, (times, _, _) in found))
-    several = len({cell.phase for _, cell, _ in found}) > 1
+    largest = max(1.0, *(times for _, _, (times, _, _) in compared))
+    several = len({cell.phase for _, cell, _ in compared}) > 1
     rows = []
-    for label, cell, (times, low, high) in found:
+    for label, cell, (times, low, high) in compared:
         part = Part(times / largest, 2 if several and cell.phase == "training" else 1)
         rows.append(Bar(label, [part], f"{amount(times)} x ({amount(low)} to {amount(high)})"))
     legend = [(1, "inference"), (2, "training")] if several else []
@@ -145,14 +145,14 @@ def _phases_ns(cell: ProfileCell) -> float | None:
 
 def _phase_bars(report: ProfileReport) -> Iterator[Block]:
     """Each configuration's step as a bar of its phases, all on one scale."""
-    found = [(cell, total) for cell in report.cells if (total := _phases_ns(cell))]
-    if not found:
+    timed = [(cell, total) for cell in report.cells if (total := _phases_ns(cell))]
+    if not timed:
         return
-    largest = max(total for _, total in found)
-    keys = list(dict.fromkeys(key for cell, _ in found for key in cell.phases))
+    largest = max(total for _, total in timed)
+    keys = list(dict.fromkeys(key for cell, _ in timed for key in cell.phases))
     colors = {key: KNOWN_PHASES.get(key, 4 + index % 5) for index, key in enumerate(keys)}
     rows = []
-    for cell, total in found:
+    for cell, total in timed:
         parts = [
             Part(one.median_ns / largest, colors[key], f"{one_line(key, 40)}: {_share(one.median_ns, total)}")
             for key, one in cell.phases.items()
@@ -164,12 +164,12 @@ def _phase_bars(report: ProfileReport) -> Iterator[Block]:
 
 def _divisions(report: ProfileReport, divided: Sequence[Division | None]) -> Iterator[Block]:
     """How the profiled steps divide between the device and the host, as the traces show."""
-    found = [(cell, one) for cell, one in zip(report.cells, divided, strict=True) if one is not None]
-    if not found:
+    traced = [(cell, one) for cell, one in zip(report.cells, divided, strict=True) if one is not None]
+    if not traced:
         return
     rows = []
     used = set()
-    for cell, one in found:
+    for cell, one in traced:
         spent = (one.kernel_ns, one.copy_ns, one.fallback_ns, one.operator_ns, one.other_ns)
         used |= {index for index, part in enumerate(spent) if part}
         parts = [
@@ -179,7 +179,7 @@ def _divisions(report: ProfileReport, divided: Sequence[Division | None]) -> Ite
         inside = percent(one.operator_ns / one.total_ns)
         said = f"{percent(one.busy)} device" if one.kernels else f"{inside} operators"
         rows.append(Bar(configurations.name(report, cell), parts, said))
-    slow = any(profile_advice.is_slow_mode(cell) for cell, _ in found)
+    slow = any(profile_advice.is_slow_mode(cell) for cell, _ in traced)
     caption = "The profiled steps by what goes on in them"
     caption += "; operators were timed one by one, each synchronised, which adds waiting" if slow else ""
     legend = [(color, f"{title}: {about}") for index, (color, title, about) in enumerate(DIVISIONS) if index in used]
@@ -192,11 +192,11 @@ def _share(spent: float, total: float) -> str:
 
 
 def _phases(report: ProfileReport) -> list[Block]:
-    found = _labelled(report, report.cells, _phases_ns)
-    keys = list(dict.fromkeys(key for _, cell, _ in found for key in cell.phases))
+    timed = _labelled(report, report.cells, _phases_ns)
+    keys = list(dict.fromkeys(key for _, cell, _ in timed for key in cell.phases))
     rows = [
         (label, *(_share(cell.phases[key].median_ns, total) if key in cell.phases else None for key in keys))
-        for label, cell, total in found
+        for label, cell, total in timed
     ]
     columns = (Column(one_line(key, 20), rank=rank) for rank, key in enumerate(keys, start=1))
     return [Table((Column("configuration"), *columns), rows, most=MOST_ROWS)] if rows else []

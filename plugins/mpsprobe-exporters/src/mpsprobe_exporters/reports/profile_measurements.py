@@ -50,10 +50,10 @@ def sections(report: ProfileReport) -> Iterator[Section]:
 
 def _each(report: ProfileReport, title: str, view: str, draw: Draw) -> Iterator[Section]:
     """A section for each configuration of which there is something; beyond the first ones on a page only."""
-    found = [(index, blocks) for index, cell in enumerate(report.cells) if (blocks := list(draw(cell)))]
-    for place, (index, blocks) in enumerate(found):
+    shown = [(index, blocks) for index, cell in enumerate(report.cells) if (blocks := list(draw(cell)))]
+    for place, (index, blocks) in enumerate(shown):
         yield Section(title, blocks, view, "first" if place < MOST_DETAILED else "page", index)
-    left = len(found) - MOST_DETAILED
+    left = len(shown) - MOST_DETAILED
     if left > 0:
         yield Section(f"{title}: {plural(left, 'more configuration')}", [Paragraph("CSV and HTML have them all.")], "")
 
@@ -66,14 +66,14 @@ READINGS: Fields[None, tuple[tuple[str, str], list[float | str]]] = (
 
 def _readings(cell: ProfileCell) -> Iterator[Block]:
     """What other probes read; of several processes the range."""
-    found: dict[tuple[str, str], list[float | str]] = {}
+    readings: dict[tuple[str, str], list[float | str]] = {}
     caveats: dict[str, list[str]] = {}
     for one in cell.readings:
         caveats.setdefault(one.probe, []).extend(one.caveats)
         for name, value in one.values.items():
             if name not in OWN:
-                found.setdefault((one.probe, name), []).append(value)
-    yield from table(READINGS, None, found.items())
+                readings.setdefault((one.probe, name), []).append(value)
+    yield from table(READINGS, None, readings.items())
     for probe, texts in caveats.items():
         yield from (Paragraph(f"{one_line(probe, 40)}: {one_line(text)}") for text in dict.fromkeys(texts))
 
@@ -110,11 +110,11 @@ def _fallbacks(cell: ProfileCell) -> Iterator[Block]:
     observed = [one for one in ordered if one.method == "observed"]
     spent, moved = (sum(getattr(one, field) or 0 for one in observed) for field in ("duration_ns", "bytes"))
     cost = [*([duration(spent)] if spent else []), *([f"{byte_size(moved)} of copies"] if moved else [])]
-    said = [f"{plural(len(observed), 'operator')} observed{f', {listed(cost)}' if cost else ''}"] if observed else []
+    parts = [f"{plural(len(observed), 'operator')} observed{f', {listed(cost)}' if cost else ''}"] if observed else []
     left = len(ordered) - len(observed)
-    said += [f"{plural(left, 'operator')} predicted, of which the time is not known"] if left else []
-    if said:
-        yield Paragraph(f"{'; '.join(said)}.")
+    parts += [f"{plural(left, 'operator')} predicted, of which the time is not known"] if left else []
+    if parts:
+        yield Paragraph(f"{'; '.join(parts)}.")
     yield from table(FALLBACKS, cell, ordered, most=MOST_FALLBACKS)
 
 
@@ -147,8 +147,8 @@ def _operators(cell: ProfileCell) -> Iterator[Block]:
     ordered = sorted(cell.operators, key=lambda one: (-own(one), -one.self_host_ns, one.operator))
     if ordered:
         yield Paragraph(f"Timed by {listed(sorted({one_line(one.source, 40) for one in ordered}))}.")
-    found = [(one, fraction(own(one), total)) for one in ordered]
-    yield from table(OPERATORS, cell, found, filtered=True, most=MOST_OPERATORS)
+    rows = [(one, fraction(own(one), total)) for one in ordered]
+    yield from table(OPERATORS, cell, rows, filtered=True, most=MOST_OPERATORS)
 
 
 MODULES: Fields[ProfileCell, ModuleTime] = (
@@ -186,8 +186,8 @@ COPIES: Fields[None, CopyTime] = (
 
 def _device_work(cell: ProfileCell, index: int) -> Iterator[Section]:
     if cell.trace is not None:
-        found = kernels(cell.trace)
-        rows = table(KERNELS, sum(one.total_ns for one in found), found, filtered=True)
+        kernel_times = kernels(cell.trace)
+        rows = table(KERNELS, sum(one.total_ns for one in kernel_times), kernel_times, filtered=True)
         yield Section("Kernels, over all profiled steps", rows, "Kernels", "page", index)
         moved = table(COPIES, None, copies(cell.trace))
         yield Section("Copies between memories, over all profiled steps", moved, "Kernels", "page", index)
@@ -208,8 +208,8 @@ STATISTICS: Fields[None, tuple[str, DurationStatistics]] = (
 
 
 def _statistics(cell: ProfileCell) -> Iterator[Block]:
-    found = [("step", cell.step)] if cell.step is not None else []
-    yield from table(STATISTICS, None, [*found, *cell.phases.items()])
+    steps = [("step", cell.step)] if cell.step is not None else []
+    yield from table(STATISTICS, None, [*steps, *cell.phases.items()])
     if cell.phases:
         yield Paragraph("Phases come from steps of their own, synchronised between them.")
 
@@ -226,19 +226,19 @@ def _before(report: ProfileReport, cell: ProfileCell) -> Iterator[Block]:
         return
     shown = [*_thinned(spent), *([("median step", cell.step.median_ns, 1)] if cell.step is not None else [])]
     largest = max(one for _, one, _ in shown)
-    said = []
+    parts = []
     if cell.warmup is not None:
         rule = "as asked" if report.plan.warmup is not None else one_line(cell.warmup.rule)
         settled = "the steps were stable" if cell.warmup.stable else "the steps had not settled"
-        said = [f"{plural(len(warm), 'warm-up step')} ({rule}): {settled}"]
-    said += [f"{MOST_BARS} of them are shown"] if len(spent) > MOST_BARS else []
+        parts = [f"{plural(len(warm), 'warm-up step')} ({rule}): {settled}"]
+    parts += [f"{MOST_BARS} of them are shown"] if len(spent) > MOST_BARS else []
     bars = [Bar(what, [Part(fraction(one, largest) or 0.0, color)], duration(one)) for what, one, color in shown]
-    yield Bars(bars, "; ".join(said))
+    yield Bars(bars, "; ".join(parts))
 
 
-def _thinned(found: list[Spent]) -> list[Spent]:
-    places = range(len(found)) if len(found) <= MOST_BARS else range(0, len(found), -(-len(found) // MOST_BARS))
-    return [found[place] for place in places]
+def _thinned(bars: list[Spent]) -> list[Spent]:
+    places = range(len(bars)) if len(bars) <= MOST_BARS else range(0, len(bars), -(-len(bars) // MOST_BARS))
+    return [bars[place] for place in places]
 
 
 def each_step(cell: ProfileCell, total: int | None) -> float | int | None:

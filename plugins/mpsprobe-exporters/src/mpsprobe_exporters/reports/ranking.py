@@ -67,8 +67,8 @@ def headline(report: RankingReport) -> str:
     return f"On torch {release}, {counted}{alone if first.alone else ''}"
 
 
-def _ranked(found: list[RankedOperator]) -> list[Block]:
-    return table(FIELDS, None, found, "Operators", filtered=True, most=MOST)
+def _ranked(operators: list[RankedOperator]) -> list[Block]:
+    return table(FIELDS, None, operators, "Operators", filtered=True, most=MOST)
 
 
 def _bars(report: RankingReport) -> Iterator[Block]:

@@ -179,8 +179,10 @@ def _wanted(one: JudgedWorkload) -> Iterator[Wanted]:
         return
     if report.kind == "coverage":
         release = one_line(report.target.version)
-        for found in answer.findings(report):
-            yield Wanted(found.operator, found.verdict, release, one.name, found.calls, found.reason, found.advice)
+        for finding in answer.findings(report):
+            yield Wanted(
+                finding.operator, finding.verdict, release, one.name, finding.calls, finding.reason, finding.advice
+            )
         return
     for operator in matrix.operators(report):
         verdicts = [cell.findings[operator] for cell in report.releases if operator in cell.findings]

@@ -85,7 +85,7 @@ def headline(report: UpgradeReport) -> str:
     old, new = _releases(report)
     gained = len(report.gained) + len(report.added)
     parts = [f"{plural(gained, 'operator')} gained", f"{number(len(report.lost))} lost"]
-    fixed, new_ones = (sum(one.established for one in found) for found in (report.fixed, report.introduced))
+    fixed, new_ones = (sum(one.established for one in changes) for changes in (report.fixed, report.introduced))
     parts += [f"{plural(fixed, 'known wrong result')} fixed", f"{number(new_ones)} new"]
     needs = f"; it needs macOS {one_line(report.new.macos_minimum or '')}" if _needs_newer(report) else ""
     return f"torch {old} → {new}: {', '.join(parts)}{needs}"
@@ -271,8 +271,8 @@ def rows(report: UpgradeReport) -> Iterator[tuple[Cell, ...]]:
     lists = ("added", "own", "removed", "sparse_gained", "sparse_lost")
     for kind in lists:
         yield from ((kind, None, name, None, None) for name in getattr(report, kind))
-    for kind, found in (("fixed", report.fixed), ("introduced", report.introduced)):
-        yield from ((kind, None, one.id, None, one.title) for one in found)
+    for kind, results in (("fixed", report.fixed), ("introduced", report.introduced)):
+        yield from ((kind, None, one.id, None, one.title) for one in results)
     for one in report.workloads:
         for change in changes_of(one):
             yield ("worse" if change.worse else "better", one.name, change.operator, change.old, change.new)

@@ -198,13 +198,13 @@ def _beside(rows: Sequence[Sequence[Sequence[Line]]], right: Sequence[int] = (),
     widths = [max(width_of(line) for row in rows for line in row[place]) for place in range(len(rows[0]))]
     for number, row in enumerate(rows):
         for at in range(max(map(len, row), default=0)):
-            made: Line = []
+            drawn_line: Line = []
             for place, (lines, wide) in enumerate(zip(row, widths, strict=True)):
                 line = lines[at] if at < len(lines) else BLANK
                 blank = [(" " * (wide - width_of(line)), "")]
-                made += [*blank, *line] if place in right else [*line, *blank]
-                made += [(" " * GAP, "")] if place < len(row) - 1 else []
-            yield made
+                drawn_line += [*blank, *line] if place in right else [*line, *blank]
+                drawn_line += [(" " * GAP, "")] if place < len(row) - 1 else []
+            yield drawn_line
         if ruled and not number:
             yield [("─" * (sum(widths) + GAP * (len(widths) - 1)), "")]
 
@@ -254,11 +254,11 @@ def _grid(block: model.Grid, width: int) -> Iterator[Line]:
     if sum(widths) + GAP * len(spans) <= width:
         yield from _filled(columns, cells, widths)
     elif block.rows:
-        found = []
+        histories = []
         for name, words in block.rows:
             runs = (f"{word} {where}" for where, word in model.history(block, words) if word != model.NOTHING)
-            found.append((name, ", ".join(runs)))
-        yield from _table(model.Table((columns[0], model.Column("not native")), found), width)
+            histories.append((name, ", ".join(runs)))
+        yield from _table(model.Table((columns[0], model.Column("not native")), histories), width)
     if block.legend:
         yield from _lines("; ".join(block.legend), width)
 
@@ -272,7 +272,7 @@ def fold_name(name: str, width: int, indent: int = 2) -> list[str]:
     margin = ""
     while len(margin + name) > width:
         room = max(width - len(margin), 1)
-        joints = [found.start() for found in JOINTS.finditer(name) if room // 2 <= found.start() <= room]
+        joints = [joint.start() for joint in JOINTS.finditer(name) if room // 2 <= joint.start() <= room]
         cut = max(joints, default=room) or room
         lines.append(margin + name[:cut])
         name, margin = name[cut:], " " * min(indent, width - 1)
@@ -321,8 +321,8 @@ def fitting(line: Line, width: int) -> Iterator[Line]:
 def _breaks(text: str, width: int) -> Iterator[int]:
     """Where ``text`` goes on in another line: between words, and within one that is wider than a line."""
     taken = 0
-    for found in WORD.finditer(text):
-        word, start = found[0], found.start()
+    for match in WORD.finditer(text):
+        word, start = match[0], match.start()
         needed = cell_len(word.rstrip())
         if needed > width - taken:
             if start:
