@@ -36,7 +36,8 @@ def blocks(document: Document) -> Iterator[str]:
     """The blocks, from what comes first to what is folded away."""
     for line in filter(None, (document.headline, *document.alerts)):
         yield f"**{prose(line.rstrip('.'))}.**"
-    yield " ".join(f"{prose(line)}." for line in document.lines)
+    if document.lines:
+        yield " ".join(f"{prose(line)}." for line in document.lines)
     for block in model.bullets(document.notes):
         yield from drawn(block)
     for section in document.at("first", "all"):
