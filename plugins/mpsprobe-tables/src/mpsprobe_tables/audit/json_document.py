@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import Any, get_args
 
 from mpsprobe_tables.audit.modules import Expected, ModuleAudit, Outcome
 from mpsprobe_tables.audit.result import Audit, ReleaseAudit, disagreements
 from mpsprobe_tables.audit.scoring import Score, Scores
 
+COUNTS = ("tests", "refused", "reference_raises", "random", "not_predicted")  # of a list, as ``ListScore`` has them
 MODES = {"none": "mechanism", "neighbours": "with_neighbouring_lists"}
 
 
@@ -78,20 +79,10 @@ def _modules(one: ModuleAudit) -> dict[str, Any]:
 
 
 def _scores(scored: Scores) -> dict[str, Any]:
-    counts = {
-        name: {
-            "tests": of.tests,
-            "refused": of.refused,
-            "reference_raises": of.raises,
-            "random": of.random,
-            "not_predicted": of.runs,
-        }
-        for name, of in scored.lists.items()
-    }
     return {
         "outcome_of_the_test": {row: _score(score) for row, score in scored.outcome.items()},
         "verdict_of_the_device": {row: _score(score) for row, score in scored.device.items()},
-        "lists": counts,
+        "lists": {name: dict(zip(COUNTS, astuple(counts), strict=True)) for name, counts in scored.lists.items()},
         "unimplemented_without_restriction": scored.unimplemented,
         "refused_in_float32_and_expected_to_pass": scored.refused_float32,
     }

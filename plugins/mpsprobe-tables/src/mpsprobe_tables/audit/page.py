@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from typing import Any
 
+from mpsprobe_coverage.judging.lists import Lists
 from mpsprobe_exporters.document import AMOUNTS, Table
 from mpsprobe_exporters.markdown import table as markdown_table
 from mpsprobe_tables.audit import tables
@@ -34,7 +35,7 @@ def page(audit: Audit, command: str) -> str:
         words("top", command=command, audit=audit),
         *(words("internal", line=line) for line in audit.internal),
         words("short", one=one),
-        "\n".join(_short(words, one)),
+        "\n".join(_short(words, one, mode) for mode in one.scores),
         words("compared", audit=audit, one=one, scope=scope, dtypes=", ".join(audit.dtypes)),
         *_table(tables.figures(one)),
         *_bullets(tables.two_figures(one)),
@@ -48,11 +49,10 @@ def page(audit: Audit, command: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _short(words: _Words, one: ReleaseAudit) -> Iterator[str]:
-    for mode in one.scores:
-        forward, gradient = (one.verdicts(mode, which) for which in (False, True))
-        refused = forward.hits + forward.false
-        yield words("mode", mode=tables.TITLES[mode], forward=forward, gradient=gradient, refused=refused)
+def _short(words: _Words, one: ReleaseAudit, mode: Lists) -> str:
+    forward, gradient = (one.verdicts(mode, which) for which in (False, True))
+    refused = forward.hits + forward.false
+    return words("mode", mode=tables.TITLES[mode], forward=forward, gradient=gradient, refused=refused)
 
 
 def _details(words: _Words, audit: Audit, one: ReleaseAudit) -> Iterator[str]:
