@@ -41,21 +41,12 @@ class CoverageSummary(Record):
     operators: First[int] = Field(ge=0, description="Distinct ones.")
     calls_by_verdict: Sum[dict[Verdict, int]] = Field(description="A verdict that does not occur has no entry.")
     operators_by_verdict: First[dict[Verdict, int]] = Field(description="Likewise.")
-    native_since: First[str | None] = Field(
-        default=None,
-        description="The first release from which on, without a gap up to the newest, all of the workload is native.",
-    )
+    native_since: First[str | None] = Field(default=None, description="From it on, without a gap, all is native.")
     parameters_bytes: First[int | None] = Field(default=None, description="Memory of the parameters.")
     advisories: First[int] = Field(default=0, ge=0, description="Known wrong results that match what was called.")
-    transfers: Sum[Transfers | None] = Field(
-        default=None, description="What is copied; `None` where it was not found out."
-    )
-    graphs: Sum[GraphCount | None] = Field(
-        default=None, description="MPSGraphs that this run compiles, predicted; `null` where that was not read."
-    )
-    calls_registered_only: Sum[int] = Field(
-        default=0, ge=0, description="Native calls whose dtypes no test shows to work."
-    )
+    transfers: Sum[Transfers | None] = Field(default=None, description="What is copied; `None`: not found out.")
+    graphs: Sum[GraphCount | None] = Field(default=None, description="MPSGraphs of this run; `null`: not read.")
+    calls_registered_only: Sum[int] = Field(default=0, ge=0, description="Native, with dtypes that no test shows.")
 
 
 class OperatorFinding(Record):
@@ -65,37 +56,24 @@ class OperatorFinding(Record):
     verdict: Verdict = Field(description="What becomes of it.")
     calls: Sum[int] = Field(ge=1, description="Over the whole run.")
     phases: Sum[dict[str, int]] = Field(
-        description="Calls by phase: `forward`, `backward` …; `prefill`, `decode`, `sampling`."
+        description="Calls in `forward`, `backward` …, `prefill`, `decode`, `sampling`."
     )
     dtypes: Unite[list[str]] = Field(description="Of its tensors.")
-    shapes: Unite[list[str]] = Field(
-        default=[],
-        description="Of the tensor arguments, as the distinct combinations that occurred, most frequent first.",
-    )
+    shapes: Unite[list[str]] = Field(default=[], description="Distinct combinations of arguments, most frequent first.")
     modules: Unite[list[str]] = Field(default=[], description="Where in the model it is called, as paths of modules.")
     call_sites: Unite[list[str]] = Field(default=[], description="Where in the source, as `file:line`.")
-    native_since: str | None = Field(
-        default=None, description="The first release from which on, without a gap up to the newest, it is native."
-    )
+    native_since: str | None = Field(default=None, description="From this release on, without a gap, it is native.")
     input_bytes: Sum[int] = Field(default=0, ge=0, description="What its tensor arguments hold, over the whole run.")
     output_bytes: Sum[int] = Field(default=0, ge=0, description="What its results hold, over the whole run.")
-    transfers: Sum[Transfers | None] = Field(
-        default=None, description="What is copied to and from it; `None` where nothing is, or it was not found out."
-    )
+    transfers: Sum[Transfers | None] = Field(default=None, description="What is copied; `None`: nothing, or not known.")
     reason: str | None = Field(default=None, description="Why this verdict, in a sentence.")
     source: Source | None = Field(default=None, description="The kind of evidence that the verdict rests on.")
     evidence: str | None = Field(default=None, description="What was found there.")
-    judges: First[list[str]] = Field(
-        default=[], description="The judges that were asked, in order; the last one answered."
-    )
+    judges: First[list[str]] = Field(default=[], description="Those that were asked, in order; the last one answered.")
     needs_macos: str | None = Field(default=None, description="The first macOS on which the same release serves it.")
-    ends_process: First[bool] = Field(
-        default=False, description="Whether a call ends the process instead of raising: no `try` catches it."
-    )
+    ends_process: First[bool] = Field(default=False, description="A call ends the process: no `try` catches it.")
     advice: First[str | None] = Field(default=None, description="What the user can do about it.")
-    graph: First[CompilesGraph | None] = Field(
-        default=None, description="Whether a call with new shapes compiles an MPSGraph; `null` where that was not read."
-    )
+    graph: First[CompilesGraph | None] = Field(default=None, description="Of calls with new shapes; `null`: not read.")
     graphs: Sum[int] = Field(default=0, ge=0, description="MPSGraphs that its calls compile in this run, at most.")
     composed_by: Sum[dict[str, int]] = Field(
         default={},
@@ -145,21 +123,16 @@ class MacosCondition(Record):
 
 
 class AffectedRange(Record):
-    """Versions, of torch or of macOS, in which a known wrong result occurs.
+    """Versions, of torch or of macOS, in which a known wrong result occurs."""
 
-    Attributes:
-        since: the first one; ``None``: not established.
-        seen: some that a source shows to have it, oldest first.
-        fixed: the first one without it; ``None``: none is known.
-        open: nothing says that it was fixed. With neither ``fixed`` nor ``open`` it was, and where is not established.
-        every: it does not depend on the version at all.
-    """
-
-    since: str | None = None
-    seen: list[str] = []
-    fixed: str | None = None
-    open: bool = False
-    every: bool = False
+    since: str | None = Field(default=None, description="The first one; `None`: not established.")
+    seen: list[str] = Field(default=[], description="Some that a source shows to have it, oldest first.")
+    fixed: str | None = Field(default=None, description="The first one without it; `None`: none is known.")
+    open: bool = Field(
+        default=False,
+        description="Nothing says that it was fixed. With neither `fixed` nor `open` it was, and where is not known.",
+    )
+    every: bool = Field(default=False, description="It does not depend on the version at all.")
 
 
 class AffectedSystems(AffectedRange):
@@ -178,9 +151,7 @@ class AdvisoryMatch(Record):
     symptom: str = Field(description="What happens.")
     workaround: str = Field(description="What to do instead.")
     hardware: str | None = Field(default=None, description="The chips that have it, where it is not all of them.")
-    chips: First[list[str]] = Field(
-        default=[], description="The same for programs: generations such as `m1`, or names; empty where it may be any."
-    )
+    chips: First[list[str]] = Field(default=[], description="For programs: `m1`, or names; empty: it may be any.")
     torch: AffectedRange = Field(description="The releases that have it, of torch or of a plugin's backend.")
     macos: AffectedSystems = Field(description="The systems that have it.")
     sources: First[list[str]] = Field(description="Addresses of what establishes it.")
@@ -216,26 +187,16 @@ class CoverageReport(Exportable):
     data_dependence: Unite[list[DataDependence]] = Field(
         default=[], description="Where the model looked at values that a prediction does not have."
     )
-    first_refused_tensor: RefusedTensor | None = Field(
-        default=None, description="Where the first tensor of a dtype that the backend does not have (float64) is made."
-    )
+    first_refused_tensor: RefusedTensor | None = Field(default=None, description="Of a dtype that the backend has not.")
     macos_conditions: Unite[list[MacosCondition]] = Field(
         default=[], description="What needs a newer macOS than the release itself; empty when --macos settles it."
     )
-    advisories: Unite[list[AdvisoryMatch]] = Field(
-        default=[], description="Calls whose results are known to be wrong on this release, under some condition."
-    )
-    memory: First[MemoryPrediction | None] = Field(
-        default=None, description="What the step needs; `null` in reports of earlier versions, and of programs."
-    )
+    advisories: Unite[list[AdvisoryMatch]] = Field(default=[], description="Calls whose results are known to be wrong.")
+    memory: First[MemoryPrediction | None] = Field(default=None, description="What the step needs; programs have none.")
     growth: First[GraphGrowth | None] = Field(default=None, description="What --vary asked for.")
     explained: bool = Field(default=False, description="Whether --explain asked for the evidence to be shown.")
-    failure: RunFailure | None = Field(
-        default=None, description="Set if the run ended with an exception; the report ends there."
-    )
-    program: Unite[ProgramInfo | None] = Field(
-        default=None, description="Of a whole program, what the report has in addition to its operators."
-    )
+    failure: RunFailure | None = Field(default=None, description="What ended the run, and the report.")
+    program: Unite[ProgramInfo | None] = Field(default=None, description="What a whole program has besides.")
     allowed: Unite[list[str]] = Field(default=[], description="Operators with findings that `--allow` named.")
     recalled: Recalled | None = Field(default=None, description=FROM_A_RUN)
 
@@ -250,50 +211,34 @@ class CoverageReport(Exportable):
 
 
 class MatrixCell(Record):
-    """One release in a matrix: counts, and the verdict of each operator that is not native.
+    """One release in a matrix: counts, and the verdict of each operator that is not native."""
 
-    Attributes:
-        target: what was judged.
-        summary: counts.
-        findings: the verdict of each operator that is not native.
-        failure: set if this run ended with an exception.
-    """
-
-    target: AnyTarget
-    summary: CoverageSummary
+    target: AnyTarget = Field(description="What was judged.")
+    summary: CoverageSummary = Field(description="Counts.")
     memory: MemoryFigures | None = Field(default=None, description="What a whole run needs, where it was found out.")
     fit: MemoryFit | None = Field(default=None, description="Whether it fits on the Mac that was asked about.")
-    findings: dict[str, Verdict] = {}
+    findings: dict[str, Verdict] = Field(default={}, description="The verdict of each operator that is not native.")
     advisories: list[str] = Field(default=[], description="Identifiers; the matrix has the advisories themselves.")
-    failure: RunFailure | None = None
+    failure: RunFailure | None = Field(default=None, description="Set if this run ended with an exception.")
 
 
 class MatrixReport(Exportable):
-    """One workload on many releases.
-
-    Attributes:
-        method: how the verdicts were found.
-        workload: what was run.
-        environment: where it was traced.
-        native_since: the first of ``releases`` from which on, without a gap up to the newest, all of it is native.
-        releases: one for each, oldest first.
-        operators: the findings of the newest release.
-        not_judged: of the newest release.
-        data_dependence: of the newest release.
-        advisories: each advisory of a release once, with the calls of the newest release that it is about.
-    """
+    """One workload on many releases."""
 
     kind: Literal["coverage-matrix"] = "coverage-matrix"
     schema_version: Literal[1] = 1
-    method: Method
-    workload: WorkloadInfo
-    environment: Environment
-    native_since: str | None
-    releases: list[MatrixCell]
-    operators: list[OperatorFinding]
-    not_judged: list[Unjudged] = []
-    data_dependence: list[DataDependence] = []
-    advisories: list[AdvisoryMatch] = []
+    method: Method = Field(description="How the verdicts were found.")
+    workload: WorkloadInfo = Field(description="What was run.")
+    environment: Environment = Field(description="Where it was traced.")
+    native_since: str | None = Field(description="The first of `releases` from which on, without a gap, all is native.")
+    releases: list[MatrixCell] = Field(description="One for each, oldest first.")
+    operators: list[OperatorFinding] = Field(description="The findings of the newest release.")
+    not_judged: list[Unjudged] = Field(default=[], description="Of the newest release.")
+    data_dependence: list[DataDependence] = Field(default=[], description="Of the newest release.")
+    advisories: list[AdvisoryMatch] = Field(
+        default=[],
+        description="Each advisory of a release once, with the calls of the newest release that it is about.",
+    )
     allowed: list[str] = Field(default=[], description="Operators with findings that `--allow` named.")
     recalled: Recalled | None = Field(default=None, description=FROM_A_RUN)
 

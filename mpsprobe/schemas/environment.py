@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from mpsprobe.schemas.record import Record
 
 
@@ -10,25 +12,14 @@ class Environment(Record):
 
     The release that traced the operators need not be the one that was judged: compositions differ a little between
     releases.
-
-    Attributes:
-        mpsprobe: its version.
-        python: its version.
-        platform: system and processor (``macos-14.5-arm64``, ``linux-x86_64``).
-        torch: the release that traced or ran.
-        torch_build: the local part of its version (``cpu``, ``cu128``), which wheels for macOS do not have.
-        transformers: its version.
-        torchvision: its version.
-        tensorflow: the release that traced, where it did.
-        keras: its version, likewise.
     """
 
-    mpsprobe: str
-    python: str
-    platform: str
-    torch: str | None = None
-    torch_build: str | None = None
-    transformers: str | None = None
-    torchvision: str | None = None
-    tensorflow: str | None = None
-    keras: str | None = None
+    mpsprobe: str = Field(description="Its version.")
+    python: str = Field(description="Its version.")
+    platform: str = Field(description="System and processor (`macos-14.5-arm64`, `linux-x86_64`).")
+    torch: str | None = Field(default=None, description="The release that traced or ran.")
+    torch_build: str | None = Field(default=None, description="Local part of its version (`cpu`, `cu128`), if any.")
+    transformers: str | None = Field(default=None, description="Its version.")
+    torchvision: str | None = Field(default=None, description="Its version.")
+    tensorflow: str | None = Field(default=None, description="The release that traced, where it did.")
+    keras: str | None = Field(default=None, description="Its version, likewise.")

@@ -48,7 +48,5 @@ class ProgramInfo(Record):
     threads: Sum[int] = Field(default=0, ge=0, description="Its own that called operators there; 0: not counted.")
     stayed_on_cpu: Unite[list[OnTheCpu]] = Field(default=[], description="Models that were never moved to the device.")
     computed_on_cpu: Unite[list[ComputedOnCpu]] = Field(default=[], description="Where it did, the largest first.")
-    cuda: Unite[list[CudaHint]] = Field(
-        default=[], description="What is written for CUDA, in the order in which it ran."
-    )
+    cuda: Unite[list[CudaHint]] = Field(default=[], description="What is written for CUDA, in the order of the run.")
     notes: Unite[list[str]] = Field(default=[], description="What else to know of the run.")

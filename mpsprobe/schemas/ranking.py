@@ -19,9 +19,7 @@ class RankedOperator(Record):
     architectures: list[str] = Field(description="Those that call it, by name.")
     alone: list[str] = Field(description="Those of them that nothing else blocks: with this kernel they would run.")
     phases: list[str] = Field(description="In which phases it is met.")
-    native_since: str | None = Field(
-        default=None, description="The first release from which on no architecture meets it, where there is one."
-    )
+    native_since: str | None = Field(default=None, description="From this release on no architecture meets it.")
 
 
 class RankedRelease(Record):
@@ -42,9 +40,7 @@ class RankingReport(Exportable):
     schema_version: Literal[1] = 1
     torch: str = Field(description="The release that is ranked.")
     phases: list[str] = Field(description="That count.")
-    architectures: int = Field(
-        ge=0, description="How many were swept; models of one class count once, whatever their head and size."
-    )
+    architectures: int = Field(ge=0, description="How many were swept; models of one class count once, whatever size.")
     made: str = Field(description="When the atlas was made, as ISO 8601 has it.")
     environment: Environment = Field(description="Where, and with which versions.")
     operators: list[RankedOperator] = Field(description="Those that block most come first.")

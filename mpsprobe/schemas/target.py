@@ -4,39 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator, Field, Tag
 
 from mpsprobe.schemas.record import Record
 
 
 class TableProvenance(Record):
-    """From which file a kernel table was built.
+    """From which file a kernel table was built."""
 
-    Attributes:
-        wheel: its file name.
-        sha256: of that file, in hexadecimal.
-    """
-
-    wheel: str
-    sha256: str
+    wheel: str = Field(description="Its file name.")
+    sha256: str = Field(description="Of that file, in hexadecimal.")
 
 
 class Target(Record):
-    """What was judged: a release on MPS.
+    """What was judged: a release on MPS."""
 
-    Attributes:
-        backend: what was judged, as the user types it (``mps``, ``xpu``).
-        torch: the release.
-        macos_minimum: the oldest macOS that the release runs on.
-        macos: the one that was asked for; ``None`` stands for a new one.
-        table: the table that was read; ``None`` when the live dispatcher was asked (a build with MPS).
-    """
-
-    backend: Literal["mps"] = "mps"
-    torch: str
-    macos_minimum: str | None = None
-    macos: str | None = None
-    table: TableProvenance | None = None
+    backend: Literal["mps"] = Field(default="mps", description="As the user types it (`mps`, `xpu`).")
+    torch: str = Field(description="The release.")
+    macos_minimum: str | None = Field(default=None, description="The oldest macOS that the release runs on.")
+    macos: str | None = Field(default=None, description="The one that was asked for; `None` stands for a new one.")
+    table: TableProvenance | None = Field(default=None, description="That was read; `None`: the live dispatcher was.")
 
     @property
     def version(self) -> str:
@@ -50,34 +37,21 @@ class Target(Record):
 
 
 class BackendTarget(Target):
-    """What was judged: a release on another backend than MPS.
+    """What was judged: a release on another backend than MPS."""
 
-    Attributes:
-        label: the backend as people write it.
-        source: what its kernel table was read from, and whose plugin did.
-        sha256: of that, in hexadecimal, if it is one file.
-        variable: what has an operator without a kernel run on the CPU; ``None`` where nothing does.
-        notes: what is not known of the backend, in sentences.
-    """
-
-    backend: str  # type: ignore[assignment]
-    label: str
-    source: str
-    sha256: str | None = None
-    variable: str | None = None
-    notes: list[str] = []
+    backend: str = Field(description="As the user types it (`xpu`).")  # type: ignore[assignment]
+    label: str = Field(description="The backend as people write it.")
+    source: str = Field(description="What its kernel table was read from, and whose plugin did.")
+    sha256: str | None = Field(default=None, description="Of that, in hexadecimal, if it is one file.")
+    variable: str | None = Field(default=None, description="What sends operators without a kernel to the CPU.")
+    notes: list[str] = Field(default=[], description="What is not known of the backend, in sentences.")
 
 
 class FrameworkTarget(BackendTarget):
-    """What was judged: a release of the plugin that brings a device to another framework than torch.
+    """What was judged: a release of the plugin that brings a device to another framework than torch."""
 
-    Attributes:
-        release: of the plugin, which ``backend`` names.
-        torch: ``None``: it has no part in it.
-    """
-
-    torch: None = None  # type: ignore[assignment]
-    release: str
+    torch: None = Field(default=None, description="`None`: it has no part in it.")  # type: ignore[assignment]
+    release: str = Field(description="Of the plugin, which `backend` names.")
 
     @property
     def version(self) -> str:

@@ -32,9 +32,7 @@ class ChangedAdvisory(Record):
     macos: AffectedSystems = Field(description="The systems that have it.")
     hardware: str | None = Field(default=None, description="The chips that have it, where it is not all of them.")
     workaround: str = Field(description="What to do where a release has it.")
-    established: bool = Field(
-        description="Whether a source says that the other release does not have it; if not, it is only not known there."
-    )
+    established: bool = Field(description="Whether a source says that the other release is without it, or none does.")
 
 
 class UpgradedWorkload(Record):
@@ -60,9 +58,7 @@ class UpgradeReport(Exportable):
     old: Target = Field(description="The release that one has.")
     new: Target = Field(description="The release that one thinks of.")
     environment: Environment = Field(description="Where the report was made.")
-    libraries: dict[str, list[str]] = Field(
-        default={}, description="Further libraries whose operators are compared too: the old and the new version."
-    )
+    libraries: dict[str, list[str]] = Field(default={}, description="Other libraries compared: old and new version.")
     gained: list[ChangedKernel] = Field(description="Ran on the CPU or raised; have a kernel, or are made of such.")
     added: list[str] = Field(description="New operators that have a kernel.")
     own: list[str] = Field(description="Were composed of other operators; have a kernel of their own.")

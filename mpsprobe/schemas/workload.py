@@ -10,36 +10,19 @@ from mpsprobe.schemas.record import First, Record, Unite
 
 
 class WorkloadInfo(Record):
-    """One workload as it was run.
+    """One workload as it was run."""
 
-    Attributes:
-        name: as the user typed it.
-        architecture: the model's class.
-        phase: what was run.
-        dtype: of the parameters.
-        parameters: each shared one counted once.
-        batch_size: samples in a step; ``None`` where there is no such thing.
-        seq_len: tokens or frames in a sample; ``None`` where there is no such thing.
-        autocast: the dtype of autocast; ``None`` without.
-        grad_accum: backward passes for each update.
-        optimizer: its class, in training.
-        trained: the parameters that it updates, where those are not all.
-        lora_rank: of the LoRA adapters that the model has; ``None`` without.
-        weights: whether real weights were loaded.
-        notes: what a reader should know, for example of the inputs.
-    """
-
-    name: str
-    architecture: Unite[str]
-    phase: Literal["inference", "training", "generate", "program"]
-    dtype: Unite[str]
-    parameters: First[int] = Field(ge=0)
-    batch_size: First[int | None] = None
-    seq_len: First[int | None] = None
-    autocast: str | None = None
-    grad_accum: First[int] = 1
-    optimizer: str | None = None
-    trained: First[int | None] = None
-    lora_rank: First[int | None] = None
-    weights: bool = False
-    notes: Unite[list[str]] = []
+    name: str = Field(description="As the user typed it.")
+    architecture: Unite[str] = Field(description="The model's class.")
+    phase: Literal["inference", "training", "generate", "program"] = Field(description="What was run.")
+    dtype: Unite[str] = Field(description="Of the parameters.")
+    parameters: First[int] = Field(ge=0, description="Each shared one counted once.")
+    batch_size: First[int | None] = Field(default=None, description="Samples in a step; `None`: it has no such thing.")
+    seq_len: First[int | None] = Field(default=None, description="Tokens or frames in a sample; `None`: it has none.")
+    autocast: str | None = Field(default=None, description="The dtype of autocast; `None` without.")
+    grad_accum: First[int] = Field(default=1, description="Backward passes for each update.")
+    optimizer: str | None = Field(default=None, description="Its class, in training.")
+    trained: First[int | None] = Field(default=None, description="The parameters that it updates, where not all.")
+    lora_rank: First[int | None] = Field(default=None, description="Of the model's LoRA adapters; `None` without.")
+    weights: bool = Field(default=False, description="Whether real weights were loaded.")
+    notes: Unite[list[str]] = Field(default=[], description="What a reader should know, for example of the inputs.")
