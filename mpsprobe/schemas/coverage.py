@@ -1,18 +1,15 @@
-"""What MPS does with each operator of a workload: one release, or many at once."""
+"""What MPS does with each operator of a workload or a program: one release, or many; one workload, or several."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from mpsprobe.declarations import Verdict
 from mpsprobe.schemas.environment import Environment
-from mpsprobe.schemas.graphs import CompilesGraph, GraphCount, GraphGrowth
 from mpsprobe.schemas.memory import MemoryFigures, MemoryFit, MemoryPrediction
-from mpsprobe.schemas.program import ProgramInfo
-from mpsprobe.schemas.recalled import FROM_A_RUN, Recalled
 from mpsprobe.schemas.record import Exportable, First, Record, Sum, Unite
 from mpsprobe.schemas.target import AnyTarget
 from mpsprobe.schemas.workload import WorkloadInfo
@@ -23,6 +20,10 @@ Source = Literal["registration", "branch", "dtype", "device", "message", "metal"
 """What a verdict rests on: what the release registers; C++ that goes to MPS without a registration; a dtype that MPS
 does not have; a tensor that is on the CPU; a guard's message in the binary; the names of the Metal kernels in it; a
 DispatchStub that is never set; the lists of PyTorch's own tests; threads in which users report it."""
+CompilesGraph = Literal["always", "may", "never"]
+"""Whether a call with new shapes compiles an MPSGraph: every call, some calls, or none, which have ready kernels."""
+FROM_A_RUN = "Where the answer was known already; `null`: it was worked out for this report."
+"""What the field of a report says that has one."""
 
 
 class Transfers(Record):
@@ -32,6 +33,28 @@ class Transfers(Record):
     to_gpu_bytes: Sum[int] = Field(default=0, ge=0, description="What they hold, as far as their shapes are known.")
     to_cpu: Sum[int] = Field(default=0, ge=0, description="Copies to the CPU.")
     to_cpu_bytes: Sum[int] = Field(default=0, ge=0, description="What they hold, as far as their shapes are known.")
+
+
+class GraphCount(Record):
+    """How many MPSGraphs are compiled: those of operators that always run one, and with those that may."""
+
+    least: Sum[int] = Field(ge=0, description="Of operators whose every call runs one.")
+    most: Sum[int] = Field(ge=0, description="Together with those of operators of which some calls need not run one.")
+
+
+class GraphGrowth(Record):
+    """How many MPSGraphs are compiled over many lengths: predicted from a few that were run."""
+
+    varied: Literal["seq-len", "batch-size", "size", "new-tokens"] = Field(description="What has many values.")
+    first: int = Field(description="The first value.")
+    last: int = Field(description="The last value.")
+    tried: list[int] = Field(description="The values that were run.")
+    fixed: GraphCount = Field(description="Graphs that all values share.")
+    each: GraphCount = Field(description="Further ones for each value.")
+    total: GraphCount = Field(description="Over all values.")
+    padded_to: int | None = Field(default=None, description="A multiple to which lengths may be padded.")
+    padded: GraphCount | None = Field(default=None, description="Over all values, where they are padded so.")
+    static: GraphCount | None = Field(default=None, description="Of a generation with a cache of one size.")
 
 
 class CoverageSummary(Record):
@@ -172,6 +195,59 @@ class RunFailure(Record):
     call_site: str | None = Field(default=None, description="In the source, as `file:line`.")
 
 
+class CudaHint(Record):
+    """Something in a program that is written for CUDA, and that a Mac does not have."""
+
+    what: str = Field(description="As the program writes it.")
+    instead: str = Field(description="What to write.")
+    calls: Sum[int] = Field(ge=1, description="How often the program came there.")
+    call_sites: Unite[list[str]] = Field(default=[], description="Where in the source, as `file:line`.")
+
+
+class OnTheCpu(Record):
+    """A model that a program called and never moved to the device."""
+
+    module: str = Field(description="Its class.")
+    calls: Sum[int] = Field(ge=1, description="Of the model, all of them on the CPU.")
+    parameters_bytes: First[int] = Field(ge=0, description="Memory of its parameters.")
+    call_site: str | None = Field(default=None, description="Where it was called first, as `file:line`.")
+
+
+class ComputedOnCpu(Record):
+    """A line of a program that computed with tensors of the CPU, and not to prepare what the device works on."""
+
+    call_site: str | None = Field(default=None, description="As `file:line`.")
+    operators: Unite[list[str]] = Field(min_length=1, description="That it called, the largest first.")
+    calls: Sum[int] = Field(ge=1, description="Of these, on more than a few numbers.")
+    data_bytes: Sum[int] = Field(ge=0, description="That they read and wrote.")
+    share: First[float] = Field(ge=0, description="Of what all operators read and wrote, on the device too.")
+
+
+class ProgramInfo(Record):
+    """A program as it was run."""
+
+    arguments: First[list[str]] = Field(default=[], description="Its own, after the script.")
+    exit_code: First[int] = Field(default=0, description="Its own; the negative number of the signal that ended it.")
+    device: str = Field(description="What it ran on.")
+    values: str = Field(description="`real`: each tensor had its values; `none`: shapes only.")
+    seconds: First[float] = Field(ge=0, description="From its start to its end, without what opening the device took.")
+    processes: First[int] = Field(default=0, ge=0, description="That it started, and that had the device.")
+    processes_unreported: First[int] = Field(default=0, ge=0, description="Those of them that are not in the report.")
+    threads: Sum[int] = Field(default=0, ge=0, description="Its own that called operators there; 0: not counted.")
+    stayed_on_cpu: Unite[list[OnTheCpu]] = Field(default=[], description="Models that were never moved to the device.")
+    computed_on_cpu: Unite[list[ComputedOnCpu]] = Field(default=[], description="Where it did, the largest first.")
+    cuda: Unite[list[CudaHint]] = Field(default=[], description="What is written for CUDA, in the order of the run.")
+    notes: Unite[list[str]] = Field(default=[], description="What else to know of the run.")
+
+
+class Recalled(Record):
+    """Where the report comes from, instead of a run; its `environment` says with which versions it was worked out."""
+
+    source: str = Field(description="`cache`, the user's own, or the distribution that knew it (`mpsprobe-atlas`).")
+    made: str = Field(description="When it was worked out, in UTC: `2026-11-22T19:30:00Z`.")
+    notes: list[str] = Field(default=[], description="How it may differ from what a run here would say.")
+
+
 class CoverageReport(Exportable):
     """What one torch release does with one workload."""
 
@@ -250,3 +326,29 @@ class MatrixReport(Exportable):
     def __iter__(self) -> Iterator[MatrixCell]:  # type: ignore[override]  # pydantic's own gives fields
         """Its releases, the oldest first."""
         return iter(self.releases)
+
+
+class JudgedWorkload(Record):
+    """One of several workloads: its report, or why there is none."""
+
+    name: str = Field(description="As it was asked for.")
+    seconds: float = Field(default=0.0, ge=0, description="That it took.")
+    report: Annotated[CoverageReport | MatrixReport, Field(discriminator="kind")] | None = Field(
+        default=None, description="`null` where there is none."
+    )
+    error: str | None = Field(default=None, description="Why there is none, in a sentence.")
+    hint: str | None = Field(default=None, description="What to do about that.")
+
+
+class SeveralReport(Exportable):
+    """What one torch release, or each of many, does with several workloads."""
+
+    kind: Literal["coverage-several"] = "coverage-several"
+    schema_version: Literal[1] = 1
+    environment: Environment = Field(description="Where they were traced.")
+    workloads: list[JudgedWorkload] = Field(description="In the order in which they were asked for.")
+    complete: bool = Field(default=True, description="Whether each of them was judged: Ctrl-C ends it before.")
+
+    def __iter__(self) -> Iterator[JudgedWorkload]:  # type: ignore[override]  # pydantic's own gives fields
+        """Its workloads."""
+        return iter(self.workloads)

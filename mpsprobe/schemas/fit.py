@@ -6,10 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from mpsprobe.schemas.coverage import DataDependence
+from mpsprobe.schemas.coverage import FROM_A_RUN, DataDependence, Recalled
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.memory import MemoryFit
-from mpsprobe.schemas.recalled import FROM_A_RUN, Recalled
 from mpsprobe.schemas.record import Exportable, Record
 from mpsprobe.schemas.target import Target
 from mpsprobe.schemas.workload import WorkloadInfo

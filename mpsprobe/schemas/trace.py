@@ -44,7 +44,7 @@ class Trace(Record):
     detail: list[int] = Field(default=[], description="For each event a position in `details`; -1 for none.")
     flow: list[int] = Field(
         default=[],
-        description="Joins an event of the host with those of the device that it caused: equal numbers belong together, 0 to nothing.",
+        description="Joins an event of the host with those of the device that it caused: equal numbers, 0 for none.",
     )
     start_ns: list[int] = Field(default=[], description="Of each event, in ascending order.")
     duration_ns: list[int] = Field(default=[], description="Of each event.")
