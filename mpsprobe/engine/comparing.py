@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
-from mpsprobe.engine import significance
-from mpsprobe.engine.comparing_parts import bounded, fallbacks, memory, operators, quotient
 from mpsprobe.engine.conditions import profile_conditions, side
-from mpsprobe.engine.significance import LEVEL, Outcome, adjust, compare_processes, compare_steps
+from mpsprobe.engine.significance import (
+    FEWEST_STEPS,
+    LEVEL,
+    Outcome,
+    adjust,
+    compare_processes,
+    compare_steps,
+    smallest_rank_p,
+)
 from mpsprobe.errors import ReportError
 from mpsprobe.schemas.comparison import (
     ComparedCell,
+    ComparedFallback,
+    ComparedOperator,
     ComparedQuantity,
     ComparisonMethod,
     ComparisonReport,
     ConfigurationKey,
     Difference,
+    Presence,
     UnpairedCell,
 )
-from mpsprobe.schemas.profile import ProfileCell, ProfileReport
+from mpsprobe.schemas.profile import FallbackCost, ProfileCell, ProfileReport
 from mpsprobe.suggestions import printable
 
 THRESHOLD = 0.02
@@ -30,19 +40,22 @@ ONE_PROCESS = (
 )
 UNEVEN = "one process on one side and several on the other: measure both with the same --processes"
 BELOW = "more than noise, but not beyond the threshold"
-_KEY = tuple(ConfigurationKey.model_fields)
+PEAKS = {
+    "peak_allocated_bytes": "peak allocated",
+    "peak_reserved_bytes": "peak reserved",
+    "peak_process_bytes": "peak of the process",
+}
+EXACT = "counted by the allocator"
+SAMPLED = "the largest of samples, which can miss a short peak"
+CACHING = "depends on what the allocator keeps back"
+BEYOND = 1e18  # ns, bytes or calls that no run reaches
 _Tested = tuple[ComparedQuantity, Outcome | None]  # before the correction for many tests
 
 
 def compare_profiles(
     old: ProfileReport, new: ProfileReport, sources: tuple[str, str], threshold: float = THRESHOLD
 ) -> ComparisonReport:
-    """What differs from ``old`` to ``new``.
-
-    Args:
-        old, new: the reports.
-        sources: how the user named them.
-        threshold: the least share that counts, 0.02 for 2 %.
+    """What differs from ``old`` to ``new``, which the user named ``sources``, by at least the share ``threshold``.
 
     Raises:
         ReportError: they have no configuration in common; says what each has.
@@ -58,7 +71,7 @@ def compare_profiles(
         )
     tested = [list(_tested(before, after, threshold)) for before, after in paired]
     family = [(quantity, outcome) for part in tested for quantity, outcome in part if outcome is not None]
-    corrected = adjust([one.p_value for _, one in family], [one.smallest for _, one in family])
+    corrected = adjust([outcome.p_value for _, outcome in family], [outcome.smallest for _, outcome in family])
     p_values = iter(corrected)
     cells = []
     for (before, after), part in zip(paired, tested, strict=True):
@@ -66,8 +79,19 @@ def compare_profiles(
             _settled(quantity, outcome, next(p_values), threshold, len(family)) if outcome is not None else quantity
             for quantity, outcome in part
         ]
-        cells.append(_cell(before, after, [*_with_throughput(quantities, before, after)]))
+        cells.append(
+            ComparedCell(
+                **_key(after).model_dump(),
+                quantities=list(_with_throughput(quantities, before, after)),
+                operators=_operators(before, after),
+                fallbacks=_fallbacks(before, after),
+                old_failure=before.failure,
+                new_failure=after.failure,
+                regression=after.failure is not None and before.failure is None,
+            )
+        )
     tests = sum(p_value is not None for p_value in corrected)
+    judged = [*cells, *chain(*(cell.quantities for cell in cells)), *chain(*(cell.fallbacks for cell in cells))]
     return ComparisonReport(
         compares="profile",
         old=side(old, sources[0]),
@@ -76,18 +100,31 @@ def compare_profiles(
         method=ComparisonMethod(level=LEVEL, threshold=threshold, tests=tests, words=_words(threshold, tests)),
         cells=cells,
         unpaired=unpaired,
-        regressions=sum(map(_regressions, cells)),
+        regressions=sum(part.regression for part in judged),
         notes=[ONE_PROCESS] if any(quantity.samples == "step" for quantity, _ in family) else [],
     )
 
 
-def _regressions(cell: ComparedCell) -> int:
-    return cell.regression + sum(one.regression for part in (cell.quantities, cell.fallbacks) for one in part)
+def bounded(value: float) -> float:
+    """``value`` as a float; a report may hold any number, also one that no float can."""
+    return float(min(max(value, -BEYOND), BEYOND))
+
+
+def quotient(old: float, new: float) -> float | None:
+    """New ÷ old of two amounts; ``None`` where that says nothing."""
+    if not 0 < old <= BEYOND or not 0 <= new <= BEYOND:
+        return None
+    ratio = new / old
+    return ratio if ratio <= BEYOND else None
+
+
+def _key(cell: ProfileCell) -> ConfigurationKey:
+    return ConfigurationKey.model_construct(**{name: getattr(cell, name) for name in ConfigurationKey.model_fields})
 
 
 def _pairs(old: ProfileReport, new: ProfileReport) -> tuple[list[tuple[ProfileCell, ProfileCell]], list[UnpairedCell]]:
     """Cells that are alike, in the order of the new report; one that occurs twice is paired in order."""
-    waiting: dict[tuple[Any, ...], list[ProfileCell]] = {}
+    waiting: dict[ConfigurationKey, list[ProfileCell]] = {}
     for cell in old.cells:
         waiting.setdefault(_key(cell), []).append(cell)
     paired, unpaired = [], []
@@ -96,36 +133,16 @@ def _pairs(old: ProfileReport, new: ProfileReport) -> tuple[list[tuple[ProfileCe
         if partners:
             paired.append((partners.pop(0), cell))
         else:
-            unpaired.append(UnpairedCell.model_validate({**_names(cell), "presence": "new"}))
-    gone = [cell for cells in waiting.values() for cell in cells]
-    unpaired += [UnpairedCell.model_validate({**_names(cell), "presence": "gone"}) for cell in gone]
-    return paired, unpaired
-
-
-def _key(cell: ProfileCell) -> tuple[Any, ...]:
-    return tuple(getattr(cell, name) for name in _KEY)
-
-
-def _names(cell: ProfileCell) -> dict[str, Any]:
-    return {name: getattr(cell, name) for name in _KEY}
+            unpaired.append(UnpairedCell(**_key(cell).model_dump(), presence="new"))
+    gone = [key for key, cells in waiting.items() for _ in cells]
+    return paired, [*unpaired, *(UnpairedCell(**key.model_dump(), presence="gone") for key in gone)]
 
 
 def _shown(report: ProfileReport) -> str:
     """What a report has, short enough for an error."""
-    found = [" ".join(printable(str(part)[:40]) for part in _key(cell) if part is not None) for cell in report.cells]
-    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "") if found else "none"
-
-
-def _cell(before: ProfileCell, after: ProfileCell, quantities: list[ComparedQuantity]) -> ComparedCell:
-    return ComparedCell(
-        quantities=quantities,
-        operators=operators(before, after),
-        fallbacks=fallbacks(before, after),
-        old_failure=before.failure,
-        new_failure=after.failure,
-        regression=after.failure is not None and before.failure is None,
-        **_names(after),
-    )
+    keys = [_key(cell).model_dump(exclude_none=True).values() for cell in report.cells]
+    shown = [" ".join(printable(str(part)[:40]) for part in key) for key in keys]
+    return (", ".join(shown[:3]) or "none") + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
 
 
 def _tested(before: ProfileCell, after: ProfileCell, threshold: float) -> Iterator[_Tested]:
@@ -136,7 +153,7 @@ def _tested(before: ProfileCell, after: ProfileCell, threshold: float) -> Iterat
     elif before.step is not None and after.step is not None:
         yield _untested("step", "step", before.step.median_ns, after.step.median_ns, "no steps in a report")
     if before.first_call_ns and after.first_call_ns:
-        calls = ([[bounded(one)] for one in cell.first_call_ns] for cell in (before, after))
+        calls = ([[bounded(spent)] for spent in cell.first_call_ns] for cell in (before, after))
         yield _compared("first_call", "first call", *calls)
     for name, phase in before.phases.items():
         later = after.phases.get(name)
@@ -145,16 +162,16 @@ def _tested(before: ProfileCell, after: ProfileCell, threshold: float) -> Iterat
         parts = [_split(cell.phase_samples_ns.get(name, []), len(_by_process(cell)) or 1) for cell in (before, after)]
         untested = "phase", name, phase.median_ns, later.median_ns, "no samples for each process in a report"
         yield _compared("phase", name, *parts) if all(parts) else _untested(*untested)
-    for quantity in memory(before, after, threshold):
+    for quantity in _memory(before, after, threshold):
         yield quantity, None
 
 
 def _by_process(cell: ProfileCell) -> list[list[float]]:
     """The timed steps of each process, in their order."""
-    found: dict[int, list[float]] = {}
+    processes: dict[int, list[float]] = {}
     for step in cell.steps:
-        found.setdefault(step.process, []).append(bounded(step.duration_ns))
-    return list(found.values())
+        processes.setdefault(step.process, []).append(bounded(step.duration_ns))
+    return list(processes.values())
 
 
 def _split(samples: Sequence[int], processes: int) -> list[list[float]]:
@@ -162,21 +179,18 @@ def _split(samples: Sequence[int], processes: int) -> list[list[float]]:
     size, rest = divmod(len(samples), processes)
     if not size or rest:
         return []
-    return [[bounded(one) for one in samples[start : start + size]] for start in range(0, len(samples), size)]
+    return [[bounded(spent) for spent in samples[start : start + size]] for start in range(0, len(samples), size)]
 
 
 def _compared(kind: Any, name: str, olds: list[list[float]], news: list[list[float]]) -> _Tested:
     """The quantity and its test: over processes where there are several on both sides, else over steps."""
     by_process = len(olds) > 1 and len(news) > 1
-    first, second = (
-        [median(group) for group in part] if by_process else [one for group in part for one in group]
-        for part in (olds, news)
-    )
+    first, second = (list(map(median, part)) if by_process else list(chain(*part)) for part in (olds, news))
     if min(*first, *second) <= 0:
         return _untested(kind, name, median(first), median(second), "a duration is not positive")
-    test: Callable[..., Outcome] = compare_processes if by_process else compare_steps
-    outcome = test(first, second)
-    measured = min(len(first), len(second)) > 1
+    outcome = compare_processes(first, second) if by_process else compare_steps(first, second)
+    measured = min(len(first), len(second)) > 1  # of one sample a bootstrap has no width
+    uneven = not by_process and len(olds) != len(news)
     quantity = ComparedQuantity(
         quantity=kind,
         name=name,
@@ -184,18 +198,17 @@ def _compared(kind: Any, name: str, olds: list[list[float]], news: list[list[flo
         old=outcome.old,
         new=outcome.new,
         ratio=outcome.ratio,
-        low=outcome.low if measured else None,  # of one sample a bootstrap has no width
+        low=outcome.low if measured else None,
         high=outcome.high if measured else None,
-        samples="process" if by_process or kind == "first_call" else "step",
+        samples=None if uneven else "process" if by_process or kind == "first_call" else "step",
         old_count=len(first),
         new_count=len(second),
-        test=outcome.test,
-        p_value=outcome.p_value,
+        test=None if uneven else outcome.test,
+        p_value=None if uneven else outcome.p_value,
         difference="too few samples",
+        note=UNEVEN if uneven else None,
     )
-    if not by_process and len(olds) != len(news):
-        return quantity.model_copy(update={"samples": None, "p_value": None, "test": None, "note": UNEVEN}), None
-    return quantity, outcome
+    return quantity, None if uneven else outcome
 
 
 def _untested(kind: Any, name: str, old: float, new: float, note: str) -> _Tested:
@@ -233,8 +246,8 @@ def _enough(quantity: ComparedQuantity, tests: int) -> str:
     """How many samples would do if all other quantities had enough."""
     if quantity.samples == "process" or quantity.quantity == "phase":  # Welch's test has no smallest p-value
         return "2 processes"
-    few = range(significance.FEWEST_STEPS, 200)
-    count = next((n for n in few if significance.smallest_rank_p(n, n) <= LEVEL / max(tests, 1)), few.stop)
+    few = range(FEWEST_STEPS, 200)
+    count = next((n for n in few if smallest_rank_p(n, n) <= LEVEL / max(tests, 1)), few.stop)
     return f"{count} steps"
 
 
@@ -242,29 +255,128 @@ def _with_throughput(
     quantities: list[ComparedQuantity], before: ProfileCell, after: ProfileCell
 ) -> Iterator[ComparedQuantity]:
     """The quantities, and after the step what goes through in a second: its inverse, so it has no test of its own."""
-    rates = {one.unit: one for one in after.throughput}
+    rates = {rate.unit: rate for rate in after.throughput}
     for quantity in quantities:
         yield quantity
-        if quantity.quantity != "step":
-            continue
-        for one in before.throughput:
-            later = rates.get(one.unit)
+        for rate in before.throughput if quantity.quantity == "step" else ():
+            later = rates.get(rate.unit)
             if later is None:
                 continue
-            yield quantity.model_copy(
-                update={
-                    "quantity": "throughput",
-                    "name": f"{one.unit}/s",
-                    "unit": "per_second",
-                    "old": bounded(one.per_second),
-                    "new": bounded(later.per_second),
-                    "ratio": quotient(one.per_second, later.per_second),
-                    "low": 1 / quantity.high if quantity.high else None,
-                    "high": 1 / quantity.low if quantity.low else None,
-                    "regression": False,
-                    "note": "from the step time",
-                }
+            update = {
+                "quantity": "throughput",
+                "name": f"{rate.unit}/s",
+                "unit": "per_second",
+                "old": bounded(rate.per_second),
+                "new": bounded(later.per_second),
+                "ratio": quotient(rate.per_second, later.per_second),
+                "low": 1 / quantity.high if quantity.high else None,
+                "high": 1 / quantity.low if quantity.low else None,
+                "regression": False,
+                "note": "from the step time",
+            }
+            yield quantity.model_copy(update=update)
+
+
+def _memory(before: ProfileCell, after: ProfileCell, threshold: float) -> Iterator[ComparedQuantity]:
+    """The peaks of both.
+
+    What tensors hold at most is the same in every run of the same steps where the allocator itself counts it, so that
+    ``threshold`` alone decides. Samples, the allocator's reserve and the process's footprint are shown and not judged.
+    """
+    if before.memory is None or after.memory is None:
+        return
+    exact = before.memory.source == after.memory.source == "allocator"
+    for field, name in PEAKS.items():
+        old, new = getattr(before.memory, field), getattr(after.memory, field)
+        if old is None or new is None or old <= 0 or new <= 0:
+            continue
+        ratio = quotient(old, new)
+        difference: Difference = "not tested"
+        judged = exact and field == "peak_allocated_bytes"
+        if judged and ratio is not None:
+            larger, smaller = ratio >= 1 + threshold, ratio <= 1 / (1 + threshold)
+            difference = "larger" if larger else "smaller" if smaller else "no difference"
+        yield ComparedQuantity(
+            quantity="memory",
+            name=name,
+            unit="bytes",
+            old=bounded(old),
+            new=bounded(new),
+            ratio=ratio,
+            old_count=1,
+            new_count=1,
+            difference=difference,
+            regression=difference == "larger",
+            note=EXACT if judged else CACHING if exact else SAMPLED,
+        )
+
+
+def _operators(before: ProfileCell, after: ProfileCell) -> list[ComparedOperator]:
+    """Calls and self time of each operator in one profiled step, the largest difference first."""
+    if not before.operators or not after.operators:
+        return []
+    timed = [[one.self_device_ns is not None for one in cell.operators] for cell in (before, after)]
+    clock: Literal["device", "host"] = "device" if all(map(any, timed)) else "host"
+    olds, news = _per_step(before, clock), _per_step(after, clock)
+    operators = []
+    for name in dict.fromkeys([*news, *olds]):
+        old_calls, old_ns = olds.get(name, (None, None))
+        new_calls, new_ns = news.get(name, (None, None))
+        operators.append(
+            ComparedOperator(
+                operator=name,
+                clock=clock,
+                presence=_presence(name in olds, name in news),
+                old_calls=old_calls,
+                new_calls=new_calls,
+                old_ns=old_ns,
+                new_ns=new_ns,
+                ratio=quotient(old_ns, new_ns) if old_ns is not None and new_ns is not None else None,
             )
+        )
+    return sorted(operators, key=lambda one: (-abs((one.new_ns or 0) - (one.old_ns or 0)), one.operator))
+
+
+def _per_step(cell: ProfileCell, clock: str) -> dict[str, tuple[float, float]]:
+    """Calls and self time of each operator for one step; an operator without device time has none of it."""
+    steps = max(cell.profiled_steps, 1)
+    totals: dict[str, tuple[float, float]] = {}
+    for one in cell.operators:
+        calls, spent = totals.get(one.operator, (0.0, 0.0))
+        own = (one.self_device_ns or 0) if clock == "device" else one.self_host_ns
+        totals[one.operator] = (calls + bounded(one.calls) / steps, spent + bounded(own) / steps)
+    return totals
+
+
+def _fallbacks(before: ProfileCell, after: ProfileCell) -> list[ComparedFallback]:
+    """The operators that leave MPS in either; one that does so newly is a regression."""
+    olds, news = _once(before.fallbacks), _once(after.fallbacks)
+    fields = {"verdict": "verdict", "calls": "calls", "ns": "duration_ns", "bytes": "bytes"}
+    fallbacks = []
+    for name in dict.fromkeys([*news, *olds]):
+        old, new = olds.get(name), news.get(name)
+        figures: dict[str, Any] = {
+            f"{which}_{field}": getattr(cost, of_cost, None)
+            for which, cost in (("old", old), ("new", new))
+            for field, of_cost in fields.items()
+        }
+        presence = _presence(old is not None, new is not None)
+        fallbacks.append(ComparedFallback(operator=name, presence=presence, **figures, regression=old is None))
+    order = {"new": 0, "gone": 1, "both": 2}
+    return sorted(fallbacks, key=lambda one: (order[one.presence], one.operator))
+
+
+def _once(costs: Sequence[FallbackCost]) -> dict[str, FallbackCost]:
+    """Each operator once; the observed entry where there is one, which has the time."""
+    kept: dict[str, FallbackCost] = {}
+    for cost in costs:
+        if cost.operator not in kept or (cost.method, kept[cost.operator].method) == ("observed", "predicted"):
+            kept[cost.operator] = cost
+    return kept
+
+
+def _presence(old: bool, new: bool) -> Presence:
+    return "both" if old and new else "new" if new else "gone"
 
 
 def _words(threshold: float, tests: int) -> str:

@@ -52,9 +52,6 @@ def clustered_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tupl
 
     Samples of one group resemble each other, so that they tell less than as many independent ones: the interval is
     wider than ``bootstrap_interval`` of all of them (A. C. Davison, D. V. Hinkley, Bootstrap Methods, 1997, 3.8).
-
-    Raises:
-        ValueError: a group is empty, or there is none.
     """
     if not groups or not all(groups):
         raise ValueError("no samples")
