@@ -91,7 +91,6 @@ def compare_profiles(
             )
         )
     tests = sum(p_value is not None for p_value in corrected)
-    judged = [*cells, *chain(*(cell.quantities for cell in cells)), *chain(*(cell.fallbacks for cell in cells))]
     return ComparisonReport(
         compares="profile",
         old=side(old, sources[0]),
@@ -100,9 +99,13 @@ def compare_profiles(
         method=ComparisonMethod(level=LEVEL, threshold=threshold, tests=tests, words=_words(threshold, tests)),
         cells=cells,
         unpaired=unpaired,
-        regressions=sum(part.regression for part in judged),
+        regressions=sum(map(_regressions, cells)),
         notes=[ONE_PROCESS] if any(quantity.samples == "step" for quantity, _ in family) else [],
     )
+
+
+def _regressions(cell: ComparedCell) -> int:
+    return cell.regression + sum(part.regression for part in (*cell.quantities, *cell.fallbacks))
 
 
 def bounded(value: float) -> float:

@@ -72,28 +72,28 @@ class Session:
 
     def measure(self, steps: Steps, request: ProfileRequest, progress: Progress) -> Measured:
         """Measure ``steps`` as ``request`` says. Ctrl-C and errors end it early; they are in what it returns."""
-        measured = Measured()
-        reasons = [(probe, probe.unavailable(self._device)) for probe in self._probes]
-        measured.unavailable += [
-            UnavailableProbe(probe=one.name, reason=why) for one, why in reasons if why is not None
-        ]
-        usable = [probe for probe, reason in reasons if reason is None]
-        total = None if request.warmup is None else request.warmup + request.steps
-        progress.start(total, "first call")
+        self._steps, self._progress, self._measured = steps, progress, Measured()
+        measured = self._measured
+        usable = []
+        for probe in self._probes:
+            if (reason := probe.unavailable(self._device)) is None:
+                usable.append(probe)
+            else:
+                measured.unavailable.append(UnavailableProbe(probe=probe.name, reason=reason))
+        progress.start(None if request.warmup is None else request.warmup + request.steps, "first call")
         try:
             measured.first_call_ns = self._timed(steps.step)  # compilation, on the host: by its clock
             if request.clock == "device":
                 reason = why_no_clock(self._device)
                 measured.notes.append(DEVICE_CLOCK if reason is None else HOST_CLOCK.format(reason=reason))
                 self._stopwatch = self._device.stopwatch() if reason is None else None  # type: ignore[attr-defined]
-            self._warm_up(steps, request.warmup, measured, progress)
-            measured.phase = "steps"
-            with self._probing([probe for probe in usable if not probe.disturbs], steps, measured) as sample:
-                self._steps(steps, request.steps, measured, progress, sample)
-            self._phases(steps, measured, progress)
+            self._warm_up(request.warmup)
+            with self._probing("steps", [probe for probe in usable if not probe.disturbs]) as sample:
+                self._time(request.steps, sample)
+            self._time_phases()
             for probe in usable:
                 if probe.disturbs:
-                    self._disturbed(probe, steps, measured, progress)
+                    self._disturbed(probe)
         except KeyboardInterrupt:
             measured.interrupted = True
         except BaseException as error:  # noqa: BLE001 - whatever a step raises belongs into the report
@@ -122,61 +122,58 @@ class Session:
             return None
         return round(duration)
 
-    def _warm_up(self, steps: Steps, wanted: int | None, measured: Measured, progress: Progress) -> None:
+    def _warm_up(self, wanted: int | None) -> None:
+        measured, durations = self._measured, self._measured.warmup_ns
         measured.phase = "warm-up"
-        durations = measured.warmup_ns
         if wanted is not None:
             measured.rule = f"{wanted} steps, as asked"
         while not (is_stable(durations) or is_enough(durations)) if wanted is None else len(durations) < wanted:
-            progress.advance(f"warm-up, step {len(durations) + 1}")
-            durations.append(self._timed(steps.step) or 0)
+            self._progress.advance(f"warm-up, step {len(durations) + 1}")
+            durations.append(self._timed(self._steps.step) or 0)
         measured.stable = is_stable(durations)
 
-    def _steps(
-        self, steps: Steps, wanted: int, measured: Measured, progress: Progress, sample: Callable[[], None]
-    ) -> None:
-        shown = "steps"
-        progress.start(wanted, shown)
+    def _time(self, wanted: int, sample: Callable[[], None]) -> None:
+        durations, shown = self._measured.durations_ns, "steps"
+        self._progress.start(wanted, shown)
         for _ in range(wanted):
-            duration = self._timed(steps.step)
+            duration = self._timed(self._steps.step)
             if duration is not None:
-                measured.durations_ns.append(duration)
+                durations.append(duration)
             sample()
-            done = len(measured.durations_ns)
-            if done and (done <= SHOWN_EACH or done % SHOWN_EACH == 0):
-                shown = f"steps, median {median(measured.durations_ns) / 1e6:.2f} ms"
-            progress.advance(shown)
+            if durations and (len(durations) <= SHOWN_EACH or len(durations) % SHOWN_EACH == 0):
+                shown = f"steps, median {median(durations) / 1e6:.2f} ms"
+            self._progress.advance(shown)
 
-    def _phases(self, steps: Steps, measured: Measured, progress: Progress) -> None:
-        measured.phase = "phases"
-        progress.start(PHASE_STEPS, "phases")
+    def _time_phases(self) -> None:
+        phases, self._measured.phase = self._measured.phases_ns, "phases"
+        self._progress.start(PHASE_STEPS, "phases")
         for _ in range(PHASE_STEPS):
-            for name, duration in steps.phases().items():
+            for name, duration in self._steps.phases().items():
                 if duration >= 0:
-                    measured.phases_ns.setdefault(name, []).append(duration)
-            progress.advance()
-        if len(measured.phases_ns) == 1:  # one phase is the step itself
-            measured.phases_ns.clear()
+                    phases.setdefault(name, []).append(duration)
+            self._progress.advance()
+        if len(phases) == 1:  # one phase is the step itself
+            phases.clear()
 
-    def _disturbed(self, probe: Probe, steps: Steps, measured: Measured, progress: Progress) -> None:
+    def _disturbed(self, probe: Probe) -> None:
         """Steps for one probe alone: as many as it wants, for as long as it needs."""
-        measured.phase = probe.name
-        with self._probing([probe], steps, measured) as sample:
+        with self._probing(probe.name, [probe]) as sample:
             wanted = int(getattr(probe, "steps", DISTURBED_STEPS))
             shortest = int(getattr(probe, "shortest_ns", 0))
-            progress.start(wanted, probe.name)
+            self._progress.start(wanted, probe.name)
             started, taken = self._clock(), 0
             while taken < wanted or 0 <= self._clock() - started < shortest:
-                steps.step()
+                self._steps.step()
                 self._device.synchronize()
                 sample()
                 taken += 1
-                progress.advance()
+                self._progress.advance()
 
     @contextmanager
-    def _probing(self, probes: list[Probe], steps: Steps, measured: Measured) -> Iterator[Callable[[], None]]:
+    def _probing(self, phase: str, probes: list[Probe]) -> Iterator[Callable[[], None]]:
         """The probes run inside; one that fails becomes unavailable and costs nothing else."""
-        running: list[Probe] = []
+        measured, running = self._measured, list[Probe]()
+        measured.phase = phase
 
         def attempt(probe: Probe, action: Callable[[], Any]) -> Any:
             try:
@@ -196,7 +193,7 @@ class Session:
 
         for probe in probes:
             running.append(probe)
-            attempt(probe, partial(probe.start, self._device, steps))
+            attempt(probe, partial(probe.start, self._device, self._steps))
         try:
             yield sample
         finally:
@@ -239,7 +236,7 @@ def _sound(probe: Probe) -> dict[str, Any]:
         if name not in OF_PROBES:
             raise MpsprobeError(f"it gave '{name}', which a probe must not fill")
         try:
-            fields[name] = TypeAdapter[Any](ProfileCell.model_fields[name].annotation).validate_python(value)
+            fields[name] = TypeAdapter[Any](ProfileCell.model_fields[name].annotation or Any).validate_python(value)
         except ValidationError as error:
             place = ".".join(str(part) for part in error.errors()[0]["loc"])
             raise MpsprobeError(f"its {name} cannot be: {place} {error.errors()[0]['msg']}") from error
