@@ -111,11 +111,9 @@ class Workload(Protocol):
             WorkloadError: it cannot be built; the message says what to do.
             UsageError: an option that this workload cannot honour.
         """
-        ...
 
     def describe(self) -> Mapping[str, Any]:
         """Facts for ``mpsprobe workloads show``, JSON-serialisable, found without building."""
-        ...
 
 
 class Progress(Protocol):
@@ -123,15 +121,12 @@ class Progress(Protocol):
 
     def start(self, total: int | None, what: str) -> None:
         """Begin ``total`` steps (``None``: not known) of ``what``."""
-        ...
 
     def advance(self, what: str | None = None) -> None:
         """One step is done; ``what`` is what comes next."""
-        ...
 
     def stop(self) -> None:
         """All is done, or given up. May be called more than once."""
-        ...
 
 
 @runtime_checkable
@@ -152,7 +147,6 @@ class Scanner(Protocol):
         Raises:
             MpsprobeError: the workload cannot be built, or a release has no table.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +217,6 @@ class KernelTables(Protocol):
 
     def releases(self) -> Sequence[str]:
         """The torch releases that have a table; at least one. Nothing is read for it that ``table`` could read."""
-        ...
 
     def table(self, release: str) -> BackendKernels:
         """The table of one of ``releases``.
@@ -231,7 +224,6 @@ class KernelTables(Protocol):
         Raises:
             TableError: it cannot be read; the message says what to do.
         """
-        ...
 
 
 @runtime_checkable
@@ -251,7 +243,6 @@ class Exporter(Protocol):
 
     def render(self, report: Report) -> str | bytes:
         """The whole output. Text for a terminal or a file, bytes where ``binary`` was declared."""
-        ...
 
 
 @runtime_checkable
@@ -264,7 +255,6 @@ class FolderExporter(Protocol):
         Paths are relative, with ``/``, and begin with one folder that all of them share. If the target has a folder of
         that name already, a number is added: nothing is ever overwritten.
         """
-        ...
 
 
 @runtime_checkable
@@ -281,15 +271,12 @@ class Steps(Protocol):
 
     def step(self) -> None:
         """One whole step. It may return before the device is done: the caller synchronises."""
-        ...
 
     def phases(self) -> Mapping[str, int]:
         """One whole step, synchronised after each phase: ns by phase (``forward``, ``backward``, ``optimizer``)."""
-        ...
 
     def close(self) -> None:
         """Release what it holds, on the device too. May be called more than once."""
-        ...
 
 
 class Stopwatch(Protocol):
@@ -297,11 +284,9 @@ class Stopwatch(Protocol):
 
     def start(self) -> None:
         """Begin, after everything that the device has been asked to do."""
-        ...
 
     def stop(self) -> float:
         """Wait for what was asked of it since ``start``: ns. A value that is negative or not a number is not used."""
-        ...
 
 
 @runtime_checkable
@@ -319,11 +304,9 @@ class Device(Protocol):
 
     def unavailable(self) -> str | None:
         """Why it cannot be used here, in a sentence; ``None`` where it can."""
-        ...
 
     def describe(self) -> DeviceInfo:
         """What it is. Called only where it is available."""
-        ...
 
     def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> Steps:
         """Build ``workload`` and move it here.
@@ -331,15 +314,12 @@ class Device(Protocol):
         Raises:
             MpsprobeError: it cannot be built, or not with these options.
         """
-        ...
 
     def synchronize(self) -> None:
         """Wait until everything that was asked of the device is done."""
-        ...
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Whether ``error`` says that the device has no more memory."""
-        ...
 
 
 @runtime_checkable
@@ -362,19 +342,15 @@ class Probe(Protocol):
 
     def unavailable(self, device: Device) -> str | None:
         """Why it cannot measure on ``device`` here, in a sentence; ``None`` where it can."""
-        ...
 
     def start(self, device: Device, steps: Steps) -> None:
         """The steps begin. Called between synchronised steps, as ``sample`` and ``stop`` are."""
-        ...
 
     def sample(self) -> None:
         """A step is done and the next one has not begun; no clock runs."""
-        ...
 
     def stop(self) -> Mapping[str, Any]:
         """The steps are over: what was found, by field of ``schemas.ProfileCell`` (``memory``, ``readings``, …)."""
-        ...
 
 
 @runtime_checkable
@@ -389,7 +365,6 @@ class Runner(Protocol):
 
     def unavailable(self, device: Device) -> str | None:
         """Why it cannot run on ``device`` here, in a sentence; ``None`` where it can."""
-        ...
 
     def open(self, workload: Workload, options: RunOptions, device: Device, *, compiled: bool = False) -> Steps:
         """Build ``workload`` and pass it to the library, which moves it to ``device``.
@@ -397,4 +372,3 @@ class Runner(Protocol):
         Raises:
             MpsprobeError: it cannot be built, or not with these options.
         """
-        ...
