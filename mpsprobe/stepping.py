@@ -37,19 +37,18 @@ def settled(run: TorchRun, options: RunOptions, device: str, place: Callable[[An
     Raises:
         Exception: whatever the model raises when nothing is left to try.
     """
-    run.args, run.kwargs = place(run.args), place(dict(run.kwargs))
-    while run.correct is not None:
+    while True:
+        run.args, run.kwargs = place(run.args), place(dict(run.kwargs))
+        if run.correct is None:
+            return run
         try:
             TorchStep(run, replace(options, phase="inference"), device).infer()
+            return run
         except Exception as error:
             better = run.correct(error)
             if better is None:
                 raise
             run = better
-            run.args, run.kwargs = place(run.args), place(dict(run.kwargs))
-        else:
-            break
-    return run
 
 
 class TorchStep:
@@ -231,18 +230,16 @@ def workload_info(name: str, run: TorchRun, options: RunOptions, optimizer: Any)
     # An uninitialised parameter of a lazy module has no size before the first forward pass.
     parameters = [p for p in run.model.parameters() if not hasattr(p, "materialize")]
     count, trained = (sum(p.numel() for p in parameters if p.requires_grad or every) for every in (True, False))
-    asked = {field: getattr(options, field) for field in ("phase", "dtype", "autocast", "grad_accum", "weights")}
-    return WorkloadInfo.model_validate(
-        {
-            **asked,
-            "name": name,
-            "architecture": run.architecture or type(run.model).__name__,
-            "parameters": count,
-            "batch_size": run.batch_size,
-            "seq_len": run.seq_len,
-            "optimizer": None if optimizer is None else optimizer_name(optimizer),
-            "trained": None if optimizer is None or trained == count else trained,
-            "lora_rank": max((one.r for one in adapters.values() if hasattr(one, "r")), default=None),
-            "notes": list(run.notes),
-        }
+    same = {field: getattr(options, field) for field in ("phase", "dtype", "autocast", "grad_accum", "weights")}
+    return WorkloadInfo(
+        name=name,
+        architecture=run.architecture or type(run.model).__name__,
+        parameters=count,
+        batch_size=run.batch_size,
+        seq_len=run.seq_len,
+        optimizer=None if optimizer is None else optimizer_name(optimizer),
+        trained=None if optimizer is None or trained == count else trained,
+        lora_rank=max((adapter.r for adapter in adapters.values() if hasattr(adapter, "r")), default=None),
+        notes=list(run.notes),
+        **same,
     )
