@@ -25,12 +25,11 @@ from mpsprobe.schemas.comparison import (
     ComparedQuantity,
     ComparisonMethod,
     ComparisonReport,
-    ConfigurationKey,
     Difference,
     Presence,
     UnpairedCell,
 )
-from mpsprobe.schemas.profile import FallbackCost, ProfileCell, ProfileReport
+from mpsprobe.schemas.profile import ConfigurationKey, FallbackCost, ProfileCell, ProfileReport
 from mpsprobe.suggestions import printable
 
 THRESHOLD = 0.02

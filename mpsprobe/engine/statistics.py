@@ -12,6 +12,7 @@ import random
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from statistics import NormalDist, fmean, median
 
 from mpsprobe.schemas.profile import DurationStatistics
@@ -98,10 +99,8 @@ def mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
     tie_term = sum(count**3 - count for count in Counter(both).values())
     statistic = math.fsum(ranks(both)[:n]) - n * (n + 1) / 2
     if not tie_term and max(n, m) <= EXACT_LIMIT:
-        counts = _u_counts(n, m)
-        total = math.comb(n + m, n)
-        tail = min(sum(counts[: int(statistic) + 1]), sum(counts[int(statistic) :]))
-        return min(1.0, 2 * tail / total)
+        u = min(int(statistic), n * m - int(statistic))
+        return min(1.0, 2 * sum(_orders(n, m, value) for value in range(u + 1)) / math.comb(n + m, n))
     size = n + m
     variance = n * m / 12 * (size + 1 - tie_term / (size * (size - 1)))
     if variance <= 0:
@@ -134,12 +133,9 @@ def interval(resampled: Sequence[float]) -> tuple[float, float]:
     return float(ordered[math.floor(tail * last)]), float(ordered[math.ceil((1 - tail) * last)])
 
 
-def _u_counts(n: int, m: int) -> list[int]:
-    """In how many orders of n and m distinct samples each value of U occurs: a Gauss polynomial's coefficients."""
-    counts = [1] + [0] * (n * m)
-    for step in range(1, n + 1):
-        for value in range(n * m, m + step - 1, -1):  # times (1 - q^(m+step))
-            counts[value] -= counts[value - m - step]
-        for value in range(step, n * m + 1):  # divided by (1 - q^step)
-            counts[value] += counts[value - step]
-    return counts
+@cache
+def _orders(n: int, m: int, u: int) -> int:
+    """In how many orders of n and m distinct samples the statistic is ``u``, by which of them has the largest one."""
+    if not n or not m or u < 0:
+        return int(not u)
+    return _orders(n - 1, m, u - m) + _orders(n, m - 1, u)

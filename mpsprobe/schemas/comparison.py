@@ -10,7 +10,7 @@ from mpsprobe.declarations import Verdict
 from mpsprobe.schemas.coverage import RunFailure
 from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.memory import MemoryFigures
-from mpsprobe.schemas.profile import DeviceInfo
+from mpsprobe.schemas.profile import ConfigurationKey, DeviceInfo
 from mpsprobe.schemas.record import Exportable, Record
 
 QuantityKind = Literal["step", "first_call", "phase", "throughput", "memory"]
@@ -102,18 +102,6 @@ class ComparedFallback(Record):
     old_bytes: int | None = Field(default=None, description="What is copied to the CPU and back in one step.")
     new_bytes: int | None = Field(default=None, description="The same of the new one.")
     regression: bool = Field(default=False, description="Whether `--fail-on regression` counts it.")
-
-
-class ConfigurationKey(Record):
-    """What distinguishes the configurations of a profile."""
-
-    workload: str = Field(description="Its name.")
-    phase: str = Field(description="`inference` or `training`.")
-    device: str = Field(description="Torch's name of it.")
-    batch_size: int | None = Field(default=None, description="Samples in a step; `None`: the workload's own.")
-    seq_len: int | None = Field(default=None, description="Tokens or frames in a sample; `None`: the workload's own.")
-    dtype: str | None = Field(default=None, description="Of the parameters; `None` where it is not known.")
-    autocast: str | None = Field(default=None, description="The dtype of autocast; `None` without.")
 
 
 class ComparedCell(ConfigurationKey):

@@ -168,20 +168,26 @@ class FallbackCost(Record):
     native_since: str | None = Field(default=None, description="From this release on, without a gap, it is native.")
 
 
-class ProfileCell(Record):
+class ConfigurationKey(Record):
+    """What distinguishes the configurations of a profile."""
+
+    workload: str = Field(description="Its name.")
+    phase: str = Field(description="`inference` or `training`.")
+    device: str = Field(description="Torch's name of it.")
+    batch_size: int | None = Field(default=None, description="Samples in a step; `None`: the workload's own.")
+    seq_len: int | None = Field(default=None, description="Tokens or frames in a sample; `None`: the workload's own.")
+    dtype: str | None = Field(default=None, description="Of the parameters; `None` where it is not known.")
+    autocast: str | None = Field(default=None, description="The dtype of autocast; `None` without.")
+
+
+class ProfileCell(ConfigurationKey):
     """One configuration on one device: everything that was measured.
 
     ``phases`` come from steps of their own, synchronised between the phases, so that the timed steps are not disturbed;
     so do ``operators``, ``modules`` and ``trace``.
     """
 
-    workload: str = Field(description="Its name.")
     phase: Literal["inference", "training"] = Field(description="What ran.")
-    device: str = Field(description="Torch's name of it.")
-    batch_size: int | None = Field(default=None, description="Samples in a step.")
-    seq_len: int | None = Field(default=None, description="Tokens or frames in a sample.")
-    dtype: str | None = Field(default=None, description="Of the parameters; `None`: not known (an imported trace).")
-    autocast: str | None = Field(default=None, description="The dtype of autocast; `None` without.")
     first_call_ns: list[int] = Field(default=[], description="With its compilations; one entry for each process.")
     warmup: Warmup | None = Field(default=None, description="The steps before the timed ones.")
     steps: list[StepSample] = Field(default=[], description="The timed ones.")

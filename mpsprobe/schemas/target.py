@@ -28,12 +28,12 @@ class Target(Record):
     @property
     def version(self) -> str:
         """The release that was judged, of ``software``."""
-        return self.torch
+        return self.torch or str(getattr(self, "release", ""))
 
     @property
     def software(self) -> str:
         """What has the kernels: ``torch``, or a plugin of another framework."""
-        return "torch"
+        return "torch" if self.torch else self.backend
 
 
 class BackendTarget(Target):
@@ -52,16 +52,6 @@ class FrameworkTarget(BackendTarget):
 
     torch: None = Field(default=None, description="`None`: it has no part in it.")  # type: ignore[assignment]
     release: str = Field(description="Of the plugin, which `backend` names.")
-
-    @property
-    def version(self) -> str:
-        """The release of the plugin."""
-        return self.release
-
-    @property
-    def software(self) -> str:
-        """The plugin."""
-        return self.backend
 
 
 def _class_of(target: Any) -> str:
