@@ -147,7 +147,7 @@ def matrix_of(reports: Sequence[CoverageReport]) -> MatrixReport:
 
 
 def matrix_fields(reports: Sequence[Any]) -> dict[str, Any]:
-    """``matrix_of`` as the fields of a report, which are a document where ``reports`` are (``Document``)."""
+    """``matrix_of`` as the fields of a report, which are a document where ``reports`` are (``views.as_it_is``)."""
     newest = reports[-1]
     cells = [_cell(report) for report in reports]
     native = [*takewhile(lambda one: not one["findings"] and one["failure"] is None, reversed(cells))]
@@ -165,23 +165,6 @@ def matrix_fields(reports: Sequence[Any]) -> dict[str, Any]:
         "data_dependence": newest.data_dependence,
         "advisories": [*advisories.values()],
     }
-
-
-class Document(dict[str, Any]):
-    """An object of JSON with its keys as attributes, and those of the objects in it."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            value = self[name]
-        except KeyError:
-            raise AttributeError(name) from None
-        if type(value) is list:
-            return [Document(one) if type(one) is dict else one for one in value]
-        return Document(value) if type(value) is dict else value
-
-    def model_copy(self, *, update: Mapping[str, Any]) -> Document:
-        """The same with other values of some keys."""
-        return Document({**self, **update})
 
 
 def _cell(report: Any) -> dict[str, Any]:
