@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe.declarations import SEVERITY
+from mpsprobe.declarations import SEVERITY, Verdict
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport, CoverageSummary, MatrixReport, OperatorFinding
@@ -85,21 +85,19 @@ def summary_of(operators: Sequence[OperatorFinding], **others: Any) -> CoverageS
     """
     from mpsprobe.schemas import CoverageSummary
 
-    worst: dict[str, str] = {}
-    calls: Counter[str] = Counter()
+    worst: dict[str, Verdict] = {}
+    calls: Counter[Verdict] = Counter()
     for one in operators:
         calls[one.verdict] += one.calls
         worst.setdefault(one.operator, one.verdict)
     counted = Counter(worst.values())
-    return CoverageSummary.model_validate(
-        {
-            "calls": calls.total(),
-            "operators": len(worst),
-            "calls_by_verdict": {verdict: calls[verdict] for verdict in SEVERITY if calls[verdict]},
-            "operators_by_verdict": {verdict: counted[verdict] for verdict in SEVERITY if counted[verdict]},
-            "calls_registered_only": sum(one.calls for one in operators if one.evidence == REGISTERED_ONLY),
-            **others,
-        }
+    return CoverageSummary(
+        calls=calls.total(),
+        operators=len(worst),
+        calls_by_verdict={verdict: calls[verdict] for verdict in SEVERITY if calls[verdict]},
+        operators_by_verdict={verdict: counted[verdict] for verdict in SEVERITY if counted[verdict]},
+        calls_registered_only=sum(one.calls for one in operators if one.evidence == REGISTERED_ONLY),
+        **others,
     )
 
 

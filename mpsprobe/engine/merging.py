@@ -11,8 +11,8 @@ from itertools import chain
 from typing import Any
 
 from mpsprobe.engine.session import step_samples, throughput
-from mpsprobe.engine.statistics import clustered_interval, duration_statistics
-from mpsprobe.schemas.profile import DurationStatistics, MemoryUse, ProfileCell, ProfileReport
+from mpsprobe.engine.statistics import duration_statistics
+from mpsprobe.schemas.profile import MemoryUse, ProfileCell, ProfileReport
 from mpsprobe.schemas.workload import WorkloadInfo
 
 FIRST_ONLY = "operators, modules and trace are those of the first of {count} processes"
@@ -61,8 +61,8 @@ def timed(
     steps_ns: Sequence[Sequence[int]], phases_ns: Mapping[str, Sequence[Sequence[int]]], info: WorkloadInfo | None
 ) -> dict[str, Any]:
     """The fields of a cell that timed steps and phases give, process by process; ``info`` is what was built."""
-    step = clustered_statistics(steps_ns)
-    phases = {name: clustered_statistics(samples) for name, samples in phases_ns.items()}
+    step = duration_statistics(*steps_ns)
+    phases = {name: duration_statistics(*samples) for name, samples in phases_ns.items()}
     return {
         "steps": [sample for process, spent in enumerate(steps_ns) for sample in step_samples(spent, process)],
         "step": step,
@@ -70,16 +70,6 @@ def timed(
         "phase_samples_ns": {name: list(chain(*samples)) for name, samples in phases_ns.items()},
         "throughput": throughput(info, step) if info is not None else [],
     }
-
-
-def clustered_statistics(samples: Sequence[Sequence[int]]) -> DurationStatistics | None:
-    """Durations in ns, process by process, in short; ``None`` where there are none."""
-    filled = [part for part in samples if part]
-    pooled = duration_statistics(list(chain(*filled)))
-    if pooled is None or len(filled) < 2:
-        return pooled
-    low, high = clustered_interval(filled)
-    return pooled.model_copy(update={"low_ns": low, "high_ns": high})
 
 
 def _memory(uses: Sequence[MemoryUse]) -> MemoryUse | None:

@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 from statistics import NormalDist, fmean, median
 
 from mpsprobe.schemas.profile import DurationStatistics
@@ -66,23 +67,25 @@ def clustered_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tupl
     return interval(medians)
 
 
-def duration_statistics(durations_ns: Sequence[int]) -> DurationStatistics | None:
-    """Durations in short; ``None`` where there are none."""
-    if not durations_ns:
+def duration_statistics(*processes: Sequence[int]) -> DurationStatistics | None:
+    """Durations in ns, process by process, in short; ``None`` where there are none."""
+    groups = [group for group in processes if group]
+    durations = list(chain(*groups))
+    if not durations:
         return None
-    centre = median(durations_ns)
-    low, high = bootstrap_interval(durations_ns)
+    centre = median(durations)
+    low, high = clustered_interval(groups) if len(groups) > 1 else bootstrap_interval(durations)
     return DurationStatistics(
-        count=len(durations_ns),
+        count=len(durations),
         median_ns=centre,
         low_ns=low,
         high_ns=high,
         confidence=CONFIDENCE,
-        spread=deviation(durations_ns) / centre if centre else 0.0,
-        minimum_ns=min(durations_ns),
-        maximum_ns=max(durations_ns),
-        mean_ns=fmean(durations_ns),
-        outliers=sum(outliers(durations_ns)),
+        spread=deviation(durations) / centre if centre else 0.0,
+        minimum_ns=min(durations),
+        maximum_ns=max(durations),
+        mean_ns=fmean(durations),
+        outliers=sum(outliers(durations)),
     )
 
 

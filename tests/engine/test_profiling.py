@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from mpsprobe.engine.merging import clustered_statistics, merge
+from mpsprobe.engine.merging import merge
 from mpsprobe.engine.predicting import predict
 from mpsprobe.engine.profiling import OUT_OF_MEMORY, profile
 from mpsprobe.engine.request import Plan, ProfileRequest, Run
@@ -200,8 +200,8 @@ def test_the_interval_knows_that_processes_differ() -> None:
 
 
 def test_statistics_of_one_process_are_the_usual_ones() -> None:
-    assert clustered_statistics([[1, 2, 3], []]) == duration_statistics([1, 2, 3])
-    assert clustered_statistics([[], []]) is None
+    assert duration_statistics([1, 2, 3], []) == duration_statistics([1, 2, 3])
+    assert duration_statistics([], []) is None
     assert merge([REPORT]) is REPORT
 
 
