@@ -99,9 +99,9 @@ class UserWorkload:
         return {"file": str(self.path)}
 
     def _function(self, module: ModuleType) -> Callable[..., Any]:
-        make: Any = getattr(module, self.function, None)
+        make = getattr(module, self.function, None)
         if callable(make) and (isinstance(make, type) or not _is_module(make)):
-            return make
+            return make  # type: ignore[no-any-return]
         missing = f"'{printable(str(self.path))}' has no function '{printable(self.function)}'"
         if make is not None:
             hint = f"{self._line()}\nName a function. {RETURNS}"
@@ -170,8 +170,8 @@ class UserWorkload:
             args = tuple(_cast(value, cast) for value in args)
             kwargs = {key: _cast(value, cast) for key, value in kwargs.items()}
         model.train(options.phase == "training")
-        sizes = {name: arguments.get(name) for name in ("batch_size", "seq_len")}
-        return TorchRun(model=model, args=args, kwargs=kwargs, **sizes)
+        batch_size, seq_len = arguments.get("batch_size"), arguments.get("seq_len")
+        return TorchRun(model=model, args=args, kwargs=kwargs, batch_size=batch_size, seq_len=seq_len)
 
     @contextlib.contextmanager
     def _own_errors(self) -> Iterator[None]:

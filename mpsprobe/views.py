@@ -47,7 +47,7 @@ class TargetView(View):
     @property
     def version(self) -> str:
         """The release."""
-        return str(self.torch)
+        return str(self["torch"])
 
     @property
     def software(self) -> str:

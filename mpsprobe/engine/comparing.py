@@ -104,7 +104,7 @@ def compare_profiles(
 
 
 def _regressions(cell: ComparedCell) -> int:
-    return cell.regression + sum(part.regression for part in (*cell.quantities, *cell.fallbacks))
+    return cell.regression + sum(part.regression for parts in (cell.quantities, cell.fallbacks) for part in parts)
 
 
 def bounded(value: float) -> float:

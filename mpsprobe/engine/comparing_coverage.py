@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from mpsprobe.engine.conditions import coverage_conditions, side
 from mpsprobe.errors import ReportError
@@ -19,7 +19,7 @@ from mpsprobe.schemas.memory import MemoryFigures
 
 _NOT_MET = "one of the runs stopped: operators after that are not compared"
 _ORDER = {"worse": 0, "new": 1, "better": 2, "gone": 3}
-Report = TypeVar("Report", CoverageReport, MatrixReport)
+Report = CoverageReport | MatrixReport
 
 
 class _Run(NamedTuple):
