@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from statistics import median
 from typing import Any, Literal
 
+from mpsprobe.engine import significance
 from mpsprobe.engine.conditions import profile_conditions, side
-from mpsprobe.engine.significance import (
-    FEWEST_STEPS,
-    LEVEL,
-    Outcome,
-    adjust,
-    compare_processes,
-    compare_steps,
-    smallest_rank_p,
-)
+from mpsprobe.engine.significance import LEVEL, Outcome
 from mpsprobe.errors import ReportError
 from mpsprobe.schemas.comparison import (
     ComparedCell,
@@ -26,7 +19,6 @@ from mpsprobe.schemas.comparison import (
     ComparisonMethod,
     ComparisonReport,
     Difference,
-    Presence,
     UnpairedCell,
 )
 from mpsprobe.schemas.profile import ConfigurationKey, FallbackCost, ProfileCell, ProfileReport
@@ -70,7 +62,9 @@ def compare_profiles(
         )
     tested = [list(_tested(before, after, threshold)) for before, after in paired]
     family = [(quantity, outcome) for part in tested for quantity, outcome in part if outcome is not None]
-    corrected = adjust([outcome.p_value for _, outcome in family], [outcome.smallest for _, outcome in family])
+    corrected = significance.adjust(
+        [outcome.p_value for _, outcome in family], [outcome.smallest for _, outcome in family]
+    )
     p_values = iter(corrected)
     cells = []
     for (before, after), part in zip(paired, tested, strict=True):
@@ -190,7 +184,7 @@ def _compared(kind: Any, name: str, olds: list[list[float]], news: list[list[flo
     first, second = (list(map(median, part)) if by_process else list(chain(*part)) for part in (olds, news))
     if min(*first, *second) <= 0:
         return _untested(kind, name, median(first), median(second), "a duration is not positive")
-    outcome = compare_processes(first, second) if by_process else compare_steps(first, second)
+    outcome = significance.compare_processes(first, second) if by_process else significance.compare_steps(first, second)
     measured = min(len(first), len(second)) > 1  # of one sample a bootstrap has no width
     uneven = not by_process and len(olds) != len(news)
     quantity = ComparedQuantity(
@@ -248,8 +242,8 @@ def _enough(quantity: ComparedQuantity, tests: int) -> str:
     """How many samples would do if all other quantities had enough."""
     if quantity.samples == "process" or quantity.quantity == "phase":  # Welch's test has no smallest p-value
         return "2 processes"
-    few = range(FEWEST_STEPS, 200)
-    count = next((n for n in few if smallest_rank_p(n, n) <= LEVEL / max(tests, 1)), few.stop)
+    few = range(significance.FEWEST_STEPS, 200)
+    count = next((n for n in few if significance.smallest_rank_p(n, n) <= LEVEL / max(tests, 1)), few.stop)
     return f"{count} steps"
 
 
@@ -322,63 +316,50 @@ def _operators(before: ProfileCell, after: ProfileCell) -> list[ComparedOperator
     olds, news = _per_step(before, clock), _per_step(after, clock)
     operators = []
     for name in dict.fromkeys([*news, *olds]):
-        old_calls, old_ns = olds.get(name, (None, None))
-        new_calls, new_ns = news.get(name, (None, None))
-        operators.append(
-            ComparedOperator(
-                operator=name,
-                clock=clock,
-                presence=_presence(name in olds, name in news),
-                old_calls=old_calls,
-                new_calls=new_calls,
-                old_ns=old_ns,
-                new_ns=new_ns,
-                ratio=quotient(old_ns, new_ns) if old_ns is not None and new_ns is not None else None,
-            )
-        )
+        ratio = quotient(olds[name]["ns"], news[name]["ns"]) if name in olds and name in news else None
+        operators.append(ComparedOperator(clock=clock, ratio=ratio, **_sides(name, olds, news)))
     return sorted(operators, key=lambda one: (-abs((one.new_ns or 0) - (one.old_ns or 0)), one.operator))
 
 
-def _per_step(cell: ProfileCell, clock: str) -> dict[str, tuple[float, float]]:
+def _per_step(cell: ProfileCell, clock: str) -> dict[str, dict[str, float]]:
     """Calls and self time of each operator for one step; an operator without device time has none of it."""
     steps = max(cell.profiled_steps, 1)
-    totals: dict[str, tuple[float, float]] = {}
+    totals: dict[str, dict[str, float]] = {}
     for one in cell.operators:
-        calls, spent = totals.get(one.operator, (0.0, 0.0))
+        total = totals.setdefault(one.operator, {"calls": 0.0, "ns": 0.0})
         own = (one.self_device_ns or 0) if clock == "device" else one.self_host_ns
-        totals[one.operator] = (calls + bounded(one.calls) / steps, spent + bounded(own) / steps)
+        total["calls"] += bounded(one.calls) / steps
+        total["ns"] += bounded(own) / steps
     return totals
 
 
 def _fallbacks(before: ProfileCell, after: ProfileCell) -> list[ComparedFallback]:
     """The operators that leave MPS in either; one that does so newly is a regression."""
     olds, news = _once(before.fallbacks), _once(after.fallbacks)
-    fields = {"verdict": "verdict", "calls": "calls", "ns": "duration_ns", "bytes": "bytes"}
-    fallbacks = []
-    for name in dict.fromkeys([*news, *olds]):
-        old, new = olds.get(name), news.get(name)
-        figures: dict[str, Any] = {
-            f"{which}_{field}": getattr(cost, of_cost, None)
-            for which, cost in (("old", old), ("new", new))
-            for field, of_cost in fields.items()
-        }
-        presence = _presence(old is not None, new is not None)
-        fallbacks.append(ComparedFallback(operator=name, presence=presence, **figures, regression=old is None))
+    names = dict.fromkeys([*news, *olds])
+    fallbacks = [ComparedFallback(**_sides(name, olds, news), regression=name not in olds) for name in names]
     order = {"new": 0, "gone": 1, "both": 2}
     return sorted(fallbacks, key=lambda one: (order[one.presence], one.operator))
 
 
-def _once(costs: Sequence[FallbackCost]) -> dict[str, FallbackCost]:
-    """Each operator once; the observed entry where there is one, which has the time."""
+def _once(costs: Sequence[FallbackCost]) -> dict[str, dict[str, Any]]:
+    """The figures of each operator; of the observed entry where there is one, which has the time."""
     kept: dict[str, FallbackCost] = {}
     for cost in costs:
         if cost.operator not in kept or (cost.method, kept[cost.operator].method) == ("observed", "predicted"):
             kept[cost.operator] = cost
-    return kept
+    return {
+        name: {"verdict": cost.verdict, "calls": cost.calls, "ns": cost.duration_ns, "bytes": cost.bytes}
+        for name, cost in kept.items()
+    }
 
 
-def _presence(old: bool, new: bool) -> Presence:
-    return "both" if old and new else "new" if new else "gone"
+def _sides(name: str, olds: Mapping[str, Mapping[str, Any]], news: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Fields of both reports about the operator ``name``: ``old_calls``, ``new_calls``, …, where they have it."""
+    presence = "gone" if name not in news else "both" if name in olds else "new"
+    old = {f"old_{figure}": value for figure, value in olds.get(name, {}).items()}
+    new = {f"new_{figure}": value for figure, value in news.get(name, {}).items()}
+    return {"operator": name, "presence": presence, **old, **new}
 
 
 def _words(threshold: float, tests: int) -> str:
