@@ -128,24 +128,25 @@ class UserWorkload:
             parameters = inspect.signature(make).parameters
         except (TypeError, ValueError):  # built in, without a signature
             return {}
-        anything = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        by_name = {name for name, one in parameters.items() if one.kind not in (*variable, one.POSITIONAL_ONLY)}
+        needed = [name for name, one in parameters.items() if one.default is one.empty and one.kind not in variable]
+        if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+            by_name |= set(OPTIONS)
         arguments: dict[str, Any] = {}
         for option in OPTIONS:
             value = getattr(options, option)
-            parameter = parameters.get(option)
-            nameless = parameter and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL)
-            if not anything and (parameter is None or nameless):
-                sized = option in ("batch_size", "seq_len") and self.framework == "torch"  # others leave sizes open
-                if sized and value is not None:
-                    raise UsageError(
-                        f"the function '{self.function}' takes no {option}",
-                        f"Give it a parameter of that name, or leave out --{option.replace('_', '-')}.",
-                    )
-            elif value is not None or (parameter is not None and parameter.default is parameter.empty):
+            if option in by_name and (value is not None or option in needed):
                 arguments[option] = value
-        for name, parameter in parameters.items():
-            variable = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-            if name not in arguments and parameter.default is parameter.empty and not variable:
+            # Files of other frameworks leave sizes open.
+            sized = option in ("batch_size", "seq_len") and self.framework == "torch"
+            if option not in by_name and sized and value is not None:
+                raise UsageError(
+                    f"the function '{self.function}' takes no {option}",
+                    f"Give it a parameter of that name, or leave out --{option.replace('_', '-')}.",
+                )
+        for name in needed:
+            if name not in arguments:
                 known = f"Give it a default. mpsprobe gives a value to these names only: {', '.join(OPTIONS)}."
                 hint = f"{known}\n{PROGRAM.format(self.path)}" if self.function == "main" else known
                 missing = f"the function '{self.function}' needs the argument '{name}', which mpsprobe cannot give"
