@@ -46,11 +46,7 @@ _Tested = tuple[ComparedQuantity, Outcome | None]  # before the correction for m
 def compare_profiles(
     old: ProfileReport, new: ProfileReport, sources: tuple[str, str], threshold: float = THRESHOLD
 ) -> ComparisonReport:
-    """What differs from ``old`` to ``new``, which the user named ``sources``, by at least the share ``threshold``.
-
-    Raises:
-        ReportError: they have no configuration in common; says what each has.
-    """
+    """What differs from ``old`` to ``new``, which the user named ``sources``, by at least the share ``threshold``."""
     paired, unpaired = _pairs(old, new)
     if not paired:
         shown = "; ".join(

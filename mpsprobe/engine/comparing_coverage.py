@@ -37,11 +37,7 @@ def compare_coverage(old: CoverageReport, new: CoverageReport, sources: tuple[st
 
 
 def compare_matrices(old: MatrixReport, new: MatrixReport, sources: tuple[str, str]) -> ComparisonReport:
-    """The same release by release.
-
-    Raises:
-        ReportError: they have no release in common.
-    """
+    """The same release by release."""
     olds = {cell.target.version: cell for cell in old.releases}
     shared = [(olds[cell.target.version], cell) for cell in new.releases if cell.target.version in olds]
     if not shared:

@@ -21,14 +21,9 @@ OUT_OF_MEMORY = "no memory left on the device"
 
 
 def profile(plan: Plan, progress: Progress, turn: int = 0) -> ProfileReport:
-    """Measure ``plan``. Ctrl-C ends it with what there is; a run that fails does not keep the others back.
+    """Measure ``plan``, as the ``turn``-th process that does. Ctrl-C ends it with what there is, if there is something.
 
-    Args:
-        turn: number of the process among those that measure the plan one after the other.
-
-    Raises:
-        MpsprobeError: a workload cannot be built as it was asked for.
-        KeyboardInterrupt: nothing had been measured yet.
+    A run that fails does not keep the others back; one that cannot be built as it was asked for raises.
     """
     measured: dict[int, ProfileCell] = {}
     infos: list[WorkloadInfo] = []

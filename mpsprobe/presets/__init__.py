@@ -44,12 +44,7 @@ def preset_names() -> tuple[str, ...]:
 
 
 def load_preset(name: str) -> Preset:
-    """The preset called ``name``, or that of the file ``name`` if it ends in ``.toml``.
-
-    Raises:
-        UnknownName: there is no preset of that name.
-        UsageError: the file cannot be read, or is not a preset; says where.
-    """
+    """The preset called ``name``, or that of the file ``name`` if it ends in ``.toml``."""
     shown, known = printable(name), preset_names()
     if name not in known and not name.lower().endswith(SUFFIX):
         hint = f"There are: {', '.join(known)}. One of your own is a file: --preset FILE.toml"
