@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from mpsprobe.schemas.profile import DeviceInfo
     from mpsprobe.schemas.report import Report
-    from mpsprobe.schemas.workload import WorkloadInfo
+    from mpsprobe.schemas.run import WorkloadInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas.workload import WorkloadInfo
+    from mpsprobe.schemas.run import WorkloadInfo
 
 ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
 """What ``torch.optim.AdamW`` is made with."""
@@ -221,7 +221,7 @@ def workload_info(name: str, run: TorchRun, options: RunOptions, optimizer: Any)
     Raises:
         UsageError: adapters were asked for, and the workload has made none.
     """
-    from mpsprobe.schemas.workload import WorkloadInfo
+    from mpsprobe.schemas.run import WorkloadInfo
 
     adapters = getattr(run.model, "peft_config", {})  # as peft and transformers name the adapters of a model
     if options.lora and not adapters:

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from mpsprobe.schemas.comparison import ChangedCondition, ComparedSide
 from mpsprobe.schemas.coverage import CoverageReport, MatrixReport
-from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.profile import DeviceInfo, ProfileCell, ProfileReport
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import Environment, WorkloadInfo
 
 UNKNOWN = "not known"
 _ENVIRONMENT = (

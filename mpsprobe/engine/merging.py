@@ -13,7 +13,7 @@ from typing import Any
 from mpsprobe.engine.session import step_samples, throughput
 from mpsprobe.engine.statistics import duration_statistics
 from mpsprobe.schemas.profile import MemoryUse, ProfileCell, ProfileReport
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import WorkloadInfo
 
 FIRST_ONLY = "operators, modules and trace are those of the first of {count} processes"
 PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_process_bytes")

@@ -12,9 +12,8 @@ from mpsprobe.environment import collect_environment
 from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.protocols import Device, Progress, RunOptions
 from mpsprobe.schemas.coverage import RunFailure
-from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.profile import ProfileCell, ProfilePlan, ProfileReport, Warmup
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import Environment, WorkloadInfo
 from mpsprobe.suggestions import first_line, in_short, remedy, type_name
 
 OUT_OF_MEMORY = "no memory left on the device"

@@ -18,7 +18,7 @@ from mpsprobe.engine.statistics import outliers
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Device, Probe, Progress, Steps, Stopwatch
 from mpsprobe.schemas.profile import DurationStatistics, ProfileCell, StepSample, Throughput, UnavailableProbe
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import WorkloadInfo
 from mpsprobe.suggestions import in_short
 
 PHASE_STEPS = 5

@@ -22,7 +22,7 @@ from mpsprobe.schemas.profile import (
     ProfileCell,
     StepSample,
 )
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import WorkloadInfo
 
 if TYPE_CHECKING:
     from mpsprobe.importing.events import Reader

@@ -15,7 +15,7 @@ from mpsprobe.importing.stream import HINT, TraceFile
 from mpsprobe.importing.tensorflow import Translation
 from mpsprobe.importing.xplane import XSpaceFile
 from mpsprobe.schemas.profile import DeviceInfo, ProfileCell, ProfilePlan, ProfileReport
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import WorkloadInfo
 from mpsprobe.suggestions import printable
 
 DEFAULT_LIMIT = 1_000_000  # events that the report's trace keeps

@@ -5,15 +5,13 @@ from mpsprobe.declarations import SEVERITY, Verdict
 from mpsprobe.schemas.checkpoint import *
 from mpsprobe.schemas.comparison import *
 from mpsprobe.schemas.coverage import *
-from mpsprobe.schemas.environment import *
 from mpsprobe.schemas.fit import *
 from mpsprobe.schemas.memory import *
 from mpsprobe.schemas.profile import *
 from mpsprobe.schemas.releases import *
 from mpsprobe.schemas.report import *
-from mpsprobe.schemas.target import *
+from mpsprobe.schemas.run import *
 from mpsprobe.schemas.trace import *
-from mpsprobe.schemas.workload import *
 
 __all__ = [
     "SEVERITY", "Adapter", "AdvisoryMatch", "AffectedRange", "AffectedSystems", "AllocatingCall", "Allocation",

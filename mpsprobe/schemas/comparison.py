@@ -8,10 +8,10 @@ from pydantic import Field
 
 from mpsprobe.declarations import Verdict
 from mpsprobe.schemas.coverage import RunFailure
-from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.memory import MemoryFigures
 from mpsprobe.schemas.profile import ConfigurationKey, DeviceInfo
 from mpsprobe.schemas.record import Exportable, Record
+from mpsprobe.schemas.run import Environment
 
 QuantityKind = Literal["step", "first_call", "phase", "throughput", "memory"]
 """What a profile measures that can be compared."""

@@ -8,11 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mpsprobe.declarations import Verdict
-from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.memory import MemoryFigures, MemoryFit, MemoryPrediction
 from mpsprobe.schemas.record import Exportable, First, Record, Sum, Unite
-from mpsprobe.schemas.target import AnyTarget
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import AnyTarget, Environment, WorkloadInfo
 
 Method = Literal["predicted", "observed"]
 """``predicted``: traced on the virtual device. ``observed``: run on the device itself."""

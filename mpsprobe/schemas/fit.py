@@ -7,11 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from mpsprobe.schemas.coverage import FROM_A_RUN, DataDependence, Recalled
-from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.memory import MemoryFit
 from mpsprobe.schemas.record import Exportable, Record
-from mpsprobe.schemas.target import Target
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import Environment, Target, WorkloadInfo
 
 Varied = Literal["batch-size", "seq-len", "size"]
 """What ``fit`` makes larger; ``size``: images."""

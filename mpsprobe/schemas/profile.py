@@ -8,11 +8,9 @@ from typing import Literal
 from pydantic import Field
 
 from mpsprobe.schemas.coverage import RunFailure
-from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.record import Exportable, Record
-from mpsprobe.schemas.target import TableProvenance
+from mpsprobe.schemas.run import Environment, TableProvenance, WorkloadInfo
 from mpsprobe.schemas.trace import Trace
-from mpsprobe.schemas.workload import WorkloadInfo
 
 MemorySource = Literal["allocator", "sampled"]
 """Who tells a peak: the allocator, which misses none, or the largest of samples."""

@@ -8,10 +8,8 @@ from pydantic import Field
 
 from mpsprobe.declarations import Verdict
 from mpsprobe.schemas.coverage import AffectedRange, AffectedSystems, MatrixCell
-from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.record import Exportable, Record
-from mpsprobe.schemas.target import Target
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import Environment, Target, WorkloadInfo
 
 
 class ChangedKernel(Record):

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         SeveralReport,
         Target,
     )
-    from mpsprobe.schemas.environment import Environment
     from mpsprobe.schemas.report import Report
+    from mpsprobe.schemas.run import Environment
     from mpsprobe_exporters.supported import SupportedReport
 
 LONGEST_LABEL = 200

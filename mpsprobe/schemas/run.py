@@ -1,4 +1,4 @@
-"""What a workload was judged for: a release, of torch or of another framework's plugin, and its kernel table."""
+"""A run: what was run, where, and what it was judged for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,44 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from mpsprobe.schemas.record import Record
+from mpsprobe.schemas.record import First, Record, Unite
+
+
+class WorkloadInfo(Record):
+    """One workload as it was run."""
+
+    name: str = Field(description="As the user typed it.")
+    architecture: Unite[str] = Field(description="The model's class.")
+    phase: Literal["inference", "training", "generate", "program"] = Field(description="What was run.")
+    dtype: Unite[str] = Field(description="Of the parameters.")
+    parameters: First[int] = Field(ge=0, description="Each shared one counted once.")
+    batch_size: First[int | None] = Field(default=None, description="Samples in a step; `None`: it has no such thing.")
+    seq_len: First[int | None] = Field(default=None, description="Tokens or frames in a sample; `None`: it has none.")
+    autocast: str | None = Field(default=None, description="The dtype of autocast; `None` without.")
+    grad_accum: First[int] = Field(default=1, description="Backward passes for each update.")
+    optimizer: str | None = Field(default=None, description="Its class, in training.")
+    trained: First[int | None] = Field(default=None, description="The parameters that it updates, where not all.")
+    lora_rank: First[int | None] = Field(default=None, description="Of the model's LoRA adapters; `None` without.")
+    weights: bool = Field(default=False, description="Whether real weights were loaded.")
+    notes: Unite[list[str]] = Field(default=[], description="What a reader should know, for example of the inputs.")
+
+
+class Environment(Record):
+    """Versions of what took part; ``None`` for what was not installed or not used.
+
+    The release that traced the operators need not be the one that was judged: compositions differ a little between
+    releases.
+    """
+
+    mpsprobe: str = Field(description="Its version.")
+    python: str = Field(description="Its version.")
+    platform: str = Field(description="System and processor (`macos-14.5-arm64`, `linux-x86_64`).")
+    torch: str | None = Field(default=None, description="The release that traced or ran.")
+    torch_build: str | None = Field(default=None, description="Local part of its version (`cpu`, `cu128`), if any.")
+    transformers: str | None = Field(default=None, description="Its version.")
+    torchvision: str | None = Field(default=None, description="Its version.")
+    tensorflow: str | None = Field(default=None, description="The release that traced, where it did.")
+    keras: str | None = Field(default=None, description="Its version, likewise.")
 
 
 class TableProvenance(Record):
