@@ -76,9 +76,7 @@ class OperatorFinding(Record):
     operator: str = Field(description="`namespace::name.overload`, without `.default`.")
     verdict: Verdict = Field(description="What becomes of it.")
     calls: Sum[int] = Field(ge=1, description="Over the whole run.")
-    phases: Sum[dict[str, int]] = Field(
-        description="Calls in `forward`, `backward` …, `prefill`, `decode`, `sampling`."
-    )
+    phases: Sum[dict[str, int]] = Field(description="Calls by phase: `forward`, `backward`, `prefill`, `decode`, ….")
     dtypes: Unite[list[str]] = Field(description="Of its tensors.")
     shapes: Unite[list[str]] = Field(default=[], description="Distinct combinations of arguments, most frequent first.")
     modules: Unite[list[str]] = Field(default=[], description="Where in the model it is called, as paths of modules.")
@@ -258,13 +256,9 @@ class CoverageReport(Exportable):
     summary: Unite[CoverageSummary] = Field(description="Counts.")
     operators: Unite[list[OperatorFinding]] = Field(description="Every operator, by verdict.")
     not_judged: Unite[list[Unjudged]] = Field(default=[], description="What has no verdict.")
-    data_dependence: Unite[list[DataDependence]] = Field(
-        default=[], description="Where the model looked at values that a prediction does not have."
-    )
+    data_dependence: Unite[list[DataDependence]] = Field(default=[], description="Where the model read unknown values.")
     first_refused_tensor: RefusedTensor | None = Field(default=None, description="Of a dtype that the backend has not.")
-    macos_conditions: Unite[list[MacosCondition]] = Field(
-        default=[], description="What needs a newer macOS than the release itself; empty when --macos settles it."
-    )
+    macos_conditions: Unite[list[MacosCondition]] = Field(default=[], description="What only a newer macOS serves.")
     advisories: Unite[list[AdvisoryMatch]] = Field(default=[], description="Calls whose results are known to be wrong.")
     memory: First[MemoryPrediction | None] = Field(default=None, description="What the step needs; programs have none.")
     growth: First[GraphGrowth | None] = Field(default=None, description="What --vary asked for.")
@@ -309,10 +303,7 @@ class MatrixReport(Exportable):
     operators: list[OperatorFinding] = Field(description="The findings of the newest release.")
     not_judged: list[Unjudged] = Field(default=[], description="Of the newest release.")
     data_dependence: list[DataDependence] = Field(default=[], description="Of the newest release.")
-    advisories: list[AdvisoryMatch] = Field(
-        default=[],
-        description="Each advisory of a release once, with the calls of the newest release that it is about.",
-    )
+    advisories: list[AdvisoryMatch] = Field(default=[], description="Each once, with the calls of the newest release.")
     allowed: list[str] = Field(default=[], description="Operators with findings that `--allow` named.")
     recalled: Recalled | None = Field(default=None, description=FROM_A_RUN)
 

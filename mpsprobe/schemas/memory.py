@@ -40,9 +40,7 @@ class NotCounted(Record):
 class MemoryEnd(Record):
     """Whether it fits where Metal allows one of the published figures: the smallest, or the largest."""
 
-    answer: Literal["fits", "pressure", "raises"] = Field(
-        description="`pressure`: the allocator holds more than Metal recommends. `raises`: PyTorch raises."
-    )
+    answer: Literal["fits", "pressure", "raises"] = Field(description="`pressure`: it holds more than recommended.")
     recommended_bytes: int = Field(ge=0, description="What Metal recommends to a process.")
     largest_buffer_bytes: int = Field(ge=0, description="A tensor of that size or more raises.")
     collects_bytes: int | None = Field(default=None, ge=0, description="From here on caches are released; `null`: not.")
@@ -69,9 +67,7 @@ class MemoryFit(Record):
     )
     low: MemoryEnd = Field(description="By the smallest published figures.")
     high: MemoryEnd = Field(description="By the largest ones.")
-    basis: Literal["published", "neighbours"] = Field(
-        description="`published`: of Macs with this memory; `neighbours`: with the next smaller and larger one."
-    )
+    basis: Literal["published", "neighbours"] = Field(description="Of Macs with this memory, or the sizes around it.")
     sources: list[str] = Field(default=[], description="Where the figures were published.")
 
 

@@ -190,9 +190,7 @@ class ProfileCell(ConfigurationKey):
     warmup: Warmup | None = Field(default=None, description="The steps before the timed ones.")
     steps: list[StepSample] = Field(default=[], description="The timed ones.")
     step: DurationStatistics | None = Field(default=None, description="Those in short.")
-    phases: dict[str, DurationStatistics] = Field(
-        default={}, description="Forward, backward, optimizer, not of `steps`."
-    )
+    phases: dict[str, DurationStatistics] = Field(default={}, description="Forward, backward, optimizer: other steps.")
     phase_samples_ns: dict[str, list[int]] = Field(default={}, description="What `phases` was computed from.")
     throughput: list[Throughput] = Field(default=[], description="Samples and tokens in a second.")
     memory: MemoryUse | None = Field(default=None, description="Over the timed steps.")
@@ -212,16 +210,12 @@ class ProfileReport(Exportable):
 
     kind: Literal["profile"] = "profile"
     schema_version: Literal[1] = 1
-    workloads: list[WorkloadInfo] = Field(
-        min_length=1, description="Once for each phase; the cells have further sizes."
-    )
+    workloads: list[WorkloadInfo] = Field(min_length=1, description="Once for each phase; cells have further sizes.")
     environment: Environment | None = Field(description="`None` where it is not known (an imported trace).")
     devices: list[DeviceInfo] = Field(description="What ran.")
     plan: ProfilePlan = Field(description="What was asked for.")
     cells: list[ProfileCell] = Field(description="One for each configuration on each device.")
-    backend: str = Field(
-        default="mps", description="What `fallbacks` leave: `mps`, or a plugin's (`tensorflow-metal`)."
-    )
+    backend: str = Field(default="mps", description="Whose `fallbacks`: `mps`, or a plugin's (`tensorflow-metal`).")
     predicted_with: TableProvenance | None = Field(default=None, description="That predicted fallbacks come from.")
     complete: bool = Field(default=True, description="False after an interruption; what was measured before is there.")
     notes: list[str] = Field(default=[], description="What else a reader should know.")

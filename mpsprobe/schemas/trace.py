@@ -42,10 +42,7 @@ class Trace(Record):
     category: list[int] = Field(default=[], description="For each event a position in `categories`.")
     track: list[int] = Field(default=[], description="For each event a position in `tracks`.")
     detail: list[int] = Field(default=[], description="For each event a position in `details`; -1 for none.")
-    flow: list[int] = Field(
-        default=[],
-        description="Joins an event of the host with those of the device that it caused: equal numbers, 0 for none.",
-    )
+    flow: list[int] = Field(default=[], description="Equal numbers join the host's event and the device's; 0: none.")
     start_ns: list[int] = Field(default=[], description="Of each event, in ascending order.")
     duration_ns: list[int] = Field(default=[], description="Of each event.")
     counters: list[Counter] = Field(default=[], description="Quantities over time.")
