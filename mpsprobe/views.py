@@ -77,22 +77,18 @@ class _Reader:
 
     def model(self, name: str, value: object) -> View:
         """A model by its name; a key that it does not have is none of a report that was written by this version."""
-        if not isinstance(value, dict):
+        schemas = self._models[name]
+        if not isinstance(value, dict) or not value.keys() <= schemas.keys():
             raise _NotAsItIs
-        found, missing = {}, 0
-        for field, schema in self._models[name].items():
-            if field in value:
-                found[field] = self.any(schema, value[field])
-            elif "default" in schema:
-                found[field], missing = schema["default"], missing + 1
-            else:
+        fields = {}
+        for field, schema in schemas.items():
+            if field not in value and "default" not in schema:
                 raise _NotAsItIs
-        if len(value) + missing != len(found):
-            raise _NotAsItIs
+            fields[field] = self.any(schema, value[field]) if field in value else schema["default"]
         if name not in self._views:
-            folds = {field: schema["fold"] for field, schema in self._models[name].items() if "fold" in schema}
+            folds = {field: schema["fold"] for field, schema in schemas.items() if "fold" in schema}
             self._views[name] = type(name, (TargetView if name == "Target" else View,), {"folds": folds})
-        return self._views[name](found)
+        return self._views[name](fields)
 
     def any(self, schema: dict[str, Any], value: Any) -> Any:
         """What ``value`` is by ``schema``; of several models the first."""

@@ -14,6 +14,7 @@ from mpsprobe.schemas.comparison import (
     ComparedMemory,
     ComparedVerdict,
     ComparisonReport,
+    Presence,
 )
 from mpsprobe.schemas.memory import MemoryFigures
 
@@ -74,14 +75,10 @@ def _compared(
         for name in dict.fromkeys([*before.advisories, *after.advisories]):
             gone, added = name not in after.advisories, name not in before.advisories
             if gone or added:
+                presence: Presence = "gone" if gone else "new"
+                title = titles.get(name, "")
                 advisories.append(
-                    ComparedAdvisory(
-                        id=name,
-                        title=titles.get(name, ""),
-                        release=release,
-                        presence="gone" if gone else "new",
-                        regression=added,
-                    )
+                    ComparedAdvisory(id=name, title=title, release=release, presence=presence, regression=added)
                 )
         if before.failure != after.failure:
             regression = before.failure is None
