@@ -19,9 +19,10 @@ from mpsprobe.schemas.comparison import (
     ComparisonMethod,
     ComparisonReport,
     Difference,
+    QuantityKind,
     UnpairedCell,
 )
-from mpsprobe.schemas.profile import ConfigurationKey, FallbackCost, ProfileCell, ProfileReport
+from mpsprobe.schemas.profile import ConfigurationKey, DurationStatistics, FallbackCost, ProfileCell, ProfileReport
 from mpsprobe.suggestions import printable
 
 THRESHOLD = 0.02
@@ -30,6 +31,7 @@ ONE_PROCESS = (
     "change. Measure both with --processes 5"
 )
 UNEVEN = "one process on one side and several on the other: measure both with the same --processes"
+NO_SAMPLES = {"step": "no steps in a report", "phase": "no samples for each process in a report"}
 BELOW = "more than noise, but not beyond the threshold"
 PEAKS = {
     "peak_allocated_bytes": "peak allocated",
@@ -139,42 +141,38 @@ def _shown(report: ProfileReport) -> str:
 
 def _tested(before: ProfileCell, after: ProfileCell, threshold: float) -> Iterator[_Tested]:
     """Every quantity that both cells have, with its test where there are samples of it."""
-    olds, news = _by_process(before), _by_process(after)
-    if olds and news:
-        yield _compared("step", "step", olds, news)
-    elif before.step is not None and after.step is not None:
-        yield _untested("step", "step", before.step.median_ns, after.step.median_ns, "no steps in a report")
-    if before.first_call_ns and after.first_call_ns:
-        calls = ([[bounded(spent)] for spent in cell.first_call_ns] for cell in (before, after))
-        yield _compared("first_call", "first call", *calls)
-    for name, phase in before.phases.items():
-        later = after.phases.get(name)
-        if later is None:
-            continue
-        parts = [_split(cell.phase_samples_ns.get(name, []), len(_by_process(cell)) or 1) for cell in (before, after)]
-        untested = "phase", name, phase.median_ns, later.median_ns, "no samples for each process in a report"
-        yield _compared("phase", name, *parts) if all(parts) else _untested(*untested)
+    olds, news = _samples(before), _samples(after)
+    for kind, name in (key for key in olds if key in news):
+        if olds[kind, name] and news[kind, name]:
+            yield _compared(kind, name, olds[kind, name], news[kind, name])
+        elif (old := _in_short(before, kind, name)) and (new := _in_short(after, kind, name)):
+            yield _untested(kind, name, old.median_ns, new.median_ns, NO_SAMPLES[kind])
     for quantity in _memory(before, after, threshold):
         yield quantity, None
 
 
-def _by_process(cell: ProfileCell) -> list[list[float]]:
-    """The timed steps of each process, in their order."""
-    processes: dict[int, list[float]] = {}
+def _samples(cell: ProfileCell) -> dict[tuple[QuantityKind, str], list[list[float]]]:
+    """Durations process by process, of each quantity; none of a phase whose samples do not divide evenly."""
+    steps: dict[int, list[float]] = {}
     for step in cell.steps:
-        processes.setdefault(step.process, []).append(bounded(step.duration_ns))
-    return list(processes.values())
+        steps.setdefault(step.process, []).append(bounded(step.duration_ns))
+    samples: dict[tuple[QuantityKind, str], list[list[float]]] = {
+        ("step", "step"): list(steps.values()),
+        ("first_call", "first call"): [[bounded(spent)] for spent in cell.first_call_ns],
+    }
+    for name in cell.phases:
+        spent = [bounded(one) for one in cell.phase_samples_ns.get(name, [])]
+        size, rest = divmod(len(spent), len(steps) or 1)
+        starts = range(0, len(spent), size) if size and not rest else ()
+        samples["phase", name] = [spent[start : start + size] for start in starts]
+    return samples
 
 
-def _split(samples: Sequence[int], processes: int) -> list[list[float]]:
-    """Samples that were put one after the other, process by process; none where they do not divide evenly."""
-    size, rest = divmod(len(samples), processes)
-    if not size or rest:
-        return []
-    return [[bounded(spent) for spent in samples[start : start + size]] for start in range(0, len(samples), size)]
+def _in_short(cell: ProfileCell, kind: QuantityKind, name: str) -> DurationStatistics | None:
+    return cell.step if kind == "step" else cell.phases.get(name) if kind == "phase" else None
 
 
-def _compared(kind: Any, name: str, olds: list[list[float]], news: list[list[float]]) -> _Tested:
+def _compared(kind: QuantityKind, name: str, olds: list[list[float]], news: list[list[float]]) -> _Tested:
     """The quantity and its test: over processes where there are several on both sides, else over steps."""
     by_process = len(olds) > 1 and len(news) > 1
     first, second = (list(map(median, part)) if by_process else list(chain(*part)) for part in (olds, news))
@@ -203,7 +201,7 @@ def _compared(kind: Any, name: str, olds: list[list[float]], news: list[list[flo
     return quantity, None if uneven else outcome
 
 
-def _untested(kind: Any, name: str, old: float, new: float, note: str) -> _Tested:
+def _untested(kind: QuantityKind, name: str, old: float, new: float, note: str) -> _Tested:
     ratio = quotient(old, new)
     return ComparedQuantity(
         quantity=kind, name=name, unit="ns", old=bounded(old), new=bounded(new), ratio=ratio, note=note
