@@ -76,7 +76,7 @@ class OperatorFinding(Record):
     operator: str = Field(description="`namespace::name.overload`, without `.default`.")
     verdict: Verdict = Field(description="What becomes of it.")
     calls: Sum[int] = Field(ge=1, description="Over the whole run.")
-    phases: Sum[dict[str, int]] = Field(description="Calls by phase: `forward`, `backward`, `prefill`, `decode`, ….")
+    phases: Sum[dict[str, int]] = Field(description="Calls by phase: `forward`, `backward`, `prefill`, `decode`, …")
     dtypes: Unite[list[str]] = Field(description="Of its tensors.")
     shapes: Unite[list[str]] = Field(default=[], description="Distinct combinations of arguments, most frequent first.")
     modules: Unite[list[str]] = Field(default=[], description="Where in the model it is called, as paths of modules.")
