@@ -67,7 +67,7 @@ class CoverageSummary(Record):
     advisories: First[int] = Field(default=0, ge=0, description="Known wrong results that match what was called.")
     transfers: Sum[Transfers | None] = Field(default=None, description="What is copied; `None`: not found out.")
     graphs: Sum[GraphCount | None] = Field(default=None, description="MPSGraphs of this run; `null`: not read.")
-    calls_registered_only: Sum[int] = Field(default=0, ge=0, description="Native, with dtypes that no test shows.")
+    calls_registered_only: Sum[int] = Field(default=0, ge=0, description="Native, with dtypes that no test covers.")
 
 
 class OperatorFinding(Record):
@@ -92,7 +92,7 @@ class OperatorFinding(Record):
     needs_macos: str | None = Field(default=None, description="The first macOS on which the same release serves it.")
     ends_process: First[bool] = Field(default=False, description="A call ends the process: no `try` catches it.")
     advice: First[str | None] = Field(default=None, description="What the user can do about it.")
-    graph: First[CompilesGraph | None] = Field(default=None, description="Of calls with new shapes; `null`: not read.")
+    graph: First[CompilesGraph | None] = Field(default=None, description="If new shapes compile one; `null`: not read.")
     graphs: Sum[int] = Field(default=0, ge=0, description="MPSGraphs that its calls compile in this run, at most.")
     composed_by: Sum[dict[str, int]] = Field(
         default={},
@@ -257,7 +257,7 @@ class CoverageReport(Exportable):
     operators: Unite[list[OperatorFinding]] = Field(description="Every operator, by verdict.")
     not_judged: Unite[list[Unjudged]] = Field(default=[], description="What has no verdict.")
     data_dependence: Unite[list[DataDependence]] = Field(default=[], description="Where the model read unknown values.")
-    first_refused_tensor: RefusedTensor | None = Field(default=None, description="Of a dtype that the backend has not.")
+    first_refused_tensor: RefusedTensor | None = Field(default=None, description="Of a dtype that the backend lacks.")
     macos_conditions: Unite[list[MacosCondition]] = Field(default=[], description="What only a newer macOS serves.")
     advisories: Unite[list[AdvisoryMatch]] = Field(default=[], description="Calls whose results are known to be wrong.")
     memory: First[MemoryPrediction | None] = Field(default=None, description="What the step needs; programs have none.")

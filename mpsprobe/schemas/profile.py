@@ -190,7 +190,7 @@ class ProfileCell(ConfigurationKey):
     warmup: Warmup | None = Field(default=None, description="The steps before the timed ones.")
     steps: list[StepSample] = Field(default=[], description="The timed ones.")
     step: DurationStatistics | None = Field(default=None, description="Those in short.")
-    phases: dict[str, DurationStatistics] = Field(default={}, description="Forward, backward, optimizer: other steps.")
+    phases: dict[str, DurationStatistics] = Field(default={}, description="Those of a step, from steps of their own.")
     phase_samples_ns: dict[str, list[int]] = Field(default={}, description="What `phases` was computed from.")
     throughput: list[Throughput] = Field(default=[], description="Samples and tokens in a second.")
     memory: MemoryUse | None = Field(default=None, description="Over the timed steps.")

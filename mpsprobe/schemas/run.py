@@ -60,7 +60,7 @@ class Target(Record):
     torch: str = Field(description="The release.")
     macos_minimum: str | None = Field(default=None, description="The oldest macOS that the release runs on.")
     macos: str | None = Field(default=None, description="The one that was asked for; `None` stands for a new one.")
-    table: TableProvenance | None = Field(default=None, description="That was read; `None`: the live dispatcher was.")
+    table: TableProvenance | None = Field(default=None, description="What was read; `None`: the live dispatcher.")
 
     @property
     def version(self) -> str:
