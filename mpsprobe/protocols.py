@@ -281,7 +281,8 @@ class Device(Protocol):
     """What runs a workload.
 
     A device with a clock of its own may also have ``clock_unavailable() -> str | None``, why that clock cannot be
-    trusted here, in a sentence, and ``stopwatch() -> Stopwatch``: what ``--clock device`` times steps with.
+    trusted here, in a sentence, and ``stopwatch() -> Stopwatch``: what ``--clock device`` times steps with. One of
+    another framework than torch may have ``environment() -> Mapping``: versions, by field of ``schemas.Environment``.
     """
 
     name: str
