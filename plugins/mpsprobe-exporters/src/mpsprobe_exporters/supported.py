@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         SeveralReport,
         UpgradeReport,
     )
-    from mpsprobe.schemas.environment import Environment
     from mpsprobe.schemas.report import Report
+    from mpsprobe.schemas.run import Environment
 
     JudgedReport = CoverageReport | MatrixReport | SeveralReport
     AboutReleases = UpgradeReport | RankingReport
