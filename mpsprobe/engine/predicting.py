@@ -6,7 +6,10 @@ It runs when all steps are measured: the virtual device changes the dispatcher o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
+from mpsprobe.answers.lookup import find, keep
+from mpsprobe.answers.question import Question
 from mpsprobe.engine.request import Run
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Progress, RunOptions, Scanner
@@ -52,9 +55,14 @@ def predict(
 
 def _scanned(run: Run, scanner_for: Callable[[str], Scanner], progress: Progress) -> CoverageReport | str:
     try:
-        scanner = scanner_for(run.workload.framework)
-        releases = scanner.releases(RELEASE) if hasattr(scanner, "releases") else [RELEASE]
-        report = scanner.scan(run.workload, run.options, releases, progress)
+        question = Question("coverage", run.workload.name, asdict(run.options), cached=None if run.named else False)
+        answer = find(question) if run.named else None
+        report = answer.report() if answer is not None else None
+        if report is None:
+            scanner = scanner_for(run.workload.framework)
+            releases = scanner.releases(RELEASE) if hasattr(scanner, "releases") else [RELEASE]
+            report = scanner.scan(run.workload, run.options, releases, progress)
+            keep(question, report)
     except MpsprobeError as error:
         return f"{error.message}. {error.hint}" if error.hint else error.message
     except Exception as error:  # noqa: BLE001 - a plugin's code; the measurement must not be lost with it

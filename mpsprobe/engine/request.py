@@ -33,12 +33,16 @@ class ProfileRequest:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One thing to measure. ``runner`` ``None`` steps the workload plainly."""
+    """One thing to measure. ``runner`` ``None`` steps the workload plainly.
+
+    ``named``: the workload is what its name stands for, and no object that a program handed over.
+    """
 
     workload: Workload
     options: RunOptions
     device: Device
     runner: Runner | None = None
+    named: bool = True
 
 
 @dataclass(frozen=True, slots=True)
