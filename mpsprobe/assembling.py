@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe.declarations import SEVERITY
+from mpsprobe.declarations import SEVERITY, Verdict
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport, CoverageSummary, MatrixReport, OperatorFinding
@@ -85,21 +85,19 @@ def summary_of(operators: Sequence[OperatorFinding], **others: Any) -> CoverageS
     """
     from mpsprobe.schemas import CoverageSummary
 
-    worst: dict[str, str] = {}
-    calls: Counter[str] = Counter()
+    worst: dict[str, Verdict] = {}
+    calls: Counter[Verdict] = Counter()
     for one in operators:
         calls[one.verdict] += one.calls
         worst.setdefault(one.operator, one.verdict)
     counted = Counter(worst.values())
-    return CoverageSummary.model_validate(
-        {
-            "calls": calls.total(),
-            "operators": len(worst),
-            "calls_by_verdict": {verdict: calls[verdict] for verdict in SEVERITY if calls[verdict]},
-            "operators_by_verdict": {verdict: counted[verdict] for verdict in SEVERITY if counted[verdict]},
-            "calls_registered_only": sum(one.calls for one in operators if one.evidence == REGISTERED_ONLY),
-            **others,
-        }
+    return CoverageSummary(
+        calls=calls.total(),
+        operators=len(worst),
+        calls_by_verdict={verdict: calls[verdict] for verdict in SEVERITY if calls[verdict]},
+        operators_by_verdict={verdict: counted[verdict] for verdict in SEVERITY if counted[verdict]},
+        calls_registered_only=sum(one.calls for one in operators if one.evidence == REGISTERED_ONLY),
+        **others,
     )
 
 
@@ -147,7 +145,7 @@ def matrix_of(reports: Sequence[CoverageReport]) -> MatrixReport:
 
 
 def matrix_fields(reports: Sequence[Any]) -> dict[str, Any]:
-    """``matrix_of`` as the fields of a report, which are a document where ``reports`` are (``Document``)."""
+    """``matrix_of`` as the fields of a report, which are a document where ``reports`` are (``views.as_it_is``)."""
     newest = reports[-1]
     cells = [_cell(report) for report in reports]
     native = [*takewhile(lambda one: not one["findings"] and one["failure"] is None, reversed(cells))]
@@ -165,23 +163,6 @@ def matrix_fields(reports: Sequence[Any]) -> dict[str, Any]:
         "data_dependence": newest.data_dependence,
         "advisories": [*advisories.values()],
     }
-
-
-class Document(dict[str, Any]):
-    """An object of JSON with its keys as attributes, and those of the objects in it."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            value = self[name]
-        except KeyError:
-            raise AttributeError(name) from None
-        if type(value) is list:
-            return [Document(one) if type(one) is dict else one for one in value]
-        return Document(value) if type(value) is dict else value
-
-    def model_copy(self, *, update: Mapping[str, Any]) -> Document:
-        """The same with other values of some keys."""
-        return Document({**self, **update})
 
 
 def _cell(report: Any) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from mpsprobe.version import __version__
 __all__ = ["check_version", "collect_environment", "installed", "platform_name"]
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas.environment import Environment
+    from mpsprobe.schemas.run import Environment
 
 
 def collect_environment() -> Environment:
     """Versions of what is installed; torch is not imported for it (that would take 1.5 seconds)."""
-    from mpsprobe.schemas.environment import Environment
+    from mpsprobe.schemas.run import Environment
 
     torch, _, build = (_version("torch") or "").partition("+")
     return Environment(

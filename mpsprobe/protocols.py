@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from mpsprobe.schemas.profile import DeviceInfo
     from mpsprobe.schemas.report import Report
-    from mpsprobe.schemas.workload import WorkloadInfo
+    from mpsprobe.schemas.run import WorkloadInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +62,14 @@ class TorchRun:
 
     Attributes:
         model: a ``torch.nn.Module`` in the mode (``train``/``eval``) and dtype that the options ask for.
-        args, kwargs: what the model is called with. In training they make ``loss`` possible
-            (labels are among them where the model takes them).
+        args, kwargs: what the model is called with; in training with the labels that its ``loss`` needs.
         architecture: the model's class name, for the report.
         call: runs the model once; ``model(*args, **kwargs)`` by default (``generate`` for some).
         loss: the scalar to call ``backward`` on, from what ``call`` returned.
         optimizer: makes the optimizer; ``None`` for AdamW as Hugging Face's Trainer makes it.
         batch_size, seq_len: what the inputs really have; ``None`` where there is no such thing.
         notes: what a reader of the report should know (for example an assumption about the inputs).
-        correct: for inputs that were derived: given what the model raised, with its traceback, the run with other
-            inputs, or ``None`` when nothing is left to try.
+        correct: given what the model raised, the run with other derived inputs; ``None`` where none is left to try.
     """
 
     model: Any
@@ -91,18 +89,15 @@ class TorchRun:
 class Workload(Protocol):
     """Something to run.
 
-    ``build`` makes the model and its inputs on torch's default device and nowhere else: the caller
-    sets the device (``with torch.device(…)`` or a mode of its own) and moves what it gets. So one
-    workload serves the virtual MPS device, which builds 70 billion parameters without memory, and
-    a real one. A workload of another framework returns that framework's own object from ``build``.
-
-    Attributes:
-        name: what the user typed, and what reports call it.
-        framework: what it is written in; a scanner says which it reads.
+    ``build`` makes the model and its inputs on torch's default device and nowhere else: the caller sets the device
+    (``with torch.device(…)`` or a mode of its own) and moves what it gets. So one workload serves the virtual MPS
+    device and a real one. A workload of another framework returns that framework's own object.
     """
 
     name: str
+    """What the user typed, and what reports call it."""
     framework: str
+    """What it is written in; a scanner says which it reads."""
 
     def build(self, options: RunOptions) -> Any:
         """Model and inputs for ``options``; for ``framework == "torch"`` a ``TorchRun``.
@@ -111,11 +106,9 @@ class Workload(Protocol):
             WorkloadError: it cannot be built; the message says what to do.
             UsageError: an option that this workload cannot honour.
         """
-        ...
 
     def describe(self) -> Mapping[str, Any]:
         """Facts for ``mpsprobe workloads show``, JSON-serialisable, found without building."""
-        ...
 
 
 class Progress(Protocol):
@@ -123,15 +116,12 @@ class Progress(Protocol):
 
     def start(self, total: int | None, what: str) -> None:
         """Begin ``total`` steps (``None``: not known) of ``what``."""
-        ...
 
     def advance(self, what: str | None = None) -> None:
         """One step is done; ``what`` is what comes next."""
-        ...
 
     def stop(self) -> None:
         """All is done, or given up. May be called more than once."""
-        ...
 
 
 @runtime_checkable
@@ -152,7 +142,6 @@ class Scanner(Protocol):
         Raises:
             MpsprobeError: the workload cannot be built, or a release has no table.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +150,10 @@ class Backend:
 
     Attributes:
         device: the device type as ``torch.device`` takes it (``xpu``, ``privateuseone``).
-        key: the dispatch key of its dense tensors (``XPU``, ``PrivateUse1``). Sparse tensors have ``Sparse`` and
-            ``SparseCsr`` before it, autocast ``Autocast``.
+        key: of dense tensors (``XPU``); sparse ones have ``Sparse`` or ``SparseCsr`` before it, autocast ``Autocast``.
         label: the backend as people write it, for reports; ``key`` where it is empty.
         without_kernel: ``raises``, or ``cpu``: the backend runs such an operator on the CPU, unasked.
-        variable: what a user sets to have it run on the CPU where it would raise
-            (``PYTORCH_ENABLE_XPU_FALLBACK=1``); ``None`` where nothing helps.
+        variable: what has it run on the CPU where it would raise (``PYTORCH_ENABLE_XPU_FALLBACK=1``), if anything.
     """
 
     device: str
@@ -214,16 +201,13 @@ class KernelTables(Protocol):
     taken. One that knows where C++ asks tensors for their device type may have
     ``routes(release) -> Mapping[str, Callable]``: operator → a function with its arguments that calls, by
     ``torch.ops``, what that backend calls instead.
-
-    Attributes:
-        backend: whose kernels they are.
     """
 
     backend: Backend
+    """Whose kernels they are."""
 
     def releases(self) -> Sequence[str]:
         """The torch releases that have a table; at least one. Nothing is read for it that ``table`` could read."""
-        ...
 
     def table(self, release: str) -> BackendKernels:
         """The table of one of ``releases``.
@@ -231,17 +215,15 @@ class KernelTables(Protocol):
         Raises:
             TableError: it cannot be read; the message says what to do.
         """
-        ...
 
 
 @runtime_checkable
 class Exporter(Protocol):
     """Turns a report into something else.
 
-    An exporter may also have ``render_for_terminal(report) -> str``, which is called instead of
-    ``render`` when the output goes to standard output: there it may look how wide and how colourful
-    that is, and leave out what nobody needs to act, unless it is called with ``everything=True``, for ``--all``. What
-    ``render`` returns must not depend on the terminal.
+    It may also have ``render_for_terminal(report) -> str``, which is called instead where the output goes to standard
+    output: there it may look how wide and how colourful that is, and leave out what nobody needs to act, unless it is
+    called with ``everything=True``, for ``--all``. What ``render`` returns must not depend on the terminal.
 
     One whose output can be large may have ``stream(report) -> Iterable[str | bytes]``, the same output in pieces, which
     are written as they come.
@@ -251,7 +233,6 @@ class Exporter(Protocol):
 
     def render(self, report: Report) -> str | bytes:
         """The whole output. Text for a terminal or a file, bytes where ``binary`` was declared."""
-        ...
 
 
 @runtime_checkable
@@ -264,32 +245,25 @@ class FolderExporter(Protocol):
         Paths are relative, with ``/``, and begin with one folder that all of them share. If the target has a folder of
         that name already, a number is added: nothing is ever overwritten.
         """
-        ...
 
 
 @runtime_checkable
 class Steps(Protocol):
-    """A workload that is built, moved to a device and ready to be stepped.
-
-    Attributes:
-        info: what it is.
-        model: what is run (a ``torch.nn.Module``), for probes that look into it; ``None`` where there is no such thing.
-    """
+    """A workload that is built, moved to a device and ready to be stepped."""
 
     info: WorkloadInfo
+    """What it is."""
     model: Any
+    """What is run (a ``torch.nn.Module``), for probes that look into it; ``None`` where there is no such thing."""
 
     def step(self) -> None:
         """One whole step. It may return before the device is done: the caller synchronises."""
-        ...
 
     def phases(self) -> Mapping[str, int]:
         """One whole step, synchronised after each phase: ns by phase (``forward``, ``backward``, ``optimizer``)."""
-        ...
 
     def close(self) -> None:
         """Release what it holds, on the device too. May be called more than once."""
-        ...
 
 
 class Stopwatch(Protocol):
@@ -297,11 +271,9 @@ class Stopwatch(Protocol):
 
     def start(self) -> None:
         """Begin, after everything that the device has been asked to do."""
-        ...
 
     def stop(self) -> float:
         """Wait for what was asked of it since ``start``: ns. A value that is negative or not a number is not used."""
-        ...
 
 
 @runtime_checkable
@@ -309,21 +281,18 @@ class Device(Protocol):
     """What runs a workload.
 
     A device with a clock of its own may also have ``clock_unavailable() -> str | None``, why that clock cannot be
-    trusted here, in a sentence, and ``stopwatch() -> Stopwatch``: what ``--clock device`` times steps with.
-
-    Attributes:
-        name: what ``--device`` and reports call it: torch's name of it.
+    trusted here, in a sentence, and ``stopwatch() -> Stopwatch``: what ``--clock device`` times steps with. One of
+    another framework than torch may have ``environment() -> Mapping``: versions, by field of ``schemas.Environment``.
     """
 
     name: str
+    """What ``--device`` and reports call it: torch's name of it."""
 
     def unavailable(self) -> str | None:
         """Why it cannot be used here, in a sentence; ``None`` where it can."""
-        ...
 
     def describe(self) -> DeviceInfo:
         """What it is. Called only where it is available."""
-        ...
 
     def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> Steps:
         """Build ``workload`` and move it here.
@@ -331,24 +300,17 @@ class Device(Protocol):
         Raises:
             MpsprobeError: it cannot be built, or not with these options.
         """
-        ...
 
     def synchronize(self) -> None:
         """Wait until everything that was asked of the device is done."""
-        ...
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Whether ``error`` says that the device has no more memory."""
-        ...
 
 
 @runtime_checkable
 class Probe(Protocol):
     """What measures while steps run.
-
-    Attributes:
-        name: what reports and ``--probe`` call it.
-        disturbs: it makes steps slower, so it gets steps of its own after the timed ones.
 
     One that raises stands in the report as unavailable, with its error; the message of an ``MpsprobeError`` is taken as
     the reason. ``stop`` is then still called once, so that nothing goes on running, and its answer is thrown away.
@@ -358,38 +320,32 @@ class Probe(Protocol):
     """
 
     name: str
+    """What reports and ``--probe`` call it."""
     disturbs: bool
+    """It makes steps slower, so it gets steps of its own after the timed ones."""
 
     def unavailable(self, device: Device) -> str | None:
         """Why it cannot measure on ``device`` here, in a sentence; ``None`` where it can."""
-        ...
 
     def start(self, device: Device, steps: Steps) -> None:
         """The steps begin. Called between synchronised steps, as ``sample`` and ``stop`` are."""
-        ...
 
     def sample(self) -> None:
         """A step is done and the next one has not begun; no clock runs."""
-        ...
 
     def stop(self) -> Mapping[str, Any]:
         """The steps are over: what was found, by field of ``schemas.ProfileCell`` (``memory``, ``readings``, …)."""
-        ...
 
 
 @runtime_checkable
 class Runner(Protocol):
-    """A library's own loop around a workload's steps: what that library's users run.
-
-    Attributes:
-        name: what ``--runner`` and reports call it.
-    """
+    """A library's own loop around a workload's steps: what that library's users run."""
 
     name: str
+    """What ``--runner`` and reports call it."""
 
     def unavailable(self, device: Device) -> str | None:
         """Why it cannot run on ``device`` here, in a sentence; ``None`` where it can."""
-        ...
 
     def open(self, workload: Workload, options: RunOptions, device: Device, *, compiled: bool = False) -> Steps:
         """Build ``workload`` and pass it to the library, which moves it to ``device``.
@@ -397,4 +353,3 @@ class Runner(Protocol):
         Raises:
             MpsprobeError: it cannot be built, or not with these options.
         """
-        ...

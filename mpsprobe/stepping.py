@@ -19,7 +19,7 @@ from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas.workload import WorkloadInfo
+    from mpsprobe.schemas.run import WorkloadInfo
 
 ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
 """What ``torch.optim.AdamW`` is made with."""
@@ -37,19 +37,18 @@ def settled(run: TorchRun, options: RunOptions, device: str, place: Callable[[An
     Raises:
         Exception: whatever the model raises when nothing is left to try.
     """
-    run.args, run.kwargs = place(run.args), place(dict(run.kwargs))
-    while run.correct is not None:
+    while True:
+        run.args, run.kwargs = place(run.args), place(dict(run.kwargs))
+        if run.correct is None:
+            return run
         try:
             TorchStep(run, replace(options, phase="inference"), device).infer()
+            return run
         except Exception as error:
             better = run.correct(error)
             if better is None:
                 raise
             run = better
-            run.args, run.kwargs = place(run.args), place(dict(run.kwargs))
-        else:
-            break
-    return run
 
 
 class TorchStep:
@@ -222,7 +221,7 @@ def workload_info(name: str, run: TorchRun, options: RunOptions, optimizer: Any)
     Raises:
         UsageError: adapters were asked for, and the workload has made none.
     """
-    from mpsprobe.schemas.workload import WorkloadInfo
+    from mpsprobe.schemas.run import WorkloadInfo
 
     adapters = getattr(run.model, "peft_config", {})  # as peft and transformers name the adapters of a model
     if options.lora and not adapters:
@@ -231,18 +230,16 @@ def workload_info(name: str, run: TorchRun, options: RunOptions, optimizer: Any)
     # An uninitialised parameter of a lazy module has no size before the first forward pass.
     parameters = [p for p in run.model.parameters() if not hasattr(p, "materialize")]
     count, trained = (sum(p.numel() for p in parameters if p.requires_grad or every) for every in (True, False))
-    asked = {field: getattr(options, field) for field in ("phase", "dtype", "autocast", "grad_accum", "weights")}
-    return WorkloadInfo.model_validate(
-        {
-            **asked,
-            "name": name,
-            "architecture": run.architecture or type(run.model).__name__,
-            "parameters": count,
-            "batch_size": run.batch_size,
-            "seq_len": run.seq_len,
-            "optimizer": None if optimizer is None else optimizer_name(optimizer),
-            "trained": None if optimizer is None or trained == count else trained,
-            "lora_rank": max((one.r for one in adapters.values() if hasattr(one, "r")), default=None),
-            "notes": list(run.notes),
-        }
+    same = {field: getattr(options, field) for field in ("phase", "dtype", "autocast", "grad_accum", "weights")}
+    return WorkloadInfo(
+        name=name,
+        architecture=run.architecture or type(run.model).__name__,
+        parameters=count,
+        batch_size=run.batch_size,
+        seq_len=run.seq_len,
+        optimizer=None if optimizer is None else optimizer_name(optimizer),
+        trained=None if optimizer is None or trained == count else trained,
+        lora_rank=max((adapter.r for adapter in adapters.values() if hasattr(adapter, "r")), default=None),
+        notes=list(run.notes),
+        **same,
     )

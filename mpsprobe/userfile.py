@@ -13,7 +13,6 @@ import inspect
 import linecache
 import os
 import sys
-import tokenize
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -36,11 +35,7 @@ CASTS = {"float16": "half", "bfloat16": "bfloat16"}
 
 
 def declare(name: str) -> WorkloadDeclaration | None:
-    """The workload of ``file.py:function``, ``None`` for a name of another form.
-
-    Raises:
-        WorkloadError: the form is right but there is no such file, or no function is named.
-    """
+    """The workload of ``file.py:function``, ``None`` for a name of another form; the file is not run yet."""
     parts = split(name)
     if parts is None:
         return None
@@ -51,7 +46,7 @@ def declare(name: str) -> WorkloadDeclaration | None:
     if not os.path.isfile(path):  # noqa: PTH113
         raise WorkloadError(f"there is no file '{shown}'", _near_files(path))
     if not function:
-        known = [f"{shown}:{one}" for one in functions(path)]
+        known = [f"{shown}:{one}" for one in _public(path)]
         raise WorkloadError(
             f"'{printable(name)}' does not say which function makes the model",
             f"Name it after a colon: {' or '.join(known[:3]) or shown + ':FUNCTION'}",
@@ -61,11 +56,9 @@ def declare(name: str) -> WorkloadDeclaration | None:
 
 
 def load(name: str) -> UserWorkload:
-    """The workload that ``declare`` declared; the file is not read yet."""
-    parts = split(name)
-    if parts is None:
-        raise UsageError(f"'{printable(name)}' is not of the form file.py:function")
-    return UserWorkload(name, *parts)
+    """The workload that ``declare`` declared."""
+    path, function = split(name) or (Path(name), "")
+    return UserWorkload(name, path, function)
 
 
 def split(name: str) -> tuple[Path, str] | None:
@@ -88,26 +81,20 @@ class UserWorkload:
         self.framework = framework_of(path)
 
     def build(self, options: RunOptions) -> Any:
-        """Run the file and call the function; what a file of another framework than torch returns is left as it is.
-
-        Raises:
-            UsageError: a size was asked for that the function does not take.
-            WorkloadError: the file or the function raised, or returned something else; the hint
-                shows the lines of the user's own code.
-        """
+        """Run the file and call the function; what a file of another framework than torch returns is left as it is."""
         with self._own_errors(), _importable(self.path):
             return self._built(self._function(execute(self.path)), options)
 
     def describe(self) -> Mapping[str, Any]:
         """Where the function is and which options it takes, found without running the file."""
-        for node in _parsed(self.path):
-            if isinstance(node, ast.FunctionDef) and node.name == self.function:
-                names = [one.arg for one in [*node.args.args, *node.args.kwonlyargs]]
+        for node in _functions(self.path):
+            if node.name == self.function:
+                names = [argument.arg for argument in [*node.args.args, *node.args.kwonlyargs]]
                 return {
                     "file": str(self.path),
                     "line": node.lineno,
                     "description": (ast.get_docstring(node) or "").partition("\n")[0],
-                    "options": [one for one in OPTIONS if one in names or node.args.kwarg],
+                    "options": [option for option in OPTIONS if option in names or node.args.kwarg],
                 }
         return {"file": str(self.path)}
 
@@ -117,18 +104,17 @@ class UserWorkload:
             return make  # type: ignore[no-any-return]
         missing = f"'{printable(str(self.path))}' has no function '{printable(self.function)}'"
         if make is not None:
-            raise WorkloadError(
-                f"{missing}: that is {an(type(make).__name__)}", f"{self._line()}\nName a function. {RETURNS}"
-            )
-        known = functions(self.path)
+            hint = f"{self._line()}\nName a function. {RETURNS}"
+            raise WorkloadError(f"{missing}: that is {an(type(make).__name__)}", hint)
+        known = _public(self.path)
         near = nearest(self.function, known)
         there = f"It has: {', '.join(sorted(known)[:5])}." if known else "It defines no function at all."
         raise WorkloadError(missing, f"Did you mean {' or '.join(near)}?" if near else there)
 
     def _line(self) -> str:
         """Where the file gives the function its name, for a hint."""
-        for node in _parsed(self.path):
-            targets = [one.id for one in getattr(node, "targets", ()) if isinstance(one, ast.Name)]
+        for node in _parsed(self.path).body:
+            targets = [target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)]
             if self.function in (*targets, getattr(node, "name", None)):
                 line = linecache.getline(str(self.path), node.lineno).strip()
                 return f"In your file: {self.path.name}:{node.lineno}: {printable(line)}"
@@ -136,30 +122,31 @@ class UserWorkload:
 
     def _arguments(self, make: Callable[..., Any], options: RunOptions) -> dict[str, Any]:
         """The options that ``make`` takes, leaving to its own defaults what the user did not say."""
+        if options.size != "real":
+            raise UsageError(f"the function '{self.function}' makes a model of its own size", "Leave --size out.")
         try:
             parameters = inspect.signature(make).parameters
         except (TypeError, ValueError):  # built in, without a signature
             return {}
-        anything = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
-        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        by_name = {name for name, one in parameters.items() if one.kind not in (*variable, one.POSITIONAL_ONLY)}
+        needed = [name for name, one in parameters.items() if one.default is one.empty and one.kind not in variable]
+        if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+            by_name |= set(OPTIONS)
         arguments: dict[str, Any] = {}
-        if options.size != "real":
-            raise UsageError(f"the function '{self.function}' makes a model of its own size", "Leave --size out.")
         for option in OPTIONS:
             value = getattr(options, option)
-            parameter = parameters.get(option)
-            if not anything and (parameter is None or parameter.kind not in by_name):
-                sized = option in ("batch_size", "seq_len") and self.framework == "torch"  # others leave sizes open
-                if sized and value is not None:
-                    raise UsageError(
-                        f"the function '{self.function}' takes no {option}",
-                        f"Give it a parameter of that name, or leave out --{option.replace('_', '-')}.",
-                    )
-            elif value is not None or (parameter is not None and parameter.default is parameter.empty):
+            if option in by_name and (value is not None or option in needed):
                 arguments[option] = value
-        variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        for name, parameter in parameters.items():
-            if name not in arguments and parameter.default is parameter.empty and parameter.kind not in variable:
+            # Files of other frameworks leave sizes open.
+            sized = option in ("batch_size", "seq_len") and self.framework == "torch"
+            if option not in by_name and sized and value is not None:
+                raise UsageError(
+                    f"the function '{self.function}' takes no {option}",
+                    f"Give it a parameter of that name, or leave out --{option.replace('_', '-')}.",
+                )
+        for name in needed:
+            if name not in arguments:
                 known = f"Give it a default. mpsprobe gives a value to these names only: {', '.join(OPTIONS)}."
                 hint = f"{known}\n{PROGRAM.format(self.path)}" if self.function == "main" else known
                 missing = f"the function '{self.function}' needs the argument '{name}', which mpsprobe cannot give"
@@ -184,13 +171,8 @@ class UserWorkload:
             args = tuple(_cast(value, cast) for value in args)
             kwargs = {key: _cast(value, cast) for key, value in kwargs.items()}
         model.train(options.phase == "training")
-        return TorchRun(
-            model=model,
-            args=args,
-            kwargs=kwargs,
-            batch_size=arguments.get("batch_size"),
-            seq_len=arguments.get("seq_len"),
-        )
+        batch_size, seq_len = arguments.get("batch_size"), arguments.get("seq_len")
+        return TorchRun(model=model, args=args, kwargs=kwargs, batch_size=batch_size, seq_len=seq_len)
 
     @contextlib.contextmanager
     def _own_errors(self) -> Iterator[None]:
@@ -214,45 +196,44 @@ class MadeWorkload(UserWorkload):
         self._make = make
 
     def build(self, options: RunOptions) -> Any:
-        """Call the function. Raises as ``UserWorkload.build``."""
         with self._own_errors():
             return self._built(self._make, options)
 
 
 def execute(path: Path) -> ModuleType:
     """Run the file as a module of its own; no ``__pycache__`` is left next to it."""
-    with tokenize.open(path) as file:  # honours the file's own encoding declaration
-        source = file.read()
     module = ModuleType(f"mpsprobe_user_{path.stem}")
     module.__file__ = str(path.resolve())
     sys.modules[module.__name__] = module  # dataclasses and pickle look their own module up
-    exec(compile(source, module.__file__, "exec"), module.__dict__)
+    exec(compile(path.read_bytes(), module.__file__, "exec"), module.__dict__)
     return module
 
 
-def functions(path: Path) -> list[str]:
-    """The names of the functions at the top of the file, without running it; empty if it cannot be read."""
-    return [node.name for node in _parsed(path) if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+def _functions(path: Path) -> list[ast.FunctionDef]:
+    return [node for node in _parsed(path).body if isinstance(node, ast.FunctionDef)]
+
+
+def _public(path: Path) -> list[str]:
+    return [node.name for node in _functions(path) if not node.name.startswith("_")]
 
 
 def framework_of(path: Path) -> str:
     """What a file is written in, by what it imports anywhere: ``tensorflow``, also through Keras, or ``torch``."""
-    found = set()
-    for node in (node for statement in _parsed(path) for node in ast.walk(statement)):
+    packages = set()
+    for node in ast.walk(_parsed(path)):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            packages |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:
-            found.add((node.module or "").partition(".")[0])
-    return "tensorflow" if found & {"tensorflow", "keras"} and "torch" not in found else "torch"
+            packages.add((node.module or "").partition(".")[0])
+    return "tensorflow" if packages & {"tensorflow", "keras"} and "torch" not in packages else "torch"
 
 
-def _parsed(path: Path) -> list[ast.stmt]:
+def _parsed(path: Path) -> ast.Module:
+    """What the file says, without running it; nothing if it cannot be read."""
     try:
-        with tokenize.open(path) as file:
-            tree = ast.parse(file.read())
+        return ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    return tree.body
+        return ast.Module([], [])
 
 
 @contextlib.contextmanager
@@ -274,15 +255,11 @@ def _own_lines(error: BaseException, path: Path) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"In your file: {Path(error.filename).name}:{error.lineno}: {printable((error.text or '').strip())}"
     folder = path.resolve().parent
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = [(Path(frame.filename), frame) for frame in traceback.extract_tb(error.__traceback__)]
     # An environment often lies inside the project's folder; its packages are not the user's own lines.
-    own = [
-        frame
-        for frame in frames
-        if folder in Path(frame.filename).parents and not PACKAGES & set(Path(frame.filename).parts)
-    ]
-    shown = own[-5:] or list(frames)[-1:]
-    lines = [f"{Path(f.filename).name}:{f.lineno} in {f.name}: {printable((f.line or '').strip())}" for f in shown]
+    own = [(file, frame) for file, frame in frames if folder in file.parents and not PACKAGES & set(file.parts)]
+    shown = own[-5:] or frames[-1:]
+    lines = [f"{file.name}:{f.lineno} in {f.name}: {printable((f.line or '').strip())}" for file, f in shown]
     label = "In your file: " if own else "Not in your file: "
     return label + ("\n" + " " * len(label)).join(lines)
 

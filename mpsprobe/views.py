@@ -11,7 +11,6 @@ import json
 import math
 import os.path
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 MODELS_FILE = os.path.join(os.path.dirname(__file__), "views.json")
@@ -20,15 +19,26 @@ _SIMPLE = {"string": str, "integer": int, "boolean": bool, None: str}
 _NULL = {"type": "null"}
 
 
-class View(SimpleNamespace):
-    """A report or a part of one, with the fields of its model in ``mpsprobe.schemas``; not to be changed."""
+class View(dict[str, Any]):
+    """A report or a part of one as JSON has it, with its fields as attributes; not to be changed."""
 
     folds: ClassVar[Mapping[str, str]] = {}
     """What becomes of fields where several become one, as the model has it."""
 
-    def model_copy(self, *, update: dict[str, Any]) -> View:
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        super().__init__(fields)
+        self.__dict__ = self
+
+    def model_copy(self, *, update: Mapping[str, Any]) -> View:
         """The same with other values of some fields."""
-        return type(self)(**{**vars(self), **update})
+        return type(self)({**self, **update})
+
+
+def as_it_is(document: Any) -> Any:
+    """A document of JSON with each object as a ``View``, by no schema."""
+    if isinstance(document, dict):
+        return View({name: as_it_is(value) for name, value in document.items()})
+    return [as_it_is(value) for value in document] if isinstance(document, list) else document
 
 
 class TargetView(View):
@@ -37,7 +47,7 @@ class TargetView(View):
     @property
     def version(self) -> str:
         """The release."""
-        return str(self.torch)
+        return str(self["torch"])
 
     @property
     def software(self) -> str:
@@ -67,22 +77,18 @@ class _Reader:
 
     def model(self, name: str, value: object) -> View:
         """A model by its name; a key that it does not have is none of a report that was written by this version."""
-        if not isinstance(value, dict):
+        schemas = self._models[name]
+        if not isinstance(value, dict) or not value.keys() <= schemas.keys():
             raise _NotAsItIs
-        found, missing = {}, 0
-        for field, schema in self._models[name].items():
-            if field in value:
-                found[field] = self.any(schema, value[field])
-            elif "default" in schema:
-                found[field], missing = schema["default"], missing + 1
-            else:
+        fields = {}
+        for field, schema in schemas.items():
+            if field not in value and "default" not in schema:
                 raise _NotAsItIs
-        if len(value) + missing != len(found):
-            raise _NotAsItIs
+            fields[field] = self.any(schema, value[field]) if field in value else schema["default"]
         if name not in self._views:
-            folds = {field: schema["fold"] for field, schema in self._models[name].items() if "fold" in schema}
+            folds = {field: schema["fold"] for field, schema in schemas.items() if "fold" in schema}
             self._views[name] = type(name, (TargetView if name == "Target" else View,), {"folds": folds})
-        return self._views[name](**found)
+        return self._views[name](fields)
 
     def any(self, schema: dict[str, Any], value: Any) -> Any:
         """What ``value`` is by ``schema``; of several models the first."""

@@ -59,8 +59,9 @@ class Name(NamedTuple):
 
 def _definer(package: ModuleType, name: str) -> ModuleType:
     """The module that a package imports ``name`` from, if only for type checkers."""
-    for node in ast.walk(_parsed(package)):
-        if isinstance(node, ast.ImportFrom) and any((one.asname or one.name) == name for one in node.names):
+    for node in (one for one in ast.walk(_parsed(package)) if isinstance(one, ast.ImportFrom)):
+        names = {one.asname or one.name for one in node.names}
+        if name in names or ("*" in names and name in _definitions(importlib.import_module(str(node.module)))):
             return importlib.import_module(str(node.module))
     raise LookupError(f"{package.__name__} lists {name} and does not import it")
 

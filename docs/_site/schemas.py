@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 if __package__ is None or __package__ == "":  # run as a script
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from _site.public import entries, names_of, prose
+from _site.public import names_of, prose
 from mpsprobe import schemas
 from mpsprobe.schemas.record import Record
 from mpsprobe.schemas.report import KINDS
@@ -52,23 +52,10 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def meanings(model: type[BaseModel]) -> dict[str, str]:
-    """What each field of ``model`` means: its description, or its line under ``Attributes:``, its own or inherited."""
-    found: dict[str, str] = {}
-    for parent in reversed(model.__mro__):
-        if issubclass(parent, BaseModel):
-            found |= entries(parent.__doc__)
-    for name, field in model.model_fields.items():
-        if field.description:
-            found[name] = field.description
-        elif name in FIXED and get_origin(field.annotation) is Literal:
-            found.setdefault(name, FIXED[name])
-    return {name: _sentence(text) for name, text in found.items() if name in model.model_fields}
-
-
-def _sentence(text: str) -> str:
-    text = " ".join(text.split())
-    text = text if text.startswith("``") else text[:1].upper() + text[1:]
-    return text if text.endswith((".", ":")) else text + "."
+    """What each field of ``model`` means: its description."""
+    fields = model.model_fields.items()
+    fixed = {name: FIXED[name] for name, field in fields if name in FIXED and get_origin(field.annotation) is Literal}
+    return fixed | {name: field.description for name, field in fields if field.description}
 
 
 def unit(name: str, field: FieldInfo) -> str:

@@ -53,7 +53,7 @@ def make_plan(registry: Registry, request: ProfileRequest, given: Workload | Non
             options = replace(request.options, phase=phase, batch_size=batch_size, seq_len=seq_len)
             if phase != "training":
                 options = replace(options, grad_accum=1, lora=False)
-            runs.append(Run(workloads[workload.name], options, device, runner))
+            runs.append(Run(workloads[workload.name], options, device, runner, given is None))
     return Plan(request, runs, probes, notes)
 
 

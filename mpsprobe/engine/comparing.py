@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from mpsprobe.engine import significance
-from mpsprobe.engine.comparing_parts import bounded, fallbacks, memory, operators, quotient
 from mpsprobe.engine.conditions import profile_conditions, side
-from mpsprobe.engine.significance import LEVEL, Outcome, adjust, compare_processes, compare_steps
+from mpsprobe.engine.significance import LEVEL, Outcome
 from mpsprobe.errors import ReportError
 from mpsprobe.schemas.comparison import (
     ComparedCell,
+    ComparedFallback,
+    ComparedOperator,
     ComparedQuantity,
     ComparisonMethod,
     ComparisonReport,
-    ConfigurationKey,
     Difference,
+    QuantityKind,
     UnpairedCell,
 )
-from mpsprobe.schemas.profile import ProfileCell, ProfileReport
+from mpsprobe.schemas.profile import ConfigurationKey, DurationStatistics, FallbackCost, ProfileCell, ProfileReport
 from mpsprobe.suggestions import printable
 
 THRESHOLD = 0.02
@@ -29,24 +31,24 @@ ONE_PROCESS = (
     "change. Measure both with --processes 5"
 )
 UNEVEN = "one process on one side and several on the other: measure both with the same --processes"
+NO_SAMPLES = {"step": "no steps in a report", "phase": "no samples for each process in a report"}
 BELOW = "more than noise, but not beyond the threshold"
-_KEY = tuple(ConfigurationKey.model_fields)
+PEAKS = {
+    "peak_allocated_bytes": "peak allocated",
+    "peak_reserved_bytes": "peak reserved",
+    "peak_process_bytes": "peak of the process",
+}
+EXACT = "counted by the allocator"
+SAMPLED = "the largest of samples, which can miss a short peak"
+CACHING = "depends on what the allocator keeps back"
+BEYOND = 1e18  # ns, bytes or calls that no run reaches
 _Tested = tuple[ComparedQuantity, Outcome | None]  # before the correction for many tests
 
 
 def compare_profiles(
     old: ProfileReport, new: ProfileReport, sources: tuple[str, str], threshold: float = THRESHOLD
 ) -> ComparisonReport:
-    """What differs from ``old`` to ``new``.
-
-    Args:
-        old, new: the reports.
-        sources: how the user named them.
-        threshold: the least share that counts, 0.02 for 2 %.
-
-    Raises:
-        ReportError: they have no configuration in common; says what each has.
-    """
+    """What differs from ``old`` to ``new``, which the user named ``sources``, by at least the share ``threshold``."""
     paired, unpaired = _pairs(old, new)
     if not paired:
         shown = "; ".join(
@@ -58,7 +60,9 @@ def compare_profiles(
         )
     tested = [list(_tested(before, after, threshold)) for before, after in paired]
     family = [(quantity, outcome) for part in tested for quantity, outcome in part if outcome is not None]
-    corrected = adjust([one.p_value for _, one in family], [one.smallest for _, one in family])
+    corrected = significance.adjust(
+        [outcome.p_value for _, outcome in family], [outcome.smallest for _, outcome in family]
+    )
     p_values = iter(corrected)
     cells = []
     for (before, after), part in zip(paired, tested, strict=True):
@@ -66,7 +70,17 @@ def compare_profiles(
             _settled(quantity, outcome, next(p_values), threshold, len(family)) if outcome is not None else quantity
             for quantity, outcome in part
         ]
-        cells.append(_cell(before, after, [*_with_throughput(quantities, before, after)]))
+        cells.append(
+            ComparedCell(
+                **_key(after).model_dump(),
+                quantities=list(_with_throughput(quantities, before, after)),
+                operators=_operators(before, after),
+                fallbacks=_fallbacks(before, after),
+                old_failure=before.failure,
+                new_failure=after.failure,
+                regression=after.failure is not None and before.failure is None,
+            )
+        )
     tests = sum(p_value is not None for p_value in corrected)
     return ComparisonReport(
         compares="profile",
@@ -82,12 +96,29 @@ def compare_profiles(
 
 
 def _regressions(cell: ComparedCell) -> int:
-    return cell.regression + sum(one.regression for part in (cell.quantities, cell.fallbacks) for one in part)
+    return cell.regression + sum(part.regression for parts in (cell.quantities, cell.fallbacks) for part in parts)
+
+
+def bounded(value: float) -> float:
+    """``value`` as a float; a report may hold any number, also one that no float can."""
+    return float(min(max(value, -BEYOND), BEYOND))
+
+
+def quotient(old: float, new: float) -> float | None:
+    """New ÷ old of two amounts; ``None`` where that says nothing."""
+    if not 0 < old <= BEYOND or not 0 <= new <= BEYOND:
+        return None
+    ratio = new / old
+    return ratio if ratio <= BEYOND else None
+
+
+def _key(cell: ProfileCell) -> ConfigurationKey:
+    return ConfigurationKey.model_construct(**{name: getattr(cell, name) for name in ConfigurationKey.model_fields})
 
 
 def _pairs(old: ProfileReport, new: ProfileReport) -> tuple[list[tuple[ProfileCell, ProfileCell]], list[UnpairedCell]]:
     """Cells that are alike, in the order of the new report; one that occurs twice is paired in order."""
-    waiting: dict[tuple[Any, ...], list[ProfileCell]] = {}
+    waiting: dict[ConfigurationKey, list[ProfileCell]] = {}
     for cell in old.cells:
         waiting.setdefault(_key(cell), []).append(cell)
     paired, unpaired = [], []
@@ -96,87 +127,60 @@ def _pairs(old: ProfileReport, new: ProfileReport) -> tuple[list[tuple[ProfileCe
         if partners:
             paired.append((partners.pop(0), cell))
         else:
-            unpaired.append(UnpairedCell.model_validate({**_names(cell), "presence": "new"}))
-    gone = [cell for cells in waiting.values() for cell in cells]
-    unpaired += [UnpairedCell.model_validate({**_names(cell), "presence": "gone"}) for cell in gone]
-    return paired, unpaired
-
-
-def _key(cell: ProfileCell) -> tuple[Any, ...]:
-    return tuple(getattr(cell, name) for name in _KEY)
-
-
-def _names(cell: ProfileCell) -> dict[str, Any]:
-    return {name: getattr(cell, name) for name in _KEY}
+            unpaired.append(UnpairedCell(**_key(cell).model_dump(), presence="new"))
+    gone = [key for key, cells in waiting.items() for _ in cells]
+    return paired, [*unpaired, *(UnpairedCell(**key.model_dump(), presence="gone") for key in gone)]
 
 
 def _shown(report: ProfileReport) -> str:
     """What a report has, short enough for an error."""
-    found = [" ".join(printable(str(part)[:40]) for part in _key(cell) if part is not None) for cell in report.cells]
-    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "") if found else "none"
-
-
-def _cell(before: ProfileCell, after: ProfileCell, quantities: list[ComparedQuantity]) -> ComparedCell:
-    return ComparedCell(
-        quantities=quantities,
-        operators=operators(before, after),
-        fallbacks=fallbacks(before, after),
-        old_failure=before.failure,
-        new_failure=after.failure,
-        regression=after.failure is not None and before.failure is None,
-        **_names(after),
-    )
+    keys = [_key(cell).model_dump(exclude_none=True).values() for cell in report.cells]
+    shown = [" ".join(printable(str(part)[:40]) for part in key) for key in keys]
+    return (", ".join(shown[:3]) or "none") + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
 
 
 def _tested(before: ProfileCell, after: ProfileCell, threshold: float) -> Iterator[_Tested]:
     """Every quantity that both cells have, with its test where there are samples of it."""
-    olds, news = _by_process(before), _by_process(after)
-    if olds and news:
-        yield _compared("step", "step", olds, news)
-    elif before.step is not None and after.step is not None:
-        yield _untested("step", "step", before.step.median_ns, after.step.median_ns, "no steps in a report")
-    if before.first_call_ns and after.first_call_ns:
-        calls = ([[bounded(one)] for one in cell.first_call_ns] for cell in (before, after))
-        yield _compared("first_call", "first call", *calls)
-    for name, phase in before.phases.items():
-        later = after.phases.get(name)
-        if later is None:
-            continue
-        parts = [_split(cell.phase_samples_ns.get(name, []), len(_by_process(cell)) or 1) for cell in (before, after)]
-        untested = "phase", name, phase.median_ns, later.median_ns, "no samples for each process in a report"
-        yield _compared("phase", name, *parts) if all(parts) else _untested(*untested)
-    for quantity in memory(before, after, threshold):
+    olds, news = _samples(before), _samples(after)
+    for kind, name in (key for key in olds if key in news):
+        if olds[kind, name] and news[kind, name]:
+            yield _compared(kind, name, olds[kind, name], news[kind, name])
+        elif (old := _in_short(before, kind, name)) and (new := _in_short(after, kind, name)):
+            yield _untested(kind, name, old.median_ns, new.median_ns, NO_SAMPLES[kind])
+    for quantity in _memory(before, after, threshold):
         yield quantity, None
 
 
-def _by_process(cell: ProfileCell) -> list[list[float]]:
-    """The timed steps of each process, in their order."""
-    found: dict[int, list[float]] = {}
+def _samples(cell: ProfileCell) -> dict[tuple[QuantityKind, str], list[list[float]]]:
+    """Durations process by process, of each quantity; none of a phase whose samples do not divide evenly."""
+    steps: dict[int, list[float]] = {}
     for step in cell.steps:
-        found.setdefault(step.process, []).append(bounded(step.duration_ns))
-    return list(found.values())
+        steps.setdefault(step.process, []).append(bounded(step.duration_ns))
+    samples: dict[tuple[QuantityKind, str], list[list[float]]] = {
+        ("step", "step"): list(steps.values()),
+        ("first_call", "first call"): [[bounded(spent)] for spent in cell.first_call_ns],
+    }
+    for name in cell.phases:
+        spent = [bounded(one) for one in cell.phase_samples_ns.get(name, [])]
+        size, rest = divmod(len(spent), len(steps) or 1)
+        starts = range(0, len(spent), size) if size and not rest else ()
+        samples["phase", name] = [spent[start : start + size] for start in starts]
+    return samples
 
 
-def _split(samples: Sequence[int], processes: int) -> list[list[float]]:
-    """Samples that were put one after the other, process by process; none where they do not divide evenly."""
-    size, rest = divmod(len(samples), processes)
-    if not size or rest:
-        return []
-    return [[bounded(one) for one in samples[start : start + size]] for start in range(0, len(samples), size)]
+def _in_short(cell: ProfileCell, kind: QuantityKind, name: str) -> DurationStatistics | None:
+    return cell.step if kind == "step" else cell.phases.get(name) if kind == "phase" else None
 
 
-def _compared(kind: Any, name: str, olds: list[list[float]], news: list[list[float]]) -> _Tested:
+def _compared(kind: QuantityKind, name: str, olds: list[list[float]], news: list[list[float]]) -> _Tested:
     """The quantity and its test: over processes where there are several on both sides, else over steps."""
     by_process = len(olds) > 1 and len(news) > 1
-    first, second = (
-        [median(group) for group in part] if by_process else [one for group in part for one in group]
-        for part in (olds, news)
-    )
+    first, second = (list(map(median, part)) if by_process else list(chain(*part)) for part in (olds, news))
     if min(*first, *second) <= 0:
         return _untested(kind, name, median(first), median(second), "a duration is not positive")
-    test: Callable[..., Outcome] = compare_processes if by_process else compare_steps
-    outcome = test(first, second)
-    measured = min(len(first), len(second)) > 1
+    outcome = significance.compare_processes(first, second) if by_process else significance.compare_steps(first, second)
+    measured = min(len(first), len(second)) > 1  # of one sample a bootstrap has no width
+    uneven = not by_process and len(olds) != len(news)
     quantity = ComparedQuantity(
         quantity=kind,
         name=name,
@@ -184,21 +188,20 @@ def _compared(kind: Any, name: str, olds: list[list[float]], news: list[list[flo
         old=outcome.old,
         new=outcome.new,
         ratio=outcome.ratio,
-        low=outcome.low if measured else None,  # of one sample a bootstrap has no width
+        low=outcome.low if measured else None,
         high=outcome.high if measured else None,
-        samples="process" if by_process or kind == "first_call" else "step",
+        samples=None if uneven else "process" if by_process or kind == "first_call" else "step",
         old_count=len(first),
         new_count=len(second),
-        test=outcome.test,
-        p_value=outcome.p_value,
+        test=None if uneven else outcome.test,
+        p_value=None if uneven else outcome.p_value,
         difference="too few samples",
+        note=UNEVEN if uneven else None,
     )
-    if not by_process and len(olds) != len(news):
-        return quantity.model_copy(update={"samples": None, "p_value": None, "test": None, "note": UNEVEN}), None
-    return quantity, outcome
+    return quantity, None if uneven else outcome
 
 
-def _untested(kind: Any, name: str, old: float, new: float, note: str) -> _Tested:
+def _untested(kind: QuantityKind, name: str, old: float, new: float, note: str) -> _Tested:
     ratio = quotient(old, new)
     return ComparedQuantity(
         quantity=kind, name=name, unit="ns", old=bounded(old), new=bounded(new), ratio=ratio, note=note
@@ -242,29 +245,115 @@ def _with_throughput(
     quantities: list[ComparedQuantity], before: ProfileCell, after: ProfileCell
 ) -> Iterator[ComparedQuantity]:
     """The quantities, and after the step what goes through in a second: its inverse, so it has no test of its own."""
-    rates = {one.unit: one for one in after.throughput}
+    rates = {rate.unit: rate for rate in after.throughput}
     for quantity in quantities:
         yield quantity
-        if quantity.quantity != "step":
-            continue
-        for one in before.throughput:
-            later = rates.get(one.unit)
+        for rate in before.throughput if quantity.quantity == "step" else ():
+            later = rates.get(rate.unit)
             if later is None:
                 continue
-            yield quantity.model_copy(
-                update={
-                    "quantity": "throughput",
-                    "name": f"{one.unit}/s",
-                    "unit": "per_second",
-                    "old": bounded(one.per_second),
-                    "new": bounded(later.per_second),
-                    "ratio": quotient(one.per_second, later.per_second),
-                    "low": 1 / quantity.high if quantity.high else None,
-                    "high": 1 / quantity.low if quantity.low else None,
-                    "regression": False,
-                    "note": "from the step time",
-                }
-            )
+            update = {
+                "quantity": "throughput",
+                "name": f"{rate.unit}/s",
+                "unit": "per_second",
+                "old": bounded(rate.per_second),
+                "new": bounded(later.per_second),
+                "ratio": quotient(rate.per_second, later.per_second),
+                "low": 1 / quantity.high if quantity.high else None,
+                "high": 1 / quantity.low if quantity.low else None,
+                "regression": False,
+                "note": "from the step time",
+            }
+            yield quantity.model_copy(update=update)
+
+
+def _memory(before: ProfileCell, after: ProfileCell, threshold: float) -> Iterator[ComparedQuantity]:
+    """The peaks of both.
+
+    What tensors hold at most is the same in every run of the same steps where the allocator itself counts it, so that
+    ``threshold`` alone decides. Samples, the allocator's reserve and the process's footprint are shown and not judged.
+    """
+    if before.memory is None or after.memory is None:
+        return
+    exact = before.memory.source == after.memory.source == "allocator"
+    for field, name in PEAKS.items():
+        old, new = getattr(before.memory, field), getattr(after.memory, field)
+        if old is None or new is None or old <= 0 or new <= 0:
+            continue
+        ratio = quotient(old, new)
+        difference: Difference = "not tested"
+        judged = exact and field == "peak_allocated_bytes"
+        if judged and ratio is not None:
+            larger, smaller = ratio >= 1 + threshold, ratio <= 1 / (1 + threshold)
+            difference = "larger" if larger else "smaller" if smaller else "no difference"
+        yield ComparedQuantity(
+            quantity="memory",
+            name=name,
+            unit="bytes",
+            old=bounded(old),
+            new=bounded(new),
+            ratio=ratio,
+            old_count=1,
+            new_count=1,
+            difference=difference,
+            regression=difference == "larger",
+            note=EXACT if judged else CACHING if exact else SAMPLED,
+        )
+
+
+def _operators(before: ProfileCell, after: ProfileCell) -> list[ComparedOperator]:
+    """Calls and self time of each operator in one profiled step, the largest difference first."""
+    if not before.operators or not after.operators:
+        return []
+    timed = [[one.self_device_ns is not None for one in cell.operators] for cell in (before, after)]
+    clock: Literal["device", "host"] = "device" if all(map(any, timed)) else "host"
+    olds, news = _per_step(before, clock), _per_step(after, clock)
+    operators = []
+    for name in dict.fromkeys([*news, *olds]):
+        ratio = quotient(olds[name]["ns"], news[name]["ns"]) if name in olds and name in news else None
+        operators.append(ComparedOperator(clock=clock, ratio=ratio, **_sides(name, olds, news)))
+    return sorted(operators, key=lambda one: (-abs((one.new_ns or 0) - (one.old_ns or 0)), one.operator))
+
+
+def _per_step(cell: ProfileCell, clock: str) -> dict[str, dict[str, float]]:
+    """Calls and self time of each operator for one step; an operator without device time has none of it."""
+    steps = max(cell.profiled_steps, 1)
+    totals: dict[str, dict[str, float]] = {}
+    for one in cell.operators:
+        total = totals.setdefault(one.operator, {"calls": 0.0, "ns": 0.0})
+        own = (one.self_device_ns or 0) if clock == "device" else one.self_host_ns
+        total["calls"] += bounded(one.calls) / steps
+        total["ns"] += bounded(own) / steps
+    return totals
+
+
+def _fallbacks(before: ProfileCell, after: ProfileCell) -> list[ComparedFallback]:
+    """The operators that leave MPS in either; one that does so newly is a regression."""
+    olds, news = _once(before.fallbacks), _once(after.fallbacks)
+    names = dict.fromkeys([*news, *olds])
+    fallbacks = [ComparedFallback(**_sides(name, olds, news), regression=name not in olds) for name in names]
+    order = {"new": 0, "gone": 1, "both": 2}
+    return sorted(fallbacks, key=lambda one: (order[one.presence], one.operator))
+
+
+def _once(costs: Sequence[FallbackCost]) -> dict[str, dict[str, Any]]:
+    """The figures of each operator; of the observed entry where there is one, which has the time."""
+    kept: dict[str, FallbackCost] = {}
+    for cost in costs:
+        if cost.operator not in kept or (cost.method, kept[cost.operator].method) == ("observed", "predicted"):
+            kept[cost.operator] = cost
+    return {
+        name: {"verdict": cost.verdict, "calls": cost.calls, "ns": cost.duration_ns, "bytes": cost.bytes}
+        for name, cost in kept.items()
+    }
+
+
+def _sides(name: str, olds: Mapping[str, Mapping[str, Any]], news: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Fields of both reports about the operator ``name``: ``old_calls``, ``new_calls``, …, where they have it."""
+    presence = "gone" if name not in news else "both" if name in olds else "new"
+    old = {f"old_{figure}": value for figure, value in olds.get(name, {}).items()}
+    new = {f"new_{figure}": value for figure, value in news.get(name, {}).items()}
+    return {"operator": name, "presence": presence, **old, **new}
 
 
 def _words(threshold: float, tests: int) -> str:

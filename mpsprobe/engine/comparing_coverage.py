@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from mpsprobe.engine.conditions import coverage_conditions, side
 from mpsprobe.errors import ReportError
-from mpsprobe.schemas import SEVERITY, CoverageReport, MatrixReport, OperatorFinding, RunFailure, Verdict
+from mpsprobe.schemas import SEVERITY, CoverageReport, MatrixReport, RunFailure, Verdict
 from mpsprobe.schemas.comparison import (
     ComparedAdvisory,
     ComparedFailure,
@@ -19,41 +19,35 @@ from mpsprobe.schemas.comparison import (
 from mpsprobe.schemas.memory import MemoryFigures
 
 _NOT_MET = "one of the runs stopped: operators after that are not compared"
-Change = Literal["worse", "new", "better", "gone"]
-Report = TypeVar("Report", CoverageReport, MatrixReport)
+_ORDER = {"worse": 0, "new": 1, "better": 2, "gone": 3}
+Report = CoverageReport | MatrixReport
 
 
-class _Side(NamedTuple):
+class _Run(NamedTuple):
+    """What one release does, in one of the reports."""
+
     verdicts: Mapping[str, Verdict]
-    advisories: Mapping[str, str]
+    advisories: Iterable[str]
     failure: RunFailure | None
     memory: MemoryFigures | None
 
 
 def compare_coverage(old: CoverageReport, new: CoverageReport, sources: tuple[str, str]) -> ComparisonReport:
     """What one release, or one version of a model, does worse or better than another."""
-    before, after = (_Side(_worst(one.operators), _titles(one), one.failure, one.memory) for one in (old, new))
-    return _compared(old, new, sources, [(None, before, after)])
+    return _compared(old, new, sources, [(None, _run(old), _run(new))])
 
 
 def compare_matrices(old: MatrixReport, new: MatrixReport, sources: tuple[str, str]) -> ComparisonReport:
-    """The same release by release.
-
-    Raises:
-        ReportError: they have no release in common.
-    """
-    known = {cell.target.version: cell for cell in old.releases}
-    shared = [(known[cell.target.version], cell) for cell in new.releases if cell.target.version in known]
+    """The same release by release."""
+    olds = {cell.target.version: cell for cell in old.releases}
+    shared = [(olds[cell.target.version], cell) for cell in new.releases if cell.target.version in olds]
     if not shared:
         raise ReportError("the matrices have no release in common", "Make both with the same --torch or --release.")
-    titles = {**_titles(old), **_titles(new)}
-    pairs = []
+    pairs: list[tuple[str | None, _Run, _Run]] = []
     for cells in shared:
         # A cell lists what is not native; what it does not list is native there, or not called.
         native: dict[str, Verdict] = dict.fromkeys((name for cell in cells for name in cell.findings), "native")
-        before, after = (
-            _Side({**native, **one.findings}, _named(one.advisories, titles), one.failure, one.memory) for one in cells
-        )
+        before, after = (_Run(native | one.findings, one.advisories, one.failure, one.memory) for one in cells)
         pairs.append((cells[1].target.version, before, after))
     report = _compared(old, new, sources, pairs)
     left = [
@@ -66,21 +60,36 @@ def compare_matrices(old: MatrixReport, new: MatrixReport, sources: tuple[str, s
 
 
 def _compared(
-    old: Report, new: Report, sources: tuple[str, str], pairs: Iterable[tuple[str | None, _Side, _Side]]
+    old: Report, new: Report, sources: tuple[str, str], pairs: Iterable[tuple[str | None, _Run, _Run]]
 ) -> ComparisonReport:
+    titles = {advisory.id: advisory.title for report in (old, new) for advisory in report.advisories}
     verdicts: list[ComparedVerdict] = []
     advisories: list[ComparedAdvisory] = []
     failures: list[ComparedFailure] = []
     memory: list[ComparedMemory] = []
     same = 0
     for release, before, after in pairs:
-        ended = before.failure is not None, after.failure is not None
-        changed, equal = _verdicts(before.verdicts, after.verdicts, release, *ended)
+        changed, equal = _verdicts(before, after, release)
         verdicts += changed
         same += equal
-        advisories += _advisories(before.advisories, after.advisories, release)
-        failures += _failures(release, before.failure, after.failure)
-        memory += _memory(release, before, after)
+        for name in dict.fromkeys([*before.advisories, *after.advisories]):
+            gone, added = name not in after.advisories, name not in before.advisories
+            if gone or added:
+                presence: Presence = "gone" if gone else "new"
+                title = titles.get(name, "")
+                advisories.append(
+                    ComparedAdvisory(id=name, title=title, release=release, presence=presence, regression=added)
+                )
+        if before.failure != after.failure:
+            regression = before.failure is None
+            failures.append(
+                ComparedFailure(release=release, old=before.failure, new=after.failure, regression=regression)
+            )
+        # What a run that stopped needs is not known.
+        if before.memory is not None and after.memory is not None and not (before.failure or after.failure):
+            figures = before.memory.figures(), after.memory.figures()
+            if figures[0] != figures[1]:
+                memory.append(ComparedMemory(release=release, old=figures[0], new=figures[1]))
     return ComparisonReport(
         compares=new.kind,
         old=side(old, sources[0]),
@@ -91,73 +100,38 @@ def _compared(
         failures=failures,
         memory=memory,
         same_verdicts=same,
-        regressions=sum(one.regression for part in (verdicts, advisories, failures) for one in part),
+        regressions=sum(change.regression for changes in (verdicts, advisories, failures) for change in changes),
         notes=[_NOT_MET] if failures else [],
     )
 
 
-def _worst(findings: Iterable[OperatorFinding]) -> dict[str, Verdict]:
-    ascending = sorted(findings, key=lambda finding: SEVERITY[finding.verdict])
-    return {finding.operator: finding.verdict for finding in ascending if finding.verdict != "composite"}
+def _run(report: CoverageReport) -> _Run:
+    ascending = sorted(report.operators, key=lambda finding: SEVERITY[finding.verdict])
+    worst = {finding.operator: finding.verdict for finding in ascending if finding.verdict != "composite"}
+    return _Run(worst, [advisory.id for advisory in report.advisories], report.failure, report.memory)
 
 
-def _verdicts(
-    olds: Mapping[str, Verdict], news: Mapping[str, Verdict], release: str | None, old_ended: bool, new_ended: bool
-) -> tuple[list[ComparedVerdict], int]:
+def _verdicts(before: _Run, after: _Run, release: str | None) -> tuple[list[ComparedVerdict], int]:
     """The changes, regressions first, and how many operators are as they were."""
-    found, same = [], 0
-    for name in dict.fromkeys([*news, *olds]):
-        old, new = olds.get(name), news.get(name)
+    changes, same = [], 0
+    for name in dict.fromkeys([*after.verdicts, *before.verdicts]):
+        old, new = before.verdicts.get(name), after.verdicts.get(name)
+        change: Literal["worse", "new", "better", "gone"]
         if old == new:
             same += 1
             continue
-        change: Change
         if old is None:
-            if old_ended and new == "native":  # after an early end of the old run nobody knows whether it is new
+            if before.failure is not None and new == "native":  # nobody knows what the old run would have called
                 continue
             change, regression = "new", new != "native"
         elif new is None:
-            if new_ended:
+            if after.failure is not None:
                 continue
             change, regression = "gone", False
         else:
             regression = SEVERITY[new] > SEVERITY[old]
             change = "worse" if regression else "better"
-        found.append(
+        changes.append(
             ComparedVerdict(operator=name, release=release, old=old, new=new, change=change, regression=regression)
         )
-    order = {"worse": 0, "new": 1, "better": 2, "gone": 3}
-    return sorted(found, key=lambda one: (not one.regression, order[one.change], one.operator)), same
-
-
-def _titles(report: CoverageReport | MatrixReport) -> dict[str, str]:
-    return {one.id: one.title for one in report.advisories}
-
-
-def _named(advisories: Iterable[str], titles: Mapping[str, str]) -> dict[str, str]:
-    return {name: titles.get(name, "") for name in advisories}
-
-
-def _advisories(olds: Mapping[str, str], news: Mapping[str, str], release: str | None) -> list[ComparedAdvisory]:
-    found = []
-    for name, title in {**olds, **news}.items():
-        if (name in olds) != (name in news):
-            presence: Presence = "new" if name in news else "gone"
-            found.append(
-                ComparedAdvisory(id=name, title=title, release=release, presence=presence, regression=name in news)
-            )
-    return found
-
-
-def _failures(release: str | None, old: RunFailure | None, new: RunFailure | None) -> list[ComparedFailure]:
-    if old == new:
-        return []
-    return [ComparedFailure(release=release, old=old, new=new, regression=old is None)]
-
-
-def _memory(release: str | None, before: _Side, after: _Side) -> list[ComparedMemory]:
-    """Of two runs that ended; what one needs that stopped is not known."""
-    if before.memory is None or after.memory is None or before.failure or after.failure:
-        return []
-    old, new = before.memory.figures(), after.memory.figures()
-    return [] if old == new else [ComparedMemory(release=release, old=old, new=new)]
+    return sorted(changes, key=lambda one: (not one.regression, _ORDER[one.change], one.operator)), same

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from mpsprobe.schemas.comparison import ChangedCondition, ComparedSide
 from mpsprobe.schemas.coverage import CoverageReport, MatrixReport
-from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.profile import DeviceInfo, ProfileCell, ProfileReport
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import Environment, WorkloadInfo
 
 UNKNOWN = "not known"
 _ENVIRONMENT = (
@@ -22,21 +21,16 @@ Pair = tuple[str, object, object]
 
 def side(report: ProfileReport | CoverageReport | MatrixReport, source: str) -> ComparedSide:
     """What a comparison keeps of one of its reports."""
+    environment = report.environment
     if isinstance(report, ProfileReport):
-        environment = report.environment
-        return ComparedSide(
-            source=source,
-            workloads=list(dict.fromkeys(one.name for one in report.workloads)),
-            environment=environment,
-            devices=report.devices,
-            torch=environment.torch if environment is not None else None,
-            complete=report.complete,
-        )
+        names = list(dict.fromkeys(workload.name for workload in report.workloads))
+        torch, devices = environment.torch if environment is not None else None, report.devices
+    else:
+        names, devices = [report.workload.name], []
+        torch = report.target.torch if isinstance(report, CoverageReport) else None
+    complete = not isinstance(report, ProfileReport) or report.complete
     return ComparedSide(
-        source=source,
-        workloads=[report.workload.name],
-        environment=report.environment,
-        torch=report.target.torch if isinstance(report, CoverageReport) else None,
+        source=source, workloads=names, environment=environment, devices=devices, torch=torch, complete=complete
     )
 
 
@@ -46,13 +40,16 @@ def profile_conditions(
     """Machine, versions, settings and models that differ, each once."""
     found: list[Pair] = []
     for kind in dict.fromkeys(cell.device for _, cell in paired):
-        found.append((f"device {kind}", _device(old.devices, kind), _device(new.devices, kind)))
-        found += _capabilities(kind, old.devices, new.devices)
+        nothing = DeviceInfo(type=kind, name="")
+        one, other = (next((info for info in part.devices if info.type == kind), nothing) for part in (old, new))
+        found.append((f"device {kind}", one.name or UNKNOWN, other.name or UNKNOWN))
+        names = dict.fromkeys([*one.capabilities, *other.capabilities])
+        found += [(f"{kind} {name}", one.capabilities.get(name), other.capabilities.get(name)) for name in names]
     found += _environments(old.environment, new.environment)
     found += [(name, getattr(old.plan, name), getattr(new.plan, name)) for name in _PLAN]
     for before, after in paired:
-        infos = old.workload_of(before), new.workload_of(after)
-        found += [(f"{after.workload}: {what}", *(getattr(one, what) for one in infos)) for what in _WORKLOAD]
+        info, later = old.workload_of(before), new.workload_of(after)
+        found += [(f"{after.workload}: {name}", getattr(info, name), getattr(later, name)) for name in _WORKLOAD]
         if before.operators and after.operators:
             old_timers, new_timers = ({one.source for one in cell.operators} for cell in (before, after))
             found.append(("what timed the operators", ", ".join(sorted(old_timers)), ", ".join(sorted(new_timers))))
@@ -72,8 +69,8 @@ def coverage_conditions(
         if name != "notes"
     ]
     if isinstance(old, CoverageReport) and isinstance(new, CoverageReport):
-        one, other = old.target, new.target
-        found += [(f"judged: {name}", getattr(one, name, None), getattr(other, name, None)) for name in _TARGET]
+        target, later = old.target, new.target
+        found += [(f"judged: {name}", getattr(target, name, None), getattr(later, name, None)) for name in _TARGET]
     found += [("method", old.method, new.method), *_environments(old.environment, new.environment)]
     return _changed(found)
 
@@ -82,17 +79,6 @@ def _environments(old: Environment | None, new: Environment | None) -> list[Pair
     if old is None or new is None:
         return [("environment", UNKNOWN if old is None else "known", UNKNOWN if new is None else "known")]
     return [(name.replace("_", " "), getattr(old, name), getattr(new, name)) for name in _ENVIRONMENT]
-
-
-def _device(devices: Sequence[DeviceInfo], kind: str) -> str:
-    info = next((one for one in devices if one.type == kind), None)
-    return info.name if info is not None and info.name else UNKNOWN
-
-
-def _capabilities(kind: str, olds: Sequence[DeviceInfo], news: Sequence[DeviceInfo]) -> list[Pair]:
-    """What the device itself tells: threads, drivers, the system's version."""
-    one, other = (next((info.capabilities for info in found if info.type == kind), {}) for found in (olds, news))
-    return [(f"{kind} {name}", one.get(name), other.get(name)) for name in dict.fromkeys([*one, *other])]
 
 
 def _changed(found: Iterable[Pair]) -> list[ChangedCondition]:

@@ -6,11 +6,14 @@ layout differ. So the interval of a merged median comes from resampling processe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
 
 from mpsprobe.engine.session import step_samples, throughput
-from mpsprobe.engine.statistics import clustered_interval, duration_statistics
-from mpsprobe.schemas.profile import DurationStatistics, MemoryUse, ProfileCell, ProfileReport
+from mpsprobe.engine.statistics import duration_statistics
+from mpsprobe.schemas.profile import MemoryUse, ProfileCell, ProfileReport
+from mpsprobe.schemas.run import WorkloadInfo
 
 FIRST_ONLY = "operators, modules and trace are those of the first of {count} processes"
 PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_process_bytes")
@@ -30,24 +33,17 @@ def merge(reports: Sequence[ProfileReport]) -> ProfileReport:
 
 def _merged(cells: Sequence[ProfileCell], report: ProfileReport) -> ProfileCell:
     first = cells[0]
-    durations = [[step.duration_ns for step in cell.steps] for cell in cells]
-    step = clustered_statistics(durations)
-    names = dict.fromkeys(name for cell in cells for name in cell.phase_samples_ns)
-    samples = {name: [cell.phase_samples_ns.get(name, []) for cell in cells] for name in names}
-    phases = {name: clustered_statistics(found) for name, found in samples.items()}
     info = report.workload_of(first).model_copy(update={"batch_size": first.batch_size, "seq_len": first.seq_len})
+    names = dict.fromkeys(name for cell in cells for name in cell.phase_samples_ns)
+    phases = {name: [cell.phase_samples_ns.get(name, []) for cell in cells] for name in names}
     notes = list(dict.fromkeys(note for cell in cells for note in cell.notes))
     if first.operators or first.trace is not None:
         notes.append(FIRST_ONLY.format(count=len(cells)))
     return first.model_copy(
         update={
+            **timed([[step.duration_ns for step in cell.steps] for cell in cells], phases, info),
             "first_call_ns": [spent for cell in cells for spent in cell.first_call_ns],
             "warmup": next((c.warmup for c in cells if c.warmup is not None and not c.warmup.stable), first.warmup),
-            "steps": [one for process, spent in enumerate(durations) for one in step_samples(spent, process)],
-            "step": step,
-            "phases": {name: found for name, found in phases.items() if found is not None},
-            "phase_samples_ns": {name: [s for part in found for s in part] for name, found in samples.items()},
-            "throughput": throughput(info, step),
             "memory": _memory([cell.memory for cell in cells if cell.memory is not None]),
             "readings": [
                 reading.model_copy(update={"process": process})
@@ -61,22 +57,24 @@ def _merged(cells: Sequence[ProfileCell], report: ProfileReport) -> ProfileCell:
     )
 
 
-def clustered_statistics(samples: Sequence[Sequence[int]]) -> DurationStatistics | None:
-    """Durations in ns, process by process, in short; ``None`` where there are none."""
-    filled = [list(part) for part in samples if part]
-    pooled = duration_statistics([spent for part in filled for spent in part])
-    if pooled is None or len(filled) < 2:
-        return pooled
-    low, high = clustered_interval(filled)
-    return pooled.model_copy(update={"low_ns": low, "high_ns": high})
+def timed(
+    steps_ns: Sequence[Sequence[int]], phases_ns: Mapping[str, Sequence[Sequence[int]]], info: WorkloadInfo | None
+) -> dict[str, Any]:
+    """The fields of a cell that timed steps and phases give, process by process; ``info`` is what was built."""
+    step = duration_statistics(*steps_ns)
+    phases = {name: duration_statistics(*samples) for name, samples in phases_ns.items()}
+    return {
+        "steps": [sample for process, spent in enumerate(steps_ns) for sample in step_samples(spent, process)],
+        "step": step,
+        "phases": {name: found for name, found in phases.items() if found is not None},
+        "phase_samples_ns": {name: list(chain(*samples)) for name, samples in phases_ns.items()},
+        "throughput": throughput(info, step) if info is not None else [],
+    }
 
 
-def _memory(found: Sequence[MemoryUse]) -> MemoryUse | None:
+def _memory(uses: Sequence[MemoryUse]) -> MemoryUse | None:
     """That of the first process, with the largest peaks of all."""
-    if not found:
+    if not uses:
         return None
-    peaks = {}
-    for name in PEAKS:
-        values = [value for one in found if (value := getattr(one, name)) is not None]
-        peaks[name] = max(values, default=None)
-    return found[0].model_copy(update=peaks)
+    peaks = {name: [peak for use in uses if (peak := getattr(use, name)) is not None] for name in PEAKS}
+    return uses[0].model_copy(update={name: max(values, default=None) for name, values in peaks.items()})

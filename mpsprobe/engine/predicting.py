@@ -5,12 +5,14 @@ It runs when all steps are measured: the virtual device changes the dispatcher o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import product
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
+from mpsprobe.answers.lookup import find, keep
+from mpsprobe.answers.question import Question
 from mpsprobe.engine.request import Run
 from mpsprobe.errors import MpsprobeError
-from mpsprobe.protocols import Progress, Scanner
+from mpsprobe.protocols import Progress, RunOptions, Scanner
 from mpsprobe.schemas.coverage import CoverageReport, OperatorFinding
 from mpsprobe.schemas.profile import FallbackCost, ProfileCell, ProfileReport
 from mpsprobe.suggestions import in_short
@@ -18,76 +20,63 @@ from mpsprobe.suggestions import in_short
 LEAVES = ("missing", "fallback", "unsupported")  # the verdicts of operators that do not run on MPS
 RELEASE = "installed"
 NOT_PREDICTED = "which operators fall back on MPS was not predicted: {reason}"
-OTHER_SIZES = "'{workload}' ran with other sizes than it was asked for"
 STOPPED = "the prediction of fallbacks knows the operators before it stopped: {reason}"
-_Key = tuple[str, str, int | None, int | None]  # workload, phase, batch size and sequence length
 
 
 def predict(
     report: ProfileReport, runs: Sequence[Run], scanner_for: Callable[[str], Scanner], progress: Progress
 ) -> ProfileReport:
-    """``report``, whose cells come from ``runs``, with its predicted fallbacks; equal runs are scanned once.
+    """``report`` with what is predicted for ``runs``, of which its cells are in order; equal runs are scanned once.
 
     A prediction that fails is a note: what was measured stays.
-
-    Args:
-        scanner_for: the scanner that reads workloads of a framework.
     """
-    by_key: dict[_Key, Run] = {}
-    for one in runs:
-        by_key[one.workload.name, one.options.phase, one.options.batch_size, one.options.seq_len] = one
-    known: dict[_Key, CoverageReport | str] = {}
+    scans: dict[tuple[str, RunOptions], CoverageReport | str] = {}
     cells, notes, table, backend = [], list(report.notes), report.predicted_with, report.backend
     progress.start(None, "predicting fallbacks")
     try:
-        for cell in report.cells:
-            key = _key(cell, by_key)
-            if key not in known:
-                run = by_key.get(key)
-                known[key] = _scanned(run, scanner_for, progress) if run else OTHER_SIZES.format(workload=cell.workload)
-            found = known[key]
-            if isinstance(found, str):
-                notes.append(NOT_PREDICTED.format(reason=found))
+        for cell, run in zip(report.cells, runs, strict=False):
+            key = run.workload.name, run.options
+            if key not in scans:
+                scans[key] = _scanned(run, scanner_for, progress)
+            scan = scans[key]
+            if isinstance(scan, str):
+                notes.append(NOT_PREDICTED.format(reason=scan))
                 cells.append(cell)
                 continue
-            table, backend = table or found.target.table, found.target.backend
-            if found.failure is not None and cell.failure is None:
-                notes.append(STOPPED.format(reason=f"{found.failure.error}: {found.failure.message}"))
-            cells.append(_with_costs(cell, found.operators))
+            table, backend = table or scan.target.table, scan.target.backend
+            if scan.failure is not None and cell.failure is None:
+                notes.append(STOPPED.format(reason=f"{scan.failure.error}: {scan.failure.message}"))
+            cells.append(_with_costs(cell, scan.operators))
     finally:
         progress.stop()
-    found_so = {"cells": cells, "notes": list(dict.fromkeys(notes)), "predicted_with": table, "backend": backend}
-    return report.model_copy(update=found_so)
-
-
-def _key(cell: ProfileCell, runs: Mapping[_Key, Run]) -> _Key:
-    """That of the run that made ``cell``: a size that was not asked for is the workload's own, which the cell has."""
-    sizes = product((cell.batch_size, None), (cell.seq_len, None))
-    keys = [(cell.workload, cell.phase, batch_size, seq_len) for batch_size, seq_len in sizes]
-    return next((key for key in keys if key in runs), keys[0])
+    update = {"cells": cells, "notes": list(dict.fromkeys(notes)), "predicted_with": table, "backend": backend}
+    return report.model_copy(update=update)
 
 
 def _scanned(run: Run, scanner_for: Callable[[str], Scanner], progress: Progress) -> CoverageReport | str:
     try:
-        scanner = scanner_for(run.workload.framework)
-        releases = scanner.releases(RELEASE) if hasattr(scanner, "releases") else [RELEASE]
-        found = scanner.scan(run.workload, run.options, releases, progress)
+        question = Question("coverage", run.workload.name, asdict(run.options), cached=None if run.named else False)
+        answer = find(question) if run.named else None
+        report = answer.report() if answer is not None else None
+        if report is None:
+            scanner = scanner_for(run.workload.framework)
+            releases = scanner.releases(RELEASE) if hasattr(scanner, "releases") else [RELEASE]
+            report = scanner.scan(run.workload, run.options, releases, progress)
+            keep(question, report)
     except MpsprobeError as error:
         return f"{error.message}. {error.hint}" if error.hint else error.message
     except Exception as error:  # noqa: BLE001 - a plugin's code; the measurement must not be lost with it
         return in_short(error)
-    if not isinstance(found, CoverageReport):
-        return f"the scanner returned a report of kind '{found.kind}'"
-    return found
+    return report if isinstance(report, CoverageReport) else f"the scanner returned a report of kind '{report.kind}'"
 
 
 def _with_costs(cell: ProfileCell, operators: Sequence[OperatorFinding]) -> ProfileCell:
     """What was observed stays as it is; the prediction adds the rest, and what only it knows."""
     observed = {cost.operator: cost for cost in cell.fallbacks if cost.method == "observed"}
     leaving: dict[str, list[OperatorFinding]] = {}  # the worst first
-    for one in operators:
-        if one.verdict in LEAVES:
-            leaving.setdefault(one.operator, []).append(one)
+    for finding in operators:
+        if finding.verdict in LEAVES:
+            leaving.setdefault(finding.operator, []).append(finding)
     costs = [
         cost.model_copy(update={"native_since": leaving[name][0].native_since}) if name in leaving else cost
         for name, cost in observed.items()
@@ -95,19 +84,19 @@ def _with_costs(cell: ProfileCell, operators: Sequence[OperatorFinding]) -> Prof
     costs += [
         FallbackCost(
             operator=name,
-            calls=sum(one.calls for one in group),
+            calls=sum(finding.calls for finding in findings),
             method="predicted",
-            verdict=group[0].verdict,
-            bytes=sum(map(_copied, group)),
-            native_since=group[0].native_since,
+            verdict=findings[0].verdict,
+            bytes=sum(map(_copied_bytes, findings)),
+            native_since=findings[0].native_since,
         )
-        for name, group in leaving.items()
+        for name, findings in leaving.items()
         if name not in observed
     ]
     return cell.model_copy(update={"fallbacks": costs})
 
 
-def _copied(one: OperatorFinding) -> int:
-    """Bytes: what is known to be copied, or all that the operator reads and makes."""
-    known = one.transfers
-    return known.to_cpu_bytes + known.to_gpu_bytes if known is not None else one.input_bytes + one.output_bytes
+def _copied_bytes(finding: OperatorFinding) -> int:
+    """What is known to be copied, or all that the operator reads and makes."""
+    copies = finding.transfers
+    return copies.to_cpu_bytes + copies.to_gpu_bytes if copies else finding.input_bytes + finding.output_bytes

@@ -5,48 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby, takewhile
 
+from mpsprobe.engine.merging import timed
 from mpsprobe.engine.request import Plan, Run
-from mpsprobe.engine.session import Measured, Session, step_samples, throughput
-from mpsprobe.engine.statistics import duration_statistics
+from mpsprobe.engine.session import Measured, Session
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.protocols import Device, Progress, RunOptions
 from mpsprobe.schemas.coverage import RunFailure
-from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.profile import ProfileCell, ProfilePlan, ProfileReport, Warmup
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import Environment, WorkloadInfo
 from mpsprobe.suggestions import first_line, in_short, remedy, type_name
 
 OUT_OF_MEMORY = "no memory left on the device"
 
 
 def profile(plan: Plan, progress: Progress, turn: int = 0) -> ProfileReport:
-    """Measure ``plan``. Ctrl-C ends it with what there is; a run that fails does not keep the others back.
+    """Measure ``plan``, as the ``turn``-th process that does. Ctrl-C ends it with what there is, if there is something.
 
-    Args:
-        turn: number of the process among those that measure the plan one after the other.
-
-    Raises:
-        MpsprobeError: a workload cannot be built as it was asked for.
-        KeyboardInterrupt: nothing had been measured yet.
+    A run that fails does not keep the others back; one that cannot be built as it was asked for raises.
     """
-    found: dict[int, ProfileCell] = {}
+    measured: dict[int, ProfileCell] = {}
     infos: list[WorkloadInfo] = []
-    complete = True
+    interrupted = False
     for place in _in_turns(plan.runs, turn):
         try:
-            found[place], info, interrupted = _measure(plan, plan.runs[place], progress)
+            measured[place], info, interrupted = _measure(plan, plan.runs[place], progress)
         except KeyboardInterrupt:
-            if 0 not in found:
+            if 0 not in measured:
                 raise
-            complete = False
-            break
-        infos += [info] if info is not None else []
+            interrupted = True
+        else:
+            infos += [info] if info is not None else []
         if interrupted:
-            complete = False
             break
     # As they were asked for. Without the first of a pair the second would be taken for it by those that merge reports.
-    cells = [found[place] for place in takewhile(found.__contains__, range(len(plan.runs)))]
+    cells = [measured[place] for place in takewhile(measured.__contains__, range(len(plan.runs)))]
     if not infos:
         first = plan.runs[0]
         raise WorkloadError(
@@ -59,15 +52,16 @@ def profile(plan: Plan, progress: Progress, turn: int = 0) -> ProfileReport:
         devices=[device.describe() for device in {run.device.name: run.device for run in plan.runs}.values()],
         plan=_recorded(plan),
         cells=cells,
-        complete=complete,
+        complete=not interrupted,
         notes=list(plan.notes),
     )
 
 
 def _environment(device: Device) -> Environment:
     """Where it ran; a device of another framework than torch names the versions itself."""
-    asked = getattr(device, "environment", None)
-    return collect_environment().model_copy(update=dict(asked()) if asked is not None else None)
+    return collect_environment().model_copy(
+        update=dict(device.environment()) if hasattr(device, "environment") else None
+    )
 
 
 def _in_turns(runs: Sequence[Run], turn: int) -> Iterator[int]:
@@ -124,38 +118,35 @@ def _measure(plan: Plan, run: Run, progress: Progress) -> tuple[ProfileCell, Wor
 
 def _common(infos: list[WorkloadInfo]) -> list[WorkloadInfo]:
     """Each workload as it was built, once for each phase; sizes that differ between its cells are left to the cells."""
-    found: dict[tuple[str, str], WorkloadInfo] = {}
+    groups: dict[tuple[str, str], list[WorkloadInfo]] = {}
     for info in infos:
-        before = found.setdefault((info.name, info.phase), info)
-        differing = [name for name in ("batch_size", "seq_len") if getattr(before, name) != getattr(info, name)]
-        notes = {"notes": list(dict.fromkeys([*before.notes, *info.notes]))}
-        found[info.name, info.phase] = before.model_copy(update=dict.fromkeys(differing) | notes)
-    return list(found.values())
+        groups.setdefault((info.name, info.phase), []).append(info)
+    common = []
+    for group in groups.values():
+        differing = [size for size in ("batch_size", "seq_len") if len({getattr(info, size) for info in group}) > 1]
+        notes = list(dict.fromkeys(note for info in group for note in info.notes))
+        common.append(group[0].model_copy(update={**dict.fromkeys(differing), "notes": notes}))
+    return common
 
 
 def _cell(device: Device, workload: str, ran: RunOptions | WorkloadInfo, measured: Measured) -> ProfileCell:
     """Whatever was measured of ``ran``: what was asked for, where it could not be built."""
-    step = duration_statistics(measured.durations_ns)
+    info = ran if isinstance(ran, WorkloadInfo) else None
     failure = None
     if measured.error is not None:
         text = OUT_OF_MEMORY if device.is_out_of_memory(measured.error) else first_line(measured.error)
         failure = RunFailure(phase=measured.phase, error=type_name(measured.error), message=text)
-    phases = {name: duration_statistics(durations) for name, durations in measured.phases_ns.items()}
     warmup = Warmup(durations_ns=measured.warmup_ns, stable=measured.stable, rule=measured.rule)
     same = {field: getattr(ran, field) for field in ("phase", "batch_size", "seq_len", "dtype", "autocast")}
     return ProfileCell(
         workload=workload,
         device=device.name,
         first_call_ns=[] if measured.first_call_ns is None else [measured.first_call_ns],
-        warmup=warmup if isinstance(ran, WorkloadInfo) else None,
-        steps=step_samples(measured.durations_ns),
-        step=step,
-        phases={name: found for name, found in phases.items() if found is not None},
-        phase_samples_ns=measured.phases_ns,
-        throughput=throughput(ran, step) if isinstance(ran, WorkloadInfo) else [],
+        warmup=warmup if info is not None else None,
         unavailable=measured.unavailable,
         notes=measured.notes,
         failure=failure,
         **same,
+        **timed([measured.durations_ns], {name: [spent] for name, spent in measured.phases_ns.items()}, info),
         **measured.found,
     )

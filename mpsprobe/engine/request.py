@@ -11,65 +11,45 @@ from mpsprobe.protocols import Device, Probe, Runner, RunOptions, Workload
 
 @dataclass(frozen=True, slots=True)
 class ProfileRequest:
-    """What the user asked for, in names and numbers: nothing is looked up yet, and it can go to another process.
-
-    Attributes:
-        workloads: names, as they were typed.
-        preset: a name or a TOML file that names the workloads instead.
-        device: a name, or ``auto`` for the best.
-        baseline: another device to measure on; ``None`` for the preset's.
-        phase: ``inference``, ``training`` or ``both``; ``None`` for the preset's.
-        batch_sizes: samples in a step; ``None`` for the preset's or the workload's own.
-        seq_lens: tokens (frames, …) in a sample; likewise.
-        options: what all runs share; its phase and sizes are not looked at.
-        compiled: run the model through ``torch.compile``.
-        runner: whose training loop; ``plain`` for mpsprobe's own.
-        probes: names, ``all`` or ``none``; ``None`` for those that run unasked.
-        steps: timed ones, in each process.
-        warmup: steps before them; ``None`` goes on until they are stable.
-        clock: ``device`` times steps by the device's own clock, where it has one that can be trusted.
-        processes: fresh ones, one after the other.
-        fallbacks: predict which operators fall back on MPS.
-    """
+    """What the user asked for, in names and numbers: nothing is looked up yet, and it can go to another process."""
 
     workloads: tuple[str, ...] = ()
-    preset: str | None = None
+    preset: str | None = None  # a name or a TOML file that names the workloads instead
     device: str = "auto"
-    baseline: str | None = None
-    phase: str | None = None
+    baseline: str | None = None  # another device to measure on; what is None is the preset's
+    phase: str | None = None  # inference, training or both
     batch_sizes: tuple[int, ...] | None = None
     seq_lens: tuple[int, ...] | None = None
-    options: RunOptions = field(default_factory=RunOptions)
-    compiled: bool = False
-    runner: str = "plain"
-    probes: tuple[str, ...] | None = None
-    steps: int = 20
-    warmup: int | None = None
+    options: RunOptions = field(default_factory=RunOptions)  # what all runs share: its phase and sizes are not read
+    compiled: bool = False  # through torch.compile
+    runner: str = "plain"  # whose training loop
+    probes: tuple[str, ...] | None = None  # names, all or none; None for those that run unasked
+    steps: int = 20  # timed ones, in each process
+    warmup: int | None = None  # None goes on until they are stable
     clock: Literal["host", "device"] = "host"
     processes: int = 1
-    fallbacks: bool = True
+    fallbacks: bool = True  # predict which operators fall back on MPS
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One thing to measure. ``runner`` ``None`` steps the workload plainly."""
+    """One thing to measure. ``runner`` ``None`` steps the workload plainly.
+
+    ``named``: the workload is what its name stands for, and no object that a program handed over.
+    """
 
     workload: Workload
     options: RunOptions
     device: Device
     runner: Runner | None = None
+    named: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A request with everything that it names.
-
-    Attributes:
-        runs: in the order in which they are measured; the device of the first is the one that was asked for.
-        notes: what a reader of the report should know of the plan.
-    """
+    """A request with everything that it names; the device of the first run is the one that was asked for."""
 
     request: ProfileRequest
     runs: Sequence[Run]
     probes: Sequence[Probe] = ()
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # what a reader of the report should know of the plan

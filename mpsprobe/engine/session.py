@@ -13,13 +13,12 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from mpsprobe.engine import warmup
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.engine.statistics import outliers
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Device, Probe, Progress, Steps, Stopwatch
 from mpsprobe.schemas.profile import DurationStatistics, ProfileCell, StepSample, Throughput, UnavailableProbe
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import WorkloadInfo
 from mpsprobe.suggestions import in_short
 
 PHASE_STEPS = 5
@@ -28,44 +27,39 @@ SHOWN_EACH = 100  # steps after which the running median is worked out anew, onc
 CLOCK_WENT_BACK = "the clock went back during {count} of the steps: they are left out"
 HOST_CLOCK = "timed by the host's clock: {reason}"
 DEVICE_CLOCK = "steps are timed by the device's own clock; the first call and the phases by the host's"
-# Fields of ProfileCell that are the session's own: no probe fills them.
-OWN_FIELDS = {
-    *("workload", "phase", "device", "batch_size", "seq_len", "dtype", "autocast", "first_call_ns", "warmup", "steps"),
-    *("step", "phases", "phase_samples_ns", "throughput", "unavailable", "notes", "failure"),
-}
+OF_PROBES = {"memory", "readings", "profiled_steps", "operators", "modules", "fallbacks", "trace"}  # of a cell's fields
+
+WINDOW = 5  # steps of the warm-up that are looked at together
+CLOSE = 0.02  # how far the medians of two windows in a row may lie apart, as a share
+TIGHT = 0.03  # how far the steps of one window may lie apart
+MOST_STEPS = 50
+MOST_NS = 60_000_000_000
+WARMUP_RULE = (
+    f"until {WINDOW} steps lie within {TIGHT:.0%} of each other, or the medians of two windows of {WINDOW} within "
+    f"{CLOSE:.0%}; at most {MOST_STEPS} steps or {MOST_NS // 10**9} s"
+)
 
 
 @dataclass(slots=True)
 class Measured:
-    """What a session found so far; every part of it is good also when the session did not come to its end.
-
-    Attributes:
-        found: fields of ``ProfileCell`` from the probes.
-        interrupted: Ctrl-C came; what was measured before is here.
-        error: what a step raised.
-        phase: what the session was doing: ``first call``, ``warm-up``, ``steps``, ``phases``, or a probe's name.
-    """
+    """What a session found so far; every part of it is good also when the session did not come to its end."""
 
     first_call_ns: int | None = None
     warmup_ns: list[int] = field(default_factory=list)
     stable: bool = False
-    rule: str = warmup.RULE
+    rule: str = WARMUP_RULE
     durations_ns: list[int] = field(default_factory=list)
     phases_ns: dict[str, list[int]] = field(default_factory=dict)
-    found: dict[str, Any] = field(default_factory=dict)
+    found: dict[str, Any] = field(default_factory=dict)  # fields of ProfileCell from the probes
     unavailable: list[UnavailableProbe] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    interrupted: bool = False
-    error: BaseException | None = None
-    phase: str = "first call"
+    interrupted: bool = False  # by Ctrl-C
+    error: BaseException | None = None  # what a step raised
+    phase: str = "first call"  # what was going on: first call, warm-up, steps, phases, or a probe's name
 
 
 class Session:
-    """Runs steps on a device and takes the time.
-
-    Args:
-        clock: ns, never going back (``time.perf_counter_ns``); what it says is not believed blindly.
-    """
+    """Runs steps on a device and takes the time, by ``clock`` in ns, which is not believed blindly."""
 
     def __init__(
         self, device: Device, probes: Sequence[Probe], clock: Callable[[], int] = time.perf_counter_ns
@@ -74,29 +68,32 @@ class Session:
         self._clock = clock
         self._stopwatch: Stopwatch | None = None
         self._went_back = 0
-        self._probes = list(probes)
+        self._probes = probes
 
     def measure(self, steps: Steps, request: ProfileRequest, progress: Progress) -> Measured:
-        """Measure ``steps`` as many times as ``request`` says, by its clock; what else it asks for is done before.
-
-        Ctrl-C and errors end it early; they are in what it returns.
-        """
-        measured = Measured()
-        usable = self._usable(measured)
-        total = None if request.warmup is None else request.warmup + request.steps
-        progress.start(total, "first call")
+        """Measure ``steps`` as ``request`` says. Ctrl-C and errors end it early; they are in what it returns."""
+        self._steps, self._progress, self._measured = steps, progress, Measured()
+        measured = self._measured
+        usable = []
+        for probe in self._probes:
+            if (reason := probe.unavailable(self._device)) is None:
+                usable.append(probe)
+            else:
+                measured.unavailable.append(UnavailableProbe(probe=probe.name, reason=reason))
+        progress.start(None if request.warmup is None else request.warmup + request.steps, "first call")
         try:
             measured.first_call_ns = self._timed(steps.step)  # compilation, on the host: by its clock
             if request.clock == "device":
-                self._stopwatch = self._of_the_device(measured)
-            self._warm_up(steps, request.warmup, measured, progress)
-            measured.phase = "steps"
-            with self._probing([probe for probe in usable if not probe.disturbs], steps, measured) as sample:
-                self._steps(steps, request.steps, measured, progress, sample)
-            self._phases(steps, measured, progress)
+                reason = why_no_clock(self._device)
+                measured.notes.append(DEVICE_CLOCK if reason is None else HOST_CLOCK.format(reason=reason))
+                self._stopwatch = self._device.stopwatch() if reason is None else None  # type: ignore[attr-defined]
+            self._warm_up(request.warmup)
+            with self._probing("steps", [probe for probe in usable if not probe.disturbs]) as sample:
+                self._time(request.steps, sample)
+            self._time_phases()
             for probe in usable:
                 if probe.disturbs:
-                    self._disturbed(probe, steps, measured, progress)
+                    self._disturbed(probe)
         except KeyboardInterrupt:
             measured.interrupted = True
         except BaseException as error:  # noqa: BLE001 - whatever a step raises belongs into the report
@@ -106,16 +103,6 @@ class Session:
         if self._went_back:
             measured.notes.append(CLOCK_WENT_BACK.format(count=self._went_back))
         return measured
-
-    def _usable(self, measured: Measured) -> list[Probe]:
-        usable = []
-        for probe in self._probes:
-            reason = probe.unavailable(self._device)
-            if reason is None:
-                usable.append(probe)
-            else:
-                measured.unavailable.append(UnavailableProbe(probe=probe.name, reason=reason))
-        return usable
 
     def _timed(self, run: Callable[[], object]) -> int | None:
         """How long ``run`` took; ``None`` where the clock went back."""
@@ -135,70 +122,58 @@ class Session:
             return None
         return round(duration)
 
-    def _of_the_device(self, measured: Measured) -> Stopwatch | None:
-        reason = why_no_clock(self._device)
-        measured.notes.append(HOST_CLOCK.format(reason=reason) if reason is not None else DEVICE_CLOCK)
-        return self._device.stopwatch() if reason is None else None  # type: ignore[attr-defined]
-
-    def _warm_up(self, steps: Steps, wanted: int | None, measured: Measured, progress: Progress) -> None:
+    def _warm_up(self, wanted: int | None) -> None:
+        measured, durations = self._measured, self._measured.warmup_ns
         measured.phase = "warm-up"
-        durations = measured.warmup_ns
         if wanted is not None:
             measured.rule = f"{wanted} steps, as asked"
+        while not (is_stable(durations) or is_enough(durations)) if wanted is None else len(durations) < wanted:
+            self._progress.advance(f"warm-up, step {len(durations) + 1}")
+            durations.append(self._timed(self._steps.step) or 0)
+        measured.stable = is_stable(durations)
 
-        def settled() -> bool:
-            return warmup.is_stable(durations) or warmup.is_enough(durations)
-
-        while not settled() if wanted is None else len(durations) < wanted:
-            progress.advance(f"warm-up, step {len(durations) + 1}")
-            durations.append(self._timed(steps.step) or 0)
-        measured.stable = warmup.is_stable(durations)
-
-    def _steps(
-        self, steps: Steps, wanted: int, measured: Measured, progress: Progress, sample: Callable[[], None]
-    ) -> None:
-        shown = "steps"
-        progress.start(wanted, shown)
+    def _time(self, wanted: int, sample: Callable[[], None]) -> None:
+        durations, shown = self._measured.durations_ns, "steps"
+        self._progress.start(wanted, shown)
         for _ in range(wanted):
-            duration = self._timed(steps.step)
+            duration = self._timed(self._steps.step)
             if duration is not None:
-                measured.durations_ns.append(duration)
+                durations.append(duration)
             sample()
-            done = len(measured.durations_ns)
-            if done and (done <= SHOWN_EACH or done % SHOWN_EACH == 0):
-                shown = f"steps, median {median(measured.durations_ns) / 1e6:.2f} ms"
-            progress.advance(shown)
+            if durations and (len(durations) <= SHOWN_EACH or len(durations) % SHOWN_EACH == 0):
+                shown = f"steps, median {median(durations) / 1e6:.2f} ms"
+            self._progress.advance(shown)
 
-    def _phases(self, steps: Steps, measured: Measured, progress: Progress) -> None:
-        measured.phase = "phases"
-        progress.start(PHASE_STEPS, "phases")
+    def _time_phases(self) -> None:
+        phases, self._measured.phase = self._measured.phases_ns, "phases"
+        self._progress.start(PHASE_STEPS, "phases")
         for _ in range(PHASE_STEPS):
-            for name, duration in steps.phases().items():
+            for name, duration in self._steps.phases().items():
                 if duration >= 0:
-                    measured.phases_ns.setdefault(name, []).append(duration)
-            progress.advance()
-        if len(measured.phases_ns) == 1:  # one phase is the step itself
-            measured.phases_ns.clear()
+                    phases.setdefault(name, []).append(duration)
+            self._progress.advance()
+        if len(phases) == 1:  # one phase is the step itself
+            phases.clear()
 
-    def _disturbed(self, probe: Probe, steps: Steps, measured: Measured, progress: Progress) -> None:
+    def _disturbed(self, probe: Probe) -> None:
         """Steps for one probe alone: as many as it wants, for as long as it needs."""
-        measured.phase = probe.name
-        with self._probing([probe], steps, measured) as sample:
+        with self._probing(probe.name, [probe]) as sample:
             wanted = int(getattr(probe, "steps", DISTURBED_STEPS))
             shortest = int(getattr(probe, "shortest_ns", 0))
-            progress.start(wanted, probe.name)
+            self._progress.start(wanted, probe.name)
             started, taken = self._clock(), 0
             while taken < wanted or 0 <= self._clock() - started < shortest:
-                steps.step()
+                self._steps.step()
                 self._device.synchronize()
                 sample()
                 taken += 1
-                progress.advance()
+                self._progress.advance()
 
     @contextmanager
-    def _probing(self, probes: list[Probe], steps: Steps, measured: Measured) -> Iterator[Callable[[], None]]:
+    def _probing(self, phase: str, probes: list[Probe]) -> Iterator[Callable[[], None]]:
         """The probes run inside; one that fails becomes unavailable and costs nothing else."""
-        running: list[Probe] = []
+        measured, running = self._measured, list[Probe]()
+        measured.phase = phase
 
         def attempt(probe: Probe, action: Callable[[], Any]) -> Any:
             try:
@@ -218,7 +193,7 @@ class Session:
 
         for probe in probes:
             running.append(probe)
-            attempt(probe, partial(probe.start, self._device, steps))
+            attempt(probe, partial(probe.start, self._device, self._steps))
         try:
             yield sample
         finally:
@@ -231,48 +206,62 @@ class Session:
 
 def why_no_clock(device: Device) -> str | None:
     """Why steps on ``device`` cannot be timed by its own clock; ``None`` where they can."""
-    asked = getattr(device, "clock_unavailable", None)
-    reason: str | None = asked() if asked is not None else f"{device.name} has no clock of its own"
+    if not hasattr(device, "clock_unavailable"):
+        return f"{device.name} has no clock of its own"
+    reason: str | None = device.clock_unavailable()
     return reason
 
 
-def _sound(probe: Probe) -> dict[str, Any]:
-    """What ``probe`` found, as the report takes it.
+def is_stable(durations: Sequence[float]) -> bool:
+    """Whether the last of these steps of a warm-up, in order, are like those before them."""
+    if len(durations) < WINDOW:
+        return False
+    last = durations[-WINDOW:]
+    centre = median(last)
+    if max(last) - min(last) <= TIGHT * centre:
+        return True
+    before = durations[-2 * WINDOW : -WINDOW]
+    return len(before) == WINDOW and abs(centre - median(before)) <= CLOSE * centre
 
-    Raises:
-        MpsprobeError: it found something that no report can hold.
-    """
-    found = {}
+
+def is_enough(durations: Sequence[float]) -> bool:
+    """Whether to go on with the timed steps although they have not settled."""
+    return len(durations) >= MOST_STEPS or sum(durations) >= MOST_NS
+
+
+def _sound(probe: Probe) -> dict[str, Any]:
+    """What ``probe`` found, as the report takes it; an ``MpsprobeError`` where no report can hold it."""
+    fields = {}
     for name, value in probe.stop().items():
-        field = ProfileCell.model_fields.get(name)
-        if field is None or field.annotation is None or name in OWN_FIELDS:
+        if name not in OF_PROBES:
             raise MpsprobeError(f"it gave '{name}', which a probe must not fill")
         try:
-            found[name] = TypeAdapter[Any](field.annotation).validate_python(value)
+            fields[name] = TypeAdapter[Any](ProfileCell.model_fields[name].annotation or Any).validate_python(value)
         except ValidationError as error:
             place = ".".join(str(part) for part in error.errors()[0]["loc"])
             raise MpsprobeError(f"its {name} cannot be: {place} {error.errors()[0]['msg']}") from error
-    return found
+    return fields
 
 
 def step_samples(durations_ns: Sequence[int], process: int = 0) -> list[StepSample]:
     """Timed steps as the report has them, outliers marked."""
-    marks = outliers(durations_ns)
-    return [
-        StepSample(duration_ns=duration, process=process, outlier=mark)
-        for duration, mark in zip(durations_ns, marks, strict=True)
-    ]
+    marked = zip(durations_ns, outliers(durations_ns), strict=True)
+    return [StepSample(duration_ns=duration, process=process, outlier=mark) for duration, mark in marked]
 
 
 def throughput(info: WorkloadInfo, step: DurationStatistics | None) -> list[Throughput]:
     """Samples and tokens in a second, where the workload has such things."""
     if step is None or step.low_ns <= 0 or info.batch_size is None:
         return []
-    samples = info.batch_size * info.grad_accum
-    found = [_rate("samples", samples, step)]
-    return [*found, _rate("tokens", samples * info.seq_len, step)] if info.seq_len else found
-
-
-def _rate(unit: Literal["samples", "tokens"], amount: int, step: DurationStatistics) -> Throughput:
-    inverse = [amount * 1e9 / spent for spent in (step.median_ns, step.high_ns, step.low_ns)]
-    return Throughput(unit=unit, per_second=inverse[0], low=inverse[1], high=inverse[2])
+    amounts: dict[Literal["samples", "tokens"], int] = {"samples": info.batch_size * info.grad_accum}
+    if info.seq_len:
+        amounts["tokens"] = amounts["samples"] * info.seq_len
+    return [
+        Throughput(
+            unit=unit,
+            per_second=amount * 1e9 / step.median_ns,
+            low=amount * 1e9 / step.high_ns,
+            high=amount * 1e9 / step.low_ns,
+        )
+        for unit, amount in amounts.items()
+    ]

@@ -24,23 +24,15 @@ _MOST_CORRELATED = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """New samples against old ones.
-
-    Attributes:
-        old, new: medians.
-        ratio: new ÷ old; ``low`` and ``high`` are its 95 % interval.
-        p_value: of the two-sided test that nothing differs.
-        smallest: the smallest p-value that so many samples could give.
-        test: its name.
-    """
+    """New samples against old ones, by their medians."""
 
     old: float
     new: float
-    ratio: float
+    ratio: float  # new ÷ old; low and high are its 95 % interval
     low: float
     high: float
-    p_value: float
-    smallest: float
+    p_value: float  # of the two-sided test that nothing differs
+    smallest: float  # the smallest p-value that so many samples could give
     test: str
 
 
@@ -49,9 +41,6 @@ def compare_processes(old: Sequence[float], new: Sequence[float]) -> Outcome:
 
     The ratio is that of the geometric means, and its interval the one that belongs to the test: a bootstrap of three
     processes could not reach beyond the smallest and the largest of them.
-
-    Raises:
-        ValueError: fewer than two on a side, or one that is not positive.
     """
     if min(len(old), len(new)) < 2 or min(*old, *new) <= 0:
         raise ValueError("two positive samples on each side")
@@ -59,16 +48,16 @@ def compare_processes(old: Sequence[float], new: Sequence[float]) -> Outcome:
     shift = fmean(news) - fmean(olds)
     first, second = variance(olds) / len(olds), variance(news) / len(news)
     error = math.sqrt(first + second)
-    before, after = math.exp(fmean(olds)), math.exp(fmean(news))
+    means = math.exp(fmean(olds)), math.exp(fmean(news))
     if error < 1e-12:  # equal to the last digit: nothing is known of the noise, ranks alone are left
-        p_value = statistics.mann_whitney(old, new)
+        p_value, smallest = statistics.mann_whitney(old, new), smallest_rank_p(len(old), len(new))
         ratio = math.exp(shift)
-        return Outcome(before, after, ratio, ratio, ratio, p_value, smallest_rank_p(len(old), len(new)), "Mann-Whitney")
+        return Outcome(*means, ratio, ratio, ratio, p_value, smallest, "Mann-Whitney")
     freedom = (first + second) ** 2 / (first**2 / (len(olds) - 1) + second**2 / (len(news) - 1))
     half = student_quantile(1 - LEVEL / 2, freedom) * error
     ratio, low, high = (math.exp(one) for one in (shift, shift - half, shift + half))
     p_value = min(1.0, 2 * student_tail(abs(shift) / error, freedom))
-    return Outcome(before, after, ratio, low, high, p_value, smallest=0.0, test="Welch")
+    return Outcome(*means, ratio, low, high, p_value, smallest=0.0, test="Welch")
 
 
 def compare_steps(old: Sequence[float], new: Sequence[float], seed: int = 0) -> Outcome:
@@ -78,9 +67,6 @@ def compare_steps(old: Sequence[float], new: Sequence[float], seed: int = 0) -> 
     independent ones: the variance, and with it the interval, grows by (1 + r) / (1 - r), as of a first-order
     autoregression (G. V. Bayley, J. M. Hammersley, The effective number of independent observations, 1946). From fewer
     than ``FEWEST_STEPS`` that is impossible: ``smallest`` is 1 then.
-
-    Raises:
-        ValueError: a side is empty, or a sample is not positive.
     """
     if not old or not new or min(*old, *new) <= 0:
         raise ValueError("positive samples on each side")
@@ -103,12 +89,8 @@ def compare_steps(old: Sequence[float], new: Sequence[float], seed: int = 0) -> 
 def adjust(p_values: Sequence[float], smallest: Sequence[float], level: float = LEVEL) -> list[float | None]:
     """p-values corrected by Holm's procedure (S. Holm, 1979), so that ``level`` is the chance of any false alarm.
 
-    What could not be rejected whatever its samples said takes no part (R. E. Tarone, 1990): its place is ``None``.
-
-    Args:
-        p_values: as tested.
-        smallest: for each the smallest that its numbers of samples allow.
-        level: at which they will be judged.
+    What could not be rejected whatever its samples said, by the ``smallest`` p-value of so many, takes no part
+    (R. E. Tarone, 1990): its place is ``None``.
     """
     count = len(p_values)
     family = list(range(count))
@@ -138,10 +120,7 @@ def student_quantile(probability: float, freedom: float) -> float:
         low, high = high, 2 * high
     for _ in range(60):
         middle = (low + high) / 2
-        if student_tail(middle, freedom) > 1 - probability:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if student_tail(middle, freedom) > 1 - probability else (low, middle)
     return high
 
 

@@ -14,6 +14,8 @@ import random
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
+from itertools import chain
 from statistics import NormalDist, fmean, median
 
 from mpsprobe.schemas.profile import DurationStatistics
@@ -55,9 +57,6 @@ def clustered_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tupl
 
     Samples of one group resemble each other, so that they tell less than as many independent ones: the interval is
     wider than ``bootstrap_interval`` of all of them (A. C. Davison, D. V. Hinkley, Bootstrap Methods, 1997, 3.8).
-
-    Raises:
-        ValueError: a group is empty, or there is none.
     """
     if not groups or not all(groups):
         raise ValueError("no samples")
@@ -71,23 +70,25 @@ def clustered_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tupl
     return interval(medians)
 
 
-def duration_statistics(durations_ns: Sequence[int]) -> DurationStatistics | None:
-    """Durations in short; ``None`` where there are none."""
-    if not durations_ns:
+def duration_statistics(*processes: Sequence[int]) -> DurationStatistics | None:
+    """Durations in ns, process by process, in short; ``None`` where there are none."""
+    groups = [group for group in processes if group]
+    durations = list(chain(*groups))
+    if not durations:
         return None
-    centre = median(durations_ns)
-    low, high = bootstrap_interval(durations_ns)
+    centre = median(durations)
+    low, high = clustered_interval(groups) if len(groups) > 1 else bootstrap_interval(durations)
     return DurationStatistics(
-        count=len(durations_ns),
+        count=len(durations),
         median_ns=centre,
         low_ns=low,
         high_ns=high,
         confidence=CONFIDENCE,
-        spread=deviation(durations_ns) / centre if centre else 0.0,
-        minimum_ns=min(durations_ns),
-        maximum_ns=max(durations_ns),
-        mean_ns=fmean(durations_ns),
-        outliers=sum(outliers(durations_ns)),
+        spread=deviation(durations) / centre if centre else 0.0,
+        minimum_ns=min(durations),
+        maximum_ns=max(durations),
+        mean_ns=fmean(durations),
+        outliers=sum(outliers(durations)),
     )
 
 
@@ -104,10 +105,8 @@ def mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
     tie_term = sum(count**3 - count for count in Counter(both).values())
     statistic = math.fsum(ranks(both)[:n]) - n * (n + 1) / 2
     if not tie_term and max(n, m) <= EXACT_LIMIT:
-        counts = _u_counts(n, m)
-        total = math.comb(n + m, n)
-        tail = min(sum(counts[: int(statistic) + 1]), sum(counts[int(statistic) :]))
-        return min(1.0, 2 * tail / total)
+        u = min(int(statistic), n * m - int(statistic))
+        return min(1.0, 2 * sum(_orders(n, m, value) for value in range(u + 1)) / math.comb(n + m, n))
     size = n + m
     variance = n * m / 12 * (size + 1 - tie_term / (size * (size - 1)))
     if variance <= 0:
@@ -140,12 +139,9 @@ def interval(resampled: Sequence[float]) -> tuple[float, float]:
     return float(ordered[math.floor(tail * last)]), float(ordered[math.ceil((1 - tail) * last)])
 
 
-def _u_counts(n: int, m: int) -> list[int]:
-    """In how many orders of n and m distinct samples each value of U occurs: a Gauss polynomial's coefficients."""
-    counts = [1] + [0] * (n * m)
-    for step in range(1, n + 1):
-        for value in range(n * m, m + step - 1, -1):  # times (1 - q^(m+step))
-            counts[value] -= counts[value - m - step]
-        for value in range(step, n * m + 1):  # divided by (1 - q^step)
-            counts[value] += counts[value - step]
-    return counts
+@cache
+def _orders(n: int, m: int, u: int) -> int:
+    """In how many orders of n and m distinct samples the statistic is ``u``, by which of them has the largest one."""
+    if not n or not m or u < 0:
+        return int(not u)
+    return _orders(n - 1, m, u - m) + _orders(n, m - 1, u)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
@@ -41,37 +40,23 @@ class Preset(BaseModel):
 
 def preset_names() -> tuple[str, ...]:
     """The presets that come with mpsprobe."""
-    found = (entry.name for entry in files("mpsprobe.presets").iterdir())
-    return tuple(sorted(name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX)))
+    return tuple(sorted(path.stem for path in Path(__file__).parent.glob(f"*{SUFFIX}")))
 
 
 def load_preset(name: str) -> Preset:
-    """The preset called ``name``, or that of the file ``name`` if it ends in ``.toml``.
-
-    Raises:
-        UnknownName: there is no preset of that name.
-        UsageError: the file cannot be read, or is not a preset; says where.
-    """
-    shown = printable(name)
-    if name.lower().endswith(SUFFIX):
-        try:
-            path = Path(name)
-            if path.stat().st_size > LARGEST_BYTES:
-                raise UsageError(f"the preset '{shown}' is too large for one")
-            text = path.read_bytes()
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise UsageError(f"cannot read the preset '{shown}': {printable(str(reason))}") from error
-    elif name in preset_names():
-        text = (files("mpsprobe.presets") / f"{name}{SUFFIX}").read_bytes()
-    else:
-        known = preset_names()
+    """The preset called ``name``, or that of the file ``name`` if it ends in ``.toml``."""
+    shown, known = printable(name), preset_names()
+    if name not in known and not name.lower().endswith(SUFFIX):
         hint = f"There are: {', '.join(known)}. One of your own is a file: --preset FILE.toml"
         raise UnknownName("preset", name, known, hint)
-    return _parsed(text, shown)
-
-
-def _parsed(text: bytes, shown: str) -> Preset:
+    try:
+        path = Path(__file__).with_name(f"{name}{SUFFIX}") if name in known else Path(name)
+        if path.stat().st_size > LARGEST_BYTES:
+            raise UsageError(f"the preset '{shown}' is too large for one")
+        text = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot read the preset '{shown}': {printable(str(reason))}") from error
     try:
         return Preset.model_validate(tomllib.loads(text.decode("utf-8")))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -1,91 +1,17 @@
 """The data that leaves mpsprobe, as pydantic models. Units are in field names (``_bytes``, ``_ns``)."""
 
+# ruff: noqa: F403, F405
 from mpsprobe.declarations import SEVERITY, Verdict
-from mpsprobe.schemas.checkpoint import (
-    Adapter,
-    CheckpointFile,
-    CheckpointPart,
-    CheckpointReport,
-    DtypeUse,
-    PickleImport,
-    Quantization,
-    StoredDtype,
-)
-from mpsprobe.schemas.comparison import (
-    ChangedCondition,
-    ComparedAdvisory,
-    ComparedCell,
-    ComparedFailure,
-    ComparedFallback,
-    ComparedMemory,
-    ComparedOperator,
-    ComparedQuantity,
-    ComparedSide,
-    ComparedVerdict,
-    ComparisonMethod,
-    ComparisonReport,
-    ConfigurationKey,
-    UnpairedCell,
-)
-from mpsprobe.schemas.coverage import (
-    AdvisoryMatch,
-    AffectedRange,
-    AffectedSystems,
-    CoverageReport,
-    CoverageSummary,
-    DataDependence,
-    MacosCondition,
-    MatrixCell,
-    MatrixReport,
-    OperatorFinding,
-    RefusedTensor,
-    RunFailure,
-    Source,
-    Transfers,
-    Unjudged,
-)
-from mpsprobe.schemas.environment import Environment
-from mpsprobe.schemas.fit import FitReport, FitRow, SizeRange
-from mpsprobe.schemas.graphs import CompilesGraph, GraphCount, GraphGrowth
-from mpsprobe.schemas.memory import (
-    AllocatingCall,
-    Allocation,
-    AllocationList,
-    MemoryEnd,
-    MemoryFigures,
-    MemoryFit,
-    MemoryHolder,
-    MemoryPoint,
-    MemoryPrediction,
-    MemoryRange,
-    NotCounted,
-)
-from mpsprobe.schemas.profile import (
-    DeviceInfo,
-    DurationStatistics,
-    FallbackCost,
-    MemoryCurve,
-    MemoryUse,
-    ModuleTime,
-    OperatorTime,
-    ProbeReading,
-    ProfileCell,
-    ProfilePlan,
-    ProfileReport,
-    StepSample,
-    Throughput,
-    UnavailableProbe,
-    Warmup,
-)
-from mpsprobe.schemas.program import ComputedOnCpu, CudaHint, OnTheCpu, ProgramInfo
-from mpsprobe.schemas.ranking import RankedOperator, RankedRelease, RankingReport
-from mpsprobe.schemas.recalled import Recalled
-from mpsprobe.schemas.report import Report, UnknownReport, read_report
-from mpsprobe.schemas.several import JudgedWorkload, SeveralReport
-from mpsprobe.schemas.target import BackendTarget, FrameworkTarget, TableProvenance, Target
-from mpsprobe.schemas.trace import Counter, Trace, Track
-from mpsprobe.schemas.upgrade import ChangedAdvisory, ChangedKernel, UpgradedWorkload, UpgradeReport
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.checkpoint import *
+from mpsprobe.schemas.comparison import *
+from mpsprobe.schemas.coverage import *
+from mpsprobe.schemas.fit import *
+from mpsprobe.schemas.memory import *
+from mpsprobe.schemas.profile import *
+from mpsprobe.schemas.releases import *
+from mpsprobe.schemas.report import *
+from mpsprobe.schemas.run import *
+from mpsprobe.schemas.trace import *
 
 __all__ = [
     "SEVERITY", "Adapter", "AdvisoryMatch", "AffectedRange", "AffectedSystems", "AllocatingCall", "Allocation",

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.record import Exportable, Record
+from mpsprobe.schemas.run import Environment
 
 DtypeUse = Literal["computed", "held", "refused", "packed", "unknown"]
 """``computed``: kernels take it. ``held``: a tensor can have it, and is not converted. ``refused``: none can.

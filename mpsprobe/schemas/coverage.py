@@ -1,21 +1,16 @@
-"""What MPS does with each operator of a workload: one release, or many at once."""
+"""What MPS does with each operator of a workload or a program: one release, or many; one workload, or several."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from mpsprobe.declarations import Verdict
-from mpsprobe.schemas.environment import Environment
-from mpsprobe.schemas.graphs import CompilesGraph, GraphCount, GraphGrowth
 from mpsprobe.schemas.memory import MemoryFigures, MemoryFit, MemoryPrediction
-from mpsprobe.schemas.program import ProgramInfo
-from mpsprobe.schemas.recalled import FROM_A_RUN, Recalled
 from mpsprobe.schemas.record import Exportable, First, Record, Sum, Unite
-from mpsprobe.schemas.target import AnyTarget
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import AnyTarget, Environment, WorkloadInfo
 
 Method = Literal["predicted", "observed"]
 """``predicted``: traced on the virtual device. ``observed``: run on the device itself."""
@@ -23,6 +18,10 @@ Source = Literal["registration", "branch", "dtype", "device", "message", "metal"
 """What a verdict rests on: what the release registers; C++ that goes to MPS without a registration; a dtype that MPS
 does not have; a tensor that is on the CPU; a guard's message in the binary; the names of the Metal kernels in it; a
 DispatchStub that is never set; the lists of PyTorch's own tests; threads in which users report it."""
+CompilesGraph = Literal["always", "may", "never"]
+"""Whether a call with new shapes compiles an MPSGraph: every call, some calls, or none, which have ready kernels."""
+FROM_A_RUN = "Where the answer was known already; `null`: it was worked out for this report."
+"""What the field of a report says that has one."""
 
 
 class Transfers(Record):
@@ -34,6 +33,28 @@ class Transfers(Record):
     to_cpu_bytes: Sum[int] = Field(default=0, ge=0, description="What they hold, as far as their shapes are known.")
 
 
+class GraphCount(Record):
+    """How many MPSGraphs are compiled: those of operators that always run one, and with those that may."""
+
+    least: Sum[int] = Field(ge=0, description="Of operators whose every call runs one.")
+    most: Sum[int] = Field(ge=0, description="Together with those of operators of which some calls need not run one.")
+
+
+class GraphGrowth(Record):
+    """How many MPSGraphs are compiled over many lengths: predicted from a few that were run."""
+
+    varied: Literal["seq-len", "batch-size", "size", "new-tokens"] = Field(description="What has many values.")
+    first: int = Field(description="The first value.")
+    last: int = Field(description="The last value.")
+    tried: list[int] = Field(description="The values that were run.")
+    fixed: GraphCount = Field(description="Graphs that all values share.")
+    each: GraphCount = Field(description="Further ones for each value.")
+    total: GraphCount = Field(description="Over all values.")
+    padded_to: int | None = Field(default=None, description="A multiple to which lengths may be padded.")
+    padded: GraphCount | None = Field(default=None, description="Over all values, where they are padded so.")
+    static: GraphCount | None = Field(default=None, description="Of a generation with a cache of one size.")
+
+
 class CoverageSummary(Record):
     """Counts. They do not include composite operators, but the operators that these are made of."""
 
@@ -41,21 +62,12 @@ class CoverageSummary(Record):
     operators: First[int] = Field(ge=0, description="Distinct ones.")
     calls_by_verdict: Sum[dict[Verdict, int]] = Field(description="A verdict that does not occur has no entry.")
     operators_by_verdict: First[dict[Verdict, int]] = Field(description="Likewise.")
-    native_since: First[str | None] = Field(
-        default=None,
-        description="The first release from which on, without a gap up to the newest, all of the workload is native.",
-    )
+    native_since: First[str | None] = Field(default=None, description="From it on, without a gap, all is native.")
     parameters_bytes: First[int | None] = Field(default=None, description="Memory of the parameters.")
     advisories: First[int] = Field(default=0, ge=0, description="Known wrong results that match what was called.")
-    transfers: Sum[Transfers | None] = Field(
-        default=None, description="What is copied; `None` where it was not found out."
-    )
-    graphs: Sum[GraphCount | None] = Field(
-        default=None, description="MPSGraphs that this run compiles, predicted; `null` where that was not read."
-    )
-    calls_registered_only: Sum[int] = Field(
-        default=0, ge=0, description="Native calls whose dtypes no test shows to work."
-    )
+    transfers: Sum[Transfers | None] = Field(default=None, description="What is copied; `None`: not found out.")
+    graphs: Sum[GraphCount | None] = Field(default=None, description="MPSGraphs of this run; `null`: not read.")
+    calls_registered_only: Sum[int] = Field(default=0, ge=0, description="Native, with dtypes that no test covers.")
 
 
 class OperatorFinding(Record):
@@ -64,38 +76,23 @@ class OperatorFinding(Record):
     operator: str = Field(description="`namespace::name.overload`, without `.default`.")
     verdict: Verdict = Field(description="What becomes of it.")
     calls: Sum[int] = Field(ge=1, description="Over the whole run.")
-    phases: Sum[dict[str, int]] = Field(
-        description="Calls by phase: `forward`, `backward` …; `prefill`, `decode`, `sampling`."
-    )
+    phases: Sum[dict[str, int]] = Field(description="Calls by phase: `forward`, `backward`, `prefill`, `decode`, …")
     dtypes: Unite[list[str]] = Field(description="Of its tensors.")
-    shapes: Unite[list[str]] = Field(
-        default=[],
-        description="Of the tensor arguments, as the distinct combinations that occurred, most frequent first.",
-    )
+    shapes: Unite[list[str]] = Field(default=[], description="Distinct combinations of arguments, most frequent first.")
     modules: Unite[list[str]] = Field(default=[], description="Where in the model it is called, as paths of modules.")
     call_sites: Unite[list[str]] = Field(default=[], description="Where in the source, as `file:line`.")
-    native_since: str | None = Field(
-        default=None, description="The first release from which on, without a gap up to the newest, it is native."
-    )
+    native_since: str | None = Field(default=None, description="From this release on, without a gap, it is native.")
     input_bytes: Sum[int] = Field(default=0, ge=0, description="What its tensor arguments hold, over the whole run.")
     output_bytes: Sum[int] = Field(default=0, ge=0, description="What its results hold, over the whole run.")
-    transfers: Sum[Transfers | None] = Field(
-        default=None, description="What is copied to and from it; `None` where nothing is, or it was not found out."
-    )
+    transfers: Sum[Transfers | None] = Field(default=None, description="What is copied; `None`: nothing, or not known.")
     reason: str | None = Field(default=None, description="Why this verdict, in a sentence.")
     source: Source | None = Field(default=None, description="The kind of evidence that the verdict rests on.")
     evidence: str | None = Field(default=None, description="What was found there.")
-    judges: First[list[str]] = Field(
-        default=[], description="The judges that were asked, in order; the last one answered."
-    )
+    judges: First[list[str]] = Field(default=[], description="Those that were asked, in order; the last one answered.")
     needs_macos: str | None = Field(default=None, description="The first macOS on which the same release serves it.")
-    ends_process: First[bool] = Field(
-        default=False, description="Whether a call ends the process instead of raising: no `try` catches it."
-    )
+    ends_process: First[bool] = Field(default=False, description="A call ends the process: no `try` catches it.")
     advice: First[str | None] = Field(default=None, description="What the user can do about it.")
-    graph: First[CompilesGraph | None] = Field(
-        default=None, description="Whether a call with new shapes compiles an MPSGraph; `null` where that was not read."
-    )
+    graph: First[CompilesGraph | None] = Field(default=None, description="If new shapes compile one; `null`: not read.")
     graphs: Sum[int] = Field(default=0, ge=0, description="MPSGraphs that its calls compile in this run, at most.")
     composed_by: Sum[dict[str, int]] = Field(
         default={},
@@ -145,21 +142,16 @@ class MacosCondition(Record):
 
 
 class AffectedRange(Record):
-    """Versions, of torch or of macOS, in which a known wrong result occurs.
+    """Versions, of torch or of macOS, in which a known wrong result occurs."""
 
-    Attributes:
-        since: the first one; ``None``: not established.
-        seen: some that a source shows to have it, oldest first.
-        fixed: the first one without it; ``None``: none is known.
-        open: nothing says that it was fixed. With neither ``fixed`` nor ``open`` it was, and where is not established.
-        every: it does not depend on the version at all.
-    """
-
-    since: str | None = None
-    seen: list[str] = []
-    fixed: str | None = None
-    open: bool = False
-    every: bool = False
+    since: str | None = Field(default=None, description="The first one; `None`: not established.")
+    seen: list[str] = Field(default=[], description="Some that a source shows to have it, oldest first.")
+    fixed: str | None = Field(default=None, description="The first one without it; `None`: none is known.")
+    open: bool = Field(
+        default=False,
+        description="Nothing says that it was fixed. With neither `fixed` nor `open` it was, and where is not known.",
+    )
+    every: bool = Field(default=False, description="It does not depend on the version at all.")
 
 
 class AffectedSystems(AffectedRange):
@@ -178,9 +170,7 @@ class AdvisoryMatch(Record):
     symptom: str = Field(description="What happens.")
     workaround: str = Field(description="What to do instead.")
     hardware: str | None = Field(default=None, description="The chips that have it, where it is not all of them.")
-    chips: First[list[str]] = Field(
-        default=[], description="The same for programs: generations such as `m1`, or names; empty where it may be any."
-    )
+    chips: First[list[str]] = Field(default=[], description="For programs: `m1`, or names; empty: it may be any.")
     torch: AffectedRange = Field(description="The releases that have it, of torch or of a plugin's backend.")
     macos: AffectedSystems = Field(description="The systems that have it.")
     sources: First[list[str]] = Field(description="Addresses of what establishes it.")
@@ -201,6 +191,59 @@ class RunFailure(Record):
     call_site: str | None = Field(default=None, description="In the source, as `file:line`.")
 
 
+class CudaHint(Record):
+    """Something in a program that is written for CUDA, and that a Mac does not have."""
+
+    what: str = Field(description="As the program writes it.")
+    instead: str = Field(description="What to write.")
+    calls: Sum[int] = Field(ge=1, description="How often the program came there.")
+    call_sites: Unite[list[str]] = Field(default=[], description="Where in the source, as `file:line`.")
+
+
+class OnTheCpu(Record):
+    """A model that a program called and never moved to the device."""
+
+    module: str = Field(description="Its class.")
+    calls: Sum[int] = Field(ge=1, description="Of the model, all of them on the CPU.")
+    parameters_bytes: First[int] = Field(ge=0, description="Memory of its parameters.")
+    call_site: str | None = Field(default=None, description="Where it was called first, as `file:line`.")
+
+
+class ComputedOnCpu(Record):
+    """A line of a program that computed with tensors of the CPU, and not to prepare what the device works on."""
+
+    call_site: str | None = Field(default=None, description="As `file:line`.")
+    operators: Unite[list[str]] = Field(min_length=1, description="That it called, the largest first.")
+    calls: Sum[int] = Field(ge=1, description="Of these, on more than a few numbers.")
+    data_bytes: Sum[int] = Field(ge=0, description="That they read and wrote.")
+    share: First[float] = Field(ge=0, description="Of what all operators read and wrote, on the device too.")
+
+
+class ProgramInfo(Record):
+    """A program as it was run."""
+
+    arguments: First[list[str]] = Field(default=[], description="Its own, after the script.")
+    exit_code: First[int] = Field(default=0, description="Its own; the negative number of the signal that ended it.")
+    device: str = Field(description="What it ran on.")
+    values: str = Field(description="`real`: each tensor had its values; `none`: shapes only.")
+    seconds: First[float] = Field(ge=0, description="From its start to its end, without what opening the device took.")
+    processes: First[int] = Field(default=0, ge=0, description="That it started, and that had the device.")
+    processes_unreported: First[int] = Field(default=0, ge=0, description="Those of them that are not in the report.")
+    threads: Sum[int] = Field(default=0, ge=0, description="Its own that called operators there; 0: not counted.")
+    stayed_on_cpu: Unite[list[OnTheCpu]] = Field(default=[], description="Models that were never moved to the device.")
+    computed_on_cpu: Unite[list[ComputedOnCpu]] = Field(default=[], description="Where it did, the largest first.")
+    cuda: Unite[list[CudaHint]] = Field(default=[], description="What is written for CUDA, in the order of the run.")
+    notes: Unite[list[str]] = Field(default=[], description="What else to know of the run.")
+
+
+class Recalled(Record):
+    """Where the report comes from, instead of a run; its `environment` says with which versions it was worked out."""
+
+    source: str = Field(description="`cache`, the user's own, or the distribution that knew it (`mpsprobe-atlas`).")
+    made: str = Field(description="When it was worked out, in UTC: `2026-11-22T19:30:00Z`.")
+    notes: list[str] = Field(default=[], description="How it may differ from what a run here would say.")
+
+
 class CoverageReport(Exportable):
     """What one torch release does with one workload."""
 
@@ -213,29 +256,15 @@ class CoverageReport(Exportable):
     summary: Unite[CoverageSummary] = Field(description="Counts.")
     operators: Unite[list[OperatorFinding]] = Field(description="Every operator, by verdict.")
     not_judged: Unite[list[Unjudged]] = Field(default=[], description="What has no verdict.")
-    data_dependence: Unite[list[DataDependence]] = Field(
-        default=[], description="Where the model looked at values that a prediction does not have."
-    )
-    first_refused_tensor: RefusedTensor | None = Field(
-        default=None, description="Where the first tensor of a dtype that the backend does not have (float64) is made."
-    )
-    macos_conditions: Unite[list[MacosCondition]] = Field(
-        default=[], description="What needs a newer macOS than the release itself; empty when --macos settles it."
-    )
-    advisories: Unite[list[AdvisoryMatch]] = Field(
-        default=[], description="Calls whose results are known to be wrong on this release, under some condition."
-    )
-    memory: First[MemoryPrediction | None] = Field(
-        default=None, description="What the step needs; `null` in reports of earlier versions, and of programs."
-    )
+    data_dependence: Unite[list[DataDependence]] = Field(default=[], description="Where the model read unknown values.")
+    first_refused_tensor: RefusedTensor | None = Field(default=None, description="Of a dtype that the backend lacks.")
+    macos_conditions: Unite[list[MacosCondition]] = Field(default=[], description="What only a newer macOS serves.")
+    advisories: Unite[list[AdvisoryMatch]] = Field(default=[], description="Calls whose results are known to be wrong.")
+    memory: First[MemoryPrediction | None] = Field(default=None, description="What the step needs; programs have none.")
     growth: First[GraphGrowth | None] = Field(default=None, description="What --vary asked for.")
     explained: bool = Field(default=False, description="Whether --explain asked for the evidence to be shown.")
-    failure: RunFailure | None = Field(
-        default=None, description="Set if the run ended with an exception; the report ends there."
-    )
-    program: Unite[ProgramInfo | None] = Field(
-        default=None, description="Of a whole program, what the report has in addition to its operators."
-    )
+    failure: RunFailure | None = Field(default=None, description="What ended the run, and the report.")
+    program: Unite[ProgramInfo | None] = Field(default=None, description="What a whole program has besides.")
     allowed: Unite[list[str]] = Field(default=[], description="Operators with findings that `--allow` named.")
     recalled: Recalled | None = Field(default=None, description=FROM_A_RUN)
 
@@ -250,50 +279,31 @@ class CoverageReport(Exportable):
 
 
 class MatrixCell(Record):
-    """One release in a matrix: counts, and the verdict of each operator that is not native.
+    """One release in a matrix: counts, and the verdict of each operator that is not native."""
 
-    Attributes:
-        target: what was judged.
-        summary: counts.
-        findings: the verdict of each operator that is not native.
-        failure: set if this run ended with an exception.
-    """
-
-    target: AnyTarget
-    summary: CoverageSummary
+    target: AnyTarget = Field(description="What was judged.")
+    summary: CoverageSummary = Field(description="Counts.")
     memory: MemoryFigures | None = Field(default=None, description="What a whole run needs, where it was found out.")
     fit: MemoryFit | None = Field(default=None, description="Whether it fits on the Mac that was asked about.")
-    findings: dict[str, Verdict] = {}
+    findings: dict[str, Verdict] = Field(default={}, description="The verdict of each operator that is not native.")
     advisories: list[str] = Field(default=[], description="Identifiers; the matrix has the advisories themselves.")
-    failure: RunFailure | None = None
+    failure: RunFailure | None = Field(default=None, description="Set if this run ended with an exception.")
 
 
 class MatrixReport(Exportable):
-    """One workload on many releases.
-
-    Attributes:
-        method: how the verdicts were found.
-        workload: what was run.
-        environment: where it was traced.
-        native_since: the first of ``releases`` from which on, without a gap up to the newest, all of it is native.
-        releases: one for each, oldest first.
-        operators: the findings of the newest release.
-        not_judged: of the newest release.
-        data_dependence: of the newest release.
-        advisories: each advisory of a release once, with the calls of the newest release that it is about.
-    """
+    """One workload on many releases."""
 
     kind: Literal["coverage-matrix"] = "coverage-matrix"
     schema_version: Literal[1] = 1
-    method: Method
-    workload: WorkloadInfo
-    environment: Environment
-    native_since: str | None
-    releases: list[MatrixCell]
-    operators: list[OperatorFinding]
-    not_judged: list[Unjudged] = []
-    data_dependence: list[DataDependence] = []
-    advisories: list[AdvisoryMatch] = []
+    method: Method = Field(description="How the verdicts were found.")
+    workload: WorkloadInfo = Field(description="What was run.")
+    environment: Environment = Field(description="Where it was traced.")
+    native_since: str | None = Field(description="The first of `releases` from which on, without a gap, all is native.")
+    releases: list[MatrixCell] = Field(description="One for each, oldest first.")
+    operators: list[OperatorFinding] = Field(description="The findings of the newest release.")
+    not_judged: list[Unjudged] = Field(default=[], description="Of the newest release.")
+    data_dependence: list[DataDependence] = Field(default=[], description="Of the newest release.")
+    advisories: list[AdvisoryMatch] = Field(default=[], description="Each once, with the calls of the newest release.")
     allowed: list[str] = Field(default=[], description="Operators with findings that `--allow` named.")
     recalled: Recalled | None = Field(default=None, description=FROM_A_RUN)
 
@@ -305,3 +315,29 @@ class MatrixReport(Exportable):
     def __iter__(self) -> Iterator[MatrixCell]:  # type: ignore[override]  # pydantic's own gives fields
         """Its releases, the oldest first."""
         return iter(self.releases)
+
+
+class JudgedWorkload(Record):
+    """One of several workloads: its report, or why there is none."""
+
+    name: str = Field(description="As it was asked for.")
+    seconds: float = Field(default=0.0, ge=0, description="That it took.")
+    report: Annotated[CoverageReport | MatrixReport, Field(discriminator="kind")] | None = Field(
+        default=None, description="`null` where there is none."
+    )
+    error: str | None = Field(default=None, description="Why there is none, in a sentence.")
+    hint: str | None = Field(default=None, description="What to do about that.")
+
+
+class SeveralReport(Exportable):
+    """What one torch release, or each of many, does with several workloads."""
+
+    kind: Literal["coverage-several"] = "coverage-several"
+    schema_version: Literal[1] = 1
+    environment: Environment = Field(description="Where they were traced.")
+    workloads: list[JudgedWorkload] = Field(description="In the order in which they were asked for.")
+    complete: bool = Field(default=True, description="Whether each of them was judged: Ctrl-C ends it before.")
+
+    def __iter__(self) -> Iterator[JudgedWorkload]:  # type: ignore[override]  # pydantic's own gives fields
+        """Its workloads."""
+        return iter(self.workloads)

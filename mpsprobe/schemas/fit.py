@@ -6,13 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from mpsprobe.schemas.coverage import DataDependence
-from mpsprobe.schemas.environment import Environment
+from mpsprobe.schemas.coverage import FROM_A_RUN, DataDependence, Recalled
 from mpsprobe.schemas.memory import MemoryFit
-from mpsprobe.schemas.recalled import FROM_A_RUN, Recalled
 from mpsprobe.schemas.record import Exportable, Record
-from mpsprobe.schemas.target import Target
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import Environment, Target, WorkloadInfo
 
 Varied = Literal["batch-size", "seq-len", "size"]
 """What ``fit`` makes larger; ``size``: images."""
@@ -33,9 +30,7 @@ class FitRow(Record):
     peak_bytes: int | None = Field(default=None, ge=0, description="Of live storages; `null` where it was not run.")
     allocated_bytes: int | None = Field(default=None, ge=0, description="Handed out by the allocator, at the peak.")
     largest: SizeRange | None = Field(default=None, description="The largest with which PyTorch does not raise.")
-    without_pressure: SizeRange | None = Field(
-        default=None, description="The largest with which the allocator stays below what Metal recommends."
-    )
+    without_pressure: SizeRange | None = Field(default=None, description="Staying below what Metal recommends.")
     bound: str | None = Field(default=None, description="Why it is not larger, where memory is not the reason.")
     runs: int = Field(default=0, ge=0, description="How often it was run for that.")
     note: str | None = Field(default=None, description="Why there are no figures, or what to know of them.")
@@ -53,10 +48,7 @@ class FitReport(Exportable):
     new_tokens: int | None = Field(default=None, description="Generated after the context, of a generation.")
     fit: MemoryFit = Field(description="Whether it fits as it is, and the limits of the Mac.")
     rows: list[FitRow] = Field(description="As it is first.")
-    high_end: list[str] = Field(
-        default=[],
-        description="Operators that find a number of things that is not known, and where: the most is taken.",
-    )
+    high_end: list[str] = Field(default=[], description="Operators that find an unknown number of things: the most.")
     data_dependence: list[DataDependence] = Field(
         default=[],
         description="Values that were not known: where the program takes another course, it needs more or less.",

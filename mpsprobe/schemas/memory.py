@@ -40,18 +40,12 @@ class NotCounted(Record):
 class MemoryEnd(Record):
     """Whether it fits where Metal allows one of the published figures: the smallest, or the largest."""
 
-    answer: Literal["fits", "pressure", "raises"] = Field(
-        description="`pressure`: the allocator holds more than Metal recommends. `raises`: PyTorch raises."
-    )
+    answer: Literal["fits", "pressure", "raises"] = Field(description="`pressure`: it holds more than recommended.")
     recommended_bytes: int = Field(ge=0, description="What Metal recommends to a process.")
     largest_buffer_bytes: int = Field(ge=0, description="A tensor of that size or more raises.")
-    collects_bytes: int | None = Field(
-        default=None, ge=0, description="From here on the allocator releases what it caches; `null` for never."
-    )
+    collects_bytes: int | None = Field(default=None, ge=0, description="From here on caches are released; `null`: not.")
     allowed_bytes: int | None = Field(default=None, ge=0, description="Beyond it PyTorch raises; `null` for no limit.")
-    margin_bytes: int | None = Field(
-        default=None, description="What is allowed, less what the allocator hands out at the peak; negative: missing."
-    )
+    margin_bytes: int | None = Field(default=None, description="Allowed, less `allocated_bytes`; negative: missing.")
     reserved_bytes: int = Field(ge=0, description="What the allocator has asked Metal for, at most.")
     message: str | None = Field(default=None, description="What PyTorch says where it raises.")
     refused: str | None = Field(default=None, description="What the memory was for: `parameters`, `activations`, …")
@@ -73,9 +67,7 @@ class MemoryFit(Record):
     )
     low: MemoryEnd = Field(description="By the smallest published figures.")
     high: MemoryEnd = Field(description="By the largest ones.")
-    basis: Literal["published", "neighbours"] = Field(
-        description="`published`: of Macs with this memory; `neighbours`: with the next smaller and larger one."
-    )
+    basis: Literal["published", "neighbours"] = Field(description="Of Macs with this memory, or the sizes around it.")
     sources: list[str] = Field(default=[], description="Where the figures were published.")
 
 
@@ -113,9 +105,7 @@ class AllocationList(Record):
 class MemoryRange(Record):
     """Between which peaks it is, where sizes depend on values that a prediction does not know."""
 
-    low_bytes: int | None = Field(
-        default=None, ge=0, description="With nothing found; `null`: the workload does not run with so few."
-    )
+    low_bytes: int | None = Field(default=None, ge=0, description="With nothing found; `null`: it does not run so.")
     high_bytes: int = Field(ge=0, description="With the most that can be found: `peak_bytes`.")
     because: list[str] = Field(default=[], description="The operators whose results have unknown sizes, and where.")
 
@@ -143,18 +133,12 @@ class MemoryPrediction(MemoryFigures):
     phase: str | None = Field(default=None, description="In which the peak is.")
     by_category: dict[str, int] = Field(description="What is alive at the peak, the most first.")
     by_phase: dict[str, int] = Field(description="The peak of each phase.")
-    by_module: dict[str, int] = Field(
-        default={}, description="What is alive at the peak, by the modules that hold most."
-    )
+    by_module: dict[str, int] = Field(default={}, description="The same by the modules that hold most.")
     holders: list[MemoryHolder] = Field(default=[], description="What is alive at the peak, the most first.")
     curve: list[MemoryPoint] = Field(default=[], description="What is alive over the run, in order.")
     largest_bytes: int = Field(default=0, ge=0, description="The largest single storage: one buffer of Metal.")
     kernels_bytes: int = Field(default=0, ge=0, description="The most that a kernel allocates besides its results.")
     not_counted: list[NotCounted] = Field(default=[], description="What takes memory and is not in these figures.")
-    allocations: AllocationList | None = Field(
-        default=None, description="Every storage; `null` unless `--allocations`, or a format that needs it, asked."
-    )
-    range: MemoryRange | None = Field(
-        default=None, description="Where sizes depend on values that are not known; all other figures are its high end."
-    )
+    allocations: AllocationList | None = Field(default=None, description="Every storage, where it was asked for.")
+    range: MemoryRange | None = Field(default=None, description="Where sizes are not known; all else is its high end.")
     fit: MemoryFit | None = Field(default=None, description="Whether that fits on the Mac that was asked about.")

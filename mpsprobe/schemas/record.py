@@ -20,14 +20,11 @@ First = Annotated[T, Field(json_schema_extra={"fold": "first"})]
 
 
 class Record(BaseModel):
-    """Keys that this version does not know are kept verbatim, so that a newer report survives a round trip.
-
-    Attributes:
-        folds: the word of each field that has one.
-    """
+    """Keys that this version does not know are kept verbatim, so that a newer report survives a round trip."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
     folds: ClassVar[Mapping[str, str]] = {}
+    """The word of each field that has one."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -50,11 +47,13 @@ class Exportable(Record):
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows, by the exporter ``html``; without it, the text of ``_repr_pretty_``."""
-        return _shown(self, "html", "render_for_notebook")
+        shown: str | None = resolve("mpsprobe.exporting:shown")(self, "html", "render_for_notebook")
+        return shown
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """What IPython shows, and a notebook that shows no HTML: as on a terminal, by the exporter ``table``."""
-        printer.text(_shown(self, "table", "render_for_terminal") or repr(self))
+        shown = resolve("mpsprobe.exporting:shown")
+        printer.text(shown(self, "table", "render_for_terminal") or repr(self))
 
     def save(self, path: str | Path, name: str | None = None) -> str:
         """Write the report to ``path`` by the exporter called ``name``, and return where it went.
@@ -67,8 +66,3 @@ class Exportable(Record):
         """
         written: str = resolve("mpsprobe.exporting:saved")(self, path, name)
         return written
-
-
-def _shown(report: Exportable, name: str, method: str) -> str | None:
-    made: str | None = resolve("mpsprobe.exporting:shown")(report, name, method)
-    return made

@@ -8,31 +8,24 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from mpsprobe.errors import ReportError
 from mpsprobe.schemas.checkpoint import CheckpointReport
 from mpsprobe.schemas.comparison import ComparisonReport
-from mpsprobe.schemas.coverage import CoverageReport, MatrixReport
+from mpsprobe.schemas.coverage import CoverageReport, MatrixReport, SeveralReport
 from mpsprobe.schemas.fit import FitReport
 from mpsprobe.schemas.profile import ProfileReport
-from mpsprobe.schemas.ranking import RankingReport
 from mpsprobe.schemas.record import Exportable
-from mpsprobe.schemas.several import SeveralReport
-from mpsprobe.schemas.upgrade import UpgradeReport
+from mpsprobe.schemas.releases import RankingReport, UpgradeReport
 from mpsprobe.suggestions import printable
 
 
 class UnknownReport(Exportable):
-    """A report of a kind that no schema here describes (a newer version's, a plugin's): kept verbatim.
+    """A report of a kind that no schema here describes: kept verbatim."""
 
-    Attributes:
-        kind: of a newer version, or of a plugin.
-        schema_version: of that kind.
-    """
-
-    kind: str
-    schema_version: int
+    kind: str = Field(description="Of a newer version, or of a plugin.")
+    schema_version: int = Field(description="Of that kind.")
 
 
 JudgedReport = CoverageReport | MatrixReport | SeveralReport

@@ -15,66 +15,37 @@ Category = Literal["step", "phase", "module", "operator", "launch", "kernel", "c
 
 
 class Track(Record):
-    """A row of the time line: a thread of the host, or a queue of the device. Its events nest.
+    """A row of the time line: a thread of the host, or a queue of the device. Its events nest."""
 
-    Attributes:
-        name: as viewers show it.
-        kind: whose it is.
-        process: its number.
-        thread: its number.
-    """
-
-    name: str
-    kind: TrackKind
-    process: int = 0
-    thread: int = 0
+    name: str = Field(description="As viewers show it.")
+    kind: TrackKind = Field(description="Whose it is.")
+    process: int = Field(default=0, description="Its number.")
+    thread: int = Field(default=0, description="Its number.")
 
 
 class Counter(Record):
-    """A quantity over time, drawn as a curve: memory in bytes, power in milliwatts. The unit ends the name.
+    """A quantity over time, drawn as a curve: memory in bytes, power in milliwatts. The unit ends the name."""
 
-    Attributes:
-        name: with the unit at its end.
-        times_ns: of each value.
-        values: as many as there are times.
-    """
-
-    name: str
-    times_ns: list[int]
-    values: list[float]
+    name: str = Field(description="With the unit at its end.")
+    times_ns: list[int] = Field(description="Of each value.")
+    values: list[float] = Field(description="As many as there are times.")
 
 
 class Trace(Record):
-    """Events in columns of equal length.
+    """Events in columns of equal length."""
 
-    Attributes:
-        names: of events, each once.
-        categories: of events, each once.
-        tracks: the rows.
-        details: of events, each once.
-        name: for each event a position in ``names``.
-        category: for each event a position in ``categories``.
-        track: for each event a position in ``tracks``.
-        detail: for each event a position in ``details``; -1 for none.
-        flow: joins an event of the host with those of the device that it caused: equal numbers belong together, 0
-            to nothing.
-        start_ns: of each event, in ascending order.
-        duration_ns: of each event.
-        counters: quantities over time.
-    """
-
-    names: list[str] = []
-    categories: list[Category] = []
-    tracks: list[Track] = []
-    details: list[dict[str, str]] = []
-    name: list[int] = []
-    category: list[int] = []
-    track: list[int] = []
-    detail: list[int] = []
-    flow: list[int] = []
-    start_ns: list[int] = []
-    duration_ns: list[int] = []
-    counters: list[Counter] = []
+    names: list[str] = Field(default=[], description="Of events, each once.")
+    categories: list[Category] = Field(default=[], description="Of events, each once.")
+    tracks: list[Track] = Field(default=[], description="The rows.")
+    details: list[dict[str, str]] = Field(default=[], description="Of events, each once.")
+    name: list[int] = Field(default=[], description="For each event a position in `names`.")
+    category: list[int] = Field(default=[], description="For each event a position in `categories`.")
+    track: list[int] = Field(default=[], description="For each event a position in `tracks`.")
+    detail: list[int] = Field(default=[], description="For each event a position in `details`; -1 for none.")
+    flow: list[int] = Field(default=[], description="Equal numbers join the host's event and the device's; 0: none.")
+    start_ns: list[int] = Field(default=[], description="Of each event, in ascending order.")
+    duration_ns: list[int] = Field(default=[], description="Of each event.")
+    counters: list[Counter] = Field(default=[], description="Quantities over time.")
     truncated: int = Field(default=0, ge=0, description="How many events were left out.")
 
     @model_validator(mode="after")

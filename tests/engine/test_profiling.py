@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from mpsprobe.engine.merging import clustered_statistics, merge
+from mpsprobe.engine.merging import merge
 from mpsprobe.engine.predicting import predict
 from mpsprobe.engine.profiling import OUT_OF_MEMORY, profile
 from mpsprobe.engine.request import Plan, ProfileRequest, Run
@@ -200,8 +200,8 @@ def test_the_interval_knows_that_processes_differ() -> None:
 
 
 def test_statistics_of_one_process_are_the_usual_ones() -> None:
-    assert clustered_statistics([[1, 2, 3], []]) == duration_statistics([1, 2, 3])
-    assert clustered_statistics([[], []]) is None
+    assert duration_statistics([1, 2, 3], []) == duration_statistics([1, 2, 3])
+    assert duration_statistics([], []) is None
     assert merge([REPORT]) is REPORT
 
 
@@ -248,14 +248,9 @@ def test_operators_that_leave_mps_are_costs_of_each_cell() -> None:
 def test_equal_runs_are_predicted_once_whatever_their_order() -> None:
     scanner = _Scanner(COVERAGE)
     report = BARE.model_copy(update={"cells": CELLS[::-1]})
-    predict(report, RUNS, lambda _: scanner, FakeProgress())
+    predict(report, RUNS[::-1], lambda _: scanner, FakeProgress())
     # Two batch sizes; the devices differ, the prediction does not.
     assert [options.batch_size for _, options, asked in scanner.scanned if asked == ("installed",)] == [2, None]
-
-
-def test_a_cell_of_no_run_is_a_note() -> None:
-    report = _predicted(COVERAGE, BARE.model_copy(update={"cells": [CELLS[0].model_copy(update={"workload": "no"})]}))
-    assert report.cells[0].fallbacks == [] and "'no' ran with other sizes" in report.notes[0]
 
 
 def test_a_scanner_that_is_not_there_says_what_to_do() -> None:

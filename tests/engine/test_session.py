@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from mpsprobe.engine import session as engine
-from mpsprobe.engine import warmup
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.engine.session import Measured, Session
 from mpsprobe.engine.statistics import duration_statistics
@@ -204,10 +203,10 @@ def test_is_stable() -> None:
         ([100.0, 110.0, 90.0, 105.0, 95.0] * 2, True),  # noisy, but the noise has no direction
         ([100.0, 98.0, 96.0, 94.0, 92.0, 90.0, 88.0, 86.0, 84.0, 82.0], False),  # still getting faster
     ):
-        assert warmup.is_stable(durations) is stable
+        assert engine.is_stable(durations) is stable
 
 
 def test_a_warm_up_ends_by_count_and_by_time() -> None:
-    falling = [1000.0 / (n + 1) for n in range(warmup.MOST_STEPS)]
-    assert not warmup.is_enough(falling[:-1]) and warmup.is_enough(falling)
-    assert warmup.is_enough([61e9])
+    falling = [1000.0 / (n + 1) for n in range(engine.MOST_STEPS)]
+    assert not engine.is_enough(falling[:-1]) and engine.is_enough(falling)
+    assert engine.is_enough([61e9])

@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "views": set(),
     "doubts": {"schemas"},
     "stepping": {"errors", "protocols", "schemas"},
-    "engine": {"environment", "errors", "protocols", "schemas", "suggestions"},
+    "engine": {"answers", "environment", "errors", "protocols", "schemas", "suggestions"},
     "plugins": {"version", "declarations", "errors", "hookspecs", "protocols", "schemas", "suggestions"},
     "flags": {"errors", "suggestions"},
     "answers": {"environment", "errors", "plugins", "protocols", "schemas", "streams", "suggestions", "views"},

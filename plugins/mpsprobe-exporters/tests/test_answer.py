@@ -9,7 +9,7 @@ from example_reports import HOSTILE, NATIVE, SAMPLE, coverage, finding, matrix, 
 
 from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport, Target
 from mpsprobe_devkit.testing import sample_coverage_report, sample_matrix_report
-from mpsprobe_exporters import answer, backends
+from mpsprobe_exporters import answer, backends, workload_lines
 from mpsprobe_exporters.formats.junit import JunitExporter
 from mpsprobe_exporters.formats.prometheus import PrometheusExporter
 
@@ -19,7 +19,7 @@ XPU = BackendTarget(
 
 
 def short_answer(report: Any) -> str:
-    return "; ".join(answer.short_answer(report))
+    return "; ".join(f"{text[:1].lower()}{text[1:]}" for text in answer.short_answer(report))
 
 
 def report(torch: str, *verdicts: tuple[str, str | None]) -> Any:
@@ -113,7 +113,7 @@ def test_matrix_answers() -> None:
     assert "the run stopped on 1 of 11 releases" in short_answer(made)
     never = made.model_copy(update={"native_since": None, "releases": made.releases[:3]})
     assert short_answer(never).startswith("no release has every operator native yet; 3 of 8 operators")
-    assert answer.judged_release(never) == "2.0.0"
+    assert backends.release(backends.target(never)) == "2.0.0"
     always = made.model_copy(update={"native_since": "1.12.1"})
     assert short_answer(always).startswith("every operator native in every release, 1.12.1 on; ")
     empty = MatrixReport.model_validate({**made.model_dump(), "releases": []})
@@ -128,8 +128,8 @@ def on_xpu(target: Target = XPU, **changes: Any) -> CoverageReport:
 def test_another_backend_is_named() -> None:
     report = on_xpu()
     assert "on XPU with torch 2.13.0" in short_answer(report)
-    assert answer.method_line(report).startswith("Predicted for XPU: ")
-    assert backends.notes(report)[-2:] == ["Kernel table: a yaml (mpsprobe-xpu 0.1)", "Not all is known"]
+    assert workload_lines.method_lines(report)[0].startswith("Predicted for XPU: ")
+    assert backends.notes(report.target) == ["Kernel table: a yaml (mpsprobe-xpu 0.1)", "Not all is known"]
     matrix = sample_matrix_report()
     cells = [cell.model_copy(update={"target": XPU}) for cell in matrix.releases]
     assert backends.label(backends.target(matrix.model_copy(update={"releases": cells}))) == "XPU"

@@ -19,6 +19,7 @@ from mpsprobe.schemas import (
     JudgedWorkload,
     MatrixReport,
     MemoryFigures,
+    MemoryFit,
     MemoryRange,
     SeveralReport,
 )
@@ -50,6 +51,11 @@ def with_answer(low: str, high: str, answer: str, **more: Any) -> CoverageReport
     return with_memory(fit=FIT.model_copy(update={"answer": answer, **ends, **more}))
 
 
+def fit_of(report: CoverageReport) -> MemoryFit:
+    assert report.memory is not None and report.memory.fit is not None
+    return report.memory.fit
+
+
 @pytest.mark.parametrize(
     ("low", "high", "answer", "said"),
     [
@@ -61,15 +67,15 @@ def with_answer(low: str, high: str, answer: str, **more: Any) -> CoverageReport
 )
 def test_each_answer_in_a_clause(low: str, high: str, answer: str, said: str) -> None:
     report = with_answer(low, high, answer)
-    assert said in in_short(report)
+    assert said in in_short(report.memory, report.summary.parameters_bytes)
     if answer == "pressure":
         enough = with_answer(low, high, answer, memory_bytes=4 * 2**30)
-        assert "under memory pressure: it takes 1.9 GB" in in_short(enough)
-    assert ("raises" in (low, high)) == bool(alerts(report))
+        assert "under memory pressure: it takes 1.9 GB" in in_short(enough.memory, enough.summary.parameters_bytes)
+    assert ("raises" in (low, high)) == bool(alerts(fit_of(report)))
 
 
 def test_limits_are_ranges_and_what_does_not_fit_is_the_headline() -> None:
-    (line,) = lines(with_answer("fits", "fits", "fits"))[:1]
+    (line,) = lines(fit_of(with_answer("fits", "fits", "fits")))[:1]
     assert "1.1 GB to 1.5 GB" in line and "1.9 GB to 2.5 GB" in line
     report = with_answer("raises", "raises", "raises").model_copy(update={"failure": None})
     drawn = " ".join(TableExporter().render(report).split())

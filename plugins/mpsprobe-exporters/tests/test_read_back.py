@@ -44,8 +44,7 @@ from mpsprobe_exporters.formats.junit import LONGEST_ATTRIBUTE, JunitExporter
 from mpsprobe_exporters.formats.parquet import METADATA, ParquetExporter
 from mpsprobe_exporters.formats.profile_rows import COLUMNS, rows
 from mpsprobe_exporters.formats.prometheus import PrometheusExporter
-from mpsprobe_exporters.markdown import MarkdownExporter
-from mpsprobe_exporters.markdown_text import code, prose, table
+from mpsprobe_exporters.markdown import MarkdownExporter, code, prose, table
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.plugin import ALL_KINDS
 

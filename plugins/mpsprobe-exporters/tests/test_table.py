@@ -26,10 +26,13 @@ from rich.cells import cell_len as measured
 from rich.console import Console
 from rich.text import Text
 
+from mpsprobe_exporters.document import Column, Document, Names, Section, Table
+from mpsprobe_exporters.html.drawing import drawn
+from mpsprobe_exporters.markdown import blocks, code
+from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.table import TableExporter
 from mpsprobe_exporters.terminal import screen
-from mpsprobe_exporters.terminal.drawing import fold_name
-from mpsprobe_exporters.terminal.lines import CODES, Line, cell_len, coded, fitting
+from mpsprobe_exporters.terminal.drawing import CODES, Line, cell_len, coded, fitting, fold_name, text_of
 from mpsprobe_exporters.terminal.screen import Screen, on_terminal
 
 NAMES = ("operators", "workloads", "verdicts")
@@ -169,6 +172,29 @@ def test_encodable_keeps_columns() -> None:
         shown = Screen(80, encoding=encoding).encodable(text)
         assert len(shown) == len(text)
         shown.encode(encoding)
+
+
+@pytest.mark.parametrize("names", [["aten::add", "aten::mul.out", "aten::b"], ["<i>|`x\x1b[31m", "y\ny"]])
+def test_a_document_of_names_alone_in_every_drawer(names: list[str]) -> None:
+    """As ``kernels list`` makes it: side by side on a screen, and one a line where nothing is a screen's width."""
+    document = Document("Kernels", sections=[Section("native", [Names(names)])])
+    shown = [one_line(name) for name in names]
+    across, below = (text_of(document, Screen(width), everything=True).splitlines() for width in (120, 10_000))
+    assert across == ["native", "  " + "  ".join([*(one.ljust(max(map(len, shown))) for one in shown[:-1]), shown[-1]])]
+    assert below == ["native", *(f"  {one}" for one in shown)]
+    heading, codes = blocks(document)
+    assert heading == "### native" and codes == ", ".join(map(code, names))
+    page = str(drawn(Names(names)))
+    assert page.count("<li>") == len(names) and "<i>" not in page
+
+
+def test_titles_over_amounts_wrap_where_a_screen_is_narrow_and_amounts_do_not() -> None:
+    columns = (Column("torch"), *(Column(title, "number") for title in ("expected to fail", "of them refused")))
+    document = Document("Audit", sections=[Section("", [Table(columns, [("2.13.0", 1234, 5)])])])
+    wide, narrow = (text_of(document, Screen(width), everything=True).splitlines() for width in (60, 30))
+    assert wide[0] == "torch   expected to fail  of them refused" and len(wide) == 3
+    assert [line.split() for line in narrow[:2]] == [["torch", "expected", "of", "them"], ["to", "fail", "refused"]]
+    assert narrow[-1].split() == wide[-1].split() == ["2.13.0", "1,234", "5"] and max(map(len, narrow)) <= 30
 
 
 def no_terminal(*_: object) -> os.terminal_size:

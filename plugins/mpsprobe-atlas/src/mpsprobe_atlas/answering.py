@@ -106,9 +106,10 @@ def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str], wa
             return KnownAnswer(reason="the atlas does not know whether it fits on that Mac")
     document = found[0]
     if len(found) > 1:
-        from mpsprobe.assembling import Document, matrix_fields
+        from mpsprobe.assembling import matrix_fields
+        from mpsprobe.views import as_it_is
 
-        document = matrix_fields([Document(one) for one in found])
+        document = matrix_fields(as_it_is(found))
     if options["explain"]:
         document["explained"] = True
     notes = (f"Other versions than here may answer otherwise: {', '.join(differences)}",) if differences else ()

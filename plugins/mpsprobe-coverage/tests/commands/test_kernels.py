@@ -8,9 +8,8 @@ from importlib import metadata
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from mpsprobe_coverage.commands import drawing, kernels_output
+from mpsprobe_coverage.commands import kernels_output
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
 from mpsprobe_devkit.testing.commands import command_environment, command_path, run_cli
@@ -87,15 +86,24 @@ def test_since() -> None:
     assert "gone since 2.0.0" in _text("since", "_mps_max_pool2d")
 
 
-def test_a_terminal_too_narrow_for_a_name_and_its_facts_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_too_narrow_for_a_name_folds_it(monkeypatch: pytest.MonkeyPatch) -> None:
     long = "aten::_scaled_dot_product_flash_attention_for_cpu_backward"
-    monkeypatch.setattr(kernels_output, "console", lambda _: Console(width=80))
-    monkeypatch.setattr(drawing, "console", lambda _: Console(width=80))
+    monkeypatch.setattr(kernels_output, "PIPE_WIDTH", 80)
     lines = _text("since", long, "linalg_qr.out").splitlines()
-    assert lines == [
-        "Operator", "   Native since   Now", long, "   -              missing", "aten::linalg_qr.out",
-        "   2.12.0         native",
-    ]  # fmt: skip
+    [first, rest, short] = [line.split() for line in lines[2:]]
+    assert (first[0] + rest[0], *first[1:]) == (long, "-", "missing")
+    assert short == ["aten::linalg_qr.out", "2.12.0", "native"]
+    assert max(map(len, lines)) <= 80
+
+
+def test_names_stand_side_by_side_on_a_screen_and_one_a_line_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = ("list", "--torch", "2.13.0", "--library", "torchvision")
+    names = [one for one in _text(*line).splitlines() if "torchvision::" in one]
+    assert len(names) == 10 and all(len(one.split()) == 1 for one in names)
+    monkeypatch.setattr(kernels_output, "PIPE_WIDTH", 120)
+    rows = [one.split() for one in _text(*line).splitlines() if "torchvision::" in one]
+    assert [len(one) for one in rows] == [3, 3, 2, 2]
+    assert [one[0] for one in rows] == [one.strip() for one in names[:4]]
 
 
 def test_diff() -> None:

@@ -5,14 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import backends, sources
-from mpsprobe_exporters.document import Column, Row, Table, runs, span
+from mpsprobe_exporters.document import Column, Place, Row, Table, runs, span
+from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mpsprobe.schemas import AdvisoryMatch, AffectedRange, AffectedSystems, CoverageReport, MatrixReport
+    from mpsprobe.schemas import (
+        AdvisoryMatch,
+        AffectedRange,
+        AffectedSystems,
+        CoverageReport,
+        Environment,
+        MatrixReport,
+    )
 
     AnyReport = CoverageReport | MatrixReport
 
@@ -26,33 +34,30 @@ COLUMNS = (
 )
 
 
-def title(report: AnyReport) -> str:
-    """The heading: of a single release it names the release."""
-    if report.kind != "coverage":
-        return "Known wrong results"
-    return f"Known wrong results on {report.target.software} {one_line(report.target.version)}"
-
-
 def table(report: AnyReport) -> Table:
     """An entry for each; the places are those of this workload, the rest is about the operator."""
     software = backends.software(backends.target(report))
     columns = tuple(Column(software) if one.title == "torch" else one for one in COLUMNS)
-    return Table(columns, [_row(report, one) for one in report.advisories], entries=True)
+    rows = []
+    for one in report.advisories:
+        here = None
+        if report.kind == "coverage-matrix":
+            here = ranges(report, [one.id in cell.advisories for cell in report.releases])
+        rows.append(_row(one, report.environment, here))
+    return Table(columns, rows, entries=True)
 
 
-def _row(report: AnyReport, one: AdvisoryMatch) -> Row:
+def _row(one: AdvisoryMatch, environment: Environment, here: str | None) -> Row:
     phases = ", ".join(f"{one_line(phase)} {number(count)}" for phase, count in one.phases.items())
     return (
         one.id,
         one.title,
         one.workaround,
-        sources.where(one, report.environment),
+        (*map(Place, fold_names(one.modules)), *sources.lines(one.call_sites, environment)),
         f"{number(one.calls)} of {', '.join(map(one_line, one.operators))} ({phases})",
         one.condition,
         one.symptom,
-        ranges(report, [one.id in cell.advisories for cell in report.releases])
-        if report.kind == "coverage-matrix"
-        else None,
+        here,
         releases(one.torch),
         systems(one.macos),
         one.hardware,
@@ -63,8 +68,8 @@ def _row(report: AnyReport, one: AdvisoryMatch) -> Row:
 def ranges(report: MatrixReport, having: Sequence[bool]) -> str:
     """The releases of which ``having`` says so, as ranges: ``2.8.0-2.9.1, 2.11.0``."""
     names = [cell.target.version for cell in report.releases]
-    found = (span(names, run[::-1]) for run in runs(range(len(names)), having.__getitem__) if having[run[0]])
-    return ", ".join(found) or "-"
+    spans = (span(names, run[::-1]) for run in runs(range(len(names)), having.__getitem__) if having[run[0]])
+    return ", ".join(spans) or "-"
 
 
 def releases(one: AffectedRange) -> str:

@@ -1,4 +1,4 @@
-"""What a report says, in sentences. Every format takes its words from here, so that all say the same."""
+"""What a coverage report says in short. Every format takes these words from here, so that all say the same."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
-from mpsprobe_exporters import backends, fitting, program_answer, unproven
+from mpsprobe.doubts import guesses, unwatched
+from mpsprobe_exporters import backends, fitting
 from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
-from mpsprobe_exporters.units import byte_size, number, quantity
+from mpsprobe_exporters.units import byte_size, number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
         CoverageReport,
         CoverageSummary,
         DataDependence,
-        Environment,
+        MatrixCell,
         MatrixReport,
         OperatorFinding,
         RefusedTensor,
         RunFailure,
+        Target,
         Transfers,
-        Unjudged,
-        WorkloadInfo,
     )
 
     AnyReport = CoverageReport | MatrixReport
@@ -40,13 +40,6 @@ SAYS = {
 # Apple's GPUs have no arithmetic for these, so that no release changes it.
 WIDE_DTYPES = frozenset({"float64", "complex128"})
 
-LONGEST = 60  # of a workload's name
-TO_DO = "What to do"
-MACOS = "Needs a newer macOS"
-NOT_JUDGED = "Not judged: nothing is known of these"
-COMPOSED_OTHERWISE = "Uncertain: the release may make these of other operators than the torch that ran the trace"
-DATA_DEPENDENCE = "Assumed: the model's course depends on values that a prediction does not have"
-
 
 @lru_cache(maxsize=256)
 def release_key(release: str) -> tuple[int, ...]:
@@ -55,20 +48,16 @@ def release_key(release: str) -> tuple[int, ...]:
 
 
 def is_later(release: str | None, than: str) -> bool:
-    """Whether ``release`` exists and comes after ``than``."""
     return release is not None and release_key(release) > release_key(than)
 
 
-def cure(finding: OperatorFinding, release: str) -> str | None:
-    """The release after ``release`` from which on the finding is none; ``None`` where none is known."""
+def since(finding: OperatorFinding, release: str) -> str | None:
+    """From when on an operator is native: for a finding, the release after ``release`` that cures it."""
+    if finding.verdict not in FINDINGS:
+        return finding.native_since
     if finding.verdict == "unsupported" and WIDE_DTYPES.intersection(finding.dtypes):
         return None
     return finding.native_since if is_later(finding.native_since, release) else None
-
-
-def since(report: AnyReport, one: OperatorFinding) -> str | None:
-    """The "native since" of an operator: for a finding, the later release that cures it."""
-    return cure(one, judged_release(report)) if one.verdict in FINDINGS else one.native_since
 
 
 def findings(report: AnyReport) -> list[OperatorFinding]:
@@ -82,108 +71,96 @@ def natives(report: AnyReport) -> list[OperatorFinding]:
     return sorted((one for one in report.operators if one.verdict == "native"), key=lambda o: (-o.calls, o.operator))
 
 
-def judged_release(report: AnyReport) -> str:
-    """The torch release that ``report.operators`` is about: of a matrix, the newest."""
-    judged = backends.target(report)
-    return judged.version if judged is not None else ""
-
-
-def headline(report: AnyReport) -> str:
-    """The first of the short answer as it begins a page."""
-    return sentence(short_answer(report)[0])
-
-
-def details(report: AnyReport) -> list[str]:
-    """The rest of the short answer, as a line; nothing where there is none."""
-    parts = short_answer(report)[1:]
-    return [sentence("; ".join(parts))] if parts else []
-
-
-def short_answer(report: AnyReport) -> list[str]:
-    """The report in clauses, the first of which says most; each begins small and has no full stop."""
-    if report.kind == "coverage":
-        parts = _coverage_answer(report)
-    else:
-        parts = _matrix_answer(report)
-    if report.advisories:
-        parts[0] += f"; {_advised(report)}"
-    if report.not_judged:
-        parts.append(f"{number(len(report.not_judged))} more could not be judged")
-    if open_end := "" if findings(report) else unproven.in_words(report):
-        parts[0] += open_end
-    clean = report.kind == "coverage" and report.operators and not (report.failure or report.macos_conditions)
-    clean = clean and not (findings(report) or report.advisories or open_end) and len(parts) == 1
-    clean = clean and not (program_answer.stayed_on_cpu(report) or program_answer.cuda(report))
-    fits, needs = fitting.in_short(report), fitting.needs(report)
-    if fits and fitting.is_bad(report):
-        return [f"{fits}; {parts[0]}", *parts[1:]]
-    if not (fits or clean):
-        return parts
-    if fits:
-        parts[0] += f"; {fits}"
-    return (
-        [f"{parts[0]}: nothing needs doing{needs if not fits else ''}"] if clean and fitting.is_clean(report) else parts
-    )
-
-
-def _advised(report: AnyReport) -> str:
-    if report.kind == "coverage":
-        return plural(len(report.advisories), "known wrong result")
-    concerned = sum(bool(cell.advisories) for cell in report.releases)
-    return f"known wrong results on {number(concerned)} of {plural(len(report.releases), 'release')}"
-
-
 def sentence(text: str) -> str:
     """``text`` with a capital at its beginning."""
     return text[:1].upper() + text[1:]
 
 
-def _coverage_answer(report: CoverageReport) -> list[str]:
-    release = backends.on_release(report.target, report.target.version)
-    answer, *parts = _verdicts(report.summary, release, backends.label(report.target), judged=bool(report.not_judged))
-    if report.failure:
-        answer = f"the run stopped; up to there, {answer}"
-    if remedy := _remedy(findings(report), report.target.version):
+def short_answer(report: AnyReport) -> list[str]:
+    """The report in sentences, the first of which says most; none has a full stop."""
+    first, *rest = _clauses(report)
+    return [sentence(first), *([sentence("; ".join(rest))] if rest else [])]
+
+
+def _clauses(report: AnyReport) -> list[str]:
+    not_native, judged = findings(report), bool(report.not_judged)
+    if report.kind == "coverage":
+        parts = _of_release(report.summary, report.target, not_native, judged=judged)
+        if report.failure:
+            parts[0] = f"the run stopped; up to there, {parts[0]}"
+        advised = plural(len(report.advisories), "known wrong result")
+    else:
+        parts = _of_releases(report.releases, report.native_since, judged=judged)
+        concerned = sum(bool(cell.advisories) for cell in report.releases)
+        advised = f"known wrong results on {number(concerned)} of {plural(len(report.releases), 'release')}"
+    if report.advisories:
+        parts[0] += f"; {advised}"
+    if report.not_judged:
+        parts.append(f"{number(len(report.not_judged))} more could not be judged")
+    unproven = "" if not_native else _unproven(guesses(report), unwatched(report))
+    parts[0] += unproven
+    if report.kind != "coverage":
+        fits = [cell.fit for cell in report.releases]
+        return fitting.with_fit(parts, fitting.of_releases(fits), fits)
+    program, memory = report.program, report.memory
+    undone = report.failure or report.macos_conditions or not_native or report.advisories or unproven or len(parts) > 1
+    elsewhere = program and (program.stayed_on_cpu or program.computed_on_cpu or program.cuda)
+    fit = memory.fit if memory else None
+    parts = fitting.with_fit(parts, fitting.in_short(memory, report.summary.parameters_bytes), [fit])
+    if report.operators and not undone and not elsewhere and fitting.is_clean([fit]):
+        parts[0] += f": nothing needs doing{fitting.needs(memory) if not fit else ''}"
+    return parts
+
+
+def _of_release(summary: CoverageSummary, target: Target, not_native: list[OperatorFinding], judged: bool) -> list[str]:
+    release = backends.on_release(target, target.version)
+    answer, *parts = _verdicts(summary, release, backends.label(target), judged=judged)
+    if remedy := _remedy(not_native, target.version):
         parts, answer = ([*parts, remedy], answer) if parts else ([], f"{answer}; {remedy}")
-    if ending := [one.operator for one in findings(report) if one.ends_process]:
-        parts = [*parts, f"{ends(ending)} the process, which no try catches"]
-    if copied := copies(report.summary.transfers):
-        parts = [*parts, f"copied in each step: {copied}"]
-    unproven = report.summary.calls_registered_only
-    of_dtypes = f"{plural(unproven, 'native call')} with dtypes that no test covers"
-    return [answer, *parts, *([of_dtypes] if unproven else [])]
+    if ending := [one.operator for one in not_native if one.ends_process]:
+        calls = f"a call of {one_line(ending[0])} ends"
+        calls = calls if len(ending) == 1 else f"calls of {number(len(ending))} operators end"
+        parts.append(f"{calls} the process, which no try catches")
+    if copied := copies(summary.transfers):
+        parts.append(f"copied in each step: {copied}")
+    if unproven := summary.calls_registered_only:
+        parts.append(f"{plural(unproven, 'native call')} with dtypes that no test covers")
+    return [answer, *parts]
 
 
-def ends(operators: list[str]) -> str:
-    """``a call of aten::sort ends``, ``calls of 2 operators end``."""
-    if len(operators) == 1:
-        return f"a call of {one_line(operators[0])} ends"
-    return f"calls of {number(len(operators))} operators end"
+def native_of(summary: CoverageSummary) -> str:
+    """``61 of 63``."""
+    return f"{number(summary.operators_by_verdict.get('native', 0))} of {number(summary.operators)}"
 
 
-def copies(found: Transfers | None) -> str | None:
+def findings_of(summary: CoverageSummary) -> list[str]:
+    """``2 missing``, ``1 fallback``."""
+    counts = summary.operators_by_verdict
+    return [f"{number(counts[verdict])} {verdict}" for verdict in FINDINGS if counts.get(verdict)]
+
+
+def copies(transfers: Transfers | None) -> str | None:
     """``3 tensors (1.2 MB) to the GPU, 1 tensor (4 kB) to the CPU``; ``None`` where none is copied."""
-    if found is None or not (found.to_gpu or found.to_cpu):
+    if transfers is None or not (transfers.to_gpu or transfers.to_cpu):
         return None
-    sides = ((found.to_gpu, found.to_gpu_bytes, "GPU"), (found.to_cpu, found.to_cpu_bytes, "CPU"))
+    sides = ((transfers.to_gpu, transfers.to_gpu_bytes, "GPU"), (transfers.to_cpu, transfers.to_cpu_bytes, "CPU"))
     return ", ".join(f"{plural(n, 'tensor')} ({byte_size(size)}) to the {where}" for n, size, where in sides if n)
 
 
-def _matrix_answer(report: MatrixReport) -> list[str]:
-    if not report.releases:
+def _of_releases(cells: Sequence[MatrixCell], first: str | None, judged: bool) -> list[str]:
+    if not cells:
         return ["no release was judged"]
-    oldest, newest = report.releases[0], report.releases[-1]
-    if report.native_since is None:
+    newest = cells[-1]
+    if first is None:
         answer = "no release has every operator native yet"
-    elif report.native_since == oldest.target.version:
-        answer = f"every operator native in every release, {one_line(report.native_since)} on"
+    elif first == cells[0].target.version:
+        answer = f"every operator native in every release, {one_line(first)} on"
     else:
-        answer = f"every operator native from {one_line(report.native_since)} on"
+        answer = f"every operator native from {one_line(first)} on"
     release = f"the newest, {backends.on_release(newest.target, newest.target.version)}"
-    parts = _verdicts(newest.summary, release, backends.label(newest.target), judged=bool(report.not_judged))
-    remaining = sum(cell.failure is not None for cell in report.releases)
-    if remaining:
-        parts.append(f"the run stopped on {remaining:,} of {plural(len(report.releases), 'release')}")
+    parts = _verdicts(newest.summary, release, backends.label(newest.target), judged=judged)
+    if stopped := sum(cell.failure is not None for cell in cells):
+        parts.append(f"the run stopped on {stopped:,} of {plural(len(cells), 'release')}")
     return [answer, *parts]
 
 
@@ -203,9 +180,9 @@ def _verdicts(summary: CoverageSummary, release: str, label: str, judged: bool) 
     return [f"{number(total)} of {operators} {'is' if total == 1 else 'are'} not native on {release}", listed(parts)]
 
 
-def _remedy(found: list[OperatorFinding], release: str) -> str:
+def _remedy(not_native: list[OperatorFinding], release: str) -> str:
     """From which release on the findings are native: ``both are native from 2.9.0 on``."""
-    certain = [one for one in found if one.verdict != "unknown"]  # of which nothing can be said
+    certain = [one for one in not_native if one.verdict != "unknown"]  # of which nothing can be said
     systems = [one.needs_macos for one in certain if one.needs_macos is not None]
     if certain and len(systems) == len(certain):
         return f"macOS {one_line(max(systems, key=release_key))} changes that"
@@ -213,8 +190,8 @@ def _remedy(found: list[OperatorFinding], release: str) -> str:
         return "what is on the CPU has to be on the device"
     cures: dict[str, list[str | None]] = {}
     for one in certain:
-        cures.setdefault(one.operator, []).append(cure(one, release))
-    cured = [since for each in cures.values() if None not in each for since in each if since is not None]
+        cures.setdefault(one.operator, []).append(since(one, release))
+    cured = [cure for each in cures.values() if None not in each for cure in each if cure is not None]
     if not cured:
         return "no release up to now changes that" if cures else ""
     count = sum(None not in each for each in cures.values())
@@ -224,14 +201,28 @@ def _remedy(found: list[OperatorFinding], release: str) -> str:
     return f"{subject} native from {one_line(max(cured, key=release_key))} on{rest}"
 
 
+def _unproven(guessed: list[DataDependence], unwatched_processes: int) -> str:
+    """What nothing proves, with semicolons before it: guesses that decided the path, processes that nobody watched."""
+    at = f" at {guessed_at(guessed)}" if guessed_at(guessed) else ""
+    path = f"; values were guessed{at}, and others may take another path" if guessed else ""
+    others = plural(unwatched_processes, "process", "processes")
+    were = "was" if unwatched_processes == 1 else "were"
+    return path + (f"; {others} that the program started {were} not watched" if unwatched_processes else "")
+
+
+def guessed_at(guessed: list[DataDependence]) -> str:
+    """Where a guess decided the path."""
+    return listed(shortened(list(dict.fromkeys(call_site(at) for one in guessed for at in one.call_sites)), 2))
+
+
 def failure_sentence(failure: RunFailure) -> str:
     """Where the run stopped, and why."""
-    where = f" at {_place(failure)}" if _place(failure) else ""
+    where = f" at {place(failure)}" if place(failure) else ""
     error = ": ".join(filter(None, (one_line(failure.error), one_line(failure.message))))
     return f"The run stopped in {one_line(failure.phase)}{where}: only the operators before it are judged. {error}"
 
 
-def _place(one: RunFailure | RefusedTensor) -> str:
+def place(one: RunFailure | RefusedTensor) -> str:
     """``encoder.layer.3 · modeling_bert.py:201``; empty where neither is known."""
     return " · ".join(filter(None, (one_line(one.module or ""), call_site(one.call_site or ""))))
 
@@ -248,137 +239,15 @@ def failures(report: AnyReport) -> list[str]:
     return [f"On {software} {listed(releases)}: {text}" for text, releases in stopped.items()]
 
 
-def first_refused(report: AnyReport) -> str | None:
-    """Where the first tensor of a dtype is made that the backend does not have; its uses are only a consequence."""
-    first = report.first_refused_tensor if report.kind == "coverage" else None
-    if first is None:
-        return None
-    where = _place(first) or ("the model's inputs" if first.phase == "move" else "an unknown place")
-    judged = backends.target(report)
-    label = backends.label(judged)
-    how = f"moved to {label}" if first.phase == "move" else f"made by {one_line(first.operator)}"
-    who = backends.other(judged) or "a Mac"
-    return f"The first {one_line(first.dtype)} tensor is {how} at {where}: {who} raises there"
-
-
-def allowed(report: AnyReport) -> list[str]:
-    """What ``--allow`` named, in a sentence."""
-    return [f"Passed over by --allow: {', '.join(map(one_line, report.allowed))}"] if report.allowed else []
-
-
-def macos_notes(report: AnyReport) -> list[str]:
-    """What needs a newer macOS than the release itself, a sentence each."""
-    if report.kind != "coverage":
-        return []
-    own = report.target.macos_minimum
-    judged = f"{report.target.software} {one_line(report.target.version)}"
-    while_torch = f", while {judged} itself runs from {one_line(own)} on" if own else ""
-    return [
-        f"{one_line(one.what)} ({', '.join(shortened(list(map(one_line, one.operators)), 3))}): "
-        f"macOS {one_line(one.macos)} or newer{while_torch}"
-        for one in report.macos_conditions
-    ]
-
-
-def workload_line(report: AnyReport) -> str:
-    """What was run: ``bert-base (BertModel, 109.5 M parameters), training, float32, batch 8 x 128, 767 calls``."""
-    program = program_answer.of(report)
-    calls = [plural(report.summary.calls, "call")] if report.kind == "coverage" else []
-    calls += program_answer.run(program) if program is not None else []
-    counted = report.workload.phase != "program" or bool(report.workload.architecture)
-    return ", ".join([*setting(_named(report), _sizes(report.workload), counted=counted), *calls])
-
-
-def _named(report: AnyReport) -> WorkloadInfo:
-    """The workload, a program with its arguments."""
-    program = program_answer.of(report)
-    if program is None:
-        return report.workload
-    name = one_line(report.workload.name, LONGEST) + program_answer.command(program)
-    return report.workload.model_copy(update={"name": name})
-
-
-def _sizes(workload: WorkloadInfo) -> list[str]:
-    size = " x ".join(number(n) for n in (workload.batch_size, workload.seq_len) if n is not None)
-    return [("batch " if workload.batch_size is not None else "sequence ") + size] if size else []
-
-
-def setting(
-    workload: WorkloadInfo, sizes: Sequence[str] = (), compiled: Sequence[str] = (), counted: bool = True
-) -> list[str]:
-    """What was run and how: ``bert-base (BertModel, 109.5 M parameters)``, ``training``, ``float32``, ….
-
-    Args:
-        workload: it.
-        sizes, compiled: words for the sizes and for compilation.
-        counted: whether the number of parameters is known.
-    """
-    made = [one_line(workload.architecture)] if workload.architecture else []
-    made += [f"{quantity(workload.parameters)} parameters"] if counted else []
-    passes = f"{plural(workload.grad_accum, 'pass', 'passes')} for each optimizer step"
-    parts = [
-        one_line(workload.name, 2 * LONGEST) + (f" ({', '.join(made)})" if made else ""),
-        workload.phase,
-        one_line(workload.dtype or ""),
-        f"autocast {one_line(workload.autocast)}" if workload.autocast else "",
-        *sizes,
-        f"LoRA of rank {workload.lora_rank}" if workload.lora_rank else "",
-        f"{quantity(workload.trained)} parameters trained" if workload.trained is not None else "",
-        passes if workload.grad_accum != 1 else "",
-        one_line(workload.optimizer or ""),
-        *compiled,
-        "real weights" if workload.weights else "",
-    ]
-    return [part for part in parts if part]
-
-
-def in_short(report: CoverageReport) -> str:
-    """What was run and how it is known, in about a line."""
-    named = _named(report).model_copy(update={"architecture": None})
-    run = ", ".join(setting(named, _sizes(report.workload), counted=False))
-    return f"{run}; {'observed' if report.method == 'observed' else 'predicted'} with {_torch(report.environment)}"
-
-
-def method_line(report: AnyReport) -> str:
-    """How it is known: predicted with which torch, or observed."""
-    macos = report.target.macos if report.kind == "coverage" else None
-    judged = backends.other(backends.target(report)) or (f"macOS {one_line(macos)}" if macos else "")
-    target = f" for {judged}" if judged else ""
-    program = program_answer.of(report)
-    ran = "traced" if program is None else f"run {program_answer.method(program)}"
-    how = "Observed" if report.method == "observed" else f"Predicted{target}: {ran}"
-    return f"{how} with {made_with(report.environment)}"
-
-
-def made_with(environment: Environment) -> str:
-    """``torch 2.13.0+cpu and transformers 5.1.0 on Linux-6.1-x86_64``."""
-    libraries = [_torch(environment)]
-    libraries += [f"transformers {one_line(environment.transformers)}"] if environment.transformers else []
-    return f"{' and '.join(libraries)} on {one_line(environment.platform)}"
-
-
-def _torch(environment: Environment) -> str:
-    if environment.tensorflow:
-        return f"tensorflow {one_line(environment.tensorflow)}"
-    build = f"+{one_line(environment.torch_build)}" if environment.torch_build else ""
-    return f"torch {one_line(environment.torch)}{build}" if environment.torch else "an unnamed torch"
-
-
-def open_questions(report: AnyReport) -> list[tuple[str, list[tuple[str, str]]]]:
-    """What the report leaves open: a title, and for each operator under it a sentence. Without empty lists."""
-    unjudged = [(one.operator, _told(one.reason, one)) for one in report.not_judged]
-    assumed = [(one.operator, _told(one.assumed, one)) for one in report.data_dependence]
-    composed = [(name, f"{plural(calls, 'call')} {text}") for name, calls, text in compositions(report)]
-    titled = ((NOT_JUDGED, unjudged), (DATA_DEPENDENCE, assumed), (COMPOSED_OTHERWISE, composed))
-    return [(title, lines) for title, lines in titled if lines]
-
-
 def compositions(report: AnyReport) -> list[tuple[str, int, str]]:
     """Composite operators and derivatives that the release makes of others than the torch that ran the trace.
 
     For each its name, how many calls rest on it, and which.
     """
-    here, there = one_line(report.environment.torch or "that traced"), one_line(judged_release(report))
+    here, there = (
+        one_line(report.environment.torch or "that traced"),
+        one_line(backends.release(backends.target(report))),
+    )
     composed: dict[str, dict[str, int]] = {}
     for one in report.operators:
         for name, calls in one.composed_by.items():
@@ -390,8 +259,3 @@ def compositions(report: AnyReport) -> list[tuple[str, int, str]]:
         text = f"that torch {here} makes there, and torch {there} may not: {operators}"
         lines.append((name, sum(by_operator.values()), text))
     return lines
-
-
-def _told(text: str, one: Unjudged | DataDependence) -> str:
-    sites = list(dict.fromkeys(map(call_site, one.call_sites)))
-    return f"{one_line(text)} ({', '.join([plural(one.calls, 'call'), *shortened(sites, 3)])})"

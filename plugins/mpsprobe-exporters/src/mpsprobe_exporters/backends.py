@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from mpsprobe_exporters import program_answer
 from mpsprobe_exporters.plain_text import one_line
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import BackendTarget, CoverageReport, MatrixReport, ProfileReport, Target
 
-    AnyReport = CoverageReport | MatrixReport
-
 LONGEST = 40  # characters of a backend's name
 TABLE = "Kernel table: {}"
 
 
-def target(report: AnyReport) -> Target | None:
+def target(report: CoverageReport | MatrixReport) -> Target | None:
     """What was judged: of a matrix, the newest release; None for a matrix without releases."""
     if report.kind == "coverage":
         return report.target
     return report.releases[-1].target if report.releases else None
+
+
+def release(judged: Target | None) -> str:
+    return judged.version if judged is not None else ""
 
 
 def other(judged: Target | None) -> str:
@@ -30,7 +31,6 @@ def other(judged: Target | None) -> str:
 
 
 def label(judged: Target | None) -> str:
-    """The backend as people write it: ``MPS``, ``XPU``."""
     return other(judged) or "MPS"
 
 
@@ -50,11 +50,9 @@ def software(judged: Target | None) -> str:
     return one_line(judged.software, LONGEST) if judged is not None else "torch"
 
 
-def notes(report: AnyReport) -> list[str]:
-    """What a reader should know: of the workload, and of a backend other than MPS."""
-    judged = _not_mps(target(report))
-    source = [TABLE.format(one_line(judged.source, 400)), *judged.notes] if judged is not None else []
-    return [one_line(note, 400) for note in (*program_answer.notes(report), *report.workload.notes, *source)]
+def notes(judged: Target | None) -> list[str]:
+    known = _not_mps(judged)
+    return [TABLE.format(one_line(known.source, 400)), *known.notes] if known is not None else []
 
 
 def _not_mps(judged: Target | None) -> BackendTarget | None:

@@ -6,7 +6,7 @@ knows neither rich nor HTML. Everything in it may be hostile text: each drawer m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Literal, NamedTuple, TypeVar
 
@@ -14,10 +14,7 @@ from mpsprobe_exporters import units
 from mpsprobe_exporters.plain_text import one_line, plural, shortened
 
 Tone = Literal["plain", "good", "bad"]
-Depth = Literal["first", "all", "page"]
-"""How far a reader went: ``first`` is always shown; ``all`` with ``--all``, in Markdown folded away; ``page`` on a page
-only.
-"""
+Depth = Literal["first", "all", "page"]  # always shown; with --all, in Markdown folded away; on a page only
 AmountKind = Literal["number", "time", "bytes", "share", "part", "ratio", "amount"]
 Kind = Literal["text", "advice", "name", "names", "places", "verdict", "counts", AmountKind]
 """What the cells of a column are: ``text``; ``advice``, which is what to do; ``name`` and ``names``, of code;
@@ -44,7 +41,6 @@ class Amount(float):
     unit: str
 
     def __new__(cls, value: float, unit: str) -> Amount:
-        """``value`` of ``unit``."""
         made = super().__new__(cls, value)
         made.unit = unit
         return made
@@ -63,44 +59,26 @@ Row = Sequence[Cell]
 
 
 class Column(NamedTuple):
-    """A column of a table.
-
-    Attributes:
-        title: on top of it, and before its value in an entry.
-        kind: what its cells are.
-        key: its name in CSV; empty where it is not there.
-        about: what one should know of it.
-        rank: 0 always stays; of the others the one with the highest rank goes first where there is no room.
-        where: ``table``: in tables and entries; ``column``: in tables only; ``more``: in entries, and on a page in the
-            row that opens; ``record``: in CSV only.
-    """
-
-    title: str
+    title: str  # on top of it, and before its value in an entry
     kind: Kind = "text"
-    key: str = ""
+    key: str = ""  # its name in CSV; empty where it is not there
     about: str = ""
-    rank: int = 0
+    rank: int = 0  # 0 always stays; of the others the one with the highest rank goes first where there is no room
     where: Literal["table", "column", "more", "record"] = "table"
+    """``table``: in tables and entries; ``column``: in tables only; ``more``: in entries, and on a page in the row that
+    opens; ``record``: in CSV only.
+    """
 
 
 class Table(NamedTuple):
-    """Rows of cells, one for each column; columns in which nothing stands are not drawn.
-
-    Attributes:
-        columns: of all rows.
-        rows: their cells.
-        caption: what the rows are, for who cannot see what stands around them.
-        entries: whether each row is drawn as an entry, its first cells for a heading and the others with their titles.
-        filtered: whether a page offers to look for rows.
-        most: rows that a terminal and Markdown show, with a line about the others; ``None`` for all.
-    """
+    """Rows of cells, one for each column; columns in which nothing stands are not drawn."""
 
     columns: tuple[Column, ...]
     rows: Sequence[Row]
-    caption: str = ""
-    entries: bool = False
-    filtered: bool = False
-    most: int | None = None
+    caption: str = ""  # what the rows are, for who cannot see what stands around them
+    entries: bool = False  # each row is an entry: its first two cells are a heading, the others have their titles
+    filtered: bool = False  # whether a page offers to look for rows
+    most: int | None = None  # rows that a terminal and Markdown show, with a line about the others
 
     def first(self) -> Sequence[Row]:
         """The rows that a terminal and Markdown show."""
@@ -137,6 +115,13 @@ def table(
     return [Table(columns, rows, caption, entries, filtered, most)] if rows else []
 
 
+def records(fields: Fields[Context, Found], context: Context, items: Iterable[Found]) -> Iterator[tuple[Cell, ...]]:
+    """The rows of a CSV file: the keys of the columns that have one, then a row for each item."""
+    keyed = [(column.key, of) for column, of in fields if column.key]
+    yield tuple(key for key, _ in keyed)
+    yield from (tuple(of(context, one) for _, of in keyed) for one in items)
+
+
 class Part(NamedTuple):
     """A part of a bar: how much of the widest bar, its colour (a verdict, or 1 to 8), and what it is."""
 
@@ -165,24 +150,15 @@ class Bars(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """What each release does with each name: a verdict, or ``·``.
+    """What each release does with each name: a verdict, or ``·``."""
 
-    Attributes:
-        releases: the newest first.
-        heads: rows above: a title and a text for each release.
-        rows: a name and a word for each release.
-        legend: what the signs mean.
-    """
-
-    releases: Sequence[str]
-    heads: Sequence[tuple[str, Sequence[str]]]
-    rows: Sequence[tuple[str, Sequence[str]]]
+    releases: Sequence[str]  # the newest first
+    heads: Sequence[tuple[str, Sequence[str]]]  # rows above: a title and a text for each release
+    rows: Sequence[tuple[str, Sequence[str]]]  # a name and a word for each release
     legend: Sequence[str] = ()
 
 
 class Paragraph(NamedTuple):
-    """Running text."""
-
     text: str
     tone: Tone = "plain"
 
@@ -195,15 +171,18 @@ class Bullet(NamedTuple):
 
 
 class Bullets(NamedTuple):
-    """A list."""
-
     lines: Sequence[Bullet]
 
 
 def bullets(lines: Iterable[str | Bullet]) -> list[Block]:
-    """A list of lines as blocks of a section; nothing for no lines."""
-    found = [Bullet(line) if isinstance(line, str) else line for line in lines]
-    return [Bullets(found)] if found else []
+    items = [Bullet(line) if isinstance(line, str) else line for line in lines]
+    return [Bullets(items)] if items else []
+
+
+class Names(NamedTuple):
+    """Names of code, side by side where a screen has room; one a line in a pipe."""
+
+    names: Sequence[str]
 
 
 class Tile(NamedTuple):
@@ -215,62 +194,37 @@ class Tile(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """Figures side by side."""
-
     tiles: Sequence[Tile]
 
 
-Block = Paragraph | Bullets | Table | Bars | Grid | Tiles
+Block = Paragraph | Bullets | Names | Table | Bars | Grid | Tiles
 
 
 class Section(NamedTuple):
-    """Blocks under a title (empty: under none).
-
-    ``view`` is the page's entry of the navigation that it stands in; empty where a page shows it in another way.
-    ``cell`` is the number of the configuration that it is of, where a page shows one at a time.
-    """
-
-    title: str
+    title: str  # empty: under none
     blocks: Sequence[Block]
-    view: str = "Overview"
+    view: str = "Overview"  # the page's entry of the navigation; empty where a page shows it in another way
     depth: Depth = "first"
-    cell: int | None = None
+    cell: int | None = None  # the number of the configuration that it is of, where a page shows one at a time
 
 
 class Document(NamedTuple):
-    """A report.
-
-    Attributes:
-        title: of the page.
-        headline: the answer in a sentence, without a full stop.
-        tone: whether the answer is a good one.
-        alerts: what comes right after it: what stops the run, or makes its results wrong.
-        lines: what it is about, and how it is known.
-        notes: what to know of these.
-        sections: in the order of reading; those without blocks are left out.
-        cells: names of the configurations that sections are of; a page lets choose between them.
-        chosen: the number of the one that it shows first.
-        brief: all that a terminal shows where nothing is to do, unless it is asked for all.
-    """
-
     title: str
-    headline: str
-    tone: Tone
-    lines: Sequence[str]
-    sections: Sequence[Section]
-    alerts: Sequence[str] = ()
+    headline: str = ""  # the answer in a sentence, without a full stop; empty where a table is the answer
+    tone: Tone = "plain"
+    lines: Sequence[str] = ()  # what it is about, and how it is known
+    sections: Sequence[Section] = ()  # in the order of reading; those without blocks are left out
+    alerts: Sequence[str] = ()  # right after the headline: what stops the run, or makes its results wrong
     notes: Sequence[str] = ()
-    cells: Sequence[str] = ()
-    chosen: int = 0
-    brief: Sequence[str] = ()
+    cells: Sequence[str] = ()  # names of the configurations that sections are of; a page lets choose between them
+    chosen: int = 0  # the number of the one that it shows first
+    brief: Sequence[str] = ()  # all that a terminal shows where nothing is to do, unless it is asked for all
 
     def heading(self, section: Section) -> str:
-        """The title of a section with its configuration, where there are several."""
         of = f" ({self.cells[section.cell]})" if section.cell is not None and len(self.cells) > 1 else ""
         return f"{section.title}{of}"
 
     def at(self, *depths: Depth) -> list[Section]:
-        """The sections of these depths."""
         return [section for section in self.sections if section.depth in depths and section.blocks]
 
 
@@ -281,12 +235,12 @@ def is_known(cell: Cell) -> bool:
 
 def facts(table: Table, row: Row) -> list[tuple[Column, Cell]]:
     """What stands below the heading of an entry, with its columns: what to do first."""
-    found = [
+    shown = [
         (column, cell)
         for column, cell in list(zip(table.columns, row, strict=True))[2:]
         if column.where in ("table", "more") and is_known(cell)
     ]
-    return sorted(found, key=lambda fact: fact[0].kind != "advice")
+    return sorted(shown, key=lambda fact: fact[0].kind != "advice")
 
 
 def written(cell: Cell, kind: Kind, most: int | None = None) -> str:
@@ -306,8 +260,8 @@ def written(cell: Cell, kind: Kind, most: int | None = None) -> str:
 def folded(grid: Grid) -> list[tuple[str, int]]:
     """The releases, successive equal ones as one, the newest first: ``2.9.0-2.14.0``, and the number of its first."""
     every = [texts for _, texts in (*grid.heads, *grid.rows)]
-    found = runs(range(len(grid.releases)), lambda index: [texts[index] for texts in every])
-    return [(span(grid.releases, run), run[0]) for run in found]
+    groups = runs(range(len(grid.releases)), lambda index: [texts[index] for texts in every])
+    return [(span(grid.releases, run), run[0]) for run in groups]
 
 
 def history(grid: Grid, words: Sequence[str]) -> list[tuple[str, str]]:

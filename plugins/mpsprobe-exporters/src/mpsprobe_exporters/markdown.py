@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import html
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import document as model
-from mpsprobe_exporters.markdown_text import code, prose, table
+from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reports import document_of
 from mpsprobe_exporters.supported import supported_report
 
@@ -15,28 +17,27 @@ if TYPE_CHECKING:
     from mpsprobe_exporters.document import Block, Cell, Document, Kind, Section
 
 MOST_PLACES = 7
+# Nothing in these can end a code span, a table cell, or start anything else.
+PLAIN_CODE = re.compile(r"[A-Za-z0-9_.,:;/=+(){}\[\] -]*[A-Za-z0-9_.,:;/=+(){}\[\]-]")
+# Structure that Markdown sees in running text. Underscores inside words are none on GitHub.
+STRUCTURE = re.compile(r"[\\`*\[\]|~#!$]|(?<![^\W_])_|_(?![^\W_])")
+# What makes a list or a heading of the line that it begins.
+BEGINNING = re.compile(r"[-+](?=[\s-]|$)|=(?==*$)|[0-9](?=[0-9]{0,8}[.)](\s|$))")
 BAR, FULL = 20, "█"  # columns of the widest bar
 BOLD = frozenset({"missing", "unsupported", "fallback", "unknown", "slower", "larger", "worse", "failed"})
 
 
 class MarkdownExporter:
-    """The short answer, what to do, and what it follows from."""
-
     def render(self, report: Report) -> str:
-        """The document.
-
-        Raises:
-            ReportError: it is of a kind that has no known schema.
-        """
-        read = document_of(supported_report(report, "markdown"))
-        return "\n\n".join(blocks(read)) + "\n"
+        return "\n\n".join(blocks(document_of(supported_report(report, "markdown")))) + "\n"
 
 
 def blocks(document: Document) -> Iterator[str]:
     """The blocks, from what comes first to what is folded away."""
-    for line in (document.headline, *document.alerts):
+    for line in filter(None, (document.headline, *document.alerts)):
         yield f"**{prose(line.rstrip('.'))}.**"
-    yield " ".join(f"{prose(line)}." for line in document.lines)
+    if document.lines:
+        yield " ".join(f"{prose(line)}." for line in document.lines)
     for block in model.bullets(document.notes):
         yield from drawn(block)
     for section in document.at("first", "all"):
@@ -44,25 +45,26 @@ def blocks(document: Document) -> Iterator[str]:
 
 
 def _section(section: Section, title: str) -> Iterator[str]:
-    found = (text for block in section.blocks for text in drawn(block))
+    texts = (text for block in section.blocks for text in drawn(block))
     if section.depth == "all":
         yield f"<details><summary>{prose(title)}</summary>"
-        yield from found
+        yield from texts
         yield "</details>"
         return
     if title:
         yield f"### {prose(title)}"
-    yield from found
+    yield from texts
 
 
 def drawn(block: Block) -> Iterator[str]:
-    """A block of a document as paragraphs of Markdown."""
     match block:
         case model.Paragraph():
             yield f"**{prose(block.text)}**" if block.tone == "bad" else prose(block.text)
         case model.Bullets():
             named = (f"{code(one.name)}: " if one.name else "" for one in block.lines)
             yield "\n".join(f"- {name}{prose(one.text)}" for name, one in zip(named, block.lines, strict=True))
+        case model.Names():
+            yield ", ".join(map(code, block.names))
         case model.Tiles():
             tiles = (f"- {prose(one.title)}: **{prose(one.value)}** {prose(one.below)}" for one in block.tiles)
             yield "\n".join(map(str.rstrip, tiles))
@@ -96,7 +98,6 @@ def _entry(block: model.Table, row: model.Row) -> Iterator[str]:
 
 
 def cell(value: Cell, kind: Kind) -> str:
-    """A cell in Markdown: names and places as code, the first of them."""
     if value is None:
         return ""
     if kind == "name":
@@ -120,3 +121,42 @@ def _grid(block: model.Grid) -> Iterator[str]:
         yield "\n".join(table(("operator", *(prose(title, 40) for title, _ in spans)), [*heads, *rows]))
         if block.legend:
             yield f"{'; '.join(block.legend)}."
+
+
+def code(text: str, longest: int | None = 300) -> str:
+    """``text`` as code: a code span, or ``<code>`` with entities where a span could be broken out of."""
+    clean = one_line(text, longest)
+    if not clean:
+        return ""
+    if PLAIN_CODE.fullmatch(clean) and clean[0] != " ":
+        return f"`{clean}`"
+    entities = "".join(c if c.isalnum() or c in " .,:;/=" else f"&#{ord(c)};" for c in clean)
+    return f"<code>{entities}</code>"
+
+
+def prose(text: str, longest: int | None = None) -> str:
+    """``text`` as running text: nothing in it is markup, but pairs of backticks around plain code stay."""
+    clean = one_line(text, longest)
+    parts = re.split(r"`([^`]+)`", clean)
+    text = "".join(code(part) if index % 2 else _escaped(part) for index, part in enumerate(parts))
+    return f"&#{ord(text[0])};{text[1:]}" if BEGINNING.match(text) else text
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]], right: Iterable[int] = ()) -> list[str]:
+    """The lines of a table whose cells are Markdown already; the columns numbered in ``right`` hold numbers."""
+    titles = list(header)
+    aligned = set(right)
+    lines = [_row(titles), _row("---:" if index in aligned else "---" for index in range(len(titles)))]
+    return lines + [_row(row) for row in rows]
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _escaped(text: str) -> str:
+    # An entity is never structure, so a pipe needs no second escape inside a table; an empty comment
+    # after an @ keeps GitHub from notifying whoever has that name.
+    safe = html.escape(text, quote=False)
+    safe = STRUCTURE.sub(lambda match: f"&#{ord(match[0])};", safe)
+    return re.sub(r"@(?=\w)", "@<!-- -->", safe)

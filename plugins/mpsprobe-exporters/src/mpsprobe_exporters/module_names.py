@@ -53,7 +53,8 @@ def _merged(members: list[tuple[tuple[int, ...], int]]) -> list[tuple[list[froze
         for (numbers, merged), position in boxes.items():  # in the order of first appearance, which stays
             groups.setdefault((numbers[:-1], merged), (set(), position))[0].add(numbers[-1])
         boxes = {
-            (numbers, (frozenset(found), *merged)): position for (numbers, merged), (found, position) in groups.items()
+            (numbers, (frozenset(values), *merged)): position
+            for (numbers, merged), (values, position) in groups.items()
         }
     return [(list(merged), position) for (_, merged), position in boxes.items()]
 
@@ -62,6 +63,6 @@ def _slot(numbers: frozenset[int]) -> str:
     """``7``, ``{0..11}`` or ``{0,2,5..7}``."""
     parts: list[str] = []
     for _, run in groupby(enumerate(sorted(numbers)), lambda one: one[1] - one[0]):
-        found = [str(number) for _, number in run]
-        parts += found if len(found) < 3 else [f"{found[0]}..{found[-1]}"]
+        texts = [str(number) for _, number in run]
+        parts += texts if len(texts) < 3 else [f"{texts[0]}..{texts[-1]}"]
     return parts[0] if len(numbers) == 1 else "{" + ",".join(parts) + "}"

@@ -9,9 +9,7 @@ from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, s
 from mpsprobe_exporters.units import byte_size
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import ComputedOnCpu, CoverageReport, CudaHint, MatrixReport, OnTheCpu, ProgramInfo
-
-    AnyReport = CoverageReport | MatrixReport
+    from mpsprobe.schemas import ComputedOnCpu, CudaHint, OnTheCpu, ProgramInfo
 
 CUDA = "Written for CUDA, which no Mac has"
 STAYED = "On the CPU all along, while MPS was there"
@@ -19,25 +17,15 @@ COMPUTED = "Computed on the CPU, while MPS was there"
 MOST = 3
 
 
-def of(report: AnyReport) -> ProgramInfo | None:
-    """The program, where the report is about one."""
-    return report.program if report.kind == "coverage" else None
-
-
-def stayed_on_cpu(report: AnyReport) -> list[str]:
-    """What comes before all else: work that the CPU did all along while MPS was there."""
-    program = of(report)
-    if program is None:
-        return []
+def stayed_on_cpu(program: ProgramInfo, *, ran: bool) -> list[str]:
+    """What comes before all else: work that the CPU did all along while MPS was there; ``ran``: anything ran on MPS."""
     stayed = [_stayed(one) for one in program.stayed_on_cpu]
     lines = [f'{STAYED}: {listed(shortened(stayed, MOST))}. Move it there with .to("mps")'] if stayed else []
     computed = [_computed(one) for one in program.computed_on_cpu]
     lines += [f"{COMPUTED}: {listed(shortened(computed, MOST))}"] if computed else []
-    if report.operators:
-        return lines
     others = program.processes_unreported
     alone = "in the program itself, but it started others" if others else "no tensor of the program was there"
-    return [*lines, f"Nothing ran on MPS: {alone}"]
+    return lines if ran else [*lines, f"Nothing ran on MPS: {alone}"]
 
 
 def _stayed(one: OnTheCpu) -> str:
@@ -74,11 +62,8 @@ def method(program: ProgramInfo) -> str:
     return f"on a virtual MPS device{f' {how}' if how else ''}{shapes}"
 
 
-def notes(report: AnyReport) -> list[str]:
+def notes(program: ProgramInfo) -> list[str]:
     """What else to know of the run."""
-    program = of(report)
-    if program is None:
-        return []
     reported = program.processes - program.processes_unreported
     counts = ((reported, "in the report"), (program.processes_unreported, "not in the report"))
     others = [
@@ -90,11 +75,9 @@ def notes(report: AnyReport) -> list[str]:
     return [*others, *threads, *program.notes]
 
 
-def cuda(report: AnyReport) -> list[tuple[str, str]]:
+def cuda(program: ProgramInfo) -> list[tuple[str, str]]:
     """What is written for CUDA, and for each what to write instead, with the lines."""
-    program = of(report)
-    written = program.cuda if program is not None else []
-    return [(one_line(one.what), f"{_sites(one)}; instead: {one_line(one.instead)}") for one in written]
+    return [(one_line(one.what), f"{_sites(one)}; instead: {one_line(one.instead)}") for one in program.cuda]
 
 
 def _sites(one: CudaHint) -> str:

@@ -6,13 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.document import Place
-from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import call_site, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mpsprobe.schemas import AdvisoryMatch, Environment, OperatorFinding
+    from mpsprobe.schemas import Environment
 
 GITHUB = "https://github.com"
 # A file of a library as scanners name it: below the package, without the folder that it is installed in.
@@ -26,21 +25,16 @@ ISSUE = re.compile(r"([\w-]+/[\w.-]+)#([1-9][0-9]{0,8})", re.ASCII)
 ADDRESS = re.compile(r"https?://[\w.-]+(?:/[\w.~%#?&=+:@/-]*)?", re.ASCII)
 
 
-def where(one: OperatorFinding | AdvisoryMatch, environment: Environment) -> tuple[Place, ...]:
-    """Where the calls are: modules, folded, then lines of source."""
-    return (*(Place(name) for name in fold_names(one.modules)), *lines(one.call_sites, environment))
-
-
 def lines(sites: Iterable[str], environment: Environment) -> tuple[Place, ...]:
     """Lines of source by file name and number, each once; those of a library's release with their address."""
     return tuple({place.text: place for place in (_line(site, environment) for site in sites)}.values())
 
 
 def _line(site: str, environment: Environment) -> Place:
-    found = FILE.fullmatch(site.replace("\\", "/"))
+    match = FILE.fullmatch(site.replace("\\", "/"))
     url = ""
-    if found:
-        library, path, number = found.groups()
+    if match:
+        library, path, number = match.groups()
         release = (environment.torch if library == "torch" else environment.transformers) or ""
         if RELEASE.fullmatch(release):
             url = f"{GITHUB}/{FOLDERS[library].format(release)}{path}#L{number}"

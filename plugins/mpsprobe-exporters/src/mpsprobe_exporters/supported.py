@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         SeveralReport,
         UpgradeReport,
     )
-    from mpsprobe.schemas.environment import Environment
     from mpsprobe.schemas.report import Report
+    from mpsprobe.schemas.run import Environment
 
     JudgedReport = CoverageReport | MatrixReport | SeveralReport
     AboutReleases = UpgradeReport | RankingReport
@@ -44,7 +44,6 @@ def supported_report(report: Report, exporter: str) -> SupportedReport:
 
 
 def profile_of(report: Report, exporter: str) -> ProfileReport:
-    """``report`` as a profile. Raises as ``supported_report``, and if it is none."""
     read = supported_report(report, exporter)
     if read.kind != "profile":
         raise ReportError(f"the exporter '{exporter}' reads profiles, not '{read.kind}'", "Make one: mpsprobe profile")
@@ -52,7 +51,6 @@ def profile_of(report: Report, exporter: str) -> ProfileReport:
 
 
 def judged_report(report: Report, exporter: str) -> JudgedReport:
-    """``report`` as coverage, of one workload or of several. Raises as ``supported_report``, and if it is none."""
     read = supported_report(report, exporter)
     if read.kind == "coverage" or read.kind == "coverage-matrix" or read.kind == "coverage-several":
         return read

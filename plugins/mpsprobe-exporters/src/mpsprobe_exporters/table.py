@@ -6,24 +6,20 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import reports
 from mpsprobe_exporters.supported import supported_report
-from mpsprobe_exporters.terminal import drawing
-from mpsprobe_exporters.terminal.lines import coded, fitting
+from mpsprobe_exporters.terminal.drawing import text_of
 from mpsprobe_exporters.terminal.screen import Screen, on_terminal
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
+    from mpsprobe_exporters.document import Document
 
 FILE_COLUMNS = 100
 
 
 class TableExporter:
-    """Draws as text.
+    """Draws as text, ``width`` columns wide: by default as many in each file, wherever it was made.
 
-    Args:
-        width: columns to draw in; by default 100, so that a file looks the same wherever it was made.
-        color: whether to write colours, as ANSI sequences.
-        encoding: the one that the text must fit into.
-        everything: whether to show what nobody needs to act, such as native operators, which a file always has.
+    ``everything``: what nobody needs to act is shown too, such as native operators; a file always has it.
     """
 
     def __init__(
@@ -33,38 +29,15 @@ class TableExporter:
         self._everything = everything
 
     def render(self, report: Report) -> str:
-        """The text for a file: no colours unless asked for.
-
-        Raises:
-            ReportError: it is of a kind that has no known schema.
-        """
-        return _drawn(report, self._screen, self._everything)
+        return text_of(_document(report), self._screen, everything=self._everything)
 
     def render_for_terminal(self, report: Report, everything: bool = False) -> str:
-        """The text for standard output: as wide, as coloured and in such characters as it can show.
-
-        Args:
-            report: what is drawn.
-            everything: ``--all``.
-
-        Raises:
-            ReportError: it is of a kind that has no known schema.
-        """
-        return _drawn(report, on_terminal(), everything)
+        """The text for standard output: as wide, as coloured and in such characters as it can show."""
+        return text_of(_document(report), on_terminal(), everything=everything)
 
     def headline(self, report: Report) -> str:
-        """The one sentence that a report begins with.
-
-        Raises:
-            ReportError: it is of a kind that has no known schema.
-        """
-        return reports.document_of(supported_report(report, "table")).headline
+        return _document(report).headline
 
 
-def _drawn(report: Report, screen: Screen, everything: bool) -> str:
-    document = reports.document_of(supported_report(report, "table"))
-    drawn = drawing.lines_of(document, screen.width, everything=everything)
-    shown = (coded(one, screen.color) for line in drawn for one in fitting(line, screen.width))
-    # Cells are filled up with spaces to their column's width; at the end of a line nobody needs them.
-    lines = (line.rstrip() for line in shown)
-    return screen.encodable("\n".join(lines).rstrip("\n") + "\n")
+def _document(report: Report) -> Document:
+    return reports.document_of(supported_report(report, "table"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
+from typing import TypeVar
 
+Amount = TypeVar("Amount", int, float)
 # More than any run has of anything. A report may hold any number; beyond this one it is not written out.
 BEYOND = 10**18
 
@@ -90,6 +92,11 @@ def ratio(value: float) -> str:
     """``0.980``, ``1.110``, ``250``: what a change is read from, to the third decimal."""
     value = min(value, float(BEYOND))
     return f"{value:.3f}" if value < 100 else f"{value:,.0f}"
+
+
+def between(write: Callable[[Amount], str], *amounts: Amount) -> str:
+    """``8``, ``8 to 12``: the least and the most of ``amounts``."""
+    return " to ".join(dict.fromkeys((write(min(amounts)), write(max(amounts)))))
 
 
 def split_unit(name: str, units: Container[str] = SCALES) -> tuple[str, str]:

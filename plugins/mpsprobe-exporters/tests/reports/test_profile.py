@@ -14,9 +14,10 @@ from mpsprobe_devkit.testing import sample_cell, sample_profile_report, sample_t
 from mpsprobe_exporters.document import Bars, Bullets, Document, Paragraph, Section, Table, written
 from mpsprobe_exporters.markdown import MarkdownExporter
 from mpsprobe_exporters.reports.configurations import speed_up
-from mpsprobe_exporters.reports.profile import MOST_ROWS, document
-from mpsprobe_exporters.reports.profile_advice import Advice, recommendations
-from mpsprobe_exporters.reports.profile_details import MOST_DETAILED, spoken
+from mpsprobe_exporters.reports.profile import document
+from mpsprobe_exporters.reports.profile_advice import Advice, divided, recommendations
+from mpsprobe_exporters.reports.profile_configurations import MOST_ROWS
+from mpsprobe_exporters.reports.profile_measurements import MOST_DETAILED, spoken
 from mpsprobe_exporters.table import TableExporter
 from mpsprobe_exporters.trace_summary import copies, divide, kernels, merged, overlap
 
@@ -122,7 +123,8 @@ def test_what_was_not_taken_is_named_on_a_page() -> None:
 
 
 def advised(*cells: ProfileCell) -> list[Advice]:
-    return recommendations(of_cells(*cells))
+    report = of_cells(*cells)
+    return recommendations(report, divided(report))
 
 
 def cell(**more: Any) -> ProfileCell:
@@ -153,7 +155,7 @@ def test_a_device_that_waits_is_host_bound_unless_the_probe_made_it_wait() -> No
     short = [spent // 4 if category == kernel else spent for spent, category in times]
     waiting = trace.model_copy(update={"duration_ns": short})
     [one] = advised(cell(trace=waiting))
-    assert one.kind == "host-bound" and one.found.startswith("The device works for 190 µs of a step of 1.00 ms (19%)")
+    assert one.kind == "host-bound" and one.finding.startswith("The device works for 190 µs of a step of 1.00 ms (19%)")
     assert one.share == pytest.approx(0.81, abs=0.005)
     slow = sample_profile_report().cells[0].operators
     assert {operator.source for operator in slow} == {"slow mode"}
@@ -165,11 +167,11 @@ def test_hosts_outside_operators_and_copies_that_nothing_hides() -> None:
     trace = sample_trace()
     host = ["other" if one in ("kernel", "copy", "launch", "operator") else one for one in trace.categories]
     [one] = advised(cell(device="cpu", trace=trace.model_copy(update={"categories": host})))
-    assert one.kind == "host-bound" and "inside operators; the rest is Python" in one.found
+    assert one.kind == "host-bound" and "inside operators; the rest is Python" in one.finding
     trace = sample_trace()
     sizes = [80 * US if trace.names[trace.name[i]].endswith("to CPU") else d for i, d in enumerate(trace.duration_ns)]
     found = advised(cell(trace=trace.model_copy(update={"duration_ns": sizes})))
-    assert [one.found for one in found] == ["For 12% of the profiled steps tensors are copied while no kernel runs."]
+    assert [one.finding for one in found] == ["For 12% of the profiled steps tensors are copied while no kernel runs."]
 
 
 def test_many_tiny_kernels() -> None:
@@ -179,7 +181,7 @@ def test_many_tiny_kernels() -> None:
     kinds = {"names": ["k"], "categories": ["kernel"], "tracks": [{"name": "queue", "kind": "device"}]}
     [one] = advised(cell(trace=Trace.model_validate({**kinds, **columns, **times})))
     said = "400 kernels a step take 4.00 µs on average; to start one takes as long."
-    assert (one.kind, one.found) == ("tiny kernels", said)
+    assert (one.kind, one.finding) == ("tiny kernels", said)
 
 
 def test_steps_that_differ_and_the_beginning_of_a_run() -> None:
@@ -193,7 +195,7 @@ def test_steps_that_differ_and_the_beginning_of_a_run() -> None:
         (cell(first_call_ns=[2_000_000_000]), "The first call takes 2.00 s, as long as 2,000 steps."),
         (cell(phases={**phases, "optimizer": phases["forward"]}), "The optimizer takes 500 µs, 50% of a step."),
     ]
-    found = [(one.found, one.kind) for changed, _ in said for one in advised(changed)]
+    found = [(one.finding, one.kind) for changed, _ in said for one in advised(changed)]
     kinds = ("noise", "noise", "outliers", "warm-up", "first call", "optimizer")
     assert found == list(zip((words for _, words in said), kinds, strict=True))
 
@@ -202,9 +204,9 @@ def test_memory_near_its_end_and_beyond() -> None:
     near = MemoryUse(source="allocator", peak_reserved_bytes=47 * 10**9)
     failed = sample_profile_report().cells[1].model_copy(update={"dtype": "float16"})
     first, second = advised(cell(memory=near), failed)
-    assert first.found == "It did not fit into memory." and first.where == "mps, batch 512, sequence 128"
+    assert first.finding == "It did not fit into memory." and first.where == "mps, batch 512, sequence 128"
     assert "a smaller batch (batch 2 fits)" in first.remedy
-    assert second.found == "47.0 GB of the device's 48.0 GB were in use at the peak."
+    assert second.finding == "47.0 GB of the device's 48.0 GB were in use at the peak."
     assert advised(cell(memory=near.model_copy(update={"peak_reserved_bytes": 10**9}))) == []
 
 
@@ -213,9 +215,9 @@ def test_a_device_that_is_slower_and_batches_that_no_longer_help() -> None:
         return sample_cell(device, spent, batch).model_copy(update={"dtype": "float16"})
 
     [one] = advised(timed("mps", 9_000), sample_cell("cpu").model_copy(update={"dtype": "float16"}))
-    assert (one.kind, one.found) == ("slower", "A step takes 9.00 times as long as on cpu.")
+    assert (one.kind, one.finding) == ("slower", "A step takes 9.00 times as long as on cpu.")
     [one] = advised(*(timed("mps", spent, batch) for spent, batch in ((1_000, 2), (1_500, 4), (2_900, 8))))
-    assert (one.kind, one.found) == ("saturated", "Batch 8 gives +3% samples/s over batch 4.")
+    assert (one.kind, one.finding) == ("saturated", "Batch 8 gives +3% samples/s over batch 4.")
 
 
 def test_what_costs_most_comes_first_and_what_several_need_is_there_once() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 import threading
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 from mpsprobe.answers.lookup import find, keep
-from mpsprobe.answers.question import NO, SWITCH, Question
+from mpsprobe.answers.question import Question
 from mpsprobe.errors import CheckFailed, UsageError
 from mpsprobe.options import converted
 from mpsprobe.plugins.registry import get_registry
@@ -121,7 +120,7 @@ def coverage(
     if isinstance(torch, str) and "," in torch:  # a type checker takes it for one
         raise UsageError(f"several torch releases are a list, not '{torch:.40}'", 'For example ["2.6", "2.13"].')
     flags = converted(command, {**options, "torch": ",".join(in_quotes(torch))})
-    cached = not flags.pop("no_cache", os.environ.get(SWITCH, "").lower() not in NO)
+    cached = not flags.pop("no_cache") if "no_cache" in flags else None
     atlas = flags.pop("atlas", None)
     question = None
     if inputs is None and isinstance(model, str):

@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rich import box
-from rich.columns import Columns
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from mpsprobe_coverage.commands.drawing import console, show
 from mpsprobe_coverage.knowledge.kernels.table import FALLBACK, NATIVE, KernelTable
-from mpsprobe_exporters.terminal.verdict_styles import STYLES
+from mpsprobe_exporters.document import Column, Document, Names, Row, Section, Table
+from mpsprobe_exporters.terminal.drawing import show
 
 if TYPE_CHECKING:
-    from mpsprobe_coverage.knowledge.kernels.difference import Change, Difference
+    from mpsprobe_coverage.knowledge.kernels.difference import Difference
 
 PIPE_WIDTH = 10_000  # columns: nothing is wrapped where no terminal is
-GAP = 3  # columns between those of a table
 
 
 def print_table(torch_release: str, table: KernelTable, key: str | None) -> None:
-    """One release: where the table comes from, then its operators."""
-    name = f"{table.library} {table.release}" + ("" if table.library == "torch" else f", for torch {torch_release}")
-    head = Text(name, style="bold")
+    of_torch = "" if table.library == "torch" else f", for torch {torch_release}"
     where = f"macOS {table.macos_minimum} or newer" if table.macos_minimum else table.backend.label
-    head.append(f" on {where}", style="not bold")
     facts = [f"wheel {table.wheel}" if table.wheel else f"read from {table.source or 'the running dispatcher'}"]
     facts += [f"sha256 {table.sha256}"] if table.sha256 else []
     facts += table.notes
     facts += [] if table.whole else ["It does not hold every kernel: an operator without an entry is unknown."]
-    if table.commit:
-        facts.append(f"commit {table.commit}")
+    facts += [f"commit {table.commit}"] if table.commit else []
     groups = {
         NATIVE: table.native,
         "native from Python": table.python,
@@ -43,33 +32,30 @@ def print_table(torch_release: str, table: KernelTable, key: str | None) -> None
         **{f"under {name}": operators for name, operators in _other_keys(table).items()},
     }
     counts = ", ".join(f"{len(operators)} {kind}" for kind, operators in groups.items() if operators)
-    counts = counts or f"nothing for {table.backend.label}"
-    parts: list[RenderableType] = [head, *(Text(fact, style="dim") for fact in facts), Text(counts), Text()]
     if key is not None:
         groups = {f"under {key}": table.keys.get(key, frozenset())}
-    for title, operators in groups.items():
-        if operators:
-            parts += [Text(f"{title} ({len(operators)})", style="bold"), _names(sorted(operators)), Text()]
-    show(parts[:-1], PIPE_WIDTH)
+    show(
+        Document(
+            title="Kernels",
+            headline=f"{table.library} {table.release}{of_torch} on {where}",
+            lines=[*facts, counts or f"nothing for {table.backend.label}"],
+            sections=_named({kind: sorted(operators) for kind, operators in groups.items()}),
+        ),
+        PIPE_WIDTH,
+    )
 
 
 def print_releases(tables: Sequence[tuple[str, KernelTable]], key: str | None) -> None:
-    """A line for each torch release: how many operators it registers in which way."""
-    rows = [(torch_release, table, _by_kind(table, key)) for torch_release, table in tables]
-    kinds = [kind for kind in rows[-1][2] if any(counts.get(kind) for _, _, counts in rows)]
-    library = rows[-1][1].library
+    counts = [_by_kind(table, key) for _, table in tables]
+    kinds = [kind for kind in counts[-1] if any(of.get(kind) for of in counts)]
+    library = tables[-1][1].library
     with_macos = any(table.macos_minimum for _, table in tables)
     second = library if library != "torch" else "macOS" if with_macos else "whole"
-    grid = _grid("torch", second, *kinds)
-    grid.padding = (0, 1, 0, 0)
-    for column in grid.columns:
-        column.no_wrap = True
-    for column in grid.columns[1:]:
-        column.justify = "right"
-    for torch_release, table, counts in rows:
+    rows = []
+    for (torch_release, table), of in zip(tables, counts, strict=True):
         seconds = {library: table.release, "macOS": table.macos_minimum or "-", "whole": "yes" if table.whole else "no"}
-        grid.add_row(torch_release, seconds[second], *(str(counts.get(kind) or "-") for kind in kinds))
-    show([grid], PIPE_WIDTH)
+        rows.append((torch_release, seconds[second], *(str(of.get(kind) or "-") for kind in kinds)))
+    show_table([Column("torch"), *(Column(title, "number") for title in (second, *kinds))], rows)
 
 
 def _by_kind(table: KernelTable, key: str | None) -> dict[str, int]:
@@ -90,57 +76,53 @@ def print_verdicts(verdicts: Sequence[tuple[str, Sequence[tuple[str, str]]]], ke
 
     ``key`` is the dispatch key that they are for, if it is not that of dense tensors; ``whole``: of all releases.
     """
-    rows = []
+    rows: list[Row] = []
     for operator, history in verdicts:
         cell = operator
         for verdict, group in itertools.groupby(history, key=lambda pair: pair[1]):
             releases = [release for release, _ in group]
-            rows.append(
-                (cell, _verdict(verdict), Text(_range(releases, last=history[-1][0]) if whole else ", ".join(releases)))
-            )
+            rows.append((cell, verdict, _range(releases, last=history[-1][0]) if whole else ", ".join(releases)))
             cell = ""
-    show([by_operator(("Operator", "Verdict" if key is None else f"Verdict under {key}", "torch"), rows)], PIPE_WIDTH)
+    show_table(_columns("Operator", "Verdict" if key is None else f"Verdict under {key}", "torch"), rows)
 
 
 def print_since(rows: Sequence[tuple[str, str | None, str | None, str]]) -> None:
-    """Each operator with the release since which it is native, or with what it is now."""
-    cells = []
-    for operator, since, removed, verdict in rows:
-        now = Text(f"gone since {removed}", style="dim") if removed else _verdict(verdict)
-        cells.append((operator, Text(since, style="green") if since else Text("-", style="dim"), now))
-    show([by_operator(("Operator", "Native since", "Now"), cells)], PIPE_WIDTH)
+    cells = [
+        (name, since or "-", f"gone since {removed}" if removed else verdict) for name, since, removed, verdict in rows
+    ]
+    show_table(_columns("Operator", "Native since", "Now"), cells)
 
 
 def print_difference(difference: Difference) -> None:
-    """What came, what went, what is judged otherwise."""
     old_macos, new_macos = difference.macos_minimum
-    parts: list[RenderableType] = [
-        Text.assemble((f"torch {difference.old} → {difference.new}", "bold"), f": {_summary(difference)}")
-    ]
-    if old_macos != new_macos:
-        parts.append(Text(f"macOS needed: {old_macos or '?'} → {new_macos or '?'}", style="yellow"))
-    parts.append(Text())
-    sections: Iterable[tuple[str, Sequence[Change]]] = (
+    columns = _columns("Operator", difference.old, difference.new)
+    changed = (
         ("Native now", difference.gained),
         ("No longer native", difference.lost),
         ("Judged otherwise", difference.changed),
     )
-    for title, changes in sections:
-        if changes:
-            titles = (f"{title} ({len(changes)})", difference.old, difference.new)
-            rows = [(change.operator, _verdict(change.old), _verdict(change.new)) for change in changes]
-            parts += [by_operator(titles, rows), Text()]
-    named = {
+    tables = [
+        Section(f"{title} ({len(changes)})", [Table(columns, [(one.operator, one.old, one.new) for one in changes])])
+        for title, changes in changed
+        if changes
+    ]
+    names = {
         "Removed operators": difference.removed,
         **{f"Gained under {key}": gained for key, (gained, _) in difference.keys.items()},
         **{f"Lost under {key}": lost for key, (_, lost) in difference.keys.items()},
         "Facts that came": difference.markers_added,
         "Facts that went": difference.markers_removed,
     }
-    for title, names in named.items():
-        if names:
-            parts += [Text(f"{title} ({len(names)})", style="bold"), _names(names), Text()]
-    show(parts[:-1], PIPE_WIDTH)
+    needs = f"macOS needed: {old_macos or '?'} → {new_macos or '?'}"
+    show(
+        Document(
+            title="Difference",
+            headline=f"torch {difference.old} → {difference.new}: {_summary(difference)}",
+            alerts=[needs] if old_macos != new_macos else [],
+            sections=[*tables, *_named(names)],
+        ),
+        PIPE_WIDTH,
+    )
 
 
 def _summary(difference: Difference) -> str:
@@ -162,36 +144,14 @@ def _range(releases: Sequence[str], last: str) -> str:
     return f"from {releases[0]}" if releases[-1] == last else f"{releases[0]} to {releases[-1]}"
 
 
-def _verdict(verdict: str) -> Text:
-    return Text(verdict, style=STYLES[verdict])
+def _columns(first: str, *others: str) -> tuple[Column, ...]:
+    return Column(first, "name"), *(Column(title, "verdict") for title in others)
 
 
-def by_operator(titles: Sequence[str], rows: Sequence[tuple[str, *tuple[Text, ...]]]) -> RenderableType:
-    """A table of operators; on a terminal too narrow for it their names stand on lines of their own."""
-    texts = [[Text(title, style="bold") for title in titles], *([Text(name), *cells] for name, *cells in rows)]
-    widths = [max(cell.cell_len for cell in column) for column in zip(*texts, strict=True)]
-    if sum(widths) + GAP * (len(widths) - 1) <= console(PIPE_WIDTH).width:
-        grid = _grid(*titles)
-        for row in rows:
-            grid.add_row(*row)
-        return grid
-    lines = []
-    for name, *cells in texts:
-        for cell, width in zip(cells, widths[1:], strict=True):
-            cell.pad_right(width - cell.cell_len)
-        lines += [name] if name else []
-        lines.append(Text(" " * GAP).join([Text(), *cells]))
-    return Text("\n").join(lines)
+def _named(groups: Mapping[str, Sequence[str]]) -> list[Section]:
+    return [Section(f"{title} ({len(names)})", [Names(names)]) for title, names in groups.items() if names]
 
 
-def _grid(*titles: str) -> Table:
-    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for title in titles:
-        grid.add_column(title, no_wrap=True)
-    return grid
-
-
-def _names(names: Iterable[str]) -> RenderableType:
-    texts = [Text(name) for name in names]
-    in_columns = console(PIPE_WIDTH).is_terminal
-    return Columns(texts, padding=(0, 2), column_first=True) if in_columns else Text("\n").join(texts)
+def show_table(columns: Iterable[Column], rows: Sequence[Row]) -> None:
+    """A table is the whole answer."""
+    show(Document(title="Kernels", sections=[Section("", [Table(tuple(columns), rows)])]), PIPE_WIDTH)

@@ -11,7 +11,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe.protocols import Device, Progress, RunOptions, Steps, TorchRun, Workload
 from mpsprobe.schemas.profile import DeviceInfo, ProbeReading
 from mpsprobe.schemas.report import Report
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import WorkloadInfo
 from mpsprobe_devkit.testing.samples import sample_coverage_report
 
 WIDTH, SAMPLES = 4, 2  # of the tiny model

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as Xml
 from mpsprobe_exporters import advisories, answer, backends
 from mpsprobe_exporters.document import Row, Table, facts, written
 from mpsprobe_exporters.plain_text import REPLACEMENT, one_line
-from mpsprobe_exporters.reports import comparison, coverage, profile
+from mpsprobe_exporters.reports import comparison, coverage, profile, profile_configurations
 from mpsprobe_exporters.supported import supported_report, versions
 from mpsprobe_exporters.units import measured, ratio
 
@@ -137,7 +137,11 @@ def _suites(report: SupportedReport) -> Iterator[Suite]:
 
 def _configuration(report: schemas.ProfileReport, cell: schemas.ProfileCell) -> Case:
     """``time`` is the median step, so that a reader's trend is that of the step."""
-    shown = ((column, of(report, cell)) for column, of in profile.FIELDS if column.title not in profile.NAMED)
+    shown = (
+        (column, of(report, cell))
+        for column, of in profile_configurations.FIELDS
+        if column.title not in profile_configurations.NAMED
+    )
     lines = [f"{column.title}: {written(value, column.kind)}" for column, value in shown if value is not None]
     lines += [f"note: {line}" for line in profile.remarks_on(cell)]
     outcome, kind, message = "passed", "", ""

@@ -13,7 +13,7 @@ from mpsprobe_exporters.html.figures import Axis, Line, Tip, axis, bounded, thin
 from mpsprobe_exporters.html.markup import Markup, element, embedded, joined, name, scrolled
 from mpsprobe_exporters.plain_text import listed, one_line, plural
 from mpsprobe_exporters.reports.configurations import device_memory
-from mpsprobe_exporters.reports.profile_details import each_step, spoken
+from mpsprobe_exporters.reports.profile_measurements import each_step, spoken
 from mpsprobe_exporters.units import byte_size, duration, fraction, number
 
 if TYPE_CHECKING:

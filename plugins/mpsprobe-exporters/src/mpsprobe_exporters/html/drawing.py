@@ -128,6 +128,8 @@ def drawn(block: Block) -> Markup:
         case model.Bullets():
             lines = ([[name(line.name), ": "] if line.name else None, line.text] for line in block.lines)
             return element("ul", *(element("li", *line) for line in lines), class_="plain")
+        case model.Names():
+            return element("ul", *(element("li", name(one)) for one in block.names), class_="plain")
         case model.Tiles():
             return element("dl", *map(_tile, block.tiles), class_="tiles")
         case model.Table():

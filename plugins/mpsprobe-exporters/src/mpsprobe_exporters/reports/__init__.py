@@ -18,6 +18,5 @@ HOMES = {
 
 
 def document_of(report: SupportedReport) -> Document:
-    """``report`` as people read it."""
     made: Document = importlib.import_module(f"{__name__}.{HOMES[report.kind]}").document(report)
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, table
+from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, records, table
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.units import byte_size, number
 
@@ -36,8 +36,7 @@ FIELDS: Fields[CheckpointReport, StoredDtype] = (
     (Column("dtype", "name", "dtype"), lambda _, one: one.name),
     (Column("for", key="role", rank=3), lambda _, one: ROLES[one.role]),
     (Column("parameters", "number", "parameters", rank=2), lambda _, one: one.parameters or None),
-    (Column("bytes", "bytes", where="column"), lambda _, one: one.bytes),
-    (Column("bytes", "number", "bytes", where="record"), lambda _, one: one.bytes),
+    (Column("bytes", "bytes", "bytes"), lambda _, one: one.bytes),
     (Column("MPS", key="use"), lambda _, one: USES[one.use]),
     (Column("since torch", key="since", about=SINCE, rank=1), lambda _, one: one.since),
     (Column("convert to", key="convert_to", rank=1), lambda _, one: one.convert_to),
@@ -73,7 +72,6 @@ IMPORTS: Fields[CheckpointReport, PickleImport] = (
 
 
 def document(report: CheckpointReport) -> Document:
-    """What a checkpoint holds and what MPS does with it."""
     bad = _problem(report)
     suspicious = [one for one in report.imports if one.kind != "weights"]
     several = len(report.parts) > 1
@@ -101,10 +99,7 @@ def document(report: CheckpointReport) -> Document:
 
 
 def rows(report: CheckpointReport) -> Iterator[tuple[Cell, ...]]:
-    """The rows of a CSV file: a header, then each dtype."""
-    fields = [(column.key, of) for column, of in FIELDS if column.key]
-    yield tuple(key for key, _ in fields)
-    yield from (tuple(of(report, one) for _, of in fields) for one in report.dtypes)
+    return records(FIELDS, report, report.dtypes)
 
 
 def _problem(report: CheckpointReport) -> str:
@@ -145,17 +140,14 @@ def _lines(report: CheckpointReport) -> Iterator[str]:
     if report.converted_bytes != report.bytes:
         yield f"Unpacked and converted to what MPS computes with, it takes {byte_size(report.converted_bytes)}"
     if report.sizes:
-        yield f"All weights as {_in_each(report)}"
+        sizes = ", ".join(f"{one_line(name, 40)}: {byte_size(size)}" for name, size in report.sizes.items())
+        yield f"All weights as {sizes}"
     if report.machine_bytes:
         yield f"This machine has {byte_size(report.machine_bytes)} of memory"
     if report.adapter is not None:
         base = one_line(report.adapter.base_model or "an unnamed model", 100)
         yield f"An adapter ({one_line(report.adapter.method, 40)}) of {base}"
     yield "Read from headers alone: nothing was loaded"
-
-
-def _in_each(report: CheckpointReport) -> str:
-    return ", ".join(f"{one_line(name, 40)}: {byte_size(size)}" for name, size in report.sizes.items())
 
 
 def _quantization(report: CheckpointReport) -> Iterator[Bullet]:

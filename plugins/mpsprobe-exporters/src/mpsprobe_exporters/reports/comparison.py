@@ -62,7 +62,6 @@ VERDICTS: Fields[None, ComparedVerdict] = (
 
 
 def document(report: ComparisonReport) -> Document:
-    """``report`` as people read it."""
     loud, quiet = parted(report)
     names = list(dict.fromkeys(one_line(one, 60) for one in [*report.new.workloads, *report.old.workloads]))
     conditions = CONDITIONS if report.compares == "profile" else COVERAGE_CONDITIONS
@@ -120,16 +119,18 @@ def _regressions_of_profiles(report: ComparisonReport) -> Iterator[str]:
     pairs = [(f" ({name})" if several else "", cell) for name, cell in zip(names, report.cells, strict=True)]
     for where, cell in pairs:
         yield from (f"{one_line(one.operator, 80)} now leaves MPS{where}" for one in cell.fallbacks if one.regression)
-    found = [(one, where) for where, cell in pairs for one in cell.quantities if one.regression]
-    found.sort(key=lambda pair: (pair[0].quantity != "step", -(pair[0].ratio or 0.0)))
-    for one, where in found:
+    regressions = [(one, where) for where, cell in pairs for one in cell.quantities if one.regression]
+    regressions.sort(key=lambda pair: (pair[0].quantity != "step", -(pair[0].ratio or 0.0)))
+    for one, where in regressions:
         by = f"{percent(one.ratio - 1)} " if one.ratio is not None else ""
         yield f"{one_line(one.name, 40)} {by}{one.difference}{where}"
 
 
 def _better_profiles(report: ComparisonReport) -> list[str]:
-    found = Counter(one.difference for cell in report.cells for one in cell.quantities if one.quantity != "throughput")
-    return [f"{plural(found[word], 'quantity', 'quantities')} {word}" for word in ("faster", "smaller") if found[word]]
+    counts = Counter(one.difference for cell in report.cells for one in cell.quantities if one.quantity != "throughput")
+    return [
+        f"{plural(counts[word], 'quantity', 'quantities')} {word}" for word in ("faster", "smaller") if counts[word]
+    ]
 
 
 def _regressions_of_coverage(report: ComparisonReport) -> Iterator[str]:
@@ -146,15 +147,14 @@ def _regressions_of_coverage(report: ComparisonReport) -> Iterator[str]:
 
 
 def _other_changes(report: ComparisonReport) -> list[str]:
-    found = Counter(one.change for one in report.verdicts if not one.regression)
-    said = [f"{plural(found[word], 'verdict')} {word}" for word in ("better", "gone") if found[word]]
-    said += [f"{plural(found['new'], 'native operator')} new"] if found["new"] else []
+    counts = Counter(one.change for one in report.verdicts if not one.regression)
+    parts = [f"{plural(counts[word], 'verdict')} {word}" for word in ("better", "gone") if counts[word]]
+    parts += [f"{plural(counts['new'], 'native operator')} new"] if counts["new"] else []
     same = [f"{number(report.same_verdicts)} as before"]
-    return [*said, *same] if said or report.regressions else []
+    return [*parts, *same] if parts or report.regressions else []
 
 
 def _to_do(report: ComparisonReport) -> Iterator[str]:
-    """What follows from the regressions."""
     if not report.regressions:
         return
     workload = one_line(next(iter(report.new.workloads), "WORKLOAD"), 60)
@@ -173,7 +173,6 @@ def _to_do(report: ComparisonReport) -> Iterator[str]:
 
 
 def side_line(report: ComparisonReport) -> str:
-    """Which reports, of what."""
     workloads = dict.fromkeys([*report.new.workloads, *report.old.workloads])
     names = ", ".join(shortened([one_line(name, 60) for name in workloads], 5))
     what = {"profile": "profiles", "coverage": "coverage"}.get(report.compares, "coverage of many releases")
@@ -211,7 +210,6 @@ def _is_quiet(cell: ComparedCell) -> bool:
 
 
 def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[Block]:
-    """One configuration: of many, the step and what differs."""
     whole = len(report.cells) <= MOST_WHOLE
     kept = [one for one in cell.quantities if whole or one.quantity == "step" or one.difference not in QUIET]
     yield from table(QUANTITIES, None, [(one.name, one) for one in kept])
@@ -247,8 +245,8 @@ def _quiet(quiet: Sequence[ComparedCell]) -> Iterator[Block]:
     """The step of each, and why something is not known; each reason once."""
     steps = [(cell, one) for cell in quiet for one in cell.quantities if one.quantity == "step"]
     names = distinct([configuration(cell) for cell, _ in steps])
-    found = [(name, one) for name, (_, one) in zip(names, steps, strict=True)]
-    yield from table(((Column("configuration"), QUANTITIES[0][1]), *QUANTITIES[1:]), None, found)
+    rows = [(name, one) for name, (_, one) in zip(names, steps, strict=True)]
+    yield from table(((Column("configuration"), QUANTITIES[0][1]), *QUANTITIES[1:]), None, rows)
     yield from bullets(dict.fromkeys(note for cell in quiet for note in cell_notes(cell)))
 
 
@@ -263,7 +261,6 @@ def cell_notes(cell: ComparedCell) -> list[str]:
 
 
 def ends(cell: ComparedCell) -> list[str]:
-    """How the runs ended, where one of them stopped."""
     if cell.new_failure is None:
         return ["runs to its end now, and did not before"] if cell.old_failure is not None else []
     stopped = "stopped in both" if cell.old_failure is not None else "stops now, and did not before"
@@ -286,20 +283,17 @@ def fallback_line(one: ComparedFallback) -> str:
 
 
 def unpaired_lines(report: ComparisonReport) -> list[str]:
-    """The configurations that only one report has."""
     which = {"gone": "old", "new": "new", "both": "new"}
     return [f"{configuration(one)}: in the {which[one.presence]} report only" for one in report.unpaired]
 
 
 def advisory_lines(report: ComparisonReport) -> list[str]:
-    """Known wrong results that are new, or gone."""
     return [
         f"{one.presence}{_on(one.release)}: {one_line(one.id, 100)}: {one_line(one.title)}" for one in report.advisories
     ]
 
 
 def failure_lines(report: ComparisonReport) -> list[str]:
-    """How the runs of coverage ended, where that differs."""
     lines = []
     for one in report.failures:
         start = f"now{_on(one.release)}" if one.new is not None else f"before{_on(one.release)}"
@@ -314,17 +308,16 @@ def _on(release: str | None) -> str:
 
 
 def method_lines(report: ComparisonReport) -> list[str]:
-    """When a difference counts, and what a reader should know of it."""
     words = [one_line(report.method.words, None)] if report.method is not None else []
     return [*words, *(one_line(note) for note in report.notes)]
 
 
 def _ratios(report: ComparisonReport) -> Iterator[Block]:
     """The ratio of each configuration's step with its interval, all on one scale around 1."""
-    found = [(cell, one) for cell in report.cells for one in cell.quantities if one.quantity == "step" and one.ratio]
-    if not found:
+    steps = [(cell, one) for cell in report.cells for one in cell.quantities if one.quantity == "step" and one.ratio]
+    if not steps:
         return
-    ends = [1.0, *(end for _, one in found for end in (one.ratio, one.low, one.high) if end is not None)]
+    ends = [1.0, *(end for _, one in steps for end in (one.ratio, one.low, one.high) if end is not None)]
     low, high = min(ends), max(ends)
     margin = (high - low) * 0.04 or 0.04
     low, wide = low - margin, high - low + 2 * margin
@@ -333,13 +326,13 @@ def _ratios(report: ComparisonReport) -> Iterator[Block]:
         return ((other if value is None else value) - low) / wide
 
     rows = []
-    for cell, one in found:
+    for cell, one in steps:
         at = one.ratio or 1.0
         between = interval(one)
         said = f"{ratio(at)}{f' ({between})' if between else ''}, {one.difference}"
         part = Part(place(at, at), COLORS.get(one.difference, 8))
         rows.append(Bar(configuration(cell), [part], said, (place(one.low, at), place(one.high, at))))
-    used = {COLORS.get(one.difference, 8) for _, one in found}
+    used = {COLORS.get(one.difference, 8) for _, one in steps}
     legend = [(color, said) for color, said in LEGEND if color in used]
     caption = f"New divided by old with its 95 % interval, from {low:.2f} to {low + wide:.2f}; the line is 1: no change"
     yield Bars(rows, caption, legend, place(1.0, 1.0))

@@ -24,7 +24,6 @@ def name(report: ProfileReport, cell: ProfileCell) -> str:
 
 
 def several_dtypes(report: ProfileReport) -> bool:
-    """Whether its configurations differ in their dtypes."""
     return len({(one.dtype, one.autocast) for one in report.cells}) > 1
 
 
@@ -47,23 +46,19 @@ def labels(report: ProfileReport, cells: Sequence[ProfileCell]) -> list[str]:
 
 
 def twin(report: ProfileReport, cell: ProfileCell, device: str) -> ProfileCell | None:
-    """The same configuration on another device."""
     wanted = but_for("device", cell)
     return next((one for one in report.cells if one.device == device and but_for("device", one) == wanted), None)
 
 
 def but_for(what: str, cell: ProfileCell) -> tuple[object, ...]:
-    """All that makes a configuration, but for ``what``."""
     return tuple(getattr(cell, key) for key in KEY if key != what)
 
 
 def rate(cell: ProfileCell, unit: str) -> float | None:
-    """How many samples or tokens the median step makes in a second."""
     return next((one.per_second for one in cell.throughput if one.unit == unit), None)
 
 
 def device_memory(report: ProfileReport, cell: ProfileCell) -> int | None:
-    """What the device of ``cell`` has, where it is known."""
     return next((one.memory_bytes for one in report.devices if one.type == cell.device), None)
 
 
@@ -78,5 +73,5 @@ def speed_up(report: ProfileReport, cell: ProfileCell) -> tuple[float, float, fl
     old, own = base.step, cell.step
     if min(old.median_ns, old.low_ns, old.high_ns, own.median_ns, own.low_ns, own.high_ns) <= 0:
         return None
-    found = (old.median_ns / own.median_ns, old.low_ns / own.high_ns, old.high_ns / own.low_ns)
-    return min(found[0], BEYOND), min(found[1], BEYOND), min(found[2], BEYOND)
+    times = (old.median_ns / own.median_ns, old.low_ns / own.high_ns, old.high_ns / own.low_ns)
+    return min(times[0], BEYOND), min(times[1], BEYOND), min(times[2], BEYOND)

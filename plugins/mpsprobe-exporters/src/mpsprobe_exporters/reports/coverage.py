@@ -3,27 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mpsprobe.declarations import SEVERITY
 from mpsprobe.folding import folded
-from mpsprobe_exporters import advisories, answer, backends, fitting, graphs, program_answer, recalled, sources
+from mpsprobe_exporters import advisories, answer, backends, fitting, program_answer, sources, workload_lines
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
 from mpsprobe_exporters.module_names import fold_names
-from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.plain_text import call_site, one_line, plural, shortened
 from mpsprobe_exporters.reports import memory
-from mpsprobe_exporters.units import byte_size, number
+from mpsprobe_exporters.units import between, byte_size, number
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, CoverageSummary, MatrixReport, OperatorFinding
+    from mpsprobe.schemas import (
+        CoverageReport,
+        CoverageSummary,
+        DataDependence,
+        Environment,
+        GraphCount,
+        GraphGrowth,
+        MacosCondition,
+        MatrixReport,
+        OperatorFinding,
+        RefusedTensor,
+        Target,
+        Unjudged,
+    )
     from mpsprobe_exporters.document import Block, Cell, Fields
 
     AnyReport = CoverageReport | MatrixReport
 
-SINCE = "from this release on, without a gap; of a finding, the release that cures it"
+TO_DO = "What to do"
 OPERATORS = "Operators"
-MOST = 500  # rows that a terminal and Markdown show
 EXPLAINED = "What native verdicts rest on"
+MACOS = "Needs a newer macOS"
+NOT_JUDGED = "Not judged: nothing is known of these"
+COMPOSED_OTHERWISE = "Uncertain: the release may make these of other operators than the torch that ran the trace"
+DATA_DEPENDENCE = "Assumed: the model's course depends on values that a prediction does not have"
+SINCE = "from this release on, without a gap; of a finding, the release that cures it"
+NEXT = "Next: mpsprobe profile measures it on a Mac; --all lists the operators."
+MOST = 500  # rows that a terminal and Markdown show
+MOST_NAMED = 3  # operators of one entry; of more the first one
 SOURCES = {
     "registration": "registration",
     "branch": "branch in C++",
@@ -35,17 +55,38 @@ SOURCES = {
     "list": "PyTorch's own expectations",
     "issue": "issues of PyTorch",
 }
-MOST_NAMED = 3  # operators of one entry; of more the first one
-NEXT = "Next: mpsprobe profile measures it on a Mac; --all lists the operators."
+GRAPHS = {"always": "every new shape compiles one", "may": "some new shapes compile one"}
+MOST_UNSURE = 4
+GRAPHS_STAY = "No graph leaves the cache, so memory and the time of first calls grow with every new shape."
+
+
+class Judged(NamedTuple):
+    """What the rows of a report share."""
+
+    on: str
+    """``torch 2.13.0``."""
+    release: str
+    software: str
+    label: str
+    environment: Environment
+    explained: bool
+
+
+def judged(report: AnyReport, *, explained: bool = False) -> Judged:
+    target = backends.target(report)
+    release, software, label = backends.release(target), backends.software(target), backends.label(target)
+    return Judged(backends.on_release(target, release), release, software, label, report.environment, explained)
+
+
 # All that is shown of an operator, in every format: a column, and how its cell is found. The order is that of CSV.
-FIELDS: Fields[AnyReport, OperatorFinding] = (
+FIELDS: Fields[Judged, OperatorFinding] = (
     (Column("operator", "name", "operator"), lambda _, one: one.operator),
     (Column("verdict", "verdict", "verdict"), lambda _, one: one.verdict),
     (Column("calls", "number", "calls", where="column"), lambda _, one: one.calls),
     (Column("calls", "counts", "phases", where="more"), lambda _, one: one.phases),
     (Column("dtypes", "names", "dtypes", rank=3), lambda _, one: tuple(one.dtypes)),
     (Column("where", "names", rank=4), lambda _, one: tuple(fold_names(one.modules))),
-    (Column("lines", "places", where="more"), lambda report, one: sources.lines(one.call_sites, report.environment)),
+    (Column("lines", "places", where="more"), lambda of, one: sources.lines(one.call_sites, of.environment)),
     (Column("shapes", "names", where="more"), lambda _, one: tuple(f"({shape})" for shape in one.shapes)),
     (Column("each shape", "names", "shapes", where="record"), lambda _, one: tuple(one.shapes)),
     (Column("modules", "names", "modules", where="record"), lambda _, one: tuple(fold_names(one.modules))),
@@ -54,22 +95,20 @@ FIELDS: Fields[AnyReport, OperatorFinding] = (
     (Column("output bytes", "number", "output_bytes", where="record"), lambda _, one: one.output_bytes),
     (Column("data", where="more"), lambda _, one: _moved(one)),
     (Column("copies", where="more"), lambda _, one: answer.copies(one.transfers)),
-    (Column("MPSGraph", where="more"), lambda _, one: graphs.of_operator(one)),
+    (Column("MPSGraph", where="more"), lambda _, one: _graphs(one)),
     (Column("native since", key="native_since", where="record"), lambda _, one: one.native_since),
-    (Column("native since", about=SINCE, rank=1, where="column"), answer.since),
+    (Column("native since", about=SINCE, rank=1, where="column"), lambda of, one: answer.since(one, of.release)),
     (Column("why", key="reason", where="more"), lambda _, one: one.reason),
-    (
-        Column("known by", where="more"),
-        lambda report, one: _evidence(report, one) if _is_telling(report, one) else None,
-    ),
-    (Column("do", "advice", "advice", where="more"), lambda report, one: _advice(report, one)),
+    (Column("known by", where="more"), lambda of, one: _evidence(of, one) if _is_telling(of, one) else None),
+    (Column("do", "advice", "advice", where="more"), lambda of, one: _advice(of, one)),
 )
 COLUMNS = tuple(column for column, _ in FIELDS)
 
 
-def operators(report: AnyReport, found: Iterable[OperatorFinding]) -> list[tuple[Cell, ...]]:
+def operators(report: AnyReport, findings: Iterable[OperatorFinding]) -> list[tuple[Cell, ...]]:
     """The row of each operator, as ``COLUMNS`` has it."""
-    return [tuple(of(report, one) for _, of in FIELDS) for one in found]
+    shared = judged(report, explained=report.kind == "coverage" and report.explained)
+    return [tuple(of(shared, one) for _, of in FIELDS) for one in findings]
 
 
 def ordered(report: AnyReport) -> list[OperatorFinding]:
@@ -79,58 +118,63 @@ def ordered(report: AnyReport) -> list[OperatorFinding]:
 
 
 def document(report: CoverageReport) -> Document:
-    """The coverage of one release."""
-    alerts = [*program_answer.stayed_on_cpu(report), *answer.failures(report)]
-    alerts += [*filter(None, [answer.first_refused(report)]), *fitting.alerts(report)]
-    sections = [*middle(report), *explained(report), *graphs.growth(report)]
-    notes = [*backends.notes(report), *answer.allowed(report)]
-    memory_lines = [*memory.line(report), *fitting.lines(report)]
+    target, program, predicted = report.target, report.program, report.memory
+    shared = judged(report, explained=report.explained)
+    fit = predicted.fit if predicted else None
+    alerts = [
+        *(program_answer.stayed_on_cpu(program, ran=bool(report.operators)) if program else []),
+        *([answer.failure_sentence(report.failure)] if report.failure else []),
+        *([_refused(report.first_refused_tensor, target)] if report.first_refused_tensor else []),
+        *(fitting.alerts(fit) if fit else []),
+    ]
+    sections = middle(report, shared)
+    if report.explained:  # findings say what they rest on themselves
+        fields: Fields[Judged, OperatorFinding] = (FIELDS[0], (Column("evidence"), _evidence))
+        sections.append(Section(EXPLAINED, table(fields, shared, answer.natives(report)), view="Evidence"))
+    sections += _growth(report.growth, report.operators, shared.on)
+    notes = [*(program_answer.notes(program) if program else []), *report.workload.notes, *backends.notes(target)]
+    notes = [*(one_line(note, 400) for note in notes), *allowed(report.allowed)]
+    memory_lines = [*memory.line(predicted), *(fitting.lines(fit) if fit else [])]
     clean = (
         bool(report.operators)
         and not alerts
-        and fitting.is_clean(report)
+        and fitting.is_clean([fit])
         and not any(section.blocks for section in sections)
     )
+    headline, *details = answer.short_answer(report)
+    run = workload_lines.workload_line(report.workload, program, [plural(report.summary.calls, "call")])
+    method, *recalled = workload_lines.method_lines(report)
+    brief = [workload_lines.in_short(report), *(f"{line}." for line in (headline, *memory_lines)), *details, *notes]
     return Document(
         title=one_line(report.workload.name, 60),
-        headline=answer.headline(report),
+        headline=headline,
         tone="good" if clean else "bad",
         alerts=alerts,
-        lines=[
-            *answer.details(report),
-            answer.workload_line(report),
-            *memory_lines,
-            answer.method_line(report),
-            *recalled.lines(report),
-        ],
+        lines=[*details, run, *memory_lines, method, *recalled],
         notes=notes,
         sections=[
             *sections,
             Section("In figures", list(figures(report.summary)), depth="page"),
-            *memory.sections(report),
-            *all_operators(report, "Overview" if clean else OPERATORS),
+            *memory.sections(predicted, report.environment),
+            all_operators(report, shared, "Overview" if clean else OPERATORS),
         ],
-        brief=[
-            answer.in_short(report),
-            f"{answer.headline(report)}.",
-            *(f"{line}." for line in memory_lines),
-            *answer.details(report),
-            *notes,
-            *(f"{line}." for line in recalled.lines(report)),
-            NEXT,
-        ]
-        if clean
-        else [],
+        brief=[*brief, *(f"{line}." for line in recalled), NEXT] if clean else [],
     )
 
 
 def figures(summary: CoverageSummary) -> Iterator[Block]:
     """How many operators are native, the memory of the parameters, and the calls by verdict."""
-    native = f"{number(summary.operators_by_verdict.get('native', 0))} of {number(summary.operators)}"
     size = summary.parameters_bytes
     parameters = [Tile("Parameters", byte_size(size), "memory")] if size else []
-    compiled = [Tile("Compiled MPSGraphs", graphs.counted(summary.graphs))] if summary.graphs else []
-    yield Tiles([Tile("Native operators", native), Tile("Calls", number(summary.calls)), *parameters, *compiled])
+    compiled = [Tile("Compiled MPSGraphs", _counted(summary.graphs))] if summary.graphs else []
+    yield Tiles(
+        [
+            Tile("Native operators", answer.native_of(summary)),
+            Tile("Calls", number(summary.calls)),
+            *parameters,
+            *compiled,
+        ]
+    )
     calls = summary.calls_by_verdict
     known = [(verdict, calls[verdict]) for verdict in sorted(calls, key=lambda one: SEVERITY[one]) if calls[verdict]]
     if len(known) > 1:
@@ -140,49 +184,109 @@ def figures(summary: CoverageSummary) -> Iterator[Block]:
         yield Bars([Bar("Calls", parts, said)], "Calls by verdict", [(verdict, verdict) for verdict, _ in known])
 
 
-def middle(report: AnyReport) -> Iterator[Section]:
+def middle(report: AnyReport, shared: Judged) -> list[Section]:
     """What is to do, what is known to be wrong, and what the report leaves open."""
-    found = answer.findings(report)
-    release = backends.on_release(backends.target(report), answer.judged_release(report))
-    to_do = table(FIELDS, report, one_for_each_cure(found), entries=True, most=MOST)
-    yield Section(f"{answer.TO_DO} on {release}", to_do)
-    yield Section(program_answer.CUDA, bullets(Bullet(said, what) for what, said in program_answer.cuda(report)))
-    yield Section(answer.MACOS, bullets(answer.macos_notes(report)))
-    yield Section(advisories.title(report), [advisories.table(report)] if report.advisories else [])
-    for title, lines in answer.open_questions(report):
-        yield Section(title, bullets(Bullet(text, operator) for operator, text in lines))
+    to_do = table(FIELDS, shared, one_for_each_cure(answer.findings(report)), entries=True, most=MOST)
+    sections = [Section(f"{TO_DO} on {shared.on}", to_do)]
+    wrong = "Known wrong results"
+    if report.kind == "coverage":
+        cuda = program_answer.cuda(report.program) if report.program else []
+        sections.append(Section(program_answer.CUDA, bullets(Bullet(said, what) for what, said in cuda)))
+        sections.append(Section(MACOS, bullets(_macos(one, report.target) for one in report.macos_conditions)))
+        wrong += f" on {shared.software} {one_line(shared.release)}"
+    unjudged = (Bullet(_places(one.reason, one), one.operator) for one in report.not_judged)
+    assumed = (Bullet(_places(one.assumed, one), one.operator) for one in report.data_dependence)
+    composed = (Bullet(f"{plural(n, 'call')} {text}", name) for name, n, text in answer.compositions(report))
+    return [
+        *sections,
+        Section(wrong, [advisories.table(report)] if report.advisories else []),
+        Section(NOT_JUDGED, bullets(unjudged)),
+        Section(DATA_DEPENDENCE, bullets(assumed)),
+        Section(COMPOSED_OTHERWISE, bullets(composed)),
+    ]
 
 
-def one_for_each_cure(found: Iterable[OperatorFinding]) -> list[OperatorFinding]:
+def _places(text: str, one: Unjudged | DataDependence) -> str:
+    sites = list(dict.fromkeys(map(call_site, one.call_sites)))
+    return f"{one_line(text)} ({', '.join([plural(one.calls, 'call'), *shortened(sites, 3)])})"
+
+
+def _macos(one: MacosCondition, target: Target) -> str:
+    names = ", ".join(shortened(list(map(one_line, one.operators)), 3))
+    needs = f"{one_line(one.what)} ({names}): macOS {one_line(one.macos)} or newer"
+    if not target.macos_minimum:
+        return needs
+    release = f"{target.software} {one_line(target.version)}"
+    return f"{needs}, while {release} itself runs from {one_line(target.macos_minimum)} on"
+
+
+def _refused(first: RefusedTensor, target: Target) -> str:
+    """Where the first tensor of a dtype is made that the backend does not have; its uses are only a consequence."""
+    where = answer.place(first) or ("the model's inputs" if first.phase == "move" else "an unknown place")
+    how = f"moved to {backends.label(target)}" if first.phase == "move" else f"made by {one_line(first.operator)}"
+    who = backends.other(target) or "a Mac"
+    return f"The first {one_line(first.dtype)} tensor is {how} at {where}: {who} raises there"
+
+
+def allowed(names: Sequence[str]) -> list[str]:
+    """What ``--allow`` named, in a sentence."""
+    return [f"Passed over by --allow: {', '.join(map(one_line, names))}"] if names else []
+
+
+def one_for_each_cure(findings: Iterable[OperatorFinding]) -> list[OperatorFinding]:
     """The findings, those of which the same is said and to be done as one: all that touches one float64 tensor."""
     groups: dict[object, list[OperatorFinding]] = {}
-    for one in found:
+    for one in findings:
         cure = (one.verdict, one.reason, one.evidence, one.advice) if one.advice else one.operator
         groups.setdefault(cure, []).append(one)
-    return [_as_one(group) for group in groups.values()]
+    return [folded(group).model_copy(update={"operator": _names(group)}) for group in groups.values()]
 
 
-def _as_one(group: Sequence[OperatorFinding]) -> OperatorFinding:
-    if len(group) == 1:
-        return group[0]
-    named = (
-        [f"{group[0].operator} and {len(group) - 1} more"] if len(group) > MOST_NAMED else [f.operator for f in group]
-    )
-    return folded(group).model_copy(update={"operator": ", ".join(named)})
+def _names(group: Sequence[OperatorFinding]) -> str:
+    first, *others = (one.operator for one in group)
+    return f"{first} and {len(others)} more" if len(group) > MOST_NAMED else ", ".join([first, *others])
 
 
-def explained(report: CoverageReport) -> Iterator[Section]:
-    """Of ``--explain``: what the verdicts of native operators rest on; findings say it themselves."""
-    fields: Fields[AnyReport, OperatorFinding] = (FIELDS[0], (Column("evidence"), _evidence))
-    found = answer.natives(report) if report.explained else []
-    yield Section(EXPLAINED, table(fields, report, found), view="Evidence")
+def _growth(growth: GraphGrowth | None, operators: Iterable[OperatorFinding], on: str) -> Iterator[Section]:
+    """What ``--vary`` asked for: how many MPSGraphs are compiled for new shapes."""
+    if growth is None:
+        return
+    tokens = growth.varied == "new-tokens"
+    every = f"{one_line(growth.varied)} {number(growth.first)} to {number(growth.last)} compile"
+    every = f"A generation of {number(growth.last)} tokens compiles" if tokens else every
+    tried = ", ".join(map(number, growth.tried))
+    lines = [
+        f"{every} {_counted(growth.total)} graphs: {_counted(growth.each)} for each {'token' if tokens else 'value'}, "
+        f"and {_counted(growth.fixed)} that all share. Predicted from runs with {tried}.",
+        GRAPHS_STAY,
+    ]
+    unsure = [one_line(one.operator) for one in operators if one.graph == "may"]
+    if unsure and growth.total.least != growth.total.most:
+        some = ", ".join(unsure[:MOST_UNSURE]) + (", …" if len(unsure) > MOST_UNSURE else "")
+        lines.append(f"It is a range because of {some}: some of their calls have ready kernels, which compile nothing.")
+    if growth.padded is not None and growth.padded_to is not None and growth.padded_to > 1:
+        lines.append(f"Padded to multiples of {number(growth.padded_to)} they compile {_counted(growth.padded)}.")
+    if growth.static is not None:
+        lines.append(f"With a cache of one size (--cache static) it compiles {_counted(growth.static)}.")
+    yield Section(f"MPSGraphs on {on}", bullets(lines))
 
 
-def all_operators(report: AnyReport, view: str = OPERATORS) -> Iterator[Section]:
+def _counted(count: GraphCount) -> str:
+    return between(number, count.least, count.most)
+
+
+def _graphs(one: OperatorFinding) -> str | None:
+    """``every new shape compiles one: 4 in this run``; nothing where none is compiled."""
+    when = GRAPHS.get(one.graph or "")
+    most = "" if one.graph == "always" else "at most "
+    return f"{when}: {most}{number(one.graphs)} in this run" if when else None
+
+
+def all_operators(report: AnyReport, shared: Judged, view: str = OPERATORS) -> Section:
     """Every operator; where there is nothing else to see, on the first view."""
-    title = f"{OPERATORS} on {backends.on_release(backends.target(report), answer.judged_release(report))}"
-    rows = table(FIELDS, report, ordered(report), title, filtered=True, most=MOST)
-    yield Section(title, rows, view=view, depth="all")
+    title = f"{OPERATORS} on {shared.on}"
+    rows = table(FIELDS, shared, ordered(report), title, filtered=True, most=MOST)
+    return Section(title, rows, view=view, depth="all")
 
 
 def records(report: CoverageReport) -> Iterator[dict[str, Cell]]:
@@ -218,13 +322,12 @@ def _record(name: str, verdict: str, calls: int, reason: str, call_sites: Sequen
     return {"operator": name, "verdict": verdict, "calls": calls, "reason": reason, "call_sites": call_sites}
 
 
-def _advice(report: AnyReport, one: OperatorFinding) -> str | None:
+def _advice(of: Judged, one: OperatorFinding) -> str | None:
     """The advice of the scanner that judged a finding, else the release that cures it."""
     if not SEVERITY[one.verdict]:
         return None
-    cure = answer.since(report, one) if one.verdict != "unknown" else None
-    software = backends.software(backends.target(report))
-    return one.advice or (f"Native from {software} {cure} on: upgrade." if cure else None)
+    cure = answer.since(one, of.release) if one.verdict != "unknown" else None
+    return one.advice or (f"Native from {of.software} {cure} on: upgrade." if cure else None)
 
 
 def _moved(one: OperatorFinding) -> str | None:
@@ -232,19 +335,15 @@ def _moved(one: OperatorFinding) -> str | None:
     return f"{byte_size(one.input_bytes)} in, {byte_size(one.output_bytes)} out" if known else None
 
 
-def _evidence(report: AnyReport, one: OperatorFinding) -> str:
+def _evidence(of: Judged, one: OperatorFinding) -> str:
     """The kind of evidence, what it says, and of ``--explain`` who was asked: ``guard in the binary: linear for …``."""
-    asked = f" (asked: {', '.join(map(one_line, one.judges))})" if one.judges and _is_explained(report) else ""
+    asked = f" (asked: {', '.join(map(one_line, one.judges))})" if one.judges and of.explained else ""
     if one.source is None:
         return f"nothing: no table covers it{asked}"
-    source = SOURCES[one.source].format(backends.label(backends.target(report)))
+    source = SOURCES[one.source].format(of.label)
     return f"{source}: {one_line(one.evidence, 400)}{asked}" if one.evidence else f"{source}{asked}"
 
 
-def _is_telling(report: AnyReport, one: OperatorFinding) -> bool:
+def _is_telling(of: Judged, one: OperatorFinding) -> bool:
     """Whether the evidence is shown with the operator: that a kernel is registered goes without saying."""
-    return _is_explained(report) or one.source not in (None, "registration")
-
-
-def _is_explained(report: AnyReport) -> bool:
-    return report.kind == "coverage" and report.explained
+    return of.explained or one.source not in (None, "registration")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer, fitting, recalled
-from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, table
+from mpsprobe_exporters import fitting, workload_lines
+from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, records, table
 from mpsprobe_exporters.plain_text import one_line, plural
-from mpsprobe_exporters.units import byte_size, number
+from mpsprobe_exporters.units import between, byte_size, number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import FitReport, FitRow, SizeRange
@@ -20,8 +20,7 @@ CALM = "the largest with which it stays below what Metal recommends to a process
 FIELDS: Fields[FitReport, FitRow] = (
     (Column("what", key="what"), lambda _, one: one.what),
     (Column("at", "number", key="size", about="the size at which the peak was found"), lambda _, one: one.size),
-    (Column("peak", "bytes", where="column"), lambda _, one: one.peak_bytes),
-    (Column("peak", "number", "peak_bytes", where="record"), lambda _, one: one.peak_bytes),
+    (Column("peak", "bytes", "peak_bytes"), lambda _, one: one.peak_bytes),
     (Column("saves", where="column", rank=2), lambda report, one: _saves(report, one)),
     (Column("largest that fits", about=LARGEST), lambda _, one: _range(one.largest)),
     (Column("without pressure", about=CALM, rank=1), lambda _, one: _range(one.without_pressure)),
@@ -37,14 +36,13 @@ FIELDS: Fields[FitReport, FitRow] = (
 
 
 def document(report: FitReport) -> Document:
-    """The answer, the table, and what to know of its rows."""
     first = report.rows[0] if report.rows else None
     fits = first is not None and first.largest is not None and first.largest.low > 0
     return Document(
         title=one_line(report.workload.name, 60),
         headline=_headline(report),
         tone="good" if fits else "bad",
-        lines=[*_lines(report), *recalled.lines(report)],
+        lines=[*_lines(report), *workload_lines.recalled(report.recalled, report.environment)],
         notes=[*map(one_line, report.workload.notes)],
         sections=[
             Section(f"How large it may be on {_mac(report)}", table(FIELDS, report, report.rows, "Ways to run it")),
@@ -54,10 +52,7 @@ def document(report: FitReport) -> Document:
 
 
 def rows(report: FitReport) -> Iterator[tuple[Cell, ...]]:
-    """The rows of a CSV file: a header, then each way to run it."""
-    fields = [(column.key, of) for column, of in FIELDS if column.key]
-    yield tuple(key for key, _ in fields)
-    yield from (tuple(of(report, one) for _, of in fields) for one in report.rows)
+    return records(FIELDS, report, report.rows)
 
 
 def _headline(report: FitReport) -> str:
@@ -80,9 +75,9 @@ def _lines(report: FitReport) -> Iterator[str]:
     size = [f"batch {number(info.batch_size)}"] if info.batch_size and report.vary != "batch-size" else []
     size += [f"sequence {number(info.seq_len)}"] if info.seq_len and report.vary != "seq-len" else []
     size += [f"{number(report.new_tokens)} new tokens"] if report.new_tokens else []
-    yield ", ".join(answer.setting(run, size))
-    yield from fitting.limits(report.fit, margin=False)
-    yield f"Each was run on the virtual device with {answer.made_with(report.environment)}"
+    yield ", ".join(workload_lines.setting(run, size))
+    yield fitting.limits(report.fit, margin=False)
+    yield f"Each was run on the virtual device with {workload_lines.made_with(report.environment)}"
 
 
 def _notes(report: FitReport) -> Iterator[Bullet]:
@@ -111,18 +106,16 @@ def _saves(report: FitReport, one: FitRow) -> str | None:
     return byte_size(less) if less > 0 else "nothing"
 
 
-def _range(found: SizeRange | None) -> str | None:
-    if found is None:
+def _range(sizes: SizeRange | None) -> str | None:
+    if sizes is None:
         return None
-    if found.high == 0:
-        return "none"
-    return number(found.low) if found.low == found.high else f"{number(found.low)} to {number(found.high)}"
+    return "none" if sizes.high == 0 else between(number, sizes.low, sizes.high)
 
 
 def _bound(one: FitRow, name: str) -> int | None:
     field, _, end = name.rpartition("_")
-    found: SizeRange | None = getattr(one, field)
-    return None if found is None else int(getattr(found, end))
+    sizes: SizeRange | None = getattr(one, field)
+    return None if sizes is None else int(getattr(sizes, end))
 
 
 def _mac(report: FitReport) -> str:

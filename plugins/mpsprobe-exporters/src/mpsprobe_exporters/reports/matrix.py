@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
-from mpsprobe_exporters import answer, backends, recalled
+from mpsprobe_exporters import answer, backends, workload_lines
 from mpsprobe_exporters.document import NOTHING, Bar, Bars, Document, Grid, Paragraph, Part, Section, runs, span
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reports import memory
-from mpsprobe_exporters.reports.coverage import all_operators, middle
+from mpsprobe_exporters.reports.coverage import TO_DO, all_operators, allowed, judged, middle
 from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
@@ -21,35 +21,36 @@ if TYPE_CHECKING:
 NOT_REACHED = "?"
 LEGENDS = {NOTHING: f"{NOTHING} native, or not called there", NOT_REACHED: "? not met before the run stopped"}
 COUNTS = "counts differ where a release makes an operator of others"
-TO_DO = "Use {} {} or newer: from there on every operator is native."
+UPGRADE = "Use {} {} or newer: from there on every operator is native."
 
 
 def document(report: MatrixReport) -> Document:
-    """The coverage of many releases."""
     newest = report.releases[-1] if report.releases else None
     clean = newest is not None and newest.failure is None and not answer.findings(report) and not report.advisories
     first, software = report.native_since, backends.software(backends.target(report))
     late = clean and first is not None and first != report.releases[0].target.version
+    shared = judged(report)
+    headline, *details = answer.short_answer(report)
+    notes = [one_line(note, 400) for note in (*report.workload.notes, *backends.notes(backends.target(report)))]
     return Document(
         title=one_line(report.workload.name, 60),
-        headline=answer.headline(report),
+        headline=headline,
         tone="good" if clean else "bad",
         alerts=answer.failures(report),
         lines=[
-            *answer.details(report),
-            answer.workload_line(report),
+            *details,
+            workload_lines.workload_line(report.workload),
             *memory.line_of_releases(report),
-            answer.method_line(report),
-            *recalled.lines(report),
+            *workload_lines.method_lines(report),
         ],
-        notes=[*backends.notes(report), *answer.allowed(report)],
+        notes=[*notes, *allowed(report.allowed)],
         sections=[
-            Section(answer.TO_DO, [Paragraph(TO_DO.format(software, first))] if late else []),
-            *middle(report),
+            Section(TO_DO, [Paragraph(UPGRADE.format(software, first))] if late else []),
+            *middle(report, shared),
             Section("Findings by release", list(_bars(report))),
             Section("Operators by release", list(_grid(report)), view="Releases"),
             *memory.by_release(report),
-            *all_operators(report),
+            all_operators(report, shared),
         ],
     )
 
@@ -73,9 +74,8 @@ def _bars(report: MatrixReport) -> Iterator[Block]:
 
 
 def _grid(report: MatrixReport) -> Iterator[Block]:
-    """The operators that are not native in some release; those that are not in the newest come first."""
     cells = report.releases[::-1]
-    heads = [("native operators", [_native(cell) for cell in cells])]
+    heads = [("native operators", [answer.native_of(cell.summary) for cell in cells])]
     if any(cell.failure for cell in cells):
         heads.append(("run", ["stopped" if cell.failure else "to its end" for cell in cells]))
     if report.advisories:
@@ -116,14 +116,7 @@ def rows(report: MatrixReport) -> Iterator[tuple[Cell, ...]]:
         yield (operator, *(cell.findings.get(operator, "") for cell in cells))
 
 
-def _native(cell: MatrixCell) -> str:
-    """``61 of 63``: the native operators of one release."""
-    return f"{number(cell.summary.operators_by_verdict.get('native', 0))} of {number(cell.summary.operators)}"
-
-
 def _said(cell: MatrixCell) -> str:
     """``61 of 63 native: 1 missing, 1 fallback``."""
-    counts = cell.summary.operators_by_verdict
-    parts = [f"{number(counts[verdict])} {verdict}" for verdict in answer.FINDINGS if counts.get(verdict)]
-    parts += ["the run stopped"] if cell.failure else []
-    return f"{_native(cell)} native" + (f": {', '.join(parts)}" if parts else "")
+    parts = [*answer.findings_of(cell.summary), *(["the run stopped"] if cell.failure else [])]
+    return f"{answer.native_of(cell.summary)} native" + (f": {', '.join(parts)}" if parts else "")

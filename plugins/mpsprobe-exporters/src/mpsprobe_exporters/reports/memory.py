@@ -10,29 +10,30 @@ from mpsprobe_exporters import sources
 from mpsprobe_exporters.document import Column, Section, Tile, Tiles, bullets, runs, span, table, written
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
-from mpsprobe_exporters.units import byte_size
+from mpsprobe_exporters.units import between, byte_size
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
         ComparisonReport,
-        CoverageReport,
+        Environment,
         MatrixCell,
         MatrixReport,
         MemoryFigures,
         MemoryHolder,
+        MemoryPrediction,
         MemoryRange,
     )
     from mpsprobe_exporters.document import Cell, Fields
 
 TITLE = "Memory"
 PEAK = "What is alive at the peak"
-FIELDS: Fields[CoverageReport, MemoryHolder] = (
+FIELDS: Fields[Environment, MemoryHolder] = (
     (Column("what", "name"), lambda _, one: one.category),
     (Column("bytes", "bytes"), lambda _, one: one.bytes),
     (Column("storages", "number", rank=3), lambda _, one: one.storages),
     (Column("by", "name", rank=2), lambda _, one: one.operator),
     (Column("where", "names", rank=4), lambda _, one: tuple(fold_names(one.modules))),
-    (Column("line", "places", rank=1), lambda report, one: sources.lines(_site(one), report.environment)),
+    (Column("line", "places", rank=1), lambda made, one: sources.lines([one.call_site] if one.call_site else [], made)),
 )
 LARGEST = 2**63  # a report may hold any number, also one that no float can
 FIGURES = {"peak_bytes": "peak", "allocated_bytes": "handed out", "reserved_bytes": "asked of Metal"}
@@ -74,9 +75,8 @@ CHANGED: Fields[None, Changed] = (
 )
 
 
-def line(report: CoverageReport) -> list[str]:
+def line(memory: MemoryPrediction | None) -> list[str]:
     """``Memory: 437.9 MB of parameters, peak 2.3 GB (backward); …``; nothing where the report does not know."""
-    memory = report.memory
     if memory is None:
         return []
     parameters = memory.by_category.get("parameters", 0)
@@ -84,28 +84,26 @@ def line(report: CoverageReport) -> list[str]:
     phase = f" ({one_line(memory.phase, 40)})" if memory.phase else ""
     asked = byte_size(memory.reserved_bytes)
     peak = byte_size(memory.peak_bytes)
-    said = [f"Memory: {of}peak {_ends(memory.range) or peak}{phase}; the allocator asks Metal for {asked}"]
+    lines = [f"Memory: {of}peak {_ends(memory.range) or peak}{phase}; the allocator asks Metal for {asked}"]
     if memory.range:
         where = ", ".join(one_line(one, 160) for one in memory.range.because)
-        said.append(f"A range, because how many are found is not known ({where}); all else here is its high end")
-    return said
+        lines.append(f"A range, because how many are found is not known ({where}); all else here is its high end")
+    return lines
 
 
-def _ends(found: MemoryRange | None) -> str:
+def _ends(peak: MemoryRange | None) -> str:
     """``0.6 GB to 1.2 GB``; empty where the peak is known."""
-    if found is None:
+    if peak is None:
         return ""
-    low = "at most" if found.low_bytes is None else f"{byte_size(found.low_bytes)} to"
-    return f"{low} {byte_size(found.high_bytes)}"
+    low = "at most" if peak.low_bytes is None else f"{byte_size(peak.low_bytes)} to"
+    return f"{low} {byte_size(peak.high_bytes)}"
 
 
-def sections(report: CoverageReport) -> Iterator[Section]:
-    """The figures, what is alive at the peak, and what is in no figure."""
-    memory = report.memory
+def sections(memory: MemoryPrediction | None, made: Environment) -> Iterator[Section]:
     if memory is None:
         return
     tiles = [Tile(one_line(category, 40), byte_size(size)) for category, size in memory.by_category.items() if size]
-    rows = table(FIELDS, report, memory.holders, PEAK)
+    rows = table(FIELDS, made, memory.holders, PEAK)
     sizes = [(one.what, one.bytes) for one in memory.not_counted]
     left = bullets(
         f"not counted: {one_line(what, 400)}" + (f" (up to {byte_size(size)})" if size else "") for what, size in sizes
@@ -115,16 +113,13 @@ def sections(report: CoverageReport) -> Iterator[Section]:
     )
 
 
-def _site(one: MemoryHolder) -> list[str]:
-    return [one.call_site] if one.call_site else []
-
-
 def line_of_releases(report: MatrixReport) -> list[str]:
     """``Memory: peak 2.1 GB to 2.3 GB; the allocator asks Metal for 2.5 GB``; nothing where no release has figures."""
     known = [cell.memory for cell in report.releases if cell.memory]
     if not known:
         return []
-    peak, asked = (_range([getattr(one, name) for one in known]) for name in ("peak_bytes", "reserved_bytes"))
+    figures = ("peak_bytes", "reserved_bytes")
+    peak, asked = (between(byte_size, *(getattr(one, name) for one in known)) for name in figures)
     return [f"Memory: peak {peak}; the allocator asks Metal for {asked}"]
 
 
@@ -137,25 +132,18 @@ def by_release(report: MatrixReport) -> Iterator[Section]:
     yield Section(f"{TITLE} by release", table(RELEASES, None, rows, f"{TITLE} by release"), view=TITLE, depth="all")
 
 
-def record(found: MemoryFigures) -> dict[str, Cell]:
-    """A row of a CSV file, under a verdict of its own."""
-    return {"verdict": "memory", "reason": {name: getattr(found, name) for name in FIGURES}}
+def record(figures: MemoryFigures) -> dict[str, Cell]:
+    return {"verdict": "memory", "reason": {name: getattr(figures, name) for name in FIGURES}}
 
 
 def changes(report: ComparisonReport) -> list[Changed]:
-    """Each figure that differs between two reports."""
-    found = ((one, name, getattr(one.old, name), getattr(one.new, name)) for one in report.memory for name in FIGURES)
+    figures = ((one, name, getattr(one.old, name), getattr(one.new, name)) for one in report.memory for name in FIGURES)
     return [
         Changed(one.release, name, old, new, new / old if old > 0 and max(old, new) < LARGEST else None)
-        for one, name, old, new in found
+        for one, name, old, new in figures
         if old != new
     ]
 
 
 def _on_the_mac(cell: MatrixCell) -> str | None:
     return ANSWERS["raises" if exceeds(cell.fit) else cell.fit.answer] if cell.fit else None
-
-
-def _range(sizes: list[int]) -> str:
-    least, most = byte_size(min(sizes)), byte_size(max(sizes))
-    return least if least == most else f"{least} to {most}"

@@ -3,77 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer, backends
+from mpsprobe_exporters import backends, workload_lines
 from mpsprobe_exporters.document import Column, Document, Paragraph, Section, Table, Tile, Tiles, bullets, table
 from mpsprobe_exporters.plain_text import one_line, plural, shortened
-from mpsprobe_exporters.reports import configurations, profile_advice, profile_details
-from mpsprobe_exporters.reports import profile_charts as charts
-from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number, percent
+from mpsprobe_exporters.reports import configurations, profile_advice, profile_configurations, profile_measurements
+from mpsprobe_exporters.reports.profile_configurations import interval, peak
+from mpsprobe_exporters.units import amount, byte_size, duration, number, percent
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import MemoryUse, ProfileCell, ProfileReport, WorkloadInfo
+    from mpsprobe.schemas import ProfileCell, ProfileReport, WorkloadInfo
     from mpsprobe_exporters.document import Block, Fields
     from mpsprobe_exporters.reports.profile_advice import Advice
 
-
 INTERRUPTED = "Interrupted: what was measured before is here"
-FAILED = "failed"
 NOTHING_TO_DO = "Nothing in this report asks for a change."
-MOST_ALERTS, MOST_LINES, MOST_REMARKS = 3, 5, 200
+MOST_ALERTS, MOST_LINES, MOST_REMARKS, MOST_ADVICE = 3, 5, 200, 8
 MOST_ALIKE = 2  # configurations up to which a remark is repeated for each, and which are named
-MOST_ROWS = 40
-MOST_ADVICE = 8
-NAMED = ("workload", "phase", "device", "batch", "seq", "dtype")  # what makes a configuration
-# What a table shows of each configuration; the highest rank goes first where there is no room.
-FIELDS: Fields[ProfileReport, ProfileCell] = (
-    (Column("workload"), lambda report, cell: cell.workload if _several(report, "name") else None),
-    (Column("phase", rank=1), lambda report, cell: cell.phase if _several(report, "phase") else None),
-    (Column("device"), lambda _, cell: cell.device),
-    (Column("batch", "number", about="samples in a step", rank=2), lambda _, cell: cell.batch_size),
-    (Column("seq", "number", about="tokens, frames, … in a sample", rank=5), lambda _, cell: cell.seq_len),
-    (
-        Column("dtype", rank=7),
-        lambda report, cell: configurations.dtype(cell) if configurations.several_dtypes(report) else None,
-    ),
-    (
-        Column("first call", "time", about="with its compilations; the longest of the processes", rank=9),
-        lambda _, cell: max(cell.first_call_ns, default=None),
-    ),
-    (
-        Column("step", "time", about="median of the timed steps"),
-        lambda _, cell: FAILED if cell.step is None else cell.step.median_ns,
-    ),
-    (Column("95 % interval", about="of the median, by bootstrap", rank=8), lambda _, cell: _interval(cell)),
-    (
-        Column("spread", "share", about=profile_details.SPREAD, rank=10),
-        lambda _, cell: None if cell.step is None else cell.step.spread,
-    ),
-    (Column("samples/s", "number", rank=2), lambda _, cell: configurations.rate(cell, "samples")),
-    (Column("tokens/s", "number", rank=7), lambda _, cell: configurations.rate(cell, "tokens")),
-    (
-        Column("speed-up", "number", about="how many times as fast as the baseline", rank=2),
-        lambda report, cell: (configurations.speed_up(report, cell) or [None])[0],
-    ),
-    (
-        Column("peak memory", "bytes", about="allocated, where the device says so; else of the process", rank=4),
-        lambda _, cell: peak(cell)[1],
-    ),
+TO_DO: Fields[None, Advice] = (
+    (Column("about", "verdict"), lambda _, one: one.kind),
+    (Column("do"), lambda _, one: one.remedy),
+    (Column("why"), lambda _, one: one.finding),
+    (Column("where"), lambda _, one: one.where),
+    (Column("also"), lambda _, one: "; ".join(shortened(list(one.also), MOST_ALIKE))),
 )
 
 
 def document(report: ProfileReport) -> Document:
-    """``report`` as people read it."""
-    divisions = profile_advice.divided(report)
-    advice = profile_advice.recommendations(report, divisions)
+    divided = profile_advice.divided(report)
+    advice = profile_advice.recommendations(report, divided)
     names = dict.fromkeys(one_line(one.name, 60) for one in report.workloads)
-    made = f"Measured with {answer.made_with(report.environment)}" if report.environment else "Measured elsewhere"
+    environment = report.environment
+    made = f"Measured with {workload_lines.made_with(environment)}" if environment else "Measured elsewhere"
     alerts = list(_alerts(report))
-    parts = [*charts.phases(report), *charts.divisions(report, divisions)]
-    faster = charts.speed_ups(report)
-    compared = "Overview" if faster and len(faster.rows) > 1 else ""  # a page has a tile for a single one
+    to_do = table(TO_DO, None, advice, entries=True, most=MOST_ADVICE)
     return Document(
         title=", ".join(shortened(list(names), 3)),
         headline=short_answer(report),
@@ -84,15 +48,9 @@ def document(report: ProfileReport) -> Document:
         chosen=first_of(report),
         sections=[
             Section("", list(_tiles(report)), depth="page"),
-            Section(
-                "What to do", table(TO_DO, None, advice, entries=True, most=MOST_ADVICE) or [Paragraph(NOTHING_TO_DO)]
-            ),
-            Section("Configurations", table(FIELDS, report, report.cells, filtered=len(report.cells) > 8)),
-            Section(charts.title(report), [faster] if faster else [], view=compared),
-            Section("Where a step goes", parts, depth="page"),
-            Section("Phases of a step", _phases(report), view=""),
-            Section("Medians of the processes", _processes(report)),
-            *profile_details.sections(report),
+            Section("What to do", to_do or [Paragraph(NOTHING_TO_DO)]),
+            *profile_configurations.sections(report, divided),
+            *profile_measurements.sections(report),
             Section("Remarks", _remarks(report)),
             Section("How it was measured", [_facts(report)], depth="all"),
             Section("Not in this report", _absent(report), depth="page"),
@@ -101,7 +59,6 @@ def document(report: ProfileReport) -> Document:
 
 
 def short_answer(report: ProfileReport) -> str:
-    """The profile in a sentence without a full stop."""
     measured = [(cell, cell.step) for cell in report.cells if cell.step is not None]
     if not measured:
         return f"No {_what(report.workloads[0])} was measured to its end"
@@ -109,11 +66,11 @@ def short_answer(report: ProfileReport) -> str:
     text = f"A {_what(report.workload_of(first))} takes {duration(step.median_ns)} on {_device(report, first)}"
     rate = configurations.rate(first, "samples")
     text += f": {amount(rate)} samples/s" if rate is not None else ""
-    found = configurations.speed_up(report, first)
-    if found is None or first.device == report.plan.baseline:
+    times = configurations.speed_up(report, first)
+    if times is None or first.device == report.plan.baseline:
         return text
     base = configurations.twin(report, first, report.plan.baseline or "")
-    return f"{text}; {amount(found[0])} times as fast as {_device(report, base or first)}"
+    return f"{text}; {amount(times[0])} times as fast as {_device(report, base or first)}"
 
 
 def _what(workload: WorkloadInfo) -> str:
@@ -129,7 +86,6 @@ def _device(report: ProfileReport, cell: ProfileCell) -> str:
 
 
 def _alerts(report: ProfileReport) -> Iterator[str]:
-    """What did not run, and where it stopped."""
     if not report.complete:
         yield INTERRUPTED
     stopped = []
@@ -146,15 +102,14 @@ def _workload_lines(report: ProfileReport) -> list[str]:
     compiled = ["torch.compile"] if report.plan.compile else []
     known = report.environment is not None  # an imported trace does not say how many parameters: no zero
     steps = plural(report.plan.steps, "timed step")
-    said = (
-        [*answer.setting(one, compiled=compiled, counted=bool(one.parameters) or known), steps]
+    lines = (
+        [*workload_lines.setting(one, compiled=compiled, counted=bool(one.parameters) or known), steps]
         for one in report.workloads
     )
-    return shortened([", ".join(parts) for parts in said], MOST_LINES)
+    return shortened([", ".join(parts) for parts in lines], MOST_LINES)
 
 
 def _device_lines(report: ProfileReport) -> Iterator[str]:
-    """Each device with its memory, capabilities and caveats."""
     for info in report.devices:
         facts = [byte_size(info.memory_bytes)] if info.memory_bytes else []
         facts += [f"{one_line(key, 40)} {one_line(value, 80)}" for key, value in info.capabilities.items()]
@@ -170,21 +125,20 @@ def first_of(report: ProfileReport) -> int:
 
 
 def _tiles(report: ProfileReport) -> Iterator[Block]:
-    """Median step, throughput, first call, memory, speed-up, fallbacks of one configuration: those that are known."""
     if not report.cells:
         return
     cell = report.cells[first_of(report)]
     if len(report.cells) > 1:
         yield Paragraph(configurations.name(report, cell))
-    found = list(_figures(report, cell))
-    if found:
-        yield Tiles(found)
+    tiles = list(_figures(report, cell))
+    if tiles:
+        yield Tiles(tiles)
 
 
 def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[Tile]:
     if cell.step is not None:
         yield Tile(
-            "Median step", duration(cell.step.median_ns), f"{_interval(cell)}, spread {percent(cell.step.spread)}"
+            "Median step", duration(cell.step.median_ns), f"{interval(cell)}, spread {percent(cell.step.spread)}"
         )
     for one in cell.throughput[:2]:
         title = f"{one_line(one.unit, 20)}/s".capitalize()
@@ -199,75 +153,14 @@ def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[Tile]:
         yield Tile("First call", duration(max(cell.first_call_ns)), what)
     what, size = peak(cell)
     if size is not None and cell.memory is not None:
-        yield Tile("Peak memory", byte_size(size), f"{what}, {profile_details.SOURCES[cell.memory.source]}")
+        yield Tile("Peak memory", byte_size(size), f"{what}, {profile_configurations.SOURCES[cell.memory.source]}")
     if cell.fallbacks:
         observed = sum(one.duration_ns or 0 for one in cell.fallbacks)
         spent = f"{duration(observed)} a step" if observed else "predicted"
         yield Tile(f"Leaves {backends.profiled(report)}", plural(len(cell.fallbacks), "operator"), spent)
 
 
-def peak(cell: ProfileCell) -> tuple[str, int | None]:
-    """The most memory that tensors took, else that the process took, and which of them it is."""
-    use: MemoryUse | None = cell.memory
-    if use is None or use.peak_allocated_bytes is None:
-        return "of the process", None if use is None else use.peak_process_bytes
-    return "allocated", use.peak_allocated_bytes
-
-
-TO_DO: Fields[None, Advice] = (
-    (Column("about", "verdict"), lambda _, one: one.kind),
-    (Column("do"), lambda _, one: one.remedy),
-    (Column("why"), lambda _, one: one.found),
-    (Column("where"), lambda _, one: one.where),
-    (Column("also"), lambda _, one: "; ".join(shortened(list(one.also), MOST_ALIKE))),
-)
-
-
-def _several(report: ProfileReport, field: str) -> bool:
-    return len({getattr(one, field) for one in report.workloads}) > 1
-
-
-def _interval(cell: ProfileCell) -> str | None:
-    return None if cell.step is None else f"{duration(cell.step.low_ns)} to {duration(cell.step.high_ns)}"
-
-
-def _phases(report: ProfileReport) -> list[Block]:
-    """How each step divides, as a table."""
-    found = charts.with_phases(report)
-    names = configurations.labels(report, [cell for cell, _ in found])
-    keys = list(dict.fromkeys(key for cell, _ in found for key in cell.phases))
-    rows = [
-        (label, *(charts.share(cell.phases[key].median_ns, total) if key in cell.phases else None for key in keys))
-        for label, (cell, total) in zip(names, found, strict=True)
-    ]
-    columns = (Column(one_line(key, 20), rank=rank) for rank, key in enumerate(keys, start=1))
-    return [Table((Column("configuration"), *columns), rows, most=MOST_ROWS)] if rows else []
-
-
-PROCESSES: Fields[None, tuple[str, list[float]]] = (
-    (Column("configuration"), lambda _, one: one[0]),
-    (Column("processes", "number", rank=2), lambda _, one: len(one[1])),
-    (Column("fastest", "time", rank=1), lambda _, one: one[1][0]),
-    (Column("slowest", "time"), lambda _, one: one[1][-1]),
-    (Column("apart", "share"), lambda _, one: one[1][-1] / one[1][0] - 1),
-)
-
-
-def _processes(report: ProfileReport) -> list[Block]:
-    """How the processes differ: the largest of their medians by the smallest."""
-    found = []
-    several = [cell for cell in report.cells if len({step.process for step in cell.steps}) > 1]
-    for label, cell in zip(configurations.labels(report, several), several, strict=True):
-        steps: dict[int, list[int]] = {}
-        for step in cell.steps:
-            steps.setdefault(step.process, []).append(min(step.duration_ns, BEYOND))
-        medians = sorted(float(median(spent)) for spent in steps.values())
-        found += [(label, medians)] if medians[0] > 0 else []
-    return table(PROCESSES, None, found, most=MOST_ROWS)
-
-
 def _remarks(report: ProfileReport) -> list[Block]:
-    """What a reader should know of the figures, beyond what there is to do about them."""
     lines = [one_line(note) for workload in report.workloads for note in workload.notes]
     lines += map(one_line, report.notes)
     where: dict[str, list[str]] = {}
@@ -281,7 +174,6 @@ def _remarks(report: ProfileReport) -> list[Block]:
 
 
 def remarks_on(cell: ProfileCell) -> Iterator[str]:
-    """What a reader should know of the figures of one configuration."""
     step = cell.step
     if step is not None and step.outliers and not profile_advice.has_many_outliers(step):
         yield f"{plural(step.outliers, 'outlier')} among {plural(step.count, 'step')}, kept in the figures"
@@ -291,7 +183,6 @@ def remarks_on(cell: ProfileCell) -> Iterator[str]:
 
 
 def _facts(report: ProfileReport) -> Table:
-    """What was asked for, and with which versions it was measured."""
     plan, made = report.plan, report.environment
     asked = [plural(plan.steps, "timed step")]
     if plan.warmup is not None or made is not None:  # an imported trace was asked for nothing
@@ -316,7 +207,6 @@ def _facts(report: ProfileReport) -> Table:
 
 
 def _absent(report: ProfileReport) -> list[Block]:
-    """What a reader may look for, and how to have it."""
     fields = ("operators", "modules", "memory", "trace", "readings")
     absent = [field for field in fields if not any(getattr(cell, field) for cell in report.cells)]
     hint = "mpsprobe profile --probe all measures what this device and system can give."

@@ -20,66 +20,48 @@ from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number
 if TYPE_CHECKING:
     from mpsprobe.schemas import DurationStatistics, FallbackCost, ProfileCell, ProfileReport
 
-# A part of the step that is smaller is within the noise of most machines.
-SMALL = 0.01
-# From this spread on a reader should look at the machine before the figure.
-NOISY = 0.1
-# From a half on, the device waits longer than it works: a faster kernel would change less than a busier device.
-IDLE = 0.5
+SMALL = 0.01  # a smaller part of the step is within the noise of most machines
+NOISY = 0.1  # from this spread on a reader should look at the machine before the figure
+WIDE = 0.1  # a wider interval hides the differences that people look for
+OUTLIERS = 0.05  # one in twenty is what Tukey's fences let through of heavy tails; more are a pattern
+GROWTH = 0.05  # a larger batch that gives less than this more has nothing left to gain
+IDLE = 0.5  # then the device waits longer than it works: a busier device would change more than a faster kernel
+COPIES = 0.1  # copies hide behind kernels where they may; a tenth of the step that no kernel covers is worth a look
 # What the host needs to start a kernel is some 5 to 10 µs (CUDA and Metal alike); shorter kernels cannot keep a queue
 # full, and fewer than 100 of them in a step are no concern of its time.
 TINY_NS, MANY = 10_000, 100
-# Copies hide behind kernels where they may; a tenth of the step that no kernel covers is worth a look.
-COPIES = 0.1
-# With AdamW the optimizer reads and writes each parameter a few times, whatever the batch: a quarter is much.
-OPTIMIZER = 0.25
-# The first call is worth a word where it costs as much as twenty steps and more than a second.
-FIRST_STEPS, FIRST_NS = 20, 1_000_000_000
+OPTIMIZER = 0.25  # AdamW reads and writes each parameter a few times, whatever the batch: a quarter is much
+FIRST_STEPS, FIRST_NS = 20, 1_000_000_000  # the first call is worth a word where it costs more than both
 # Beyond it, the systems of unified memory begin to compress and to swap (recommended maxima are about 70 to 80 %).
 FULL = 0.8
-# An interval that is wider than this hides the differences that people look for.
-WIDE = 0.1
-# A larger batch that gives less than this more has nothing left to gain.
-GROWTH = 0.05
-# One in twenty is what Tukey's fences let through of heavy tails; more are a pattern.
-OUTLIERS = 0.05
 STOPPED = "out of memory"
 HALF = ("float16", "bfloat16")
 
 
 class Advice(NamedTuple):
-    """One recommendation.
-
-    ``kind`` groups what is alike; ``where`` is the configuration, ``""`` where there is only one; ``remedy`` is what to
-    do, ``found`` what was seen with its figures, both as sentences with a full stop. ``share`` of a step is what it is
-    about, where that is known. ``also`` are the other configurations that need the same.
-    """
-
-    kind: str
-    where: str
-    found: str
-    remedy: str
-    share: float | None = None
-    also: tuple[str, ...] = ()
+    kind: str  # groups what is alike
+    where: str  # the configuration; empty where there is only one
+    finding: str  # what was seen with its figures, as a sentence
+    remedy: str  # what to do, as a sentence
+    share: float | None = None  # of the step that it is about, where that is known
+    also: tuple[str, ...] = ()  # the other configurations that need the same
 
 
-def recommendations(report: ProfileReport, divisions: Sequence[Division | None] | None = None) -> list[Advice]:
+def recommendations(report: ProfileReport, divisions: Sequence[Division | None]) -> list[Advice]:
     """What follows from the report: first what did not run, then what costs most; what cannot be weighed last.
 
     What several configurations need is there once, with the figures of the one that it matters to most.
-
-    ``divisions`` is ``divided(report)`` where the caller has it already: of a long trace it takes seconds.
+    ``divisions`` is ``divided(report)``: of a long trace it takes seconds.
     """
-    known = divided(report) if divisions is None else divisions
-    pairs = zip(report.cells, known, strict=True)
-    found = [advice for cell, division in pairs for advice in _of_cell(report, cell, division)]
-    found += _sweeps(report)
-    several = len(report.cells) > 1
-    found = [one if several else one._replace(where="") for one in found]
+    pairs = zip(report.cells, divisions, strict=True)
+    finding = [advice for cell, division in pairs for advice in _of_cell(report, cell, division)]
+    finding += _sweeps(report)
+    if len(report.cells) < 2:
+        finding = [one._replace(where="") for one in finding]
     alike: dict[tuple[str, str], list[Advice]] = {}
-    for one in sorted(found, key=_severity):
+    for one in sorted(finding, key=_severity):
         alike.setdefault((one.kind, one.remedy), []).append(one)
-    return [several[0]._replace(also=tuple(one.where for one in several[1:])) for several in alike.values()]
+    return [first._replace(also=tuple(one.where for one in others)) for first, *others in alike.values()]
 
 
 def _severity(one: Advice) -> float:
@@ -87,7 +69,6 @@ def _severity(one: Advice) -> float:
 
 
 def divided(report: ProfileReport) -> list[Division | None]:
-    """How the profiled steps of each configuration divide; ``None`` where it has no trace."""
     return [None if cell.trace is None else divide(cell.trace) for cell in report.cells]
 
 
@@ -99,15 +80,14 @@ def is_slow_mode(cell: ProfileCell) -> bool:
 def _of_cell(report: ProfileReport, cell: ProfileCell, division: Division | None) -> Iterator[Advice]:
     where = configuration(report, cell)
     device = () if division is None or is_slow_mode(cell) else _device_time(cell, division)
-    for kind, found, remedy, share in (*_fallbacks(report, cell), *device, *_steps(cell), *_whole(report, cell)):
-        yield Advice(kind, where, found, remedy, share)
+    for kind, finding, remedy, share in (*_fallbacks(report, cell), *device, *_steps(cell), *_whole(report, cell)):
+        yield Advice(kind, where, finding, remedy, share)
 
 
 Finding = tuple[str, str, str, float | None]
 
 
 def _fallbacks(report: ProfileReport, cell: ProfileCell) -> Iterator[Finding]:
-    """The operators that leave the backend, without those that cost next to nothing."""
     backend = backends.profiled(report)
     for one in sorted(cell.fallbacks, key=lambda one: -(one.duration_ns or 0)):
         share = _share_of_step(cell, one.duration_ns)
@@ -140,14 +120,14 @@ def _device_time(cell: ProfileCell, division: Division) -> Iterator[Finding]:
     yield from _busy(cell, division) if division.kernels else _host_only(division)
     copied = division.copy_ns / division.total_ns
     if copied >= COPIES:
-        found = f"For {percent(copied)} of the profiled steps tensors are copied while no kernel runs."
-        yield "copies", found, "Keep tensors on the device, and load the next batch while this one runs.", copied
+        finding = f"For {percent(copied)} of the profiled steps tensors are copied while no kernel runs."
+        yield "copies", finding, "Keep tensors on the device, and load the next batch while this one runs.", copied
     if division.kernels and division.kernels >= MANY * division.steps:
         mean = division.kernel_ns / division.kernels
         if mean < TINY_NS:
             kernels = number(division.kernels // division.steps)
-            found = f"{kernels} kernels a step take {duration(mean)} on average; to start one takes as long."
-            yield "tiny kernels", found, "Fuse small kernels with --compile.", None
+            finding = f"{kernels} kernels a step take {duration(mean)} on average; to start one takes as long."
+            yield "tiny kernels", finding, "Fuse small kernels with --compile.", None
 
 
 def _busy(cell: ProfileCell, division: Division) -> Iterator[Finding]:
@@ -156,17 +136,17 @@ def _busy(cell: ProfileCell, division: Division) -> Iterator[Finding]:
     profiled = division.total_ns / division.steps
     step = min(profiled, cell.step.median_ns) if cell.step is not None and cell.step.median_ns > 0 else profiled
     if worked < IDLE * step:
-        found = f"The device works for {duration(worked)} of a step of {duration(step)} ({percent(worked / step)})"
+        finding = f"The device works for {duration(worked)} of a step of {duration(step)} ({percent(worked / step)})"
         remedy = "Give the device more at once: a larger batch, fewer small operators, or --compile."
-        yield "host-bound", f"{found} and waits for the host in the rest.", remedy, 1 - worked / step
+        yield "host-bound", f"{finding} and waits for the host in the rest.", remedy, 1 - worked / step
 
 
 def _host_only(division: Division) -> Iterator[Finding]:
     outside = division.other_ns / division.total_ns
     if outside > IDLE:
-        found = f"Only {percent(1 - outside)} of the profiled steps are inside operators; the rest is Python."
+        finding = f"Only {percent(1 - outside)} of the profiled steps are inside operators; the rest is Python."
         remedy = "Spend less time in Python: a larger batch, fewer small operators, or --compile."
-        yield "host-bound", found, remedy, outside
+        yield "host-bound", finding, remedy, outside
 
 
 def _steps(cell: ProfileCell) -> Iterator[Finding]:
@@ -174,33 +154,32 @@ def _steps(cell: ProfileCell) -> Iterator[Finding]:
     if step is None or step.median_ns <= 0:
         return
     if step.spread > NOISY:
-        found = f"Steps vary by {percent(step.spread)} of their median."
-        yield "noise", found, "Close other programs, let the machine cool, and measure again.", None
+        finding = f"Steps vary by {percent(step.spread)} of their median."
+        yield "noise", finding, "Close other programs, let the machine cool, and measure again.", None
     elif (step.high_ns - step.low_ns) / step.median_ns > WIDE:
-        found = f"The median is known only to lie between {duration(step.low_ns)} and {duration(step.high_ns)}."
-        yield "noise", found, f"Time more than {plural(step.count, 'step')}: --steps, --processes.", None
+        finding = f"The median is known only to lie between {duration(step.low_ns)} and {duration(step.high_ns)}."
+        yield "noise", finding, f"Time more than {plural(step.count, 'step')}: --steps, --processes.", None
     if has_many_outliers(step):
         longest = duration(step.maximum_ns)
-        found = f"{number(step.outliers)} of {plural(step.count, 'step')} are outliers, the longest takes {longest}."
-        yield "outliers", found, "Look at when they come: a pattern is memory being collected, or heat.", None
+        finding = f"{number(step.outliers)} of {plural(step.count, 'step')} are outliers, the longest takes {longest}."
+        yield "outliers", finding, "Look at when they come: a pattern is memory being collected, or heat.", None
     if cell.warmup is not None and not cell.warmup.stable:
-        found = f"The steps had not settled after {plural(len(cell.warmup.durations_ns), 'warm-up step')}."
-        yield "warm-up", found, "Warm up longer (--warmup), or look for shapes that change.", None
+        finding = f"The steps had not settled after {plural(len(cell.warmup.durations_ns), 'warm-up step')}."
+        yield "warm-up", finding, "Warm up longer (--warmup), or look for shapes that change.", None
     first = min(max(cell.first_call_ns, default=0), BEYOND)
     if first > FIRST_NS and first > FIRST_STEPS * step.median_ns:
         steps = int(min(first / step.median_ns, BEYOND))
-        found = f"The first call takes {duration(first)}, as long as {number(steps)} steps."
-        yield "first call", found, "Make one call before the first user waits, and keep the process.", None
+        finding = f"The first call takes {duration(first)}, as long as {number(steps)} steps."
+        yield "first call", finding, "Make one call before the first user waits, and keep the process.", None
     optimizer = cell.phases.get("optimizer")
     if optimizer is not None and optimizer.median_ns >= OPTIMIZER * step.median_ns:
         share = min(1.0, optimizer.median_ns / step.median_ns)
-        found = f"The optimizer takes {duration(optimizer.median_ns)}, {percent(share)} of a step."
+        finding = f"The optimizer takes {duration(optimizer.median_ns)}, {percent(share)} of a step."
         remedy = "Let the optimizer run less often for the same samples: a larger batch, or --grad-accum."
-        yield "optimizer", found, remedy, share
+        yield "optimizer", finding, remedy, share
 
 
 def has_many_outliers(step: DurationStatistics) -> bool:
-    """Whether there are more of them than heavy tails have."""
     return step.outliers > OUTLIERS * step.count and step.outliers > 1
 
 
@@ -208,14 +187,14 @@ def _whole(report: ProfileReport, cell: ProfileCell) -> Iterator[Finding]:
     limit, use = device_memory(report, cell), cell.memory
     peak = None if use is None else use.peak_reserved_bytes or use.peak_allocated_bytes
     if limit and peak and peak > FULL * limit:
-        found = f"{byte_size(peak)} of the device's {byte_size(limit)} were in use at the peak."
+        finding = f"{byte_size(peak)} of the device's {byte_size(limit)} were in use at the peak."
         remedy = "Use a smaller batch or half precision: near the limit steps fail, or the system swaps."
-        yield "memory", found, remedy, None
+        yield "memory", finding, remedy, None
     base = twin(report, cell, report.plan.baseline) if report.plan.baseline not in (None, cell.device) else None
     if base is not None and base.step is not None and cell.step is not None and base.step.high_ns < cell.step.low_ns:
         times = amount(cell.step.median_ns / base.step.median_ns) if base.step.median_ns > 0 else "many"
-        found = f"A step takes {times} times as long as on {one_line(base.device, 20)}."
-        yield "slower", found, "Run it there, or give the device more work at once.", None
+        finding = f"A step takes {times} times as long as on {one_line(base.device, 20)}."
+        yield "slower", finding, "Run it there, or give the device more work at once.", None
     if cell.failure is not None and "memory" in cell.failure.error.lower() + cell.failure.message.lower():
         alike = (one for one in report.cells if but_for("batch_size", one) == but_for("batch_size", cell))
         fits = [one.batch_size for one in alike if one.step and one.batch_size]
@@ -241,9 +220,9 @@ def _saturated(report: ProfileReport, cells: list[ProfileCell]) -> Iterator[Advi
     for (batch, before, _), (larger, more, cell) in pairwise(sorted(rates, key=lambda one: one[0])):
         if larger > batch and more < before * (1 + GROWTH):
             change = f"{more / before - 1:+.0%}"
-            found = f"Batch {number(larger)} gives {change} samples/s over batch {number(batch)}."
+            finding = f"Batch {number(larger)} gives {change} samples/s over batch {number(batch)}."
             remedy = f"Stay at batch {number(batch)}: a larger one only takes memory."
-            yield Advice("saturated", configuration(report, cell), found, remedy)
+            yield Advice("saturated", configuration(report, cell), finding, remedy)
             return
 
 
@@ -252,9 +231,9 @@ def _half(report: ProfileReport, cells: Iterable[ProfileCell]) -> Iterator[Advic
     tried = {one.device for one in report.cells if one.dtype in HALF or one.autocast}
     for device in dict.fromkeys(one.device for one in cells if one.dtype == "float32" and one.device != "cpu"):
         if device not in tried:
-            found = f"Everything on {one_line(device, 20)} ran in float32; half of the bytes is often faster there."
+            finding = f"Everything on {one_line(device, 20)} ran in float32; half of the bytes is often faster there."
             remedy = "Measure half precision too: --dtype float16, bfloat16 or --autocast."
-            yield Advice("precision", "", found, remedy)
+            yield Advice("precision", "", finding, remedy)
 
 
 def _share_of_step(cell: ProfileCell, spent: int | None) -> float | None:

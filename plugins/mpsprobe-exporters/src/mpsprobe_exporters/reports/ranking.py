@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer
-from mpsprobe_exporters.document import Bar, Bars, Column, Document, Part, Section, table
+from mpsprobe_exporters import workload_lines
+from mpsprobe_exporters.document import Bar, Bars, Column, Document, Part, Section, records, runs, table
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.units import number
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mpsprobe_exporters.document import Block, Cell, Fields
 
 MOST = 25
+PARTLY = "partly on the CPU, or not known"
 ALONE = "those that nothing else blocks: with this kernel they would run"
 FIELDS: Fields[None, RankedOperator] = (
     (Column("operator", "name", "operator"), lambda _, one: one.operator),
@@ -36,7 +37,6 @@ RELEASES: Fields[None, RankedRelease] = (
 
 
 def document(report: RankingReport) -> Document:
-    """The ranking of one release, then the releases."""
     release = one_line(report.torch, 40)
     return Document(
         title=f"Which kernel next, torch {release}",
@@ -44,7 +44,7 @@ def document(report: RankingReport) -> Document:
         tone="bad" if report.operators else "good",
         lines=[
             f"{plural(report.architectures, 'architecture')}, {', '.join(map(one_line, report.phases))}",
-            f"Predicted: traced on {one_line(report.made, 40)} with {answer.made_with(report.environment)}",
+            f"Predicted: traced on {one_line(report.made, 40)} with {workload_lines.made_with(report.environment)}",
         ],
         sections=[
             Section("Operators that block the most architectures", _ranked(report.operators)),
@@ -61,51 +61,33 @@ def headline(report: RankingReport) -> str:
         return f"On torch {release}, no operator blocks any of {plural(report.architectures, 'architecture')}"
     first = max(report.operators, key=lambda one: len(one.alone))
     count = f"{number(len(blocked))} of {plural(report.architectures, 'architecture')}"
-    alone = (
-        f"; with {one_line(first.operator, 60)}, {number(len(first.alone))} of them would run" if first.alone else ""
-    )
+    alone = f"; with {one_line(first.operator, 60)}, {number(len(first.alone))} of them would run"
     blocks = "blocks" if len(report.operators) == 1 else "block"
-    return f"On torch {release}, {plural(len(report.operators), 'operator')} {blocks} {count}{alone}"
+    counted = f"{plural(len(report.operators), 'operator')} {blocks} {count}"
+    return f"On torch {release}, {counted}{alone if first.alone else ''}"
 
 
-def _ranked(found: list[RankedOperator]) -> list[Block]:
-    return table(FIELDS, None, found, "Operators", filtered=True, most=MOST)
+def _ranked(operators: list[RankedOperator]) -> list[Block]:
+    return table(FIELDS, None, operators, "Operators", filtered=True, most=MOST)
 
 
 def _bars(report: RankingReport) -> Iterator[Block]:
     """The blocked architectures of each release; neighbours that are alike as one."""
-    if len(report.releases) < 2 or not report.architectures:
+    count = report.architectures
+    if len(report.releases) < 2 or not count:
         return
-    shown: list[tuple[list[str], RankedRelease]] = []
-    for one in report.releases:
-        if shown and (shown[-1][1].blocked, shown[-1][1].clean) == (one.blocked, one.clean):
-            shown[-1][0].append(one.torch)
-        else:
-            shown.append(([one.torch], one))
-    yield Bars(
-        [
-            Bar(
-                names[0] if len(names) == 1 else f"{names[-1]}-{names[0]}",
-                [
-                    Part(one.clean / report.architectures, "native", f"all native: {number(one.clean)}"),
-                    Part(
-                        max(0, report.architectures - one.clean - one.blocked) / report.architectures,
-                        "fallback",
-                        "partly on the CPU, or not known",
-                    ),
-                    Part(one.blocked / report.architectures, "missing", f"blocked: {number(one.blocked)}"),
-                ],
-                f"{number(one.clean)} all native, {number(one.blocked)} blocked",
-            )
-            for names, one in shown
-        ],
-        "Architectures",
-        [("native", "all native"), ("fallback", "partly on the CPU, or not known"), ("missing", "blocked")],
-    )
+    rows = []
+    for run in runs(report.releases, lambda one: (one.blocked, one.clean)):
+        newest, clean, blocked = run[0].torch, run[0].clean, run[0].blocked
+        parts = [
+            Part(clean / count, "native", f"all native: {number(clean)}"),
+            Part(max(0, count - clean - blocked) / count, "fallback", PARTLY),
+            Part(blocked / count, "missing", f"blocked: {number(blocked)}"),
+        ]
+        label = newest if len(run) == 1 else f"{run[-1].torch}-{newest}"
+        rows.append(Bar(label, parts, f"{number(clean)} all native, {number(blocked)} blocked"))
+    yield Bars(rows, "Architectures", [("native", "all native"), ("fallback", PARTLY), ("missing", "blocked")])
 
 
 def rows(report: RankingReport) -> Iterator[tuple[Cell, ...]]:
-    """The rows of a CSV file: a header, then each operator, those that block before those that run on the CPU."""
-    fields = [(column.key, of) for column, of in FIELDS if column.key]
-    yield tuple(key for key, _ in fields)
-    yield from (tuple(of(None, one) for _, of in fields) for one in (*report.operators, *report.fallbacks))
+    return records(FIELDS, None, (*report.operators, *report.fallbacks))

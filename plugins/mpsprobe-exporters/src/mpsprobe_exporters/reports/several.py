@@ -2,75 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mpsprobe.declarations import SEVERITY
 from mpsprobe.doubts import guesses
-from mpsprobe_exporters import advisories, answer, backends, fitting, recalled, unproven
+from mpsprobe_exporters import advisories, answer, fitting, workload_lines
 from mpsprobe_exporters.document import Column, Document, Section, table
 from mpsprobe_exporters.plain_text import call_site, one_line, plural
 from mpsprobe_exporters.reports import coverage, matrix, memory
 from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import (
-        CoverageReport,
-        CoverageSummary,
-        JudgedWorkload,
-        MatrixCell,
-        MatrixReport,
-        SeveralReport,
-    )
+    from mpsprobe.schemas import CoverageReport, JudgedWorkload, MatrixCell, SeveralReport, Verdict
     from mpsprobe_exporters.document import Cell, Fields
 
+Value = TypeVar("Value")
+
 INTERRUPTED = "Interrupted: the workloads without a row were not judged"
-STOPPED = "stopped"
-UNJUDGED = "Not judged to the end"
 NEWEST = "of several releases, the newest"
 CSV = ("workload", "torch", *(column.key for column in coverage.COLUMNS if column.key))
 
 
-def _count(verdict: str) -> Column:
-    return Column(verdict, "number", about=NEWEST)
+def _cells(one: JudgedWorkload) -> Sequence[CoverageReport | MatrixCell]:
+    """The releases that a workload was judged on, the oldest first."""
+    if one.report is None:
+        return []
+    return [one.report] if one.report.kind == "coverage" else one.report.releases
+
+
+def _newest(one: JudgedWorkload, of: Callable[[CoverageReport | MatrixCell], Value]) -> Value | None:
+    cells = _cells(one)
+    return of(cells[-1]) if cells else None
+
+
+def _counted(one: JudgedWorkload, verdict: Verdict) -> int | None:
+    count = _newest(one, lambda cell: cell.summary.operators_by_verdict.get(verdict, 0))
+    return count if verdict == "native" else count or None
 
 
 # Of one release a column for each verdict; of several releases the first without a finding instead.
 FIELDS: Fields[None, JudgedWorkload] = (
     (Column("workload", "name"), lambda _, one: one.name),
-    (Column("release", rank=2), lambda _, one: _release(one.report)),
-    (Column("operators", "number", about=NEWEST, rank=1), lambda _, one: _operators(one)),
+    (Column("release", rank=2), lambda _, one: _releases(one)),
+    (
+        Column("operators", "number", about=NEWEST, rank=1),
+        lambda _, one: _newest(one, lambda cell: cell.summary.operators),
+    ),
     *(
-        (_count(verdict), lambda _, one, verdict=verdict: _counted(one, verdict))
+        (Column(verdict, "number", about=NEWEST), lambda _, one, verdict=verdict: _counted(one, verdict))
         for verdict in ("native", *answer.FINDINGS)
     ),
     (
         Column("wrong", "number", about="known wrong results"),
-        lambda _, one: _nonzero(len(one.report.advisories) if one.report else 0),
+        lambda _, one: len(one.report.advisories) or None if one.report else None,
     ),
     (Column("peak", "bytes", about=f"of memory; {NEWEST}", rank=4), lambda _, one: _memory(one, "peak_bytes")),
     (
         Column("asked of Metal", "bytes", about=f"by the allocator; {NEWEST}", rank=5),
         lambda _, one: _memory(one, "reserved_bytes"),
     ),
-    (Column("native since", rank=3), lambda _, one: _since(one.report)),
+    (Column("native since", rank=3), lambda _, one: _since(one)),
     (Column("note"), lambda _, one: why(one)),
+)
+ERRORS: Fields[None, JudgedWorkload] = (
+    (Column("workload", "name"), lambda _, one: one.name),
+    (Column("error"), lambda _, one: _cause(one)),
+    (Column("do", "advice", where="more"), lambda _, one: one.hint),
+)
+
+
+class Wanted(NamedTuple):
+    """An operator under one verdict on one release that a workload calls."""
+
+    operator: str
+    verdict: Verdict
+    release: str
+    workload: str
+    calls: int = 0
+    why: str | None = None
+    advice: str | None = None
+
+
+# Of all workloads that call the same.
+OPERATORS: Fields[None, list[Wanted]] = (
+    (Column("operator", "name"), lambda _, calls: calls[0].operator),
+    (Column("verdict", "verdict"), lambda _, calls: calls[0].verdict),
+    (Column("release"), lambda _, calls: calls[0].release),
+    (Column("workloads", "names"), lambda _, calls: tuple(dict.fromkeys(one.workload for one in calls))),
+    (Column("calls", "number"), lambda _, calls: sum(one.calls for one in calls) or None),
+    (Column("why"), lambda _, calls: next((one.why for one in calls if one.why), calls[-1].why)),
+    (Column("do", "advice"), lambda _, calls: next((one.advice for one in calls if one.advice), calls[-1].advice)),
 )
 
 
 def document(report: SeveralReport) -> Document:
-    """The coverage of several workloads."""
     clean = report.complete and bool(report.workloads) and all(map(is_clean, report.workloads))
     errors = [one for one in report.workloads if _cause(one)]
+    known = [one.report.recalled for one in report.workloads if one.report and one.report.recalled]
+    origins = ", ".join(dict.fromkeys(map(workload_lines.source, known)))
+    recalled = [f"{plural(len(known), 'answer')} of {len(report.workloads)} from {origins}"] if known else []
     return Document(
         title=plural(len(report.workloads), "workload"),
         headline=headline(report),
         tone="good" if clean else "bad",
         alerts=[] if report.complete else [INTERRUPTED],
-        lines=[f"Predicted: traced with {answer.made_with(report.environment)}", *recalled.of_several(report)],
+        lines=[f"Predicted: traced with {workload_lines.made_with(report.environment)}", *recalled],
         sections=[
             Section("Workloads", table(FIELDS, None, report.workloads, "Workloads")),
-            Section(UNJUDGED, table(ERRORS, None, errors, entries=True)),
+            Section("Not judged to the end", table(ERRORS, None, errors, entries=True)),
             Section("What to do", table(OPERATORS, None, operators(report), entries=True, most=coverage.MOST)),
         ],
     )
@@ -98,16 +138,15 @@ def is_clean(one: JudgedWorkload) -> bool:
 
 
 def _has_findings(one: JudgedWorkload) -> bool:
-    if one.report is None:
+    report = one.report
+    if report is None:
         return False
-    if one.report.kind == "coverage":
-        return bool(answer.findings(one.report) or one.report.advisories or fitting.is_bad(one.report))
-    cells = one.report.releases
-    return bool(one.report.advisories or fitting.is_bad(one.report) or any(cell.findings for cell in cells))
+    if report.advisories or fitting.is_bad(fitting.each(report)):
+        return True
+    return bool(answer.findings(report) if report.kind == "coverage" else any(c.findings for c in report.releases))
 
 
 def _cause(one: JudgedWorkload) -> str | None:
-    """Why a workload was not judged to its end."""
     return one.error or (" ".join(answer.failures(one.report)) or None if one.report else "there is no report")
 
 
@@ -115,142 +154,76 @@ def why(one: JudgedWorkload) -> str | None:
     """What a row has to say in words: that there is no report, that the run stopped and where, what a guess decided."""
     if one.report is None:
         return "no report"
-    cells = [one.report] if one.report.kind == "coverage" else one.report.releases
-    if stopped := [cell.failure for cell in cells if cell.failure]:
+    if stopped := [cell.failure for cell in _cells(one) if cell.failure]:
         on = f" on {plural(len(stopped), 'release')}" if one.report.kind != "coverage" else ""
         at = f" at {call_site(stopped[0].call_site)}" if stopped[0].call_site else ""
-        return f"{STOPPED}{on}{at}"
-    return f"guessed at {unproven.places(one.report)}" if guesses(one.report) else None
+        return f"stopped{on}{at}"
+    return f"guessed at {answer.guessed_at(guesses(one.report))}" if guesses(one.report) else None
 
 
-ERRORS: Fields[None, JudgedWorkload] = (
-    (Column("workload", "name"), lambda _, one: one.name),
-    (Column("error"), lambda _, one: _cause(one)),
-    (Column("do", "advice", where="more"), lambda _, one: one.hint),
-)
-
-
-class Wanted:
-    """An operator under one verdict on one release, over all workloads that call it."""
-
-    def __init__(self, operator: str, verdict: str, release: str) -> None:
-        self.operator, self.verdict, self.release = operator, verdict, release
-        self.workloads: dict[str, None] = {}
-        self.calls = 0
-        self.why: str | None = None
-        self.advice: str | None = None
-
-
-OPERATORS: Fields[None, Wanted] = (
-    (Column("operator", "name"), lambda _, one: one.operator),
-    (Column("verdict", "verdict"), lambda _, one: one.verdict),
-    (Column("release"), lambda _, one: one.release),
-    (Column("workloads", "names"), lambda _, one: tuple(one.workloads)),
-    (Column("calls", "number"), lambda _, one: one.calls or None),
-    (Column("why"), lambda _, one: one.why),
-    (Column("do", "advice"), lambda _, one: one.advice),
-)
-
-
-def operators(report: SeveralReport) -> list[Wanted]:
+def operators(report: SeveralReport) -> list[list[Wanted]]:
     """The operators that are not native, the worst verdicts first, then those that most workloads call."""
-    found: dict[tuple[str, str, str], Wanted] = {}
+    groups: dict[tuple[str, ...], list[Wanted]] = {}
     for one in report.workloads:
-        for operator, verdict, release, calls, reason, advice in _findings(one.report):
-            wanted = found.setdefault((operator, verdict, release), Wanted(operator, verdict, release))
-            wanted.workloads[one.name] = None
-            wanted.calls += calls
-            wanted.why, wanted.advice = wanted.why or reason, wanted.advice or advice
-    return sorted(found.values(), key=lambda one: (-SEVERITY[one.verdict], -len(one.workloads), one.operator))  # type: ignore[index]
+        for wanted in _wanted(one):
+            groups.setdefault(wanted[:3], []).append(wanted)
+    return sorted(
+        groups.values(),
+        key=lambda calls: (-SEVERITY[calls[0].verdict], -len({one.workload for one in calls}), calls[0].operator),
+    )
 
 
-def _findings(
-    report: CoverageReport | MatrixReport | None,
-) -> Iterator[tuple[str, str, str, int, str | None, str | None]]:
+def _wanted(one: JudgedWorkload) -> Iterator[Wanted]:
+    report = one.report
     if report is None:
         return
     if report.kind == "coverage":
-        for one in answer.findings(report):
-            yield one.operator, one.verdict, one_line(report.target.version), one.calls, one.reason, one.advice
+        release = one_line(report.target.version)
+        for finding in answer.findings(report):
+            yield Wanted(
+                finding.operator, finding.verdict, release, one.name, finding.calls, finding.reason, finding.advice
+            )
         return
     for operator in matrix.operators(report):
-        verdicts = {
-            cell.target.version: cell.findings[operator] for cell in report.releases if operator in cell.findings
-        }
-        worst = max(verdicts.values(), key=lambda one: SEVERITY[one])
-        yield (
-            operator,
-            worst,
-            advisories.ranges(report, [operator in cell.findings for cell in report.releases]),
-            0,
-            None,
-            None,
-        )
+        verdicts = [cell.findings[operator] for cell in report.releases if operator in cell.findings]
+        having = [operator in cell.findings for cell in report.releases]
+        worst = max(verdicts, key=lambda verdict: SEVERITY[verdict])
+        yield Wanted(operator, worst, advisories.ranges(report, having), one.name)
 
 
 def rows(report: SeveralReport) -> Iterator[tuple[Cell, ...]]:
     """The rows of a CSV file: those of each workload's coverage, with its name and the release before them."""
     yield CSV
-    keys = CSV[2:]
     for one in report.workloads:
+        records: list[tuple[str | None, Mapping[str, Cell]]] = []
         if one.report is None:
-            yield (one.name, None, *({"verdict": "failure", "reason": one.error or ""}.get(key) for key in keys))
+            records = [(None, {"verdict": "failure", "reason": one.error or ""})]
         elif one.report.kind == "coverage":
-            torch = one.report.target.version
-            yield from ((one.name, torch, *map(record.get, keys)) for record in coverage.records(one.report))
+            records = [(one.report.target.version, record) for record in coverage.records(one.report)]
         else:
-            for cell in one.report.releases:
-                found: list[dict[str, Cell]] = [
-                    {"operator": name, "verdict": verdict} for name, verdict in cell.findings.items()
-                ]
-                found += [{"verdict": "advisory", "reason": known} for known in cell.advisories]
-                found += [memory.record(cell.memory)] if cell.memory else []
-                found += [{"verdict": "failure", "reason": cell.failure.message}] if cell.failure else []
-                yield from ((one.name, cell.target.version, *map(record.get, keys)) for record in found)
+            records = [(cell.target.version, record) for cell in one.report.releases for record in _records(cell)]
+        yield from ((one.name, release, *map(record.get, CSV[2:])) for release, record in records)
 
 
-def _release(report: CoverageReport | MatrixReport | None) -> str | None:
-    judged = backends.target(report) if report is not None else None
-    if report is None or judged is None:
-        return None
-    newest = one_line(judged.version)
-    if report.kind == "coverage" or len(report.releases) == 1:
-        return newest
-    return f"{one_line(report.releases[0].target.version)}-{newest}"
+def _records(cell: MatrixCell) -> Iterator[Mapping[str, Cell]]:
+    yield from ({"operator": name, "verdict": verdict} for name, verdict in cell.findings.items())
+    yield from ({"verdict": "advisory", "reason": known} for known in cell.advisories)
+    if cell.memory:
+        yield memory.record(cell.memory)
+    if cell.failure:
+        yield {"verdict": "failure", "reason": cell.failure.message}
 
 
-def _newest(one: JudgedWorkload) -> CoverageSummary | None:
-    """The counts of a workload: of several releases, those of the newest."""
-    if one.report is None:
-        return None
-    if one.report.kind == "coverage":
-        return one.report.summary
-    return one.report.releases[-1].summary if one.report.releases else None
+def _releases(one: JudgedWorkload) -> str | None:
+    versions = [one_line(cell.target.version) for cell in _cells(one)]
+    return "-".join(versions[:: max(len(versions) - 1, 1)]) or None
 
 
 def _memory(one: JudgedWorkload, figure: str) -> int | None:
-    cells: Sequence[CoverageReport | MatrixCell] = ()
-    if one.report is not None:
-        cells = [one.report] if one.report.kind == "coverage" else one.report.releases
-    return getattr(cells[-1].memory, figure, None) if cells and not cells[-1].failure else None
+    return _newest(one, lambda cell: None if cell.failure else getattr(cell.memory, figure, None))
 
 
-def _operators(one: JudgedWorkload) -> int | None:
-    summary = _newest(one)
-    return summary.operators if summary else None
-
-
-def _counted(one: JudgedWorkload, verdict: str) -> int | None:
-    summary = _newest(one)
-    count = summary.operators_by_verdict.get(verdict, 0) if summary else None  # type: ignore[call-overload]
-    return count if verdict == "native" or count is None else _nonzero(count)
-
-
-def _nonzero(count: int) -> int | None:
-    return count or None
-
-
-def _since(report: CoverageReport | MatrixReport | None) -> str | None:
-    if report is None:
+def _since(one: JudgedWorkload) -> str | None:
+    if one.report is None:
         return None
-    return report.summary.native_since if report.kind == "coverage" else report.native_since
+    return one.report.summary.native_since if one.report.kind == "coverage" else one.report.native_since

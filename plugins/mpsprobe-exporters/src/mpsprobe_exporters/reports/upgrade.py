@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from mpsprobe.declarations import SEVERITY
 from mpsprobe_exporters import advisories, answer
-from mpsprobe_exporters.document import (
-    Block,
-    Column,
-    Document,
-    Paragraph,
-    Section,
-    Table,
-    Tile,
-    Tiles,
-    bullets,
-    table,
-)
+from mpsprobe_exporters.document import Block, Column, Document, Paragraph, Section, Table, Tile, Tiles, bullets, table
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import (
-        ChangedAdvisory,
-        ChangedKernel,
-        MatrixCell,
-        UpgradedWorkload,
-        UpgradeReport,
-        Verdict,
-    )
+    from mpsprobe.schemas import ChangedAdvisory, ChangedKernel, MatrixCell, UpgradedWorkload, UpgradeReport, Verdict
     from mpsprobe_exporters.document import Cell, Fields
 
 MOST = 12  # operators that a terminal shows of a list
@@ -61,9 +43,16 @@ FIXED = tuple(field for field in ADVISORIES if field[0].title != "do" and field[
 
 
 def document(report: UpgradeReport) -> Document:
-    """What breaks, what gets better, and what changes for each workload."""
     old, new = _releases(report)
     bad = bool(report.lost or report.introduced or any(map(is_worse, report.workloads)))
+    changes = [change for one in report.workloads for change in changes_of(one)]
+    counts = {
+        "Run on the GPU now": (len(report.gained) + len(report.added), "operators"),
+        "Kernel of their own now": (len(report.own), "operators"),
+        "Lost": (len(report.lost), "operators"),
+        "Wrong results fixed": (len(report.fixed), f"{number(len(report.introduced))} new"),
+    }
+    tiles = [Tile(title, number(count), below) for title, (count, below) in counts.items()]
     errors = [one for one in report.workloads if one.error is not None]
     return Document(
         title=f"torch {old} to {new}",
@@ -75,8 +64,8 @@ def document(report: UpgradeReport) -> Document:
         sections=[
             Section("Your workloads", list(_workloads(report))),
             Section("Could not be judged", table(ERRORS, None, errors, entries=True)),
-            Section("Operators of your workloads that change", table(CHANGES, None, list(_changes(report)))),
-            Section("In figures", [_figures(report)], depth="page"),
+            Section("Operators of your workloads that change", table(CHANGES, None, changes)),
+            Section("In figures", [Tiles(tiles)], depth="page"),
             Section("What breaks", list(_breaks(report))),
             Section(
                 f"Wrong results known of {new}, not of {old}", table(ADVISORIES, None, report.introduced, entries=True)
@@ -96,7 +85,7 @@ def headline(report: UpgradeReport) -> str:
     old, new = _releases(report)
     gained = len(report.gained) + len(report.added)
     parts = [f"{plural(gained, 'operator')} gained", f"{number(len(report.lost))} lost"]
-    fixed, new_ones = (sum(one.established for one in found) for found in (report.fixed, report.introduced))
+    fixed, new_ones = (sum(one.established for one in changes) for changes in (report.fixed, report.introduced))
     parts += [f"{plural(fixed, 'known wrong result')} fixed", f"{number(new_ones)} new"]
     needs = f"; it needs macOS {one_line(report.new.macos_minimum or '')}" if _needs_newer(report) else ""
     return f"torch {old} → {new}: {', '.join(parts)}{needs}"
@@ -108,7 +97,7 @@ def _releases(report: UpgradeReport) -> tuple[str, str]:
 
 def _alerts(report: UpgradeReport) -> Iterator[str]:
     asked, needed = report.new.macos, report.new.macos_minimum
-    if asked and needed and _version(asked) < _version(needed):
+    if asked and needed and answer.release_key(asked) < answer.release_key(needed):
         on = f"macOS {one_line(asked)}: it needs {one_line(needed)}"
         yield f"torch {_releases(report)[1]} does not use the GPU on {on}"
     worse = [one_line(one.name, 60) for one in report.workloads if is_worse(one)]
@@ -117,13 +106,8 @@ def _alerts(report: UpgradeReport) -> Iterator[str]:
 
 
 def _needs_newer(report: UpgradeReport) -> bool:
-    """Whether the new release needs a newer macOS than the old one."""
     old, new = report.old.macos_minimum, report.new.macos_minimum
-    return bool(old and new and _version(new) > _version(old))
-
-
-def _version(text: str) -> list[int]:
-    return [int(part) for part in text.split(".") if part.isdecimal()]
+    return bool(old and new and answer.is_later(new, old))
 
 
 def _lines(report: UpgradeReport) -> Iterator[str]:
@@ -140,17 +124,6 @@ def _lines(report: UpgradeReport) -> Iterator[str]:
         yield f"{plural(len(report.remaining), 'known wrong result')} of both: {names}"
 
 
-def _figures(report: UpgradeReport) -> Block:
-    return Tiles(
-        [
-            Tile("Run on the GPU now", number(len(report.gained) + len(report.added)), "operators"),
-            Tile("Kernel of their own now", number(len(report.own)), "operators"),
-            Tile("Lost", number(len(report.lost)), "operators"),
-            Tile("Wrong results fixed", number(len(report.fixed)), f"{number(len(report.introduced))} new"),
-        ]
-    )
-
-
 def _breaks(report: UpgradeReport) -> Iterator[Block]:
     before, after = report.old.macos_minimum, report.new.macos_minimum
     if _needs_newer(report) and before and after:
@@ -158,39 +131,62 @@ def _breaks(report: UpgradeReport) -> Iterator[Block]:
             f"On macOS before {one_line(after)} the GPU is not used; the old release did from {one_line(before)} on."
         )
     yield from table(KERNELS, None, _public_first(report.lost), "Operators without a kernel", filtered=True, most=MOST)
-    yield from _named("sparse tensors", report.sparse_lost)
+    if report.sparse_lost:
+        yield Paragraph(f"{plural(len(report.sparse_lost), 'operator')} lost the kernel for sparse tensors.")
+        yield from _names(report.sparse_lost)
     if report.removed:
         count = plural(len(report.removed), "operator")
         yield Paragraph(f"PyTorch itself has removed {count} that worked on MPS: --all, or a page, names them.")
 
 
 def _further(report: UpgradeReport) -> Iterator[Section]:
-    lists = (
-        ("Operators that PyTorch has removed", report.removed),
-        ("New operators with a kernel", report.added),
-        ("Were composed of others, have a kernel of their own", report.own),
-        ("Have a kernel for sparse tensors now", report.sparse_gained),
-    )
-    for title, names in lists:
-        yield Section(title, list(_names(names)), depth="all")
+    lists = {
+        "Operators that PyTorch has removed": report.removed,
+        "New operators with a kernel": report.added,
+        "Were composed of others, have a kernel of their own": report.own,
+        "Have a kernel for sparse tensors now": report.sparse_gained,
+    }
+    for title, names in lists.items():
+        yield Section(title, _names(names), depth="all")
 
 
-def _named(what: str, names: Sequence[str]) -> Iterator[Block]:
-    if names:
-        yield Paragraph(f"{plural(len(names), 'operator')} lost the kernel for {what}.")
-        yield from _names(names)
-
-
-def _names(names: Iterable[str]) -> Iterator[Block]:
+def _names(names: Iterable[str]) -> list[Block]:
     rows = [(name,) for name in names if name.strip()]
-    if rows:
-        yield Table((Column("operator", "name"),), rows, "Operators", filtered=True, most=MOST)
+    return [Table((Column("operator", "name"),), rows, "Operators", filtered=True, most=MOST)] if rows else []
 
 
 def _public_first(changes: Iterable[ChangedKernel]) -> list[ChangedKernel]:
     """Those that raise before those that run on the CPU; of each first what programs call by name."""
     worst = {one.operator: max(SEVERITY[one.old], SEVERITY[one.new]) for one in changes}
     return sorted(changes, key=lambda one: (-worst[one.operator], "::_" in one.operator, one.operator))
+
+
+class Change(NamedTuple):
+    """An operator of a workload whose verdict is another one; ``worse``: more is to do than before."""
+
+    workload: str
+    operator: str
+    old: Verdict | None
+    new: Verdict | None
+    worse: bool
+
+
+def changes_of(one: UpgradedWorkload) -> list[Change]:
+    """The operators that are not native on one of the releases, and are something else on the other, worse ones first.
+
+    Those that a run did not reach are left out.
+    """
+    if one.old is None or one.new is None:
+        return []
+    changes = []
+    for name in dict.fromkeys([*one.new.findings, *one.old.findings]):
+        old, new = one.old.findings.get(name), one.new.findings.get(name)
+        unreached = (one.new.failure and new is None) or (one.old.failure and old is None)
+        if old != new and not unreached:
+            changes.append(
+                Change(one.name, name, old, new, (SEVERITY[new] if new else 0) > (SEVERITY[old] if old else 0))
+            )
+    return sorted(changes, key=lambda change: (not change.worse, change.operator))
 
 
 def is_worse(one: UpgradedWorkload) -> bool:
@@ -202,42 +198,6 @@ def is_worse(one: UpgradedWorkload) -> bool:
         or bool(set(one.new.advisories) - set(one.old.advisories))
         or (one.old.failure is None and one.new.failure is not None)
     )
-
-
-class Change:
-    """An operator of a workload whose verdict is another one."""
-
-    def __init__(self, workload: str, operator: str, old: Verdict | None, new: Verdict | None) -> None:
-        self.workload, self.operator, self.old, self.new = workload, operator, old, new
-
-    @property
-    def worse(self) -> bool:
-        """Whether more is to do than before."""
-        old, new = (0 if verdict is None else SEVERITY[verdict] for verdict in (self.old, self.new))
-        return new > old
-
-
-def changes_of(one: UpgradedWorkload) -> list[Change]:
-    """The operators that are not native on one of the releases, and are something else on the other, worse ones first.
-
-    Those that a run did not reach are left out.
-    """
-    if one.old is None or one.new is None:
-        return []
-    old, new = one.old.findings, one.new.findings
-    found = [
-        Change(one.name, name, old.get(name), new.get(name))
-        for name in dict.fromkeys([*new, *old])
-        if old.get(name) != new.get(name)
-        and not (one.new.failure and name not in new)
-        and not (one.old.failure and name not in old)
-    ]
-    return sorted(found, key=lambda change: (not change.worse, change.operator))
-
-
-def _changes(report: UpgradeReport) -> Iterator[Change]:
-    for one in report.workloads:
-        yield from changes_of(one)
 
 
 CHANGES: Fields[None, Change] = (
@@ -279,10 +239,7 @@ def _state(cell: MatrixCell | None) -> str | None:
     """``all native``; ``2 missing, 1 fallback``; with ``stops`` where the run did not come to its end."""
     if cell is None:
         return None
-    counts = cell.summary.operators_by_verdict
-    parts = [f"{number(counts[verdict])} {verdict}" for verdict in answer.FINDINGS if counts.get(verdict)]
-    parts += ["stops"] if cell.failure else []
-    return ", ".join(parts) or "all native"
+    return ", ".join([*answer.findings_of(cell.summary), *(["stops"] if cell.failure else [])]) or "all native"
 
 
 def _wrong(one: UpgradedWorkload) -> str | None:
@@ -291,11 +248,8 @@ def _wrong(one: UpgradedWorkload) -> str | None:
         return None
     before, after = set(one.old.advisories), set(one.new.advisories)
     parts = [f"{number(len(before - after))} fixed"] if before - after else []
-    parts += (
-        [f"{number(len(after - before))} new: {', '.join(map(one_line, sorted(after - before)))}"]
-        if after - before
-        else []
-    )
+    new = ", ".join(map(one_line, sorted(after - before)))
+    parts += [f"{number(len(after - before))} new: {new}"] if after - before else []
     parts += [f"{number(len(before & after))} as before"] if before & after else []
     return ", ".join(parts) or None
 
@@ -317,10 +271,11 @@ def rows(report: UpgradeReport) -> Iterator[tuple[Cell, ...]]:
     lists = ("added", "own", "removed", "sparse_gained", "sparse_lost")
     for kind in lists:
         yield from ((kind, None, name, None, None) for name in getattr(report, kind))
-    for kind, found in (("fixed", report.fixed), ("introduced", report.introduced)):
-        yield from ((kind, None, one.id, None, one.title) for one in found)
-    for change in _changes(report):
-        yield ("worse" if change.worse else "better", change.workload, change.operator, change.old, change.new)
+    for kind, results in (("fixed", report.fixed), ("introduced", report.introduced)):
+        yield from ((kind, None, one.id, None, one.title) for one in results)
+    for one in report.workloads:
+        for change in changes_of(one):
+            yield ("worse" if change.worse else "better", one.name, change.operator, change.old, change.new)
     for one in report.workloads:
         if one.error is not None:
             yield ("error", one.name, one.error, None, None)

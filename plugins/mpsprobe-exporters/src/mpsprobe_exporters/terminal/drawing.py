@@ -2,40 +2,55 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import document as model
 from mpsprobe_exporters.plain_text import JOINTS, one_line
-from mpsprobe_exporters.terminal.lines import Line, cell_len, width_of
-from mpsprobe_exporters.terminal.verdict_styles import STYLES
+from mpsprobe_exporters.terminal.screen import SUBSTITUTES, WIDEST, Screen, is_terminal, on_terminal
 
 if TYPE_CHECKING:
     from mpsprobe_exporters.document import Bar, Block, Column, Document
 
+Line = list[tuple[str, str]]
+"""Text and style, from the left; the style is words of ``CODES``, or empty."""
+WORD = re.compile(r"\s*\S+\s*")
+CODES = {"bold": "1", "red": "31", "green": "32", "magenta": "35"}
 GAP = 2
 NARROWEST, LONGEST_NAME, WIDEST_TEXT = 16, 36, 32  # what a name or a text gets before another column goes
 MOST_PLACES, MOST_IN_TABLE, MOST_BARS = 5, 2, 40
 NARROWEST_BAR, WIDEST_BAR = 8, 40
 EIGHTHS, FULL = " ▏▎▍▌▋▊▉", "█"
 BLANK: Line = []
+# Of verdicts and differences.
+STYLES = {
+    "missing": "bold red",
+    "unsupported": "bold red",
+    "fallback": "magenta",
+    "unknown": "bold",
+    "native": "green",
+    "composite": "",
+    "slower": "bold red",
+    "larger": "bold red",
+    "worse": "bold red",
+    "failed": "bold red",
+    "faster": "green",
+    "smaller": "green",
+    "better": "green",
+}
 TONES = {"bad": "bold red", "good": "green", "plain": ""}
 
 
 def lines_of(document: Document, width: int, *, everything: bool) -> Iterator[Line]:
-    """What to print on ``width`` columns.
-
-    Args:
-        document: what is drawn.
-        width: columns.
-        everything: ``--all``: what nobody needs to act is shown too.
-    """
+    """What to print on ``width`` columns; ``everything`` is ``--all``: what nobody needs to act is shown too."""
     if document.brief and not everything:
         for line in document.brief:
             yield from _lines(line, width)
         return
-    yield from _lines(document.headline, width, "bold")
+    if document.headline:
+        yield from _lines(document.headline, width, "bold")
     for line in document.alerts:
         yield from _lines(line, width, TONES["bad"])
     for line in document.lines:
@@ -52,13 +67,14 @@ def lines_of(document: Document, width: int, *, everything: bool) -> Iterator[Li
 
 
 def drawn(block: Block, width: int) -> Iterator[Line]:
-    """A block of a document on ``width`` columns."""
     match block:
         case model.Paragraph():
             yield from _lines(block.text, width, TONES[block.tone])
         case model.Bullets():
             for one in block.lines:
                 yield from _lines(f"{one.name}: {one.text}" if one.name else one.text, width)
+        case model.Names():
+            yield from _names(block.names, width)
         case model.Tiles():
             values = [f"{tile.value} ({tile.below})" if tile.below else tile.value for tile in block.tiles]
             yield from _labelled([(tile.title, text) for tile, text in zip(block.tiles, values, strict=True)], width)
@@ -70,6 +86,35 @@ def drawn(block: Block, width: int) -> Iterator[Line]:
             yield from _bars(block, width)
         case model.Grid():
             yield from _grid(block, width)
+
+
+def text_of(document: Document, screen: Screen, *, everything: bool) -> str:
+    """What to print on ``screen``, with ``everything`` as ``lines_of`` has it."""
+    shown = lines_of(document, screen.width, everything=everything)
+    lines = (coded(part, screen.color) for line in shown for part in fitting(line, screen.width))
+    # Cells are filled up with spaces to their column's width; at the end of a line nobody needs them.
+    return screen.encodable("\n".join(map(str.rstrip, lines)).strip("\n") + "\n")
+
+
+def show(document: Document, pipe_columns: int) -> None:
+    """Write all of ``document`` to standard output; where that is no terminal, ``pipe_columns`` wide."""
+    from mpsprobe.output import write_stdout  # an answer that is known is drawn without what it imports
+
+    screen = on_terminal()
+    if not is_terminal():
+        screen = screen._replace(width=pipe_columns)
+    write_stdout(text_of(document, screen, everything=True))
+
+
+def _names(names: Sequence[str], width: int) -> Iterator[Line]:
+    """One below the other, in as many columns as a screen has room for; one column where it is wider than any."""
+    texts = [one_line(name) for name in names]
+    widest = max(map(cell_len, texts), default=0) + GAP
+    columns = max(1, (width + GAP) // widest) if width <= WIDEST else 1
+    height = -(-len(texts) // columns)
+    for row in range(height):
+        shown = texts[row::height]
+        yield [(text + " " * (widest - cell_len(text) if text is not shown[-1] else 0), "") for text in shown]
 
 
 def _entries(table: model.Table, width: int) -> Iterator[Line]:
@@ -107,6 +152,12 @@ def _table(table: model.Table, width: int) -> Iterator[Line]:
             break
         shown.remove(going)
     room = width + GAP - sum(least[index] + GAP for index in shown)
+    if room < 0:  # amounts are never broken, but the words over them are
+        for index in shown[1:]:
+            if columns[index].kind in model.AMOUNTS:
+                words = (*columns[index].title.split(), *cells[index])
+                least[index] = natural[index] = max(map(cell_len, words), default=0)
+        room = width + GAP - sum(least[index] + GAP for index in shown)
     for index in shown:
         more = min(natural[index] - least[index], max(room, 0))
         least[index] += more
@@ -126,7 +177,7 @@ def _least(column: Column, natural: int, place: int) -> int:
 def _filled(columns: Sequence[Column], cells: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[Line]:
     """The one style that all tables here have: a rule below the titles, no other lines."""
     titles = [
-        [[(part, "bold")] for line in column.title.split("\n") for part in fold_name(line, wide, 0)]
+        [line for part in column.title.split("\n") for line in _lines(part, wide, "bold")]
         for column, wide in zip(columns, widths, strict=True)
     ]
     rows = [
@@ -147,13 +198,13 @@ def _beside(rows: Sequence[Sequence[Sequence[Line]]], right: Sequence[int] = (),
     widths = [max(width_of(line) for row in rows for line in row[place]) for place in range(len(rows[0]))]
     for number, row in enumerate(rows):
         for at in range(max(map(len, row), default=0)):
-            made: Line = []
+            drawn_line: Line = []
             for place, (lines, wide) in enumerate(zip(row, widths, strict=True)):
                 line = lines[at] if at < len(lines) else BLANK
                 blank = [(" " * (wide - width_of(line)), "")]
-                made += [*blank, *line] if place in right else [*line, *blank]
-                made += [(" " * GAP, "")] if place < len(row) - 1 else []
-            yield made
+                drawn_line += [*blank, *line] if place in right else [*line, *blank]
+                drawn_line += [(" " * GAP, "")] if place < len(row) - 1 else []
+            yield drawn_line
         if ruled and not number:
             yield [("─" * (sum(widths) + GAP * (len(widths) - 1)), "")]
 
@@ -203,11 +254,11 @@ def _grid(block: model.Grid, width: int) -> Iterator[Line]:
     if sum(widths) + GAP * len(spans) <= width:
         yield from _filled(columns, cells, widths)
     elif block.rows:
-        found = []
+        histories = []
         for name, words in block.rows:
             runs = (f"{word} {where}" for where, word in model.history(block, words) if word != model.NOTHING)
-            found.append((name, ", ".join(runs)))
-        yield from _table(model.Table((columns[0], model.Column("not native")), found), width)
+            histories.append((name, ", ".join(runs)))
+        yield from _table(model.Table((columns[0], model.Column("not native")), histories), width)
     if block.legend:
         yield from _lines("; ".join(block.legend), width)
 
@@ -221,7 +272,7 @@ def fold_name(name: str, width: int, indent: int = 2) -> list[str]:
     margin = ""
     while len(margin + name) > width:
         room = max(width - len(margin), 1)
-        joints = [found.start() for found in JOINTS.finditer(name) if room // 2 <= found.start() <= room]
+        joints = [joint.start() for joint in JOINTS.finditer(name) if room // 2 <= joint.start() <= room]
         cut = max(joints, default=room) or room
         lines.append(margin + name[:cut])
         name, margin = name[cut:], " " * min(indent, width - 1)
@@ -237,3 +288,57 @@ def _lines(text: str, width: int, style: str = "", code: bool = False) -> list[L
     text, width = one_line(text, None), max(width, 1)
     lines = [text] if code else textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
     return [[(part, style)] for line in lines for part in fold_name(line, width)]
+
+
+def cell_len(text: str) -> int:
+    """The columns that ``text`` takes: two for a Chinese character, none for an accent on its own."""
+    if text.isascii() or text.translate(SUBSTITUTES).isascii():
+        return len(text)
+    from rich.cells import cell_len as measured  # its tables of widths cost more than to draw a report without them
+
+    return measured(text)
+
+
+def width_of(line: Line) -> int:
+    return sum(cell_len(text) for text, _ in line)
+
+
+def fitting(line: Line, width: int) -> Iterator[Line]:
+    """``line`` itself, or where it is wider than ``width`` columns as many as it takes."""
+    if width_of(line) <= width:
+        yield line
+        return
+    start = 0
+    for end in (*_breaks("".join(text for text, _ in line), width), None):
+        part, at = Line(), 0
+        for text, style in line:
+            part.append((text[max(start - at, 0) : None if end is None else max(end - at, 0)], style))
+            at += len(text)
+        yield part
+        start = end or 0
+
+
+def _breaks(text: str, width: int) -> Iterator[int]:
+    """Where ``text`` goes on in another line: between words, and within one that is wider than a line."""
+    taken = 0
+    for match in WORD.finditer(text):
+        word, start = match[0], match.start()
+        needed = cell_len(word.rstrip())
+        if needed > width - taken:
+            if start:
+                yield start
+            taken = 0
+        for at, character in enumerate(word, start):
+            columns = cell_len(character)
+            if needed > width < taken + columns:
+                yield at
+                taken = 0
+            taken += columns
+
+
+def coded(line: Line, color: bool) -> str:
+    """``line`` as it is written, with ANSI sequences for its styles where ``color`` is."""
+    return "".join(
+        f"\x1b[{';'.join(CODES[word] for word in style.split())}m{text}\x1b[0m" if color and style and text else text
+        for text, style in line
+    )

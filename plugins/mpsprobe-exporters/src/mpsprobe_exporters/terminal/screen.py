@@ -17,14 +17,11 @@ SUBSTITUTES = str.maketrans(
 
 
 class Screen(NamedTuple):
-    """Where the text will be read. ``width`` is in columns."""
-
     width: int
     color: bool = False
     encoding: str = "utf-8"
 
     def encodable(self, text: str) -> str:
-        """``text`` in characters that the encoding has."""
         try:
             text.encode(self.encoding)
         except UnicodeEncodeError:
@@ -34,10 +31,14 @@ class Screen(NamedTuple):
 
 def on_terminal() -> Screen:
     """The screen behind standard output, by the environment (``NO_COLOR``, ``COLUMNS``, ``TERM``)."""
-    stream = sys.stdout
-    terminal = stream is not None and not stream.closed and stream.isatty()
-    encoding = getattr(stream, "encoding", None) or "utf-8"
+    terminal = is_terminal()
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return Screen(max(NARROWEST, min(_columns(terminal), WIDEST)), terminal and _color_wanted(), encoding)
+
+
+def is_terminal() -> bool:
+    stream = sys.stdout
+    return stream is not None and not stream.closed and stream.isatty()
 
 
 def _color_wanted() -> bool:

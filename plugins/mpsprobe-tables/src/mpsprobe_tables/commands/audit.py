@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from mpsprobe_tables.audit.result import Audit
 
 BELOW = 1
+FILE_WIDTH = 120  # columns where no terminal is
 MODES = ("none", "neighbours", "both")
 
 
@@ -164,13 +164,16 @@ def _releases(text: str) -> list[str]:
 
 def _rendered(found: Audit, format_name: str, command: str, *, terminal: bool) -> str:
     if format_name == "json":
-        from mpsprobe_tables.audit.document import document
+        from mpsprobe_tables.audit.json_document import json_document
 
-        return document(found) + "\n"
+        return json_document(found) + "\n"
     if format_name == "markdown":
         from mpsprobe_tables.audit.page import page
 
         return page(found, f"{command} --format markdown")
-    from mpsprobe_tables.audit.terminal import text
+    from mpsprobe_exporters.terminal.drawing import text_of
+    from mpsprobe_exporters.terminal.screen import Screen, is_terminal, on_terminal
+    from mpsprobe_tables.audit.tables import document
 
-    return text(found, colour=terminal and sys.stdout is not None and sys.stdout.isatty())
+    screen = on_terminal() if terminal and is_terminal() else Screen(FILE_WIDTH)
+    return text_of(document(found), screen, everything=True)

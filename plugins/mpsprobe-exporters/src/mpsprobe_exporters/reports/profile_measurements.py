@@ -1,4 +1,4 @@
-"""What was measured of each configuration of a profile: memory, readings, operators, kernels, modules, steps."""
+"""What was measured of each configuration of a profile: readings, fallbacks, operators, modules, kernels, steps."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from mpsprobe_exporters import backends
 from mpsprobe_exporters.document import Bar, Bars, Column, Paragraph, Part, Section, table
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import listed, one_line, plural
-from mpsprobe_exporters.reports import configurations
+from mpsprobe_exporters.reports.profile_configurations import SPREAD
 from mpsprobe_exporters.trace_summary import copies, kernels
-from mpsprobe_exporters.units import BEYOND, byte_size, duration, fraction, reading, split_unit
+from mpsprobe_exporters.units import BEYOND, between, byte_size, duration, fraction, reading, split_unit
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
         DurationStatistics,
         FallbackCost,
-        MemoryUse,
         ModuleTime,
         OperatorTime,
         ProfileCell,
@@ -31,19 +30,14 @@ if TYPE_CHECKING:
 
 MOST_OPERATORS, MOST_MODULES, MOST_FALLBACKS = 10, 8, 12  # on a terminal and in Markdown
 MOST_DETAILED = 3  # configurations that are looked into there
-MOST_ROWS = 40
 MOST_BARS = 24
-SOURCES = {"allocator": "counted by the allocator", "sampled": "largest of samples"}
 # What a probe says about its own work, not of the model's.
 OWN = frozenset({"source", "events", "steps"})
 MODEL = "(model)"
-SPREAD = "scaled median absolute deviation as a share of the median"
 NATIVE = "the release, of torch or of the backend's plugin, that has a kernel"
 
 
 def sections(report: ProfileReport) -> Iterator[Section]:
-    """Those that have something to say, in the order of reading."""
-    yield Section("Peak memory", _memory(report), view="Memory")
     yield from _each(report, "Readings", "Probes", _readings)
     yield from _each(report, f"Operators that leave {backends.profiled(report)}, in one step", "Fallbacks", _fallbacks)
     yield from _each(report, "Operators by their own time, in one step", "Operators", _operators)
@@ -56,29 +50,12 @@ def sections(report: ProfileReport) -> Iterator[Section]:
 
 def _each(report: ProfileReport, title: str, view: str, draw: Draw) -> Iterator[Section]:
     """A section for each configuration of which there is something; beyond the first ones on a page only."""
-    found = [(index, blocks) for index, cell in enumerate(report.cells) if (blocks := list(draw(cell)))]
-    for place, (index, blocks) in enumerate(found):
+    shown = [(index, blocks) for index, cell in enumerate(report.cells) if (blocks := list(draw(cell)))]
+    for place, (index, blocks) in enumerate(shown):
         yield Section(title, blocks, view, "first" if place < MOST_DETAILED else "page", index)
-    left = len(found) - MOST_DETAILED
+    left = len(shown) - MOST_DETAILED
     if left > 0:
         yield Section(f"{title}: {plural(left, 'more configuration')}", [Paragraph("CSV and HTML have them all.")], "")
-
-
-MEMORY: Fields[ProfileReport, tuple[str, ProfileCell, MemoryUse]] = (
-    (Column("configuration"), lambda _, one: one[0]),
-    (Column("allocated", "bytes", about="what tensors take"), lambda _, one: one[2].peak_allocated_bytes),
-    (Column("reserved", "bytes", about="what the allocator holds", rank=2), lambda _, one: one[2].peak_reserved_bytes),
-    (Column("process", "bytes", about="the whole process", rank=1), lambda _, one: one[2].peak_process_bytes),
-    (Column("how it is known", rank=3), lambda _, one: SOURCES[one[2].source]),
-    (Column("the device has", "bytes", rank=4), lambda report, one: configurations.device_memory(report, one[1])),
-)
-
-
-def _memory(report: ProfileReport) -> list[Block]:
-    """The peaks of each configuration."""
-    found = [(cell, cell.memory) for cell in report.cells if cell.memory is not None]
-    names = configurations.labels(report, [cell for cell, _ in found])
-    return table(MEMORY, report, [(name, *one) for name, one in zip(names, found, strict=True)], most=MOST_ROWS)
 
 
 READINGS: Fields[None, tuple[tuple[str, str], list[float | str]]] = (
@@ -89,14 +66,14 @@ READINGS: Fields[None, tuple[tuple[str, str], list[float | str]]] = (
 
 def _readings(cell: ProfileCell) -> Iterator[Block]:
     """What other probes read; of several processes the range."""
-    found: dict[tuple[str, str], list[float | str]] = {}
+    readings: dict[tuple[str, str], list[float | str]] = {}
     caveats: dict[str, list[str]] = {}
     for one in cell.readings:
         caveats.setdefault(one.probe, []).extend(one.caveats)
         for name, value in one.values.items():
             if name not in OWN:
-                found.setdefault((one.probe, name), []).append(value)
-    yield from table(READINGS, None, found.items())
+                readings.setdefault((one.probe, name), []).append(value)
+    yield from table(READINGS, None, readings.items())
     for probe, texts in caveats.items():
         yield from (Paragraph(f"{one_line(probe, 40)}: {one_line(text)}") for text in dict.fromkeys(texts))
 
@@ -107,9 +84,9 @@ def spoken(name: str) -> str:
 
 
 def _range(name: str, values: list[float | str]) -> str:
-    numbers = sorted(value for value in values if not isinstance(value, str))
+    numbers = [value for value in values if not isinstance(value, str)]
     if len(numbers) == len(values):
-        return " to ".join(dict.fromkeys(reading(name, value) for value in (numbers[0], numbers[-1])))
+        return between(lambda value: reading(name, value), *numbers)
     return ", ".join(dict.fromkeys(one_line(str(value), 60) for value in values))
 
 
@@ -129,16 +106,15 @@ FALLBACKS: Fields[ProfileCell, FallbackCost] = (
 
 
 def _fallbacks(cell: ProfileCell) -> Iterator[Block]:
-    """The operators that leave MPS, and what each costs of a step; the most expensive first."""
     ordered = sorted(cell.fallbacks, key=lambda one: (-(one.duration_ns or 0), -(one.bytes or 0), one.operator))
     observed = [one for one in ordered if one.method == "observed"]
     spent, moved = (sum(getattr(one, field) or 0 for one in observed) for field in ("duration_ns", "bytes"))
     cost = [*([duration(spent)] if spent else []), *([f"{byte_size(moved)} of copies"] if moved else [])]
-    said = [f"{plural(len(observed), 'operator')} observed{f', {listed(cost)}' if cost else ''}"] if observed else []
+    parts = [f"{plural(len(observed), 'operator')} observed{f', {listed(cost)}' if cost else ''}"] if observed else []
     left = len(ordered) - len(observed)
-    said += [f"{plural(left, 'operator')} predicted, of which the time is not known"] if left else []
-    if said:
-        yield Paragraph(f"{'; '.join(said)}.")
+    parts += [f"{plural(left, 'operator')} predicted, of which the time is not known"] if left else []
+    if parts:
+        yield Paragraph(f"{'; '.join(parts)}.")
     yield from table(FALLBACKS, cell, ordered, most=MOST_FALLBACKS)
 
 
@@ -162,7 +138,6 @@ OPERATORS: Fields[ProfileCell, tuple[OperatorTime, float | None]] = (
 
 
 def _operators(cell: ProfileCell) -> Iterator[Block]:
-    """By self time, of the device where it is known."""
     on_device = any(one.self_device_ns for one in cell.operators)
 
     def own(one: OperatorTime) -> int:
@@ -172,8 +147,8 @@ def _operators(cell: ProfileCell) -> Iterator[Block]:
     ordered = sorted(cell.operators, key=lambda one: (-own(one), -one.self_host_ns, one.operator))
     if ordered:
         yield Paragraph(f"Timed by {listed(sorted({one_line(one.source, 40) for one in ordered}))}.")
-    found = [(one, fraction(own(one), total)) for one in ordered]
-    yield from table(OPERATORS, cell, found, filtered=True, most=MOST_OPERATORS)
+    rows = [(one, fraction(own(one), total)) for one in ordered]
+    yield from table(OPERATORS, cell, rows, filtered=True, most=MOST_OPERATORS)
 
 
 MODULES: Fields[ProfileCell, ModuleTime] = (
@@ -188,7 +163,6 @@ MODULES: Fields[ProfileCell, ModuleTime] = (
 
 
 def _modules(cell: ProfileCell) -> list[Block]:
-    """The modules that take most; a page has them as a tree."""
     ordered = sorted(cell.modules, key=lambda one: (-(one.self_device_ns or one.self_host_ns), one.module))
     return table(MODULES, cell, ordered, most=MOST_MODULES)
 
@@ -211,10 +185,9 @@ COPIES: Fields[None, CopyTime] = (
 
 
 def _device_work(cell: ProfileCell, index: int) -> Iterator[Section]:
-    """Kernels and copies, from the events of the trace."""
     if cell.trace is not None:
-        found = kernels(cell.trace)
-        rows = table(KERNELS, sum(one.total_ns for one in found), found, filtered=True)
+        kernel_times = kernels(cell.trace)
+        rows = table(KERNELS, sum(one.total_ns for one in kernel_times), kernel_times, filtered=True)
         yield Section("Kernels, over all profiled steps", rows, "Kernels", "page", index)
         moved = table(COPIES, None, copies(cell.trace))
         yield Section("Copies between memories, over all profiled steps", moved, "Kernels", "page", index)
@@ -235,9 +208,8 @@ STATISTICS: Fields[None, tuple[str, DurationStatistics]] = (
 
 
 def _statistics(cell: ProfileCell) -> Iterator[Block]:
-    """The steps and their phases in figures."""
-    found = [("step", cell.step)] if cell.step is not None else []
-    yield from table(STATISTICS, None, [*found, *cell.phases.items()])
+    steps = [("step", cell.step)] if cell.step is not None else []
+    yield from table(STATISTICS, None, [*steps, *cell.phases.items()])
     if cell.phases:
         yield Paragraph("Phases come from steps of their own, synchronised between them.")
 
@@ -254,19 +226,19 @@ def _before(report: ProfileReport, cell: ProfileCell) -> Iterator[Block]:
         return
     shown = [*_thinned(spent), *([("median step", cell.step.median_ns, 1)] if cell.step is not None else [])]
     largest = max(one for _, one, _ in shown)
-    said = []
+    parts = []
     if cell.warmup is not None:
         rule = "as asked" if report.plan.warmup is not None else one_line(cell.warmup.rule)
         settled = "the steps were stable" if cell.warmup.stable else "the steps had not settled"
-        said = [f"{plural(len(warm), 'warm-up step')} ({rule}): {settled}"]
-    said += [f"{MOST_BARS} of them are shown"] if len(spent) > MOST_BARS else []
+        parts = [f"{plural(len(warm), 'warm-up step')} ({rule}): {settled}"]
+    parts += [f"{MOST_BARS} of them are shown"] if len(spent) > MOST_BARS else []
     bars = [Bar(what, [Part(fraction(one, largest) or 0.0, color)], duration(one)) for what, one, color in shown]
-    yield Bars(bars, "; ".join(said))
+    yield Bars(bars, "; ".join(parts))
 
 
-def _thinned(found: list[Spent]) -> list[Spent]:
-    places = range(len(found)) if len(found) <= MOST_BARS else range(0, len(found), -(-len(found) // MOST_BARS))
-    return [found[place] for place in places]
+def _thinned(bars: list[Spent]) -> list[Spent]:
+    places = range(len(bars)) if len(bars) <= MOST_BARS else range(0, len(bars), -(-len(bars) // MOST_BARS))
+    return [bars[place] for place in places]
 
 
 def each_step(cell: ProfileCell, total: int | None) -> float | int | None:

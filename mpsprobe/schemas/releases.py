@@ -1,4 +1,4 @@
-"""What becomes of MPS with another torch release: kernels, known wrong results, and the workloads that were named."""
+"""Releases of torch against each other: what another one changes, and which missing operators block whom."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from pydantic import Field
 
 from mpsprobe.declarations import Verdict
 from mpsprobe.schemas.coverage import AffectedRange, AffectedSystems, MatrixCell
-from mpsprobe.schemas.environment import Environment
 from mpsprobe.schemas.record import Exportable, Record
-from mpsprobe.schemas.target import Target
-from mpsprobe.schemas.workload import WorkloadInfo
+from mpsprobe.schemas.run import Environment, Target, WorkloadInfo
 
 
 class ChangedKernel(Record):
@@ -32,9 +30,7 @@ class ChangedAdvisory(Record):
     macos: AffectedSystems = Field(description="The systems that have it.")
     hardware: str | None = Field(default=None, description="The chips that have it, where it is not all of them.")
     workaround: str = Field(description="What to do where a release has it.")
-    established: bool = Field(
-        description="Whether a source says that the other release does not have it; if not, it is only not known there."
-    )
+    established: bool = Field(description="Whether a source says that the other release is without it, or none does.")
 
 
 class UpgradedWorkload(Record):
@@ -60,9 +56,7 @@ class UpgradeReport(Exportable):
     old: Target = Field(description="The release that one has.")
     new: Target = Field(description="The release that one thinks of.")
     environment: Environment = Field(description="Where the report was made.")
-    libraries: dict[str, list[str]] = Field(
-        default={}, description="Further libraries whose operators are compared too: the old and the new version."
-    )
+    libraries: dict[str, list[str]] = Field(default={}, description="Other libraries compared: old and new version.")
     gained: list[ChangedKernel] = Field(description="Ran on the CPU or raised; have a kernel, or are made of such.")
     added: list[str] = Field(description="New operators that have a kernel.")
     own: list[str] = Field(description="Were composed of other operators; have a kernel of their own.")
@@ -79,3 +73,40 @@ class UpgradeReport(Exportable):
     def fallbacks_gone(self) -> list[str]:
         """The operators that the old release runs on the CPU, and the new one on the GPU."""
         return [one.operator for one in self.gained if one.old == "fallback"]
+
+
+class RankedOperator(Record):
+    """An operator, and whom it stops."""
+
+    operator: str = Field(description="`namespace::name.overload`, without `.default`.")
+    verdict: Verdict = Field(description="The worst that any of them meets.")
+    architectures: list[str] = Field(description="Those that call it, by name.")
+    alone: list[str] = Field(description="Those of them that nothing else blocks: with this kernel they would run.")
+    phases: list[str] = Field(description="In which phases it is met.")
+    native_since: str | None = Field(default=None, description="From this release on no architecture meets it.")
+
+
+class RankedRelease(Record):
+    """What a release gained over the one before, over all architectures that were swept."""
+
+    torch: str = Field(description="The release.")
+    clean: int = Field(ge=0, description="Architectures whose operators are all native, in every phase that was swept.")
+    blocked: int = Field(ge=0, description="Architectures that have a missing or an unsupported operator.")
+    operators: list[str] = Field(description="Operators that block nobody from it on, and did in the release before.")
+    architectures: list[str] = Field(description="Architectures that are not blocked, and were in the release before.")
+    lost: list[str] = Field(default=[], description="Architectures that are blocked, and were not before.")
+
+
+class RankingReport(Exportable):
+    """The operators that block the most architectures in one release, and what each release gained."""
+
+    kind: Literal["ranking"] = "ranking"
+    schema_version: Literal[1] = 1
+    torch: str = Field(description="The release that is ranked.")
+    phases: list[str] = Field(description="That count.")
+    architectures: int = Field(ge=0, description="How many were swept; models of one class count once, whatever size.")
+    made: str = Field(description="When the atlas was made, as ISO 8601 has it.")
+    environment: Environment = Field(description="Where, and with which versions.")
+    operators: list[RankedOperator] = Field(description="Those that block most come first.")
+    fallbacks: list[RankedOperator] = Field(description="What the release runs on the CPU, likewise.")
+    releases: list[RankedRelease] = Field(description="The newest first.")

@@ -1,0 +1,112 @@
+"""What was run, and how the report is known, in lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters import backends, program_answer
+from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.units import number, quantity
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import CoverageReport, Environment, MatrixReport, ProgramInfo, Recalled, WorkloadInfo
+
+    AnyReport = CoverageReport | MatrixReport
+
+LONGEST = 60  # of a workload's name
+TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?Z", re.ASCII)
+
+
+def workload_line(workload: WorkloadInfo, program: ProgramInfo | None = None, calls: Sequence[str] = ()) -> str:
+    """``bert-base (BertModel, 109.5 M parameters), training, float32, batch 8 x 128, 767 calls``."""
+    counted = workload.phase != "program" or bool(workload.architecture)
+    ran = program_answer.run(program) if program is not None else []
+    return ", ".join([*setting(_named(workload, program), _sizes(workload), counted=counted), *calls, *ran])
+
+
+def in_short(report: CoverageReport) -> str:
+    """What was run and how it is known, in about a line."""
+    named = _named(report.workload, report.program).model_copy(update={"architecture": None})
+    run = ", ".join(setting(named, _sizes(report.workload), counted=False))
+    return f"{run}; {'observed' if report.method == 'observed' else 'predicted'} with {_torch(report.environment)}"
+
+
+def _named(workload: WorkloadInfo, program: ProgramInfo | None) -> WorkloadInfo:
+    """A program with its arguments."""
+    if program is None:
+        return workload
+    return workload.model_copy(update={"name": one_line(workload.name, LONGEST) + program_answer.command(program)})
+
+
+def _sizes(workload: WorkloadInfo) -> list[str]:
+    size = " x ".join(number(n) for n in (workload.batch_size, workload.seq_len) if n is not None)
+    return [("batch " if workload.batch_size is not None else "sequence ") + size] if size else []
+
+
+def setting(
+    workload: WorkloadInfo, sizes: Sequence[str] = (), compiled: Sequence[str] = (), counted: bool = True
+) -> list[str]:
+    """What was run and how: ``bert-base (BertModel, 109.5 M parameters)``, ``training``, ``float32``, ….
+
+    ``counted``: whether the number of parameters is known.
+    """
+    model = [one_line(workload.architecture)] if workload.architecture else []
+    model += [f"{quantity(workload.parameters)} parameters"] if counted else []
+    passes = f"{plural(workload.grad_accum, 'pass', 'passes')} for each optimizer step"
+    parts = [
+        one_line(workload.name, 2 * LONGEST) + (f" ({', '.join(model)})" if model else ""),
+        workload.phase,
+        one_line(workload.dtype or ""),
+        f"autocast {one_line(workload.autocast)}" if workload.autocast else "",
+        *sizes,
+        f"LoRA of rank {workload.lora_rank}" if workload.lora_rank else "",
+        f"{quantity(workload.trained)} parameters trained" if workload.trained is not None else "",
+        passes if workload.grad_accum != 1 else "",
+        one_line(workload.optimizer or ""),
+        *compiled,
+        "real weights" if workload.weights else "",
+    ]
+    return [part for part in parts if part]
+
+
+def method_lines(report: AnyReport) -> list[str]:
+    """How it is known: predicted with which torch, or observed; and whether it was known before."""
+    program, macos = (report.program, report.target.macos) if report.kind == "coverage" else (None, None)
+    judged = backends.other(backends.target(report)) or (f"macOS {one_line(macos)}" if macos else "")
+    target = f" for {judged}" if judged else ""
+    ran = "traced" if program is None else f"run {program_answer.method(program)}"
+    how = "Observed" if report.method == "observed" else f"Predicted{target}: {ran}"
+    return [f"{how} with {made_with(report.environment)}", *recalled(report.recalled, report.environment)]
+
+
+def recalled(known: Recalled | None, environment: Environment) -> list[str]:
+    """``From the cache, of 2026-11-22 19:30 UTC: mpsprobe 0.1.0, torch 2.13.0``; then what differs."""
+    if known is None:
+        return []
+    by = [f"mpsprobe {one_line(environment.mpsprobe, 40)}"]
+    for name in ("torch", "tensorflow", "transformers"):
+        version = getattr(environment, name)
+        by += [f"{name} {one_line(version, 40)}"] if version else []
+    when = one_line(TIME.sub(r"\1 \2 UTC", known.made), 40)
+    return [f"From {source(known)}, of {when}: {', '.join(by)}", *(one_line(note, 400) for note in known.notes)]
+
+
+def source(known: Recalled) -> str:
+    """Where an answer was known."""
+    return "the cache" if known.source == "cache" else one_line(known.source, 60)
+
+
+def made_with(environment: Environment) -> str:
+    """``torch 2.13.0+cpu and transformers 5.1.0 on Linux-6.1-x86_64``."""
+    libraries = [_torch(environment)]
+    libraries += [f"transformers {one_line(environment.transformers)}"] if environment.transformers else []
+    return f"{' and '.join(libraries)} on {one_line(environment.platform)}"
+
+
+def _torch(environment: Environment) -> str:
+    if environment.tensorflow:
+        return f"tensorflow {one_line(environment.tensorflow)}"
+    build = f"+{one_line(environment.torch_build)}" if environment.torch_build else ""
+    return f"torch {one_line(environment.torch)}{build}" if environment.torch else "an unnamed torch"
