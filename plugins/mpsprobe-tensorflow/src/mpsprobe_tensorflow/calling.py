@@ -17,7 +17,7 @@ RETURNS = (
 )
 
 
-def asked(model: Any, options: RunOptions, notes: list[str], workload: str) -> Any:
+def of_model(model: Any, options: RunOptions, notes: list[str], workload: str) -> Any:
     """What a model says that it is called with."""
     import tensorflow as tf
 
@@ -62,11 +62,7 @@ def closed(specs: Any, first: int | None) -> Any:
 
 
 def given(inputs: Any) -> Any:
-    """The specs of what a program calls a model with.
-
-    Raises:
-        WorkloadError: those are no tensors.
-    """
+    """The specs of what a program calls a model with."""
     import tensorflow as tf
 
     try:
@@ -111,5 +107,5 @@ def first_dimension(specs: Any) -> int | None:
     """The samples in a step, by the first tensor; ``None`` where it has no dimensions."""
     import tensorflow as tf
 
-    first = next((one for one in tf.nest.flatten(specs) if isinstance(one, tf.TensorSpec)), None)
+    first = next((spec for spec in tf.nest.flatten(specs) if isinstance(spec, tf.TensorSpec)), None)
     return first.shape[0] if first is not None and first.shape.rank else None

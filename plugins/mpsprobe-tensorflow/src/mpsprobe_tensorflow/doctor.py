@@ -32,13 +32,7 @@ def installed(distribution: str) -> str | None:
 def findings(
     environment: Mapping[str, Any], variables: Mapping[str, str], versions: Versions = installed
 ) -> Iterator[DoctorFinding]:
-    """Findings about TensorFlow, if it is installed.
-
-    Args:
-        environment: the fields of ``mpsprobe.schemas.Environment``.
-        variables: environment variables.
-        versions: what is installed.
-    """
+    """Findings about TensorFlow, if it is installed, from the fields of an ``Environment`` and variables."""
     tensorflow = next(
         (found for name in ("tensorflow", "tensorflow-macos", "tensorflow-cpu") if (found := versions(name))), None
     )

@@ -1,9 +1,10 @@
-"""Keras models: what they are called with, and the step that Keras makes of them."""
+"""Keras models and functions of TensorFlow: what a workload built, and the step that is made of it."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,23 +12,18 @@ from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions
 from mpsprobe.suggestions import an, printable
 from mpsprobe_tensorflow import calling, tracing
-from mpsprobe_tensorflow.placing import crossing
 from mpsprobe_tensorflow.tracing import BATCH, Step
-from mpsprobe_tensorflow.updates import Updates
 
 OPTIMIZED, EAGER = "optimized", "eager"
 NOT_HERE = {"lora": "--lora", "weights": "--weights", "trust_remote_code": "--trust-remote-code"}
+ALIKE = frozenset({
+    "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lamb", "Lion", "Nadam", "RMSprop", "SGD",
+})  # fmt: skip
+"""The optimizers of ``keras.optimizers`` whose ``update_step`` looks at nothing of a variable but shape and dtype."""
 
 
 def check(options: RunOptions, workload: str, *, foreign: bool = False) -> None:
-    """Refuse what no workload of TensorFlow can honour.
-
-    Args:
-        foreign: it runs what others wrote, which the user has to trust.
-
-    Raises:
-        UsageError: an option of torch workloads alone.
-    """
+    """Refuse options of torch workloads alone; a ``foreign`` workload runs what others wrote, which needs trust."""
     shown = printable(workload)
     if options.phase not in BATCH:
         raise UsageError(f"'{shown}' has no --phase {options.phase}", f"There are: {', '.join(BATCH)}.")
@@ -41,41 +37,31 @@ def check(options: RunOptions, workload: str, *, foreign: bool = False) -> None:
 
 @dataclass
 class Made:
-    """What a workload built, ready to be traced or run.
+    """What a workload built, ready to be traced or run."""
 
-    Attributes:
-        model: a Keras model, or a function of TensorFlow.
-        is_model: which of both.
-        specs: what it is called with: a structure of ``tf.TensorSpec``; for a function a list of its arguments.
-        inputs: the same as its program has it; ``None`` where that does not say it.
-        opened: what was taken for a first dimension of a function that is open.
-        notes: what was taken for what is open.
-    """
-
-    model: Any
+    model: Any  # a Keras model, or a function of TensorFlow
     is_model: bool
-    specs: Any
-    inputs: Any = None
-    opened: int | None = None
-    notes: list[str] = field(default_factory=list)
+    specs: Any  # what it is called with, a structure of tf.TensorSpec; for a function a list of its arguments
+    inputs: Any = None  # the same as its program has it; None where that does not say it
+    opened: int | None = None  # what was taken for a first dimension of a function that is open
+    notes: list[str] = field(default_factory=list)  # what was taken for what is open
 
 
 def made_of(made: Any, options: RunOptions, workload: str) -> Made:
-    """What a workload built: a Keras model, a function of TensorFlow, or one of them with its inputs.
-
-    Raises:
-        UsageError: the phase is not one that it has.
-        WorkloadError: it is something else.
-    """
+    """What a workload built: a Keras model, a function of TensorFlow, or one of them with its inputs."""
     import keras
     import tensorflow as tf
 
     model, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     notes: list[str] = []
-    if inputs is not None:
-        _refuse_another_batch(calling.first_dimension(calling.given(inputs)), options.batch_size, workload)
+    given = None if inputs is None else calling.given(inputs)
+    there = calling.first_dimension(given)
+    if None not in (there, options.batch_size) and there != options.batch_size:
+        hint = "Let its function take batch_size, or leave --batch-size out."
+        message = f"'{printable(workload)}' brings inputs of {there} samples, not of {options.batch_size}"
+        raise UsageError(message, hint)
     if isinstance(model, keras.Model):
-        specs = calling.given(inputs) if inputs is not None else calling.asked(model, options, notes, workload)
+        specs = given if inputs is not None else calling.of_model(model, options, notes, workload)
         return Made(model, True, specs, inputs, notes=notes)
     if not (hasattr(model, "get_concrete_function") or isinstance(model, tf.types.experimental.ConcreteFunction)):
         shown = an(type(model).__name__) if model is not None else "nothing"
@@ -84,9 +70,8 @@ def made_of(made: Any, options: RunOptions, workload: str) -> Made:
         hint = "Put the step, with its gradients, into the function, and leave --phase out."
         raise UsageError(f"'{printable(workload)}' is a function: it says itself what it runs", hint)
     if inputs is not None:
-        found = calling.given(inputs)
-        alone = not isinstance(found, (list, tuple))
-        return Made(model, False, [found] if alone else found, [inputs] if alone else inputs)
+        alone = not isinstance(given, (list, tuple))
+        return Made(model, False, [given] if alone else given, [inputs] if alone else inputs)
     signature = getattr(model, "input_signature", None) or ()
     if not signature and hasattr(model, "structured_input_signature"):
         positional, named = model.structured_input_signature
@@ -98,40 +83,26 @@ def made_of(made: Any, options: RunOptions, workload: str) -> Made:
     return Made(model, False, signature, opened=opened, notes=notes)
 
 
-def _refuse_another_batch(there: int | None, asked: int | None, workload: str) -> None:
-    if asked is not None and there is not None and there != asked:
-        raise UsageError(
-            f"'{printable(workload)}' brings inputs of {there} samples, not of {asked}",
-            "Let its function take batch_size, or leave --batch-size out.",
-        )
-
-
 def step_of(made: Any, options: RunOptions, workload: str) -> Step:
-    """The step of what a workload built, traced. Raises as ``made_of``, and ``WorkloadError`` where tracing fails."""
-    found = made_of(made, options, workload)
-    if not found.is_model:
-        step = _function(found, workload)
+    """The step of what a workload built, traced."""
+    built = made_of(made, options, workload)
+    if not built.is_model:
+        step = _function(built, workload)
+    elif options.phase == "training":
+        step = _training(built.model, built.specs, workload, once=options.graph != OPTIMIZED)
     else:
-        if options.phase == "training":
-            step = _training(found.model, found.specs, workload, once=options.graph != OPTIMIZED)
-        else:
-            step = _inference(found.model, found.specs, workload)
-    step.notes[:0] = found.notes
+        step = _inference(built.model, built.specs, workload)
+    step.notes[:0] = built.notes
     return step
 
 
-def policy(options: RunOptions) -> contextlib.AbstractContextManager[None]:
-    """Keras' dtype policy for ``options``, for as long as a model is built."""
-    wanted = f"mixed_{options.autocast}" if options.autocast else options.dtype
-    return _policy(wanted)
-
-
 @contextlib.contextmanager
-def _policy(name: str) -> Any:
+def policy(options: RunOptions) -> Iterator[None]:
+    """Keras' dtype policy for ``options``, for as long as a model is built."""
     import keras
 
     before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(name)
+    keras.config.set_dtype_policy(f"mixed_{options.autocast}" if options.autocast else options.dtype)
     try:
         yield
     finally:
@@ -142,8 +113,7 @@ def _inference(model: Any, specs: Any, workload: str) -> Step:
     def forward(inputs: Any) -> Any:
         return model(inputs, training=False)
 
-    concrete, held, resident = tracing.traced(forward, [specs], workload)
-    return _step(model, concrete, held, resident, specs)
+    return _step(model, *tracing.traced(forward, [specs], workload), specs)
 
 
 def ready_to_train(model: Any, specs: Any) -> tuple[Any, list[str]]:
@@ -166,11 +136,60 @@ def ready_to_train(model: Any, specs: Any) -> tuple[Any, list[str]]:
     return tf.nest.map_structure(lambda one: calling.target(one, sparse), outputs), notes
 
 
-def _training(model: Any, specs: Any, workload: str, *, once: bool = True) -> Step:
+class _Updates:
+    """The optimizer's part of a training step, traced once for all variables that it updates in the same way.
+
+    It is half of the operations of a step. Keras' optimizers do the same for each variable; its shape and dtype alone
+    differ.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: dict[object, tuple[int, int]] = {}
+        self._counts: Counter[object] = Counter()
+
+    def times(self, graph: Any) -> dict[str, int]:
+        """Name of a node of ``graph`` → how often the step has it, where that is more than once."""
+        operations = graph.get_operations()
+        return {
+            operation.name: self._counts[kind]
+            for kind, (first, last) in self._kinds.items()
+            if self._counts[kind] > 1
+            for operation in operations[first:last]
+        }
+
+    @contextlib.contextmanager
+    def once_for_each_kind(self, optimizer: Any) -> Iterator[None]:
+        """``optimizer`` updates the first variable of each shape and dtype only; one that is not ``ALIKE`` all."""
+        import tensorflow as tf
+
+        kind = type(optimizer)
+        if kind.__name__ not in ALIKE or not kind.__module__.startswith("keras.src.optimizers."):
+            yield
+            return
+        original = optimizer.update_step
+
+        def update_step(gradient: Any, variable: Any, learning_rate: Any) -> Any:
+            key = (type(gradient), tuple(variable.shape), variable.dtype)
+            self._counts[key] += 1
+            if key in self._kinds:
+                return None
+            graph = tf.compat.v1.get_default_graph()
+            first = len(graph.get_operations())
+            update = original(gradient, variable, learning_rate)
+            self._kinds[key] = first, len(graph.get_operations())
+            return update
+
+        optimizer.update_step = update_step
+        try:
+            yield
+        finally:
+            del optimizer.update_step
+
+
+def _training(model: Any, specs: Any, workload: str, *, once: bool) -> Step:
     """The step of ``fit``: Keras' own ``train_step`` with the compiled loss, metrics and optimizer.
 
-    Args:
-        once: trace the update of variables that are alike once.
+    With ``once``, the update of variables that are alike is traced once.
     """
     targets, notes = ready_to_train(model, specs)
     optimizer = model.optimizer
@@ -178,14 +197,14 @@ def _training(model: Any, specs: Any, workload: str, *, once: bool = True) -> St
     def train(inputs: Any, wanted: Any) -> Any:
         return model.train_step((inputs, wanted))
 
-    updates = Updates()
+    updates = _Updates()
     with updates.once_for_each_kind(optimizer) if once else contextlib.nullcontext():
         concrete, held, resident = tracing.traced(train, [specs, targets], workload)
     step = _step(model, concrete, held, resident, specs)
     step.times = updates.times(concrete.graph)
     step.optimizer, step.optimizer_scope = type(optimizer).__name__, optimizer.name
     if compiled_by_xla(model):
-        mark_compiled(step.graph)
+        _mark_compiled(step.graph)
     step.notes += notes
     return step
 
@@ -197,14 +216,10 @@ def _function(made: Made, workload: str) -> Step:
     else:
         held, resident = tracing.captures(function.graph)
     compiled = bool(function.function_def.attr["_XlaMustCompile"].b)
-    step = Step(function.graph.as_graph_def(add_shapes=True), held, resident, architecture="function")
-    step.site = tracing.site_of(function.graph)
-    step.returned = [one.name for one in function.graph.outputs]
-    step.effects = [one.name for one in function.graph.control_outputs]
-    step.parameters, step.parameters_bytes = parameters_of(function.variables)
+    step = _of_graph(function.graph, held, resident, "function", function.variables)
     step.batch_size, step.open_dimension = made.opened or calling.first_dimension(made.specs), made.opened
     if compiled:
-        mark_compiled(step.graph)
+        _mark_compiled(step.graph)
     return step
 
 
@@ -213,20 +228,33 @@ def trains_as_keras(model: Any) -> bool:
     return str(type(model).train_step.__module__).startswith("keras.src.backend.")
 
 
-def mark_compiled(graph: Any) -> None:
+def _mark_compiled(graph: Any) -> None:
     """Mark each node as one to be compiled, as ``jit_compile=True`` marks a function."""
     for node in graph.node:
         node.attr["_XlaMustCompile"].b = True
 
 
 def _step(model: Any, concrete: Any, held: dict[str, str], resident: list[str], specs: Any) -> Step:
-    step = Step(concrete.graph.as_graph_def(add_shapes=True), held, resident, architecture=architecture(model))
-    step.parameters, step.parameters_bytes = parameters_of(model.variables)
+    step = _of_graph(concrete.graph, held, resident, architecture(model), model.variables)
     step.batch_size = calling.first_dimension(specs)
-    step.site = tracing.site_of(concrete.graph)
-    step.returned = [one.name for one in concrete.graph.outputs]
-    step.effects = [one.name for one in concrete.graph.control_outputs]
     return step
+
+
+def _of_graph(
+    graph: Any, held: dict[str, str], resident: list[str], architecture: str, variables: Sequence[Any]
+) -> Step:
+    parameters, parameters_bytes = parameters_of(variables)
+    return Step(
+        graph.as_graph_def(add_shapes=True),
+        held,
+        resident,
+        returned=[output.name for output in graph.outputs],
+        effects=[operation.name for operation in graph.control_outputs],
+        architecture=architecture,
+        parameters=parameters,
+        parameters_bytes=parameters_bytes,
+        site=tracing.site_of(graph),
+    )
 
 
 def architecture(model: Any) -> str:
@@ -257,8 +285,3 @@ def parameters_of(variables: Sequence[Any]) -> tuple[int, int]:
         numbers += count
         size += count * tf.as_dtype(one.dtype).size
     return numbers, size
-
-
-def item_size(dtype: str) -> int:
-    """Bytes of one number; 0 for what has no fixed size."""
-    return crossing.BYTES.get(dtype, 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import platform
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,8 @@ from mpsprobe.protocols import RunOptions, Workload
 from mpsprobe.schemas import DeviceInfo
 from mpsprobe_devices.counted import Memory
 from mpsprobe_devices.processor import processor_name
-from mpsprobe_tensorflow import tracing
+from mpsprobe_tensorflow import FRAMEWORK, tracing
 from mpsprobe_tensorflow.libraries import import_tensorflow
-from mpsprobe_tensorflow.names import FRAMEWORK
 from mpsprobe_tensorflow.tables import table
 
 if TYPE_CHECKING:
@@ -29,25 +27,13 @@ UNCHECKED = "the makers of mpsprobe have no such device: nobody has checked what
 
 
 class TensorflowDevice:
-    """A device of TensorFlow. Subclasses say which; one has no clock of its own that a program can read.
-
-    Attributes:
-        framework: whose it is, for probes that see operators of torch alone.
-    """
+    """A ``mpsprobe.protocols.Device`` of TensorFlow; it has no clock of its own that a program can read."""
 
     name: str
-    framework = FRAMEWORK
+    framework = FRAMEWORK  # for probes that see operators of torch alone
 
     def __init__(self) -> None:
         self._waited_for: Any = ()
-
-    def unavailable(self) -> str | None:
-        """Why it cannot be used here, in a sentence; ``None`` where it can."""
-        raise NotImplementedError
-
-    def describe(self) -> DeviceInfo:
-        """What it is."""
-        raise NotImplementedError
 
     def environment(self) -> Mapping[str, str | None]:
         """What took part, for the report; torch did not."""
@@ -89,21 +75,16 @@ class TensorflowDevice:
 
 
 class CpuDevice(TensorflowDevice):
-    """Satisfies ``mpsprobe.protocols.Device``."""
+    """The processor."""
 
     name = "cpu"
 
     def unavailable(self) -> str | None:
-        """None: it is always there.
-
-        Raises:
-            MissingPackage: TensorFlow is not installed.
-        """
+        """None: it is always there, where TensorFlow is installed."""
         import_tensorflow(NEEDED_BY)
         return None
 
     def describe(self) -> DeviceInfo:
-        """The processor's name, the machine's memory, and how TensorFlow computes."""
         tensorflow = import_tensorflow(NEEDED_BY)
         threads = tensorflow.config.threading
         found = {
@@ -147,17 +128,13 @@ class GpuDevice(TensorflowDevice):
 
         return tf.config.experimental.get_memory_info(GPU)  # type: ignore[no-any-return]
 
-    def _describe(self, name: str, found: dict[str, str], caveats: list[str]) -> DeviceInfo:
-        return DeviceInfo(type=self.name, name=name, capabilities=found, caveats=caveats)
-
 
 class CudaDevice(GpuDevice):
-    """Satisfies ``mpsprobe.protocols.Device``."""
+    """An NVIDIA GPU, or an AMD one with ROCm."""
 
     name = "cuda"
 
     def unavailable(self) -> str | None:
-        """Why there is no usable GPU."""
         tensorflow = import_tensorflow(NEEDED_BY)
         built = tensorflow.test.is_built_with_cuda() or tensorflow.test.is_built_with_rocm()
         if not built:
@@ -165,20 +142,15 @@ class CudaDevice(GpuDevice):
         return None if tensorflow.config.list_physical_devices("GPU") else "tensorflow sees no GPU"
 
     def describe(self) -> DeviceInfo:
-        """Name, compute capability and the versions of the libraries that TensorFlow was built with."""
         import tensorflow as tf
 
         details = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[0])
         built = tf.sysconfig.get_build_info()
         found = {"tensorflow": tf.__version__}
-        found |= {
-            name: str(built[key])
-            for key, name in (("cuda_version", "cuda"), ("cudnn_version", "cudnn"))
-            if key in built
-        }
+        found |= {name: str(built[f"{name}_version"]) for name in ("cuda", "cudnn") if f"{name}_version" in built}
         if "compute_capability" in details:
             found["compute_capability"] = ".".join(map(str, details["compute_capability"]))
-        return self._describe(str(details.get("device_name", "GPU")), found, [])
+        return DeviceInfo(type=self.name, name=str(details.get("device_name", "GPU")), capabilities=found)
 
     def synchronize(self) -> None:
         """Fetch what the last step returned, and wait for the stream."""
@@ -189,7 +161,7 @@ class CudaDevice(GpuDevice):
 
 
 class MetalDevice(GpuDevice):
-    """Satisfies ``mpsprobe.protocols.Device``: Apple's plugin.
+    """Apple's GPU, by its plugin.
 
     TensorFlow's ``SyncDevice`` does nothing on the device of a plugin (``core/kernels/sync_ops.cc`` waits for a stream
     in builds for CUDA and ROCm alone), so what a step returned is fetched, and nothing else says that it is done.
@@ -207,10 +179,10 @@ class MetalDevice(GpuDevice):
         return f"tensorflow sees no GPU: is {table.PLUGIN} installed ('mpsprobe doctor' says which one fits)?"
 
     def describe(self) -> DeviceInfo:
-        """The chip, the plugin and macOS."""
         import tensorflow as tf
 
         found = {"tensorflow": tf.__version__, "macos": platform.mac_ver()[0]}
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[table.PLUGIN] = importlib.metadata.version(table.PLUGIN)
-        return self._describe(f"{processor_name()} GPU", found, [UNCHECKED])
+        if (plugin := table.installed()) is not None:
+            found[table.PLUGIN] = plugin
+        name = f"{processor_name()} GPU"
+        return DeviceInfo(type=self.name, name=name, capabilities=found, caveats=[UNCHECKED])

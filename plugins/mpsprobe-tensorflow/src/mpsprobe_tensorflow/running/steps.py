@@ -4,45 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import RunOptions, Workload
 from mpsprobe.schemas import WorkloadInfo
 from mpsprobe_tensorflow import calling, models
 from mpsprobe_tensorflow.models import Made
-from mpsprobe_tensorflow.running import data
 
+if TYPE_CHECKING:
+    from mpsprobe_tensorflow.running.devices import TensorflowDevice
+
+SEED = 0
+CLASSES = 2
+"""Whole numbers are below it: they are often indices of tables whose size nobody says."""
 PLAIN = "the step is a tf.function without XLA; fit() of Keras compiles by XLA where it can, as --compile does"
 
 
-class Synchronized(Protocol):
-    """What steps ask of their device."""
-
-    def scope(self) -> AbstractContextManager[Any]:
-        """Inside, TensorFlow makes variables and traces functions for it."""
-        ...
-
-    def wait_for(self, results: Any) -> None:
-        """What to fetch when it is synchronised."""
-        ...
-
-    def synchronize(self) -> None:
-        """Fetch that."""
-        ...
-
-
 class TensorflowSteps:
-    """Satisfies ``mpsprobe.protocols.Steps``.
+    """Satisfies ``mpsprobe.protocols.Steps``; where it is ``compiled``, by XLA (``jit_compile=True``)."""
 
-    Args:
-        compiled: the function is compiled by XLA (``jit_compile=True``).
-    """
-
-    def __init__(
-        self, workload: Workload, options: RunOptions, device: Synchronized, *, compiled: bool = False
-    ) -> None:
+    def __init__(self, workload: Workload, options: RunOptions, device: TensorflowDevice, *, compiled: bool) -> None:
         import tensorflow as tf
 
         self.model: Any = None  # no torch.nn.Module, which probes would look into
@@ -58,7 +40,7 @@ class TensorflowSteps:
         elif options.phase == "training":
             targets, trained = models.ready_to_train(made.model, made.specs)
             notes += trained
-            self._arguments = [_inputs(made), data.targets(targets)]
+            self._arguments = [_inputs(made), tf.nest.map_structure(_likely, _values(targets))]
             self._call = tf.function(lambda x, y: made.model.train_step((x, y)), autograph=False, jit_compile=compiled)
             if models.trains_as_keras(made.model):
                 self._phases = _Phases(made.model, self._arguments, device, compiled=compiled)
@@ -86,7 +68,7 @@ class TensorflowSteps:
         import keras
 
         if self._kept is not None:
-            self._kept, self._arguments, self._call, self._phases = None, [], _nothing, dict
+            self._kept, self._arguments, self._call, self._phases = None, [], lambda *_: None, dict
             self._device.wait_for(())
             keras.backend.clear_session(free_memory=True)
 
@@ -98,17 +80,13 @@ class TensorflowSteps:
         return {"forward": time.perf_counter_ns() - started}
 
 
-def _nothing(*_: Any) -> None:
-    """What a step that was closed does."""
-
-
 class _Phases:
     """A training step in three parts, which ``train_step`` of Keras does in one function.
 
     A function that is called under a tape outside of it keeps what its gradients need, and the tape calls those.
     """
 
-    def __init__(self, model: Any, arguments: list[Any], device: Synchronized, *, compiled: bool) -> None:
+    def __init__(self, model: Any, arguments: list[Any], device: TensorflowDevice, *, compiled: bool) -> None:
         import tensorflow as tf
 
         def forward(x: Any, y: Any) -> Any:
@@ -150,16 +128,37 @@ def _inputs(made: Made) -> Any:
     import tensorflow as tf
 
     if made.inputs is None or any(isinstance(one, tf.TensorSpec) for one in tf.nest.flatten(made.inputs)):
-        return data.values(calling.closed(made.specs, made.opened))
+        return _values(calling.closed(made.specs, made.opened))
     return tf.nest.map_structure(lambda one, spec: tf.cast(one, spec.dtype), made.inputs, made.specs)
 
 
-def _function(function: Any, *, compiled: bool) -> Callable[..., Any]:
-    """A function of a program, compiled by XLA if that is asked for.
+def _values(specs: Any) -> Any:
+    """Random numbers for each ``tf.TensorSpec`` in ``specs``, the same each time."""
+    import numpy
+    import tensorflow as tf
 
-    Raises:
-        UsageError: it was traced already.
-    """
+    generator = numpy.random.default_rng(SEED)
+
+    def value(spec: Any) -> Any:
+        shape, dtype = spec.shape.as_list(), spec.dtype
+        if dtype.is_floating or dtype.is_complex:
+            return tf.cast(tf.constant(generator.standard_normal(shape, numpy.float32)), dtype)
+        if dtype.is_integer or dtype.is_bool:
+            return tf.cast(tf.constant(generator.integers(CLASSES, size=shape)), dtype)
+        return tf.zeros(shape, dtype)
+
+    return tf.nest.map_structure(value, specs)
+
+
+def _likely(value: Any) -> Any:
+    """What a loss compares outputs with: probabilities, or the first classes."""
+    import tensorflow as tf
+
+    return tf.nn.softmax(value) if value.dtype.is_floating and value.shape.rank else value
+
+
+def _function(function: Any, *, compiled: bool) -> Callable[..., Any]:
+    """A function of a program, compiled by XLA if that is asked for."""
     import tensorflow as tf
 
     if not compiled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from packaging.utils import parse_wheel_filename
@@ -16,22 +17,14 @@ DOCUMENTED, SEEN, FAILS, UNKNOWN = "documented", "seen", "fails", "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What is known of some releases of the plugin.
+    """What is known of some releases of the plugin; of TensorFlow, minor releases."""
 
-    Attributes:
-        documented: the minor releases of TensorFlow that Apple names for them.
-        seen: others that they were reported to load with.
-        fails: those that they were reported not to load with.
-        error: what is said then.
-        sources: of ``seen``, ``fails`` and ``error``: threads.
-    """
-
-    releases: tuple[str, ...]
-    documented: tuple[str, ...]
-    seen: tuple[str, ...]
-    fails: tuple[str, ...]
-    error: str
-    sources: tuple[str, ...]
+    releases: list[str]
+    documented: list[str]  # those that Apple names for them
+    seen: tuple[str, ...] = ()  # others that they were reported to load with
+    fails: tuple[str, ...] = ()  # those that they were reported not to load with
+    error: str = ""  # what is said then
+    sources: tuple[str, ...] = ()  # of seen, fails and error: threads
 
     def with_tensorflow(self, version: str) -> str:
         """``documented``, ``seen``, ``fails`` or ``unknown``, for a version of TensorFlow."""
@@ -46,21 +39,10 @@ class Fit:
 def all_fits() -> tuple[Fit, ...]:
     """What is known, oldest releases first."""
     text = (table.data_folder() / "fits.toml").read_text(encoding="utf-8")
-    return tuple(
-        Fit(
-            releases=tuple(one["releases"]),
-            documented=tuple(one["documented"]),
-            seen=tuple(one.get("seen", ())),
-            fails=tuple(one.get("fails", ())),
-            error=one.get("error", ""),
-            sources=tuple(one.get("sources", ())),
-        )
-        for one in tomllib.loads(text)["plugin"]
-    )
+    return tuple(Fit(**entry) for entry in tomllib.loads(text)["plugin"])
 
 
 def fit_of(release: str) -> Fit | None:
-    """What is known of one release of the plugin."""
     return next((fit for fit in all_fits() if release in fit.releases), None)
 
 
@@ -82,23 +64,20 @@ def releases_for(tensorflow: str) -> list[str]:
 def wheel_for(release: str, architecture: str, python: str) -> table.Table | None:
     """The build of a release that pip installs for a processor and a Python (``3.11``); None without a wheel."""
     interpreter = f"cp{''.join(python.split('.')[:2])}"
-    for build in table.all_builds(release):
-        tags = (tag for wheel in build.wheels for tag in parse_wheel_filename(wheel)[3])
-        if build.architecture == architecture and any(tag.interpreter == interpreter for tag in tags):
-            return build
-    return None
+    return next((build for build, tag in _wheels(release, architecture) if tag == interpreter), None)
 
 
 def pythons(release: str, architecture: str) -> list[str]:
     """The Pythons that a release has wheels for (``3.12``), oldest first."""
-    found = {
-        tag.interpreter.removeprefix("cp3")
-        for build in table.all_builds(release)
-        if build.architecture == architecture
-        for wheel in build.wheels
-        for tag in parse_wheel_filename(wheel)[3]
-    }
-    return [f"3.{number}" for number in sorted(found, key=int)]
+    minors = {tag.removeprefix("cp3") for _, tag in _wheels(release, architecture)}
+    return [f"3.{number}" for number in sorted(minors, key=int)]
+
+
+def _wheels(release: str, architecture: str) -> Iterator[tuple[table.Table, str]]:
+    """Each build for a processor with each interpreter (``cp311``) that it has a wheel for."""
+    for build in table.all_builds(release):
+        for wheel in build.wheels if build.architecture == architecture else ():
+            yield from ((build, tag.interpreter) for tag in parse_wheel_filename(wheel)[3])
 
 
 def minor(version: str) -> str:
