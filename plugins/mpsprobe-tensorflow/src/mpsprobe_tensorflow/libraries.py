@@ -43,3 +43,12 @@ def import_tensorflow(needed_by: str) -> Any:
             f"Install {oldest} or newer: pip install --upgrade 'tensorflow>={oldest}'",
         )
     return tensorflow
+
+
+def took_part(needed_by: str) -> dict[str, str | None]:
+    """The fields of an ``Environment`` that are other than for workloads of torch, which took no part."""
+    tensorflow = import_tensorflow(needed_by)
+    import keras
+
+    others = dict.fromkeys(("torch", "torch_build", "transformers", "torchvision"))
+    return {**others, "tensorflow": tensorflow.__version__, "keras": keras.__version__}

@@ -10,8 +10,9 @@ from typing import Any
 
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions
-from mpsprobe.suggestions import an, printable
-from mpsprobe_tensorflow import calling, tracing
+from mpsprobe.schemas import WorkloadInfo
+from mpsprobe.suggestions import an, in_short, printable
+from mpsprobe_tensorflow import tracing
 from mpsprobe_tensorflow.tracing import BATCH, Step
 
 OPTIMIZED, EAGER = "optimized", "eager"
@@ -20,6 +21,13 @@ ALIKE = frozenset({
     "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lamb", "Lion", "Nadam", "RMSprop", "SGD",
 })  # fmt: skip
 """The optimizers of ``keras.optimizers`` whose ``update_step`` looks at nothing of a variable but shape and dtype."""
+
+SIZE, LENGTH = 224, 128
+"""Of dimensions that a model leaves open: of pictures, and of everything else."""
+RETURNS = (
+    "It should return a Keras model, a tf.function with an input_signature, or (model or function, inputs), "
+    "with inputs a tensor, an array or a tf.TensorSpec, or a list, tuple or dict of them."
+)
 
 
 def check(options: RunOptions, workload: str, *, foreign: bool = False) -> None:
@@ -36,7 +44,7 @@ def check(options: RunOptions, workload: str, *, foreign: bool = False) -> None:
 
 
 @dataclass
-class Made:
+class Built:
     """What a workload built, ready to be traced or run."""
 
     model: Any  # a Keras model, or a function of TensorFlow
@@ -47,31 +55,31 @@ class Made:
     notes: list[str] = field(default_factory=list)  # what was taken for what is open
 
 
-def made_of(made: Any, options: RunOptions, workload: str) -> Made:
+def built_of(result: Any, options: RunOptions, workload: str) -> Built:
     """What a workload built: a Keras model, a function of TensorFlow, or one of them with its inputs."""
     import keras
     import tensorflow as tf
 
-    model, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    model, inputs = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
     notes: list[str] = []
-    given = None if inputs is None else calling.given(inputs)
-    there = calling.first_dimension(given)
+    given = None if inputs is None else specs_of(inputs)
+    there = first_dimension(given)
     if None not in (there, options.batch_size) and there != options.batch_size:
         hint = "Let its function take batch_size, or leave --batch-size out."
         message = f"'{printable(workload)}' brings inputs of {there} samples, not of {options.batch_size}"
         raise UsageError(message, hint)
     if isinstance(model, keras.Model):
-        specs = given if inputs is not None else calling.of_model(model, options, notes, workload)
-        return Made(model, True, specs, inputs, notes=notes)
+        specs = given if inputs is not None else specs_of_model(model, options, notes, workload)
+        return Built(model, True, specs, inputs, notes=notes)
     if not (hasattr(model, "get_concrete_function") or isinstance(model, tf.types.experimental.ConcreteFunction)):
         shown = an(type(model).__name__) if model is not None else "nothing"
-        raise WorkloadError(f"'{printable(workload)}' returned {shown}", calling.RETURNS)
+        raise WorkloadError(f"'{printable(workload)}' returned {shown}", RETURNS)
     if options.phase == "training":
         hint = "Put the step, with its gradients, into the function, and leave --phase out."
         raise UsageError(f"'{printable(workload)}' is a function: it says itself what it runs", hint)
     if inputs is not None:
         alone = not isinstance(given, (list, tuple))
-        return Made(model, False, [given] if alone else given, [inputs] if alone else inputs)
+        return Built(model, False, [given] if alone else given, [inputs] if alone else inputs)
     signature = getattr(model, "input_signature", None) or ()
     if not signature and hasattr(model, "structured_input_signature"):
         positional, named = model.structured_input_signature
@@ -80,12 +88,12 @@ def made_of(made: Any, options: RunOptions, workload: str) -> Made:
     if any(one.shape.rank and one.shape[0] is None for one in tf.nest.flatten(signature)):
         opened = options.batch_size or BATCH[options.phase]
         notes.append(f"the first dimension is open: {opened} was taken for it")
-    return Made(model, False, signature, opened=opened, notes=notes)
+    return Built(model, False, signature, opened=opened, notes=notes)
 
 
-def step_of(made: Any, options: RunOptions, workload: str) -> Step:
+def step_of(result: Any, options: RunOptions, workload: str) -> Step:
     """The step of what a workload built, traced."""
-    built = made_of(made, options, workload)
+    built = built_of(result, options, workload)
     if not built.is_model:
         step = _function(built, workload)
     elif options.phase == "training":
@@ -121,9 +129,9 @@ def ready_to_train(model: Any, specs: Any) -> tuple[Any, list[str]]:
     import tensorflow as tf
 
     notes = []
-    outputs = calling.outputs(model, specs)
+    expected = _outputs(model, specs)
     if not getattr(model, "compiled", False):
-        dense = len(tf.nest.flatten(outputs)) == 1 and _is_softmax(model)
+        dense = len(tf.nest.flatten(expected)) == 1 and _is_softmax(model)
         loss = "categorical_crossentropy" if dense else "mean_squared_error"
         with tracing.variables_without_values():
             model.compile(optimizer="adam", loss=loss, jit_compile=False)
@@ -133,7 +141,7 @@ def ready_to_train(model: Any, specs: Any) -> tuple[Any, list[str]]:
         if not optimizer.built:
             optimizer.build(model.trainable_variables)
     sparse = "sparse" in str(getattr(model, "loss", "")).lower()
-    return tf.nest.map_structure(lambda one: calling.target(one, sparse), outputs), notes
+    return tf.nest.map_structure(lambda spec: _target(spec, sparse), expected), notes
 
 
 class _Updates:
@@ -209,15 +217,15 @@ def _training(model: Any, specs: Any, workload: str, *, once: bool) -> Step:
     return step
 
 
-def _function(made: Made, workload: str) -> Step:
-    function = made.model
+def _function(built: Built, workload: str) -> Step:
+    function = built.model
     if hasattr(function, "get_concrete_function"):
-        function, held, resident = tracing.traced(function, made.specs, workload)
+        function, held, resident = tracing.traced(function, built.specs, workload)
     else:
         held, resident = tracing.captures(function.graph)
     compiled = bool(function.function_def.attr["_XlaMustCompile"].b)
     step = _of_graph(function.graph, held, resident, "function", function.variables)
-    step.batch_size, step.open_dimension = made.opened or calling.first_dimension(made.specs), made.opened
+    step.batch_size, step.open_dimension = built.opened or first_dimension(built.specs), built.opened
     if compiled:
         _mark_compiled(step.graph)
     return step
@@ -236,7 +244,7 @@ def _mark_compiled(graph: Any) -> None:
 
 def _step(model: Any, concrete: Any, held: dict[str, str], resident: list[str], specs: Any) -> Step:
     step = _of_graph(concrete.graph, held, resident, architecture(model), model.variables)
-    step.batch_size = calling.first_dimension(specs)
+    step.batch_size = first_dimension(specs)
     return step
 
 
@@ -285,3 +293,108 @@ def parameters_of(variables: Sequence[Any]) -> tuple[int, int]:
         numbers += count
         size += count * tf.as_dtype(one.dtype).size
     return numbers, size
+
+
+def info(workload: str, options: RunOptions, **fields: Any) -> WorkloadInfo:
+    """What reports say of a workload, but for ``fields``."""
+    return WorkloadInfo(
+        name=workload,
+        phase="training" if options.phase == "training" else "inference",
+        dtype=options.dtype,
+        autocast=options.autocast,
+        **fields,
+    )
+
+
+def specs_of_model(model: Any, options: RunOptions, notes: list[str], workload: str) -> Any:
+    """What a model says that it is called with."""
+    import tensorflow as tf
+
+    inputs = getattr(model, "_inputs_struct", None)
+    inputs = getattr(model, "inputs", None) if inputs is None else inputs
+    if inputs is None:
+        shown = printable(workload)
+        raise WorkloadError(f"'{shown}' is a model that does not say what it is called with", RETURNS)
+    if isinstance(inputs, list) and len(inputs) == 1:
+        inputs = inputs[0]
+    return tf.nest.map_structure(lambda one: _sized(_spec(one), options, notes), inputs)
+
+
+def _sized(spec: Any, options: RunOptions, notes: list[str]) -> Any:
+    """A spec without open dimensions."""
+    import tensorflow as tf
+
+    if spec.shape.rank is None:
+        notes.append(f"the input {spec.name or ''} may have any rank: it was taken for a scalar".replace("  ", " "))
+        return tf.TensorSpec((), spec.dtype, spec.name)
+    batch = options.batch_size or BATCH[options.phase]
+    shape = list(spec.shape)
+    for index, size in enumerate(shape):
+        if size is None and index:
+            shape[index] = SIZE if len(shape) == 4 else options.seq_len or LENGTH
+            notes.append(f"dimension {index} of the input {spec.name or ''} is open: {shape[index]} was taken for it")
+    if shape and (shape[0] is None or options.batch_size):
+        shape[0] = batch
+    return tf.TensorSpec(shape, spec.dtype, spec.name)
+
+
+def closed(specs: Any, first: int | None) -> Any:
+    """Specs without open dimensions: ``first`` for the first one, ``LENGTH`` for others."""
+    import tensorflow as tf
+
+    def sized(spec: Any) -> Any:
+        sizes = spec.shape.as_list() if spec.shape.rank is not None else []
+        sizes = [size or (first if index == 0 and first else LENGTH) for index, size in enumerate(sizes)]
+        return tf.TensorSpec(sizes, spec.dtype, spec.name)
+
+    return tf.nest.map_structure(sized, specs)
+
+
+def specs_of(inputs: Any) -> Any:
+    """The specs of what a program calls a model with."""
+    import tensorflow as tf
+
+    try:
+        return tf.nest.map_structure(_spec, inputs)
+    except Exception as error:
+        raise WorkloadError(f"the inputs are no tensors: {in_short(error)}", RETURNS) from error
+
+
+def _spec(value: Any) -> Any:
+    import numpy
+    import tensorflow as tf
+
+    if isinstance(value, tf.TensorSpec):
+        return value
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        value = numpy.asarray(value)
+    name = getattr(value, "name", None) if not isinstance(value, tf.Tensor) else None
+    return tf.TensorSpec(tuple(value.shape), tf.as_dtype(getattr(value.dtype, "name", value.dtype)), name)
+
+
+def _outputs(model: Any, specs: Any) -> Any:
+    """What a model returns for its inputs, as specs. A functional model knows it, but for the batch."""
+    import keras
+    import tensorflow as tf
+
+    known = getattr(model, "_outputs_struct", None)
+    batch = first_dimension(specs)
+    if known is not None and not any(None in one.shape[1:] for one in tf.nest.flatten(known)):
+        return tf.nest.map_structure(lambda one: tf.TensorSpec((batch, *one.shape[1:]), one.dtype), known)
+    symbols = tf.nest.map_structure(lambda one: keras.KerasTensor(tuple(one.shape), one.dtype.name), specs)
+    return tf.nest.map_structure(_spec, model.compute_output_spec(symbols))
+
+
+def _target(spec: Any, sparse: bool) -> Any:
+    """What a loss compares an output with: its like, or classes as whole numbers."""
+    import tensorflow as tf
+
+    return tf.TensorSpec(spec.shape[:-1], tf.int32) if sparse else tf.TensorSpec(spec.shape, tf.float32)
+
+
+def first_dimension(specs: Any) -> int | None:
+    """The samples in a step, by the first tensor; ``None`` where it has no dimensions."""
+    import tensorflow as tf
+
+    first = next((spec for spec in tf.nest.flatten(specs) if isinstance(spec, tf.TensorSpec)), None)
+    return first.shape[0] if first is not None and first.shape.rank else None

@@ -36,7 +36,7 @@ def mpsprobe_scanners() -> list[ScannerDeclaration]:
 
 @hookimpl
 def mpsprobe_devices() -> list[DeviceDeclaration]:
-    module = "mpsprobe_tensorflow.running.devices"
+    module = "mpsprobe_tensorflow.devices"
     return [
         DeviceDeclaration("metal", f"{module}:MetalDevice", "Apple's GPU, by tensorflow-metal.", FRAMEWORK),
         DeviceDeclaration("cuda", f"{module}:CudaDevice", "An NVIDIA GPU (or an AMD one with ROCm).", FRAMEWORK),

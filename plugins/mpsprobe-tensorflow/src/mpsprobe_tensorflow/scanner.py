@@ -9,10 +9,10 @@ from typing import Any
 from mpsprobe.assembling import matrix_of, report_of
 from mpsprobe.environment import collect_environment
 from mpsprobe.protocols import Progress, RunOptions, Workload
-from mpsprobe.schemas import Environment, FrameworkTarget, Report, TableProvenance, WorkloadInfo
+from mpsprobe.schemas import FrameworkTarget, Report, TableProvenance
 from mpsprobe_tensorflow import BACKEND, advising, models
 from mpsprobe_tensorflow.findings import findings, transfers
-from mpsprobe_tensorflow.libraries import import_tensorflow
+from mpsprobe_tensorflow.libraries import import_tensorflow, took_part
 from mpsprobe_tensorflow.placing import grappler
 from mpsprobe_tensorflow.placing.crossing import Border, border
 from mpsprobe_tensorflow.placing.flattening import flatten
@@ -80,9 +80,17 @@ def _report(
     if len(placed) == 1 and not newest["not_judged"]:
         operations = [node for node in graph.nodes if node.operator not in ARGUMENTS]
         summary["native_since"] = native_since(operations, options.macos)
-    shared = {"workload": _info(workload.name, step, graph, options), "environment": _environment(version)}
+    about = ("architecture", "parameters", "batch_size", "optimizer")
+    notes = list(dict.fromkeys([*step.notes, *graph.notes, WHICH[options.graph]]))
+    info = models.info(workload.name, options, notes=notes, **{name: getattr(step, name) for name in about})
+    environment = collect_environment().model_copy(update=took_part(workload.name))
     reports = [
-        report_of(summary={**summary, "transfers": transfers(crossed.crossings)}, **fields, **shared)
+        report_of(
+            summary={**summary, "transfers": transfers(crossed.crossings)},
+            workload=info,
+            environment=environment,
+            **fields,
+        )
         for fields, crossed in placed
     ]
     return reports[0] if len(reports) == 1 else matrix_of(reports)
@@ -123,24 +131,3 @@ def _placed(
 
 def _flat(step: Step) -> Graph:
     return flatten(step.graph, step.held, step.resident, step.returned, step.open_dimension, step.times)
-
-
-def _info(name: str, step: Step, graph: Graph, options: RunOptions) -> WorkloadInfo:
-    return WorkloadInfo(
-        name=name,
-        architecture=step.architecture,
-        phase="training" if options.phase == "training" else "inference",
-        dtype=options.dtype,
-        parameters=step.parameters,
-        batch_size=step.batch_size,
-        autocast=options.autocast,
-        optimizer=step.optimizer,
-        notes=list(dict.fromkeys([*step.notes, *graph.notes, WHICH[options.graph]])),
-    )
-
-
-def _environment(version: str) -> Environment:
-    import keras
-
-    others = dict.fromkeys(("torch", "torch_build", "transformers", "torchvision"))  # they took no part
-    return collect_environment().model_copy(update={**others, "tensorflow": version, "keras": keras.__version__})

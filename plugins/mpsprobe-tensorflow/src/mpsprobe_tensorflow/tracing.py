@@ -112,22 +112,18 @@ def site_of(graph: Any) -> Callable[[str], str | None]:
     return site
 
 
-_with_values: ContextVar[bool] = ContextVar("_with_values", default=False)
+RUNS: ContextVar[bool] = ContextVar("RUNS", default=False)
+"""Whether what is built is run, not only traced."""
 
 
 @contextlib.contextmanager
 def with_values() -> Iterator[None]:
     """What is built here is run: ``variables_without_values`` does nothing."""
-    token = _with_values.set(True)
+    token = RUNS.set(True)
     try:
         yield
     finally:
-        _with_values.reset(token)
-
-
-def runs() -> bool:
-    """Whether what is built is run, not only traced."""
-    return _with_values.get()
+        RUNS.reset(token)
 
 
 @contextlib.contextmanager
@@ -138,7 +134,7 @@ def variables_without_values() -> Iterator[None]:
 
     TensorFlow's own ``UninitializedVariable``, which it makes for a SavedModel before its values are read.
     """
-    if runs():
+    if RUNS.get():
         yield
         return
     import keras
@@ -222,11 +218,11 @@ def _folders() -> tuple[str, ...]:
     """Where packages are: Python's folders for them, and those from which TensorFlow and Keras were imported."""
     import site
     import sysconfig
-    from importlib.util import find_spec
     from pathlib import Path
 
-    found = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages()]
-    for name in ("tensorflow", "keras"):
-        spec = find_spec(name)
-        found += [str(Path(one).parent) for one in (spec.submodule_search_locations or () if spec else ())]
-    return tuple(dict.fromkeys(f"{one}/".replace("\\", "/") for one in found))
+    import keras
+    import tensorflow
+
+    imported = [str(Path(module.__spec__.origin).parent.parent) for module in (tensorflow, keras)]
+    folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages(), *imported]
+    return tuple(dict.fromkeys(f"{folder}/".replace("\\", "/") for folder in folders))

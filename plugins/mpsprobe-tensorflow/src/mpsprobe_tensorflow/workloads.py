@@ -156,7 +156,7 @@ class SavedModelWorkload:
         if not names:
             raise WorkloadError(f"'{self._shown}' has no signature, so nothing says what to run", DAMAGED)
         chosen = PREFERRED if PREFERRED in names else sorted(names)[0]
-        if tracing.runs():
+        if tracing.RUNS.get():
             return self._loaded(tensorflow, chosen, options)
         return _step(graph, signatures[chosen], chosen, options)
 

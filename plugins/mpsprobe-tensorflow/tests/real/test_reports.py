@@ -19,7 +19,7 @@ from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import CoverageReport, MatrixReport
 from mpsprobe_devkit.testing import run_cli
-from mpsprobe_tensorflow import calling, models
+from mpsprobe_tensorflow import models
 from mpsprobe_tensorflow.placing import flattening
 from mpsprobe_tensorflow.scanner import TensorflowScanner
 from mpsprobe_tensorflow.tables import table
@@ -210,9 +210,9 @@ def test_open_dimensions_get_a_size() -> None:
     model = keras.Model(tokens, keras.layers.LSTM(4)(keras.layers.Embedding(10, 4)(tokens)))
     report = judged(model, seq_len=16)
     assert any("is open: 16 was taken for it" in note for note in report.workload.notes)
-    assert calling.LENGTH != 16
-    for first, sizes in ((7, [7, calling.LENGTH, 3]), (None, [calling.LENGTH, calling.LENGTH, 3])):
-        assert calling.closed(tf.TensorSpec((None, None, 3)), first).shape.as_list() == sizes
+    assert models.LENGTH != 16
+    for first, sizes in ((7, [7, models.LENGTH, 3]), (None, [models.LENGTH, models.LENGTH, 3])):
+        assert models.closed(tf.TensorSpec((None, None, 3)), first).shape.as_list() == sizes
 
 
 def test_several_releases_make_a_matrix() -> None:

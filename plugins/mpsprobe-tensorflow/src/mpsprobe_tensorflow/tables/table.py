@@ -108,9 +108,6 @@ def chosen(text: str) -> list[str]:
 
     ``installed`` is the plugin that is installed, and the newest one where none is. Of one without a table, the nearest
     older one is taken.
-
-    Raises:
-        UsageError: there is no such release.
     """
     if text == ALL:
         return [*releases()]
@@ -122,11 +119,7 @@ def chosen(text: str) -> list[str]:
 
 
 def resolve(release: str) -> str:
-    """The exact release that a user means: ``1.2.0``, ``latest``, or ``0.7`` for the newest of its kind.
-
-    Raises:
-        UnknownName: there is none; carries the nearest ones.
-    """
+    """The exact release that a user means: ``1.2.0``, ``latest``, or ``0.7`` for the newest of its kind."""
     known, wanted = releases(), release.strip()
     fitting = [one for one in known if wanted in (one, LATEST) or one.startswith(f"{wanted}.")]
     if not fitting:
@@ -175,11 +168,7 @@ def registrations(release: str, macos: str | None = None) -> list[dict[str, Any]
 
 
 def load(release: str, architecture: str = "arm64") -> Table:
-    """The newest build of a release for one architecture.
-
-    Raises:
-        UnknownName: there is no such release, or it has no wheel for that architecture.
-    """
+    """The newest build of a release for one architecture."""
     builds = {table.architecture: table for table in all_builds(release)}
     if architecture not in builds:
         raise UnknownName(f"architecture of {PLUGIN} {resolve(release)}", architecture, sorted(builds))
@@ -187,12 +176,7 @@ def load(release: str, architecture: str = "arm64") -> Table:
 
 
 def all_builds(release: str) -> tuple[Table, ...]:
-    """Every build of a release: by architecture, then by the newest Python that it is for.
-
-    Raises:
-        UnknownName: there is no such release.
-        TableError: the data file is damaged.
-    """
+    """Every build of a release: by architecture, then by the newest Python that it is for."""
     return _builds(resolve(release))
 
 
@@ -203,11 +187,7 @@ def _builds(release: str) -> tuple[Table, ...]:
 
 
 def decode(data: bytes, name: str) -> tuple[Table, ...]:
-    """The builds of one data file, called ``name`` in messages.
-
-    Raises:
-        TableError: it is damaged.
-    """
+    """The builds of one data file, called ``name`` in messages."""
     try:
         document = json.loads(data)
         return tuple(_table(document, build) for build in document["builds"])
