@@ -301,7 +301,7 @@ class _Phases:
         return spent
 
 
-def _inputs(built: Built) -> Any:
+def _inputs(built: models.Built) -> Any:
     """What the program gave, as tensors; random numbers where it gave shapes."""
     import tensorflow as tf
 
