@@ -41,12 +41,7 @@ class Model:
 
 
 class SiteData:
-    """Everything that the pages need of a store.
-
-    Args:
-        rows: of the store.
-        about: as the store has it.
-    """
+    """Everything that the pages need of a store, by its rows and what it says about itself."""
 
     def __init__(self, rows: Sequence[Judged], about: Mapping[str, Any]) -> None:
         self.about = about
@@ -196,9 +191,8 @@ class SiteData:
         history = []
         for release in self.releases:
             by_architecture = self.met[release].operators.get(operator.name, {})
-            verdicts = {verdict for phases in by_architecture.values() for verdict in phases.values()}
             blocked = sum(bool(set(BLOCKING) & set(phases.values())) for phases in by_architecture.values())
-            worst = max(verdicts, key=SEVERITY.__getitem__, default="native")
+            worst = max(self.met[release].verdicts(operator.name), key=SEVERITY.__getitem__, default="native")
             history.append((LETTERS[worst], len(by_architecture), blocked))
         callers = sorted(operator.callers.items(), key=lambda one: (-one[1], one[0]))
         return {

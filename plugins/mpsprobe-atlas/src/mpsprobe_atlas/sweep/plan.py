@@ -1,4 +1,4 @@
-"""What a sweep is to find out, and by what: names, phases, dtypes and releases; versions and the kernel tables."""
+"""What a sweep is to find out, and by what: names, phases, dtypes and releases; versions, rules and tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe.plugins.registry import Registry
 from mpsprobe.suggestions import printable
 from mpsprobe_atlas.store import Key
-from mpsprobe_atlas.tables import tables
+from mpsprobe_coverage.rules import digest
 
 OURS, TORCH = "mpsprobe-", "torch"
 LIBRARIES = ("diffusers", "timm")
@@ -20,29 +20,16 @@ LIBRARIES = ("diffusers", "timm")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a sweep is asked for.
+    """What a sweep is asked for."""
 
-    Attributes:
-        names: of workloads, patterns resolved.
-        phases: ``inference``, ``training``, ``generate``.
-        dtypes: of the parameters.
-        size: ``real`` or ``small``.
-        releases: of torch, oldest first.
-    """
-
-    names: tuple[str, ...]
-    phases: tuple[str, ...]
-    dtypes: tuple[str, ...]
-    size: str
-    releases: tuple[str, ...]
+    names: tuple[str, ...]  # of workloads, patterns resolved
+    phases: tuple[str, ...]  # inference, training, generate
+    dtypes: tuple[str, ...]  # of the parameters
+    size: str  # real or small
+    releases: tuple[str, ...]  # of torch, oldest first
 
     def keys(self, registry: Registry) -> list[Key]:
-        """The rows, in the order in which they are worked on. What a workload cannot do is left out.
-
-        Raises:
-            UnknownName: nothing answers to a name; carries the nearest ones.
-            UsageError: one is of another framework than torch, or nothing is left.
-        """
+        """The rows, in the order in which they are worked on. What a workload cannot do is left out."""
         found = []
         for name in self.names:
             declared, _ = registry.workload_and_owner(name)
@@ -65,7 +52,7 @@ class Plan:
     def about(self) -> dict[str, Any]:
         """What the store says about itself."""
         plan = asdict(self)
-        return {"versions": versions(), "tables": tables(), "releases": list(plan.pop("releases")), "plan": plan}
+        return {"versions": versions(), "tables": digest(), "releases": list(plan.pop("releases")), "plan": plan}
 
 
 def versions() -> dict[str, str]:

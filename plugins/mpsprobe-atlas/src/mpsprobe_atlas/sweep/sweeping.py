@@ -3,87 +3,63 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from mpsprobe.progress import SilentProgress
 from mpsprobe.suggestions import printable
 from mpsprobe_atlas.store import Key, Row, WritableStore
 
-
-class Source(Protocol):
-    """What works out rows: processes of this machine, or a cluster."""
-
-    def rows(self, keys: Sequence[Key]) -> Iterator[Row]:
-        """A row for each of ``keys``, each as soon as it is there."""
+Source = Callable[[Sequence[Key]], Generator[Row]]
+"""Works out a row for each key, each as soon as it is there: by processes of this machine, or by a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a sweep has done.
+    """What a sweep has done."""
 
-    Attributes:
-        known: rows that were there before.
-        failed: rows without an answer, of all.
-        answered: rows with one, of all.
-        seconds: that it took.
-        complete: whether nothing is left of the plan.
-    """
-
-    known: int
-    answered: int
-    failed: tuple[Row, ...]
-    seconds: float
-    complete: bool
+    known: int  # rows that were there before
+    answered: int  # rows with an answer, of all
+    failed: tuple[Row, ...]  # rows without one, of all
+    seconds: float  # that it took
+    complete: bool  # whether nothing is left of the plan
 
 
 def sweep_into(
     path: str | Path,
     about: dict[str, Any],
     keys: Sequence[Key],
-    open_source: Callable[[], AbstractContextManager[Source]],
+    source: Source,
     progress: SilentProgress,
     *,
     again: bool = False,
 ) -> Outcome:
-    """Work out what of ``keys`` has no row in the store at ``path`` yet; each row is durable at once.
+    """Work out what of ``keys`` has no row in the store at ``path`` yet, or failed and is tried ``again``.
 
-    Args:
-        about: what the store says about itself; see ``WritableStore``.
-        open_source: opened only when there is something to do.
-        again: work out those that failed too.
-
-    Raises:
-        MpsprobeError: the store or the source cannot be used.
+    Each row is durable at once. ``about`` is as ``WritableStore`` takes it.
     """
     started = time.monotonic()
     complete = True
     with WritableStore(path, about) as store:
-        failed = {row.key for row in store.rows() if row.state == "failed"} if again else set()
-        missing = set(store.missing(keys))
-        left = [key for key in keys if key in missing or key in failed]
+        known = {row.key for row in store.rows() if row.state == "answered" or not again}
+        left = [key for key in keys if key not in known]
         if left:
-            complete = _work(store, left, open_source, progress)
+            complete = _work(store, left, source, progress)
         asked = set(keys)
         rows = [row for row in store.rows() if row.key in asked]
     bad = tuple(row for row in rows if row.state == "failed")
     return Outcome(len(keys) - len(left), len(rows) - len(bad), bad, time.monotonic() - started, complete)
 
 
-def _work(
-    store: WritableStore,
-    left: Sequence[Key],
-    open_source: Callable[[], AbstractContextManager[Source]],
-    progress: SilentProgress,
-) -> bool:
+def _work(store: WritableStore, left: Sequence[Key], source: Source, progress: SilentProgress) -> bool:
     started = time.monotonic()
     progress.start(len(left), "starting")
     try:
-        with open_source() as source:
-            for done, row in enumerate(source.rows(left), 1):
+        with closing(source(left)) as rows:
+            for done, row in enumerate(rows, 1):
                 store.add(row)
                 rate = 60 * done / (time.monotonic() - started)
                 progress.advance(f"{rate:.0f} a minute, last {printable(row.workload)} ({row.phase})")

@@ -1,13 +1,17 @@
-"""One row, worked out in this process. What goes in and comes out is text: names, numbers and packed reports."""
+"""A process of a sweep, which works out one row after the other.
+
+What goes in and comes out is text: names, numbers and packed reports.
+"""
 
 from __future__ import annotations
 
 import base64
+import importlib.util
 import json
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
@@ -19,6 +23,7 @@ from mpsprobe.protocols import RunOptions
 from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_atlas.answers import pack
 from mpsprobe_atlas.store import Key, Row
+from mpsprobe_coverage.pool import serve
 
 SEED = 0
 
@@ -37,10 +42,10 @@ def worked_out(key: Key, releases: Sequence[str]) -> Row:
 
 def failed(key: Key, error: str, hint: str | None = None, attempts: int = 1) -> Row:
     """The row of what has no answer."""
-    return Row(*key, state="failed", error=error, hint=hint, attempts=attempts, made=now())
+    return Row(*key, state="failed", error=error, hint=hint, attempts=attempts, made=_now())
 
 
-def now() -> str:
+def _now() -> str:
     """The time in UTC, as ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -72,7 +77,7 @@ def _answered(key: Key, releases: Sequence[str]) -> Row:
     return Row(
         *key,
         state="answered",
-        made=now(),
+        made=_now(),
         architecture=described["architecture"],
         parameters=described["parameters"],
         answer=pack(documents, fits),
@@ -86,3 +91,13 @@ def _seed() -> None:
         sys.modules["numpy"].random.seed(SEED)
     random.seed(SEED)
     torch.manual_seed(SEED)
+
+
+def _prepared(releases: Sequence[str]) -> Callable[[Sequence[str]], str]:
+    if importlib.util.find_spec("torch") is not None:
+        importlib.import_module("torch")  # most of what a start takes
+    return lambda key: as_text(worked_out(Key(*key), releases))
+
+
+if __name__ == "__main__":
+    serve(_prepared)
