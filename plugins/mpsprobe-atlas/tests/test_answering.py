@@ -21,8 +21,8 @@ from mpsprobe_atlas import answering
 from mpsprobe_atlas.answering import known_answer
 from mpsprobe_atlas.answers import pack, unpack
 from mpsprobe_atlas.store import Key, Row, Store, WritableStore
-from mpsprobe_atlas.sweep.plan import versions
-from mpsprobe_atlas.sweep.working import worked_out
+from mpsprobe_atlas.sweep.rows import worked_out
+from mpsprobe_atlas.sweep.sweeping import versions
 from mpsprobe_coverage import rules
 from mpsprobe_coverage.rules import digest
 from mpsprobe_devkit.testing import run_cli

@@ -60,7 +60,7 @@ def workers(sweep: subprocess.Popen[bytes]) -> Iterator[psutil.Process]:
     with contextlib.suppress(psutil.Error):
         for one in psutil.Process(sweep.pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):
-                if "sweep.working" in " ".join(one.cmdline()):
+                if "sweep.rows" in " ".join(one.cmdline()):
                     yield one
 
 

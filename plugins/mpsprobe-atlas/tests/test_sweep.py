@@ -15,9 +15,8 @@ from mpsprobe.protocols import RunOptions
 from mpsprobe_atlas.answers import unpack
 from mpsprobe_atlas.store import Key, Row, Store, WritableStore
 from mpsprobe_atlas.sweep import sweeping
-from mpsprobe_atlas.sweep.local import rows_of
-from mpsprobe_atlas.sweep.plan import Plan, versions
-from mpsprobe_atlas.sweep.working import as_text, from_text
+from mpsprobe_atlas.sweep.rows import as_text, from_text, rows_of
+from mpsprobe_atlas.sweep.sweeping import Plan, versions
 from mpsprobe_coverage.pool import Limits
 from mpsprobe_coverage.rules import digest
 from mpsprobe_coverage.scanner.scan import CoverageScanner

@@ -29,7 +29,8 @@ LISTS = ("advisories", "dtypes", "shapes", "examples", "call_sites")
 
 def runs(one: Judged) -> Iterator[dict[str, Any]]:
     """A row for each release; one without a release where there is no answer."""
-    for release, run in [*one.runs.items()] or [(None, Run({}, failure=one.row.error))]:
+    by_release: list[tuple[str | None, Run]] = [*one.runs.items()]
+    for release, run in by_release or [(None, Run({}, failure=one.row.error))]:
         fits = one.fits.get(release or "", {})
         yield {
             **_about(one),

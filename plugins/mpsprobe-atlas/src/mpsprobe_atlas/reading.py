@@ -6,13 +6,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from mpsprobe import declarations
 from mpsprobe_atlas.answers import unpack
 from mpsprobe_atlas.store import Row, Store
 
-SEVERITY: Mapping[str, int] = {**declarations.SEVERITY}
+SEVERITY = cast("Mapping[str, int]", declarations.SEVERITY)
 BLOCKING = ("missing", "unsupported")
 FINE = ("native", "composite")
 HEAD = re.compile(r"(?<=.)(Model|LMHead|DoubleHeads|For[A-Z]).*")

@@ -187,8 +187,7 @@ class Store:
 class WritableStore(Store):
     """A store, open for one writer, which makes the file where there is none.
 
-    ``about`` is what ``Store.about`` gives back. The ``versions``, ``tables`` and ``releases`` of a store that exists have
-    to be these.
+    ``about`` is what ``Store.about`` gives. A store that exists has to have these versions, tables and releases.
     """
 
     def __init__(self, path: str | Path, about: Mapping[str, Any]) -> None:

@@ -14,8 +14,7 @@ from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.suggestions import printable
 from mpsprobe_atlas.store import Key, Row
-from mpsprobe_atlas.sweep.plan import Plan
-from mpsprobe_atlas.sweep.sweeping import Outcome, sweep_into
+from mpsprobe_atlas.sweep.sweeping import Outcome, Plan, sweep_into
 from mpsprobe_coverage.commands.options import MemorySize, releases
 from mpsprobe_coverage.commands.several import names as names_asked
 from mpsprobe_coverage.commands.several import usual_jobs
@@ -110,7 +109,7 @@ def sweep(
             with Cluster(scheduler, plan.releases, timeout, memory_limit) as cluster:
                 yield from cluster.rows(left)
             return
-        from mpsprobe_atlas.sweep.local import rows_of, usual_memory
+        from mpsprobe_atlas.sweep.rows import rows_of, usual_memory
         from mpsprobe_coverage.pool import Limits
 
         count = min(jobs or usual_jobs(), len(keys))

@@ -10,7 +10,6 @@ Each row is given to one worker by its address, so that it is known which rows w
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 import json
 import logging
 import time
@@ -22,13 +21,13 @@ from typing import Any, NamedTuple, Self
 
 import click
 
+from mpsprobe.environment import installed
 from mpsprobe.errors import MissingPackage, MpsprobeError, UsageError
 from mpsprobe.suggestions import first_line, printable
 from mpsprobe_atlas.store import Key, Row
 from mpsprobe_atlas.sweep import on_worker
-from mpsprobe_atlas.sweep.local import ATTEMPTS
-from mpsprobe_atlas.sweep.plan import LIBRARIES
-from mpsprobe_atlas.sweep.working import failed, from_text
+from mpsprobe_atlas.sweep.rows import ATTEMPTS, failed, from_text
+from mpsprobe_atlas.sweep.sweeping import LIBRARIES
 from mpsprobe_coverage.rules import digest
 
 POLL_S = 0.02
@@ -195,20 +194,12 @@ def _connected(address: str) -> Any:
 
 def _different(theirs: Mapping[str, str | None], names: Sequence[str]) -> str:
     """Which of the distributions are of another version there, in words; empty where none is."""
-    found = []
-    for name in names:
-        here, there = _public(_version(name)), _public(theirs.get(name))
-        if here != there:
-            found.append(f"{name} {there or 'not at all'} (here: {here or 'none'})")
-    return ", ".join(found)
+    ours = {name: version for name, (version, _) in installed(names).items()}
+    both = [(name, _public(ours.get(name)), _public(theirs.get(name))) for name in names]
+    return ", ".join(
+        f"{name} {there or 'not at all'} (here: {here or 'none'})" for name, here, there in both if here != there
+    )
 
 
 def _public(version: str | None) -> str | None:
     return version and version.partition("+")[0]
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None

@@ -7,8 +7,7 @@ import os
 import threading
 
 from mpsprobe_atlas.store import Key
-from mpsprobe_atlas.sweep.local import row_of, usual_memory, worker_of
-from mpsprobe_atlas.sweep.working import as_text
+from mpsprobe_atlas.sweep.rows import as_text, row_of, usual_memory, worker_of
 from mpsprobe_coverage.pool import Limits, Worker, threads_for
 from mpsprobe_coverage.rules import digest
 
