@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+from mpsprobe.environment import installed
 from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe_atlas.answers import unpack
 from mpsprobe_atlas.store import Store
@@ -160,7 +161,7 @@ def client(scheduler: dict[str, str | None], worker: dict[str, str | None], dige
 
 
 def test_versions_are_compared_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = {name: ours._version(name) for name in ours.COMPARED}
+    here = {name: version for name, (version, _) in installed(ours.COMPARED).items()}
     cases: tuple[tuple[dict[str, Any], str | None], ...] = (
         ({}, None),
         ({"scheduler": {"dask": "2020.1"}}, "the Dask scheduler tcp://s:1 has dask 2020.1"),

@@ -17,8 +17,8 @@ from mpsprobe.errors import MissingPackage, TableError, UnknownName, WorkloadErr
 from mpsprobe_devkit.testing.commands import run_cli
 from mpsprobe_tensorflow import doctor, libraries
 from mpsprobe_tensorflow.plugin import mpsprobe_resolve_workload, mpsprobe_workload_space
-from mpsprobe_tensorflow.tables import fits, table
-from mpsprobe_tensorflow.tables.advisories import all_advisories
+from mpsprobe_tensorflow.tables import releases, table
+from mpsprobe_tensorflow.tables.releases import all_advisories
 from mpsprobe_tensorflow.workloads import snake_case
 
 # Counted by somebody else, with an emulator of their own, who answered every question to macOS by no.
@@ -119,16 +119,16 @@ def _one(found: list[DoctorFinding], level: str) -> str:
 
 
 def test_every_release_has_its_tensorflow() -> None:
-    listed = [release for fit in fits.all_fits() for release in fit.releases]
+    listed = [release for fit in releases.all_fits() for release in fit.releases]
     assert listed == list(table.releases())
-    assert all(fit.sources and fit.error for fit in fits.all_fits() if fit.fails)
+    assert all(fit.sources and fit.error for fit in releases.all_fits() if fit.fails)
 
 
 def test_the_plugin_for_a_tensorflow() -> None:
     best = {"2.5.0": "0.1.2", "2.9.3": "0.5.1", "2.13.1": "1.0.1", "2.16.2": "1.1.0"}
     best |= dict.fromkeys(("2.18.0", "2.19.1"), "1.2.0")
-    assert {tensorflow: fits.releases_for(tensorflow)[-1] for tensorflow in best} == best
-    assert fits.releases_for("2.20.0") == []
+    assert {tensorflow: releases.releases_for(tensorflow)[-1] for tensorflow in best} == best
+    assert releases.releases_for("2.20.0") == []
     said = _one(_found({"tensorflow": "2.20.0"}), "warning")
     assert "runs on the CPU" in said
     assert "tensorflow==2.19.*' tensorflow-metal==1.2.0" in said

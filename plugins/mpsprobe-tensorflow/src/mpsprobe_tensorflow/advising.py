@@ -8,8 +8,8 @@ from mpsprobe.assembling import Tally
 from mpsprobe.schemas import AdvisoryMatch, AffectedRange, AffectedSystems
 from mpsprobe_tensorflow.findings import SITES_SHOWN, sites
 from mpsprobe_tensorflow.placing.nodes import ARGUMENTS, Graph, Node
-from mpsprobe_tensorflow.tables import fits, table
-from mpsprobe_tensorflow.tables.advisories import Advisory, all_advisories
+from mpsprobe_tensorflow.tables import releases, table
+from mpsprobe_tensorflow.tables.releases import Advisory, all_advisories
 from mpsprobe_tensorflow.tracing import Step
 
 WRONG, SLOW = "wrong result", "slow"
@@ -37,7 +37,7 @@ def slow(step: Step, release: str, tensorflow: str, phase: str) -> list[str]:
 
 def _of(release: str, tensorflow: str, phase: str, optimizer: str | None, kind: str) -> Iterable[Advisory]:
     versions: Sequence[str] = [tensorflow]
-    fit = fits.fit_of(release)
+    fit = releases.fit_of(release)
     if table.installed() is None and fit is not None:
         versions = (*fit.documented, *fit.seen)
     for one in all_advisories():

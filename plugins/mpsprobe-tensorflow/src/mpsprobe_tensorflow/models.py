@@ -296,7 +296,7 @@ def parameters_of(variables: Sequence[Any]) -> tuple[int, int]:
 
 
 def info(workload: str, options: RunOptions, **fields: Any) -> WorkloadInfo:
-    """What reports say of a workload, but for ``fields``."""
+    """What reports say about a workload, with ``fields``."""
     return WorkloadInfo(
         name=workload,
         phase="training" if options.phase == "training" else "inference",

@@ -49,7 +49,7 @@ def mpsprobe_kernel_tables() -> list[KernelTablesDeclaration]:
     return [
         KernelTablesDeclaration(
             name=BACKEND,
-            target="mpsprobe_tensorflow.tables.table:Tables",
+            target="mpsprobe_tensorflow.tables.releases:Tables",
             summary="Apple's Metal plugin for TensorFlow, from the wheels of every release.",
             framework=FRAMEWORK,
         )

@@ -20,7 +20,7 @@ from mpsprobe_tensorflow.placing.kernels import kernels_of, native_since
 from mpsprobe_tensorflow.placing.nodes import ARGUMENTS, Graph
 from mpsprobe_tensorflow.placing.placer import place
 from mpsprobe_tensorflow.tables import table
-from mpsprobe_tensorflow.tables.fits import optimizers_off
+from mpsprobe_tensorflow.tables.releases import optimizers_off
 from mpsprobe_tensorflow.tracing import Step, building_in_cpp, without_collecting
 
 WHICH = {

@@ -80,14 +80,11 @@ def worked_out(key: Key, releases: Sequence[str]) -> Row:
 
 def failed(key: Key, error: str, hint: str | None = None, attempts: int = 1) -> Row:
     """The row of what has no answer."""
-    return Row(
-        *key,
-        state="failed",
-        error=error,
-        hint=hint,
-        attempts=attempts,
-        made=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+    return Row(*key, state="failed", error=error, hint=hint, attempts=attempts, made=_now())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def as_text(row: Row) -> str:
@@ -121,7 +118,7 @@ def _answered(key: Key, releases: Sequence[str]) -> Row:
     return Row(
         *key,
         state="answered",
-        made=datetime.now(UTC).isoformat(timespec="seconds"),
+        made=_now(),
         architecture=described["architecture"],
         parameters=described["parameters"],
         answer=pack(documents, fits),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -65,30 +65,6 @@ class Table:
         asked = Version(macos or NEWEST_MACOS)
         added = [c.registrations for c in self.conditional if c.macos is not None and Version(c.macos) <= asked]
         return sum(added, self.registrations)
-
-
-class Tables:
-    """A ``mpsprobe.protocols.RegisteredKernels``: what ``mpsprobe kernels --backend tensorflow-metal`` lists."""
-
-    label = PLUGIN
-
-    def releases(self) -> Sequence[str]:
-        return releases()
-
-    def installed(self) -> str | None:
-        return nearest()
-
-    def advisories(self) -> Sequence[Mapping[str, Any]]:
-        from mpsprobe_tensorflow.tables.advisories import all_advisories
-
-        return [asdict(one) for one in all_advisories()]
-
-    def table(self, release: str) -> Mapping[str, Any]:
-        """The newest build for Apple silicon; ``other_builds`` are those with other kernels."""
-        build = load(release)
-        others = [one for one in all_builds(release) if one.on() != build.on()]
-        counted = [{**asdict(one), "registrations": len(one.registrations)} for one in others]
-        return {**asdict(build), "other_builds": counted}
 
 
 def data_folder() -> Traversable:

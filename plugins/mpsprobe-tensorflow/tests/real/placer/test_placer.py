@@ -18,7 +18,7 @@ from mpsprobe_tensorflow.placing import grappler
 from mpsprobe_tensorflow.placing.flattening import flatten
 from mpsprobe_tensorflow.placing.kernels import Kernels
 from mpsprobe_tensorflow.placing.placer import place
-from mpsprobe_tensorflow.tables.fits import optimizers_off
+from mpsprobe_tensorflow.tables.releases import optimizers_off
 from mpsprobe_tensorflow.tables.table import load
 from mpsprobe_tensorflow.workloads import KerasWorkload
 

@@ -1,11 +1,12 @@
-"""Which release of tensorflow-metal goes with which TensorFlow, Python, processor and macOS."""
+"""What is known of releases of tensorflow-metal: what each goes with, and what threads report of it."""
 
 from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from packaging.utils import parse_wheel_filename
 from packaging.version import InvalidVersion, Version
@@ -38,8 +39,7 @@ class Fit:
 @functools.cache
 def all_fits() -> tuple[Fit, ...]:
     """What is known, oldest releases first."""
-    text = (table.data_folder() / "fits.toml").read_text(encoding="utf-8")
-    return tuple(Fit(**entry) for entry in tomllib.loads(text)["plugin"])
+    return tuple(Fit(**entry) for entry in _read("fits.toml")["plugin"])
 
 
 def fit_of(release: str) -> Fit | None:
@@ -48,8 +48,7 @@ def fit_of(release: str) -> Fit | None:
 
 def optimizers_off(release: str) -> tuple[str, ...]:
     """The optimizers of grappler that a release of the plugin switches off, as ``RewriterConfig`` names them."""
-    text = (table.data_folder() / "grappler.toml").read_text(encoding="utf-8")
-    groups = tomllib.loads(text)["plugin"]
+    groups = _read("grappler.toml")["plugin"]
     return next((tuple(one["off"]) for one in groups if release in one["releases"]), ())
 
 
@@ -87,3 +86,64 @@ def minor(version: str) -> str:
     except InvalidVersion:
         return version
     return ".".join(str(part) for part in (*release, 0)[:2])
+
+
+@dataclass(frozen=True, slots=True)
+class Advisory:
+    """What threads report: a wrong result, a slow spot, or what cannot be measured; what is empty is any.
+
+    Those of torch are about calls with their arguments (``mpsprobe_coverage.advisories``); these are about releases of
+    the plugin and of TensorFlow, as far as the threads say.
+    """
+
+    id: str
+    title: str
+    kind: str  # wrong result, slow or measuring
+    condition: str
+    symptom: str
+    workaround: str
+    basis: str  # how it is known
+    sources: list[str]  # threads
+    releases: list[str] = field(default_factory=list)  # of the plugin that it was reported for
+    tensorflow: list[str] = field(default_factory=list)  # minor releases that it was reported for
+    operators: list[str] = field(default_factory=list)  # that it is about
+    phases: list[str] = field(default_factory=list)  # of a workload that it is about
+    optimizers: list[str] = field(default_factory=list)  # that it was seen with, by class
+    channels_over: int = 0  # it is about convolutions with more output channels; 0 for all calls
+
+    def concerns(self, release: str, tensorflow: str) -> bool:
+        """Whether it was reported for a release of the plugin with a version of TensorFlow."""
+        fits = not self.tensorflow or minor(tensorflow) in self.tensorflow
+        return fits and (not self.releases or release in self.releases)
+
+
+@functools.cache
+def all_advisories() -> tuple[Advisory, ...]:
+    """Every one, in the order of the data file."""
+    return tuple(Advisory(**entry) for entry in _read("advisories.toml")["advisory"])
+
+
+class Tables:
+    """A ``mpsprobe.protocols.RegisteredKernels``: what ``mpsprobe kernels --backend tensorflow-metal`` lists."""
+
+    label = table.PLUGIN
+
+    def releases(self) -> Sequence[str]:
+        return table.releases()
+
+    def installed(self) -> str | None:
+        return table.nearest()
+
+    def advisories(self) -> Sequence[Mapping[str, Any]]:
+        return [asdict(one) for one in all_advisories()]
+
+    def table(self, release: str) -> Mapping[str, Any]:
+        """The newest build for Apple silicon; ``other_builds`` are those with other kernels."""
+        build = table.load(release)
+        others = [one for one in table.all_builds(release) if one.on() != build.on()]
+        counted = [{**asdict(one), "registrations": len(one.registrations)} for one in others]
+        return {**asdict(build), "other_builds": counted}
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((table.data_folder() / name).read_text(encoding="utf-8"))
