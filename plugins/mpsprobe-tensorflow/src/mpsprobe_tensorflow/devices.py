@@ -207,7 +207,7 @@ class TensorflowSteps:
             notes += of_training
             self._arguments = [_inputs(built), tf.nest.map_structure(_likely, _values(targets))]
             self._call = tf.function(lambda x, y: built.model.train_step((x, y)), autograph=False, jit_compile=compiled)
-            if models.trains_as_keras(built.model):
+            if str(type(built.model).train_step.__module__).startswith("keras.src.backend."):  # Keras' own
                 self._phases = _Phases(built.model, self._arguments, device, compiled=compiled)
         else:
             self._arguments = [_inputs(built)]
@@ -220,9 +220,9 @@ class TensorflowSteps:
         self.info = models.info(
             workload.name,
             options,
-            architecture=models.architecture(built.model) if built.is_model else "function",
+            architecture=built.architecture,
             parameters=parameters,
-            batch_size=built.opened or models.first_dimension(built.specs),
+            batch_size=built.batch_size,
             optimizer=type(built.model.optimizer).__name__ if training else None,
             trained=None if trained == parameters else trained,
             notes=notes,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -21,21 +20,11 @@ SUCCESSOR = "https://github.com/IPNP-BIPN/tensorflow-metal-plugin"
 Versions = Callable[[str], str | None]
 
 
-def installed(distribution: str) -> str | None:
-    """The version of a distribution, if it is installed; nothing is imported."""
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 def findings(
-    environment: Mapping[str, Any], variables: Mapping[str, str], versions: Versions = installed
+    environment: Mapping[str, Any], variables: Mapping[str, str], versions: Versions = table.installed
 ) -> Iterator[DoctorFinding]:
     """Findings about TensorFlow, if it is installed, from the fields of an ``Environment`` and variables."""
-    tensorflow = next(
-        (found for name in ("tensorflow", "tensorflow-macos", "tensorflow-cpu") if (found := versions(name))), None
-    )
+    tensorflow = next(filter(None, map(versions, ("tensorflow", "tensorflow-macos", "tensorflow-cpu"))), None)
     if tensorflow is None:
         return
     mac = MAC.match(str(environment.get("platform", "")))
@@ -48,17 +37,15 @@ def findings(
     if plugin is not None:
         for one in all_advisories():
             if one.concerns(plugin, tensorflow):
-                yield DoctorFinding(
-                    "note", f"tensorflow-metal, reported: {one.title}", f"{one.workaround} ({', '.join(one.sources)})"
-                )
+                hint = f"{one.workaround} ({', '.join(one.sources)})"
+                yield DoctorFinding("note", f"tensorflow-metal, reported: {one.title}", hint)
 
 
 def _elsewhere(tensorflow: str) -> DoctorFinding:
     fitting = releases.releases_for(tensorflow)
     if fitting:
-        return DoctorFinding(
-            "ok", f"on a Mac, TensorFlow {printable(tensorflow)} goes with {table.PLUGIN} {fitting[-1]}"
-        )
+        message = f"on a Mac, TensorFlow {printable(tensorflow)} goes with {table.PLUGIN} {fitting[-1]}"
+        return DoctorFinding("ok", message)
     return DoctorFinding("note", _nothing_fits(tensorflow), _other_tensorflow())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mpsprobe.errors import UsageError, WorkloadError
@@ -54,6 +54,16 @@ class Built:
     opened: int | None = None  # what was taken for a first dimension of a function that is open
     notes: list[str] = field(default_factory=list)  # what was taken for what is open
 
+    @property
+    def architecture(self) -> str:
+        """The class of a model, or its name where the class says nothing."""
+        kind = type(self.model).__name__ if self.is_model else "function"
+        return str(self.model.name) if kind in ("Functional", "Sequential") else kind
+
+    @property
+    def batch_size(self) -> int | None:
+        return self.opened or first_dimension(self.specs)
+
 
 def built_of(result: Any, options: RunOptions, workload: str) -> Built:
     """What a workload built: a Keras model, a function of TensorFlow, or one of them with its inputs."""
@@ -94,12 +104,14 @@ def built_of(result: Any, options: RunOptions, workload: str) -> Built:
 def step_of(result: Any, options: RunOptions, workload: str) -> Step:
     """The step of what a workload built, traced."""
     built = built_of(result, options, workload)
+    model = built.model
     if not built.is_model:
         step = _function(built, workload)
     elif options.phase == "training":
-        step = _training(built.model, built.specs, workload, once=options.graph != OPTIMIZED)
+        step = _training(built, workload, once=options.graph != OPTIMIZED)
     else:
-        step = _inference(built.model, built.specs, workload)
+        concrete, held, resident = tracing.traced(lambda inputs: model(inputs, training=False), [built.specs], workload)
+        step = _of_graph(built, concrete.graph, held, resident)
     step.notes[:0] = built.notes
     return step
 
@@ -117,13 +129,6 @@ def policy(options: RunOptions) -> Iterator[None]:
         keras.config.set_dtype_policy(before)
 
 
-def _inference(model: Any, specs: Any, workload: str) -> Step:
-    def forward(inputs: Any) -> Any:
-        return model(inputs, training=False)
-
-    return _step(model, *tracing.traced(forward, [specs], workload), specs)
-
-
 def ready_to_train(model: Any, specs: Any) -> tuple[Any, list[str]]:
     """Specs of the targets of ``model``, and notes. It is compiled, if it was not, and its optimizer built."""
     import tensorflow as tf
@@ -131,8 +136,10 @@ def ready_to_train(model: Any, specs: Any) -> tuple[Any, list[str]]:
     notes = []
     expected = _outputs(model, specs)
     if not getattr(model, "compiled", False):
-        dense = len(tf.nest.flatten(expected)) == 1 and _is_softmax(model)
-        loss = "categorical_crossentropy" if dense else "mean_squared_error"
+        last = model.layers[-1] if getattr(model, "layers", None) else None
+        is_softmax = getattr(getattr(last, "activation", None), "__name__", "") == "softmax"
+        is_classifier = is_softmax and len(tf.nest.flatten(expected)) == 1
+        loss = "categorical_crossentropy" if is_classifier else "mean_squared_error"
         with tracing.variables_without_values():
             model.compile(optimizer="adam", loss=loss, jit_compile=False)
         notes.append(f"the model is not compiled: it is trained with Adam and {loss.replace('_', ' ')}")
@@ -140,8 +147,9 @@ def ready_to_train(model: Any, specs: Any) -> tuple[Any, list[str]]:
     with tracing.variables_without_values(), contextlib.suppress(AttributeError):
         if not optimizer.built:
             optimizer.build(model.trainable_variables)
-    sparse = "sparse" in str(getattr(model, "loss", "")).lower()
-    return tf.nest.map_structure(lambda spec: _target(spec, sparse), expected), notes
+    if "sparse" in str(getattr(model, "loss", "")).lower():  # it compares outputs with classes as whole numbers
+        return tf.nest.map_structure(lambda spec: tf.TensorSpec(spec.shape[:-1], tf.int32), expected), notes
+    return tf.nest.map_structure(lambda spec: tf.TensorSpec(spec.shape, tf.float32), expected), notes
 
 
 class _Updates:
@@ -194,21 +202,21 @@ class _Updates:
             del optimizer.update_step
 
 
-def _training(model: Any, specs: Any, workload: str, *, once: bool) -> Step:
+def _training(built: Built, workload: str, *, once: bool) -> Step:
     """The step of ``fit``: Keras' own ``train_step`` with the compiled loss, metrics and optimizer.
 
     With ``once``, the update of variables that are alike is traced once.
     """
-    targets, notes = ready_to_train(model, specs)
+    model = built.model
+    targets, notes = ready_to_train(model, built.specs)
     optimizer = model.optimizer
-
-    def train(inputs: Any, wanted: Any) -> Any:
-        return model.train_step((inputs, wanted))
-
     updates = _Updates()
     with updates.once_for_each_kind(optimizer) if once else contextlib.nullcontext():
-        concrete, held, resident = tracing.traced(train, [specs, targets], workload)
-    step = _step(model, concrete, held, resident, specs)
+        specs = [built.specs, targets]
+        concrete, held, resident = tracing.traced(
+            lambda inputs, wanted: model.train_step((inputs, wanted)), specs, workload
+        )
+    step = _of_graph(built, concrete.graph, held, resident)
     step.times = updates.times(concrete.graph)
     step.optimizer, step.optimizer_scope = type(optimizer).__name__, optimizer.name
     if compiled_by_xla(model):
@@ -223,17 +231,10 @@ def _function(built: Built, workload: str) -> Step:
         function, held, resident = tracing.traced(function, built.specs, workload)
     else:
         held, resident = tracing.captures(function.graph)
-    compiled = bool(function.function_def.attr["_XlaMustCompile"].b)
-    step = _of_graph(function.graph, held, resident, "function", function.variables)
-    step.batch_size, step.open_dimension = built.opened or first_dimension(built.specs), built.opened
-    if compiled:
+    step = _of_graph(replace(built, model=function), function.graph, held, resident)
+    if function.function_def.attr["_XlaMustCompile"].b:
         _mark_compiled(step.graph)
     return step
-
-
-def trains_as_keras(model: Any) -> bool:
-    """Whether its ``train_step`` is that of Keras, which forward pass, gradients and update can be taken from."""
-    return str(type(model).train_step.__module__).startswith("keras.src.backend.")
 
 
 def _mark_compiled(graph: Any) -> None:
@@ -242,39 +243,21 @@ def _mark_compiled(graph: Any) -> None:
         node.attr["_XlaMustCompile"].b = True
 
 
-def _step(model: Any, concrete: Any, held: dict[str, str], resident: list[str], specs: Any) -> Step:
-    step = _of_graph(concrete.graph, held, resident, architecture(model), model.variables)
-    step.batch_size = first_dimension(specs)
-    return step
-
-
-def _of_graph(
-    graph: Any, held: dict[str, str], resident: list[str], architecture: str, variables: Sequence[Any]
-) -> Step:
-    parameters, parameters_bytes = parameters_of(variables)
+def _of_graph(built: Built, graph: Any, held: dict[str, str], resident: list[str]) -> Step:
+    parameters, parameters_bytes = parameters_of(built.model.variables)
     return Step(
         graph.as_graph_def(add_shapes=True),
         held,
         resident,
         returned=[output.name for output in graph.outputs],
         effects=[operation.name for operation in graph.control_outputs],
-        architecture=architecture,
+        architecture=built.architecture,
         parameters=parameters,
         parameters_bytes=parameters_bytes,
+        batch_size=built.batch_size,
+        open_dimension=built.opened,
         site=tracing.site_of(graph),
     )
-
-
-def architecture(model: Any) -> str:
-    """The class of a model, or its name where the class says nothing."""
-    kind = type(model).__name__
-    return str(model.name) if kind in ("Functional", "Sequential") else kind
-
-
-def _is_softmax(model: Any) -> bool:
-    last = model.layers[-1] if getattr(model, "layers", None) else None
-    activation = getattr(last, "activation", None)
-    return getattr(activation, "__name__", "") == "softmax"
 
 
 def compiled_by_xla(model: Any) -> bool:
@@ -383,13 +366,6 @@ def _outputs(model: Any, specs: Any) -> Any:
         return tf.nest.map_structure(lambda one: tf.TensorSpec((batch, *one.shape[1:]), one.dtype), known)
     symbols = tf.nest.map_structure(lambda one: keras.KerasTensor(tuple(one.shape), one.dtype.name), specs)
     return tf.nest.map_structure(_spec, model.compute_output_spec(symbols))
-
-
-def _target(spec: Any, sparse: bool) -> Any:
-    """What a loss compares an output with: its like, or classes as whole numbers."""
-    import tensorflow as tf
-
-    return tf.TensorSpec(spec.shape[:-1], tf.int32) if sparse else tf.TensorSpec(spec.shape, tf.float32)
 
 
 def first_dimension(specs: Any) -> int | None:

@@ -82,7 +82,8 @@ def place(graph: Graph, kernels: Kernels, *, soft: bool = True, eager: bool = Fa
             continue
         devices, why = possible[groups.of(index)]
         device = devices[0] if devices else None
-        if devices and node.inputs and (node.operator in METADATA or _passes_on(node)):
+        passes_on = node.operator == "Identity" and not node.inserted and not node.after and node.edges <= 1
+        if devices and node.inputs and (node.operator in METADATA or passes_on):
             there = _device_of(node.inputs[0].node, graph, placed)
             if there != device and there in devices:
                 device, why = there, "it goes where the tensor is that it asks about or passes on"
@@ -95,10 +96,6 @@ def place(graph: Graph, kernels: Kernels, *, soft: bool = True, eager: bool = Fa
             device, why = only, "it goes where all that read it are"
         placed[index] = _placed(device, able[index], why, nodes[index])
     return placed
-
-
-def _passes_on(node: Node) -> bool:
-    return node.operator == "Identity" and not node.inserted and not node.after and node.edges <= 1
 
 
 def _device_of(source: int, graph: Graph, placed: Sequence[Placed | None]) -> str | None:

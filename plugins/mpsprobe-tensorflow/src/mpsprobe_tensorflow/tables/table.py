@@ -103,10 +103,10 @@ def resolve(release: str) -> str:
     return fitting[-1]
 
 
-def installed() -> str | None:
-    """The release of the plugin that is installed."""
+def installed(distribution: str = PLUGIN) -> str | None:
+    """The version of the plugin, or of another distribution, that is installed; nothing is imported."""
     try:
-        return importlib.metadata.version(PLUGIN)
+        return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return None
 
@@ -151,14 +151,10 @@ def load(release: str, architecture: str = "arm64") -> Table:
     return builds[architecture]
 
 
+@functools.cache
 def all_builds(release: str) -> tuple[Table, ...]:
     """Every build of a release: by architecture, then by the newest Python that it is for."""
-    return _builds(resolve(release))
-
-
-@functools.cache
-def _builds(release: str) -> tuple[Table, ...]:
-    name = f"{PREFIX}{release}{SUFFIX}"
+    name = f"{PREFIX}{resolve(release)}{SUFFIX}"
     return decode((data_folder() / name).read_bytes(), name)
 
 
