@@ -59,12 +59,11 @@ def in_host_memory(node: Node, placed: Placed | None, output: int, host: Sequenc
 def border(graph: Graph, placed: Sequence[Placed | None], *, eager: bool = False) -> Border:
     """Every tensor of ``graph`` that has to be copied.
 
-    Args:
-        eager: a constant is copied when it is made, but a single number, of which TensorFlow keeps the copy
-            (``python/eager/pywrap_tensor_conversion.h``).
+    In ``eager`` execution a constant is copied when it is made, but a single number, of which TensorFlow keeps the copy
+    (``python/eager/pywrap_tensor_conversion.h``).
     """
     nodes = graph.nodes
-    border = Border()
+    copied = Border()
     seen: set[tuple[Value, bool]] = set()
     outputs = [_of_arguments(node, one, outputs=True) for node, one in zip(nodes, placed, strict=True)]
     for index, node in enumerate(nodes):
@@ -75,7 +74,7 @@ def border(graph: Graph, placed: Sequence[Placed | None], *, eager: bool = False
         is_copied = eager and node.operator == CONST and node.results[0].shape
         if is_copied and not in_host_memory(node, here, 0, outputs[index]):
             result = node.results[0]
-            border.add(Crossing(Value(index, 0), True, nbytes(result.dtype, result.shape), node.times), index)
+            copied.add(Crossing(Value(index, 0), True, nbytes(result.dtype, result.shape), node.times), index)
         for number, value in enumerate(node.inputs):
             source = nodes[value.node]
             if value.output >= len(source.results) or source.results[value.output].dtype in ON_THE_HOST:
@@ -93,8 +92,8 @@ def border(graph: Graph, placed: Sequence[Placed | None], *, eager: bool = False
             result = source.results[value.output]
             times = min(node.times, source.times) if source.operator not in ARGUMENTS else node.times
             crossing = Crossing(value, from_host, nbytes(result.dtype, result.shape), times)
-            border.add(crossing, index, value.node)
-    return border
+            copied.add(crossing, index, value.node)
+    return copied
 
 
 def _of_arguments(node: Node, placed: Placed | None, *, outputs: bool) -> list[bool]:
