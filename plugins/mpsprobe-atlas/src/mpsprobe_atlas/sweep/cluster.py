@@ -61,7 +61,9 @@ class Cluster:
         self._threads: dict[str, int] = {}
         self._looked = 0.0
         try:
-            self._compare_scheduler()
+            wrong = _different(self._client.get_versions()["scheduler"]["packages"], OF_DASK)
+            if wrong:
+                raise UsageError(f"the Dask scheduler {self._address} has {wrong}", INSTALL)
             self._look()
         except BaseException:
             self.__exit__()
@@ -143,12 +145,6 @@ class Cluster:
         if wrong and not self._threads:
             raise UsageError(wrong[0], INSTALL)
         self._looked = time.monotonic()
-
-    def _compare_scheduler(self) -> None:
-        theirs = self._client.get_versions()["scheduler"]["packages"]
-        wrong = _different(theirs, OF_DASK)
-        if wrong:
-            raise UsageError(f"the Dask scheduler {self._address} has {wrong}", INSTALL)
 
     def _compare_workers(self, new: Sequence[str]) -> None:
         versions = self._client.get_versions(packages=list(COMPARED))["workers"]
