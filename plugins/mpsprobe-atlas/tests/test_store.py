@@ -68,6 +68,8 @@ def test_a_store_of_other_versions_is_not_gone_on_with(tmp_path: Path) -> None:
     path = made(tmp_path / "atlas.sqlite")
     with pytest.raises(UsageError, match=r"other versions \(torch 2.13.0, now 2.14.0\)"):
         WritableStore(path, {**ABOUT, "versions": {**ABOUT["versions"], "torch": "2.14.0"}})  # type: ignore[dict-item]
+    with pytest.raises(UsageError, match="other rules or tables"):
+        WritableStore(path, {**ABOUT, "tables": "cd"})
     with pytest.raises(UsageError, match="other releases"):
         WritableStore(path, {**ABOUT, "releases": ["2.12.0"]})
 

@@ -230,9 +230,9 @@ class WritableStore(Store):
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             known = self.about()
-            for what in ("versions", "tables", "releases"):
-                before, now = known.get(what), json.loads(json.dumps(about.get(what)))
-                if what in known and before != now:
+            for key, what in (("versions", "versions"), ("tables", "rules or tables"), ("releases", "releases")):
+                before, now = known.get(key), json.loads(json.dumps(about.get(key)))
+                if key in known and before != now:
                     raise UsageError(f"{self._shown} was made with other {what}{_different(before, now)}", SWEEP_ANEW)
             if known != about:
                 self._database.execute("BEGIN IMMEDIATE")
