@@ -208,7 +208,7 @@ class TensorflowSteps:
             self._arguments = [_inputs(built), tf.nest.map_structure(_likely, _values(targets))]
             self._call = tf.function(lambda x, y: built.model.train_step((x, y)), autograph=False, jit_compile=compiled)
             if str(type(built.model).train_step.__module__).startswith("keras.src.backend."):  # Keras' own
-                self._phases = _Phases(built.model, self._arguments, device, compiled=compiled)
+                self._phases = _in_phases(built.model, self._arguments, device, compiled=compiled)
         else:
             self._arguments = [_inputs(built)]
             self._call = tf.function(lambda x: built.model(x, training=False), autograph=False, jit_compile=compiled)
@@ -258,47 +258,47 @@ class TensorflowSteps:
         return {"forward": time.perf_counter_ns() - started}
 
 
-class _Phases:
-    """A training step in three parts, which ``train_step`` of Keras does in one function.
+def _in_phases(
+    model: Any, arguments: list[Any], device: TensorflowDevice, *, compiled: bool
+) -> Callable[[], Mapping[str, int]]:
+    """Runs and times a training step in three parts, which ``train_step`` of Keras does in one function.
 
     A function that is called under a tape outside of it keeps what its gradients need, and the tape calls those.
     """
+    import tensorflow as tf
 
-    def __init__(self, model: Any, arguments: list[Any], device: TensorflowDevice, *, compiled: bool) -> None:
-        import tensorflow as tf
+    def loss_of(x: Any, y: Any) -> Any:
+        outputs = model(x, training=True)
+        return model.optimizer.scale_loss(model.compute_loss(x=x, y=y, y_pred=outputs, training=True))
 
-        def forward(x: Any, y: Any) -> Any:
-            outputs = model(x, training=True)
-            return model.optimizer.scale_loss(model.compute_loss(x=x, y=y, y_pred=outputs, training=True))
+    def apply(gradients: Any) -> Any:
+        model.optimizer.apply(gradients, model.trainable_variables)
+        return model.optimizer.iterations.value
 
-        def update(gradients: Any) -> Any:
-            model.optimizer.apply(gradients, model.trainable_variables)
-            return model.optimizer.iterations.value
+    variables = [variable.value for variable in model.trainable_variables]
+    forward = tf.function(loss_of, autograph=False, jit_compile=compiled)
+    update = tf.function(apply, autograph=False, jit_compile=compiled)
 
-        self._arguments, self._device = arguments, device
-        self._variables = [one.value for one in model.trainable_variables]
-        self._forward = tf.function(forward, autograph=False, jit_compile=compiled)
-        self._update = tf.function(update, autograph=False, jit_compile=compiled)
-
-    def __call__(self) -> Mapping[str, int]:
-        import tensorflow as tf
-
+    def phases() -> Mapping[str, int]:
         spent: dict[str, int] = {}
 
         def timed(name: str, part: Callable[[], Any]) -> Any:
             started = time.perf_counter_ns()
-            found = part()
-            self._device.wait_for([tf.convert_to_tensor(one) for one in tf.nest.flatten(found) if one is not None][-1:])
-            self._device.synchronize()
+            results = part()
+            tensors = [tf.convert_to_tensor(one) for one in tf.nest.flatten(results) if one is not None]
+            device.wait_for(tensors[-1:])
+            device.synchronize()
             spent[name] = time.perf_counter_ns() - started
-            return found
+            return results
 
-        self._device.synchronize()
+        device.synchronize()
         with tf.GradientTape() as tape:
-            loss = timed("forward", lambda: self._forward(*self._arguments))
-        gradients = timed("backward", lambda: tape.gradient(loss, self._variables))
-        timed("optimizer", lambda: self._update(gradients))
+            loss = timed("forward", lambda: forward(*arguments))
+        gradients = timed("backward", lambda: tape.gradient(loss, variables))
+        timed("optimizer", lambda: update(gradients))
         return spent
+
+    return phases
 
 
 def _inputs(built: models.Built) -> Any:

@@ -67,23 +67,18 @@ class _Flattening:
         self._functions = {one.signature.name: one for one in library.function}
 
     def body(self, protos: Sequence[Any], returned: Iterable[str], body: _Body) -> None:
-        late: list[tuple[Node, list[str]]] = []
-        waiting: list[tuple[Node, list[str]]] = []
+        added: list[tuple[Node, list[str], list[str]]] = []
         for proto in protos:
             index = self._add(proto, body)
             node = self.graph.nodes[index]
-            texts = list(proto.input)
-            read = [text for text in texts if not text.startswith("^")]
-            node.inputs = [value for text in read if (value := self._value(text, body)) is not None]
-            if len(node.inputs) < len(read):  # it reads what comes later: the order of a function is free
-                late.append((node, read))
-            waiting.append((node, [text[1:] for text in texts if text.startswith("^")]))
+            read = [text for text in proto.input if not text.startswith("^")]
+            node.inputs = self._values(read, body)
+            added.append((node, read, [text[1:] for text in proto.input if text.startswith("^")]))
             if node.is_call:
                 self._follow(index, proto, body)
-        for node, read in late:
-            found = [self._value(text, body) for text in read]
-            node.inputs = [value for value in found if value is not None]
-        for node, named in waiting:
+        for node, read, named in added:
+            if len(node.inputs) < len(read):  # it reads what comes later: the order of a function is free
+                node.inputs = self._values(read, body)
             for value in node.inputs:
                 self._read_once(value, body)
             node.after = [body.nodes[name] for name in dict.fromkeys(named) if name in body.nodes]
@@ -121,6 +116,9 @@ class _Flattening:
         for number, (name, _) in enumerate(outputs):
             body.made.setdefault(f"{proto.name}:{name}", []).append(values[number])
         return index
+
+    def _values(self, texts: Iterable[str], body: _Body) -> list[Value]:
+        return [value for text in texts if (value := self._value(text, body)) is not None]
 
     def _value(self, text: str, body: _Body) -> Value | None:
         """``node``, ``node:1`` (of a graph) or ``node:output:1`` (of a function)."""
