@@ -102,15 +102,7 @@ def _json(document: Any) -> bytes:
 
 
 class Answers:
-    """What ``pack`` has packed.
-
-    Attributes:
-        head: its bytes.
-        releases: those with a report, oldest first.
-        stopped: those whose run did not come to its end.
-        length: of the body, when it is not compressed.
-        fits: release → bytes of memory → ``fits``, ``pressure``, ``raises`` or ``unclear``.
-    """
+    """What ``pack`` has packed."""
 
     def __init__(self, data: bytes) -> None:
         (length,) = LENGTH.unpack_from(data)
@@ -119,9 +111,10 @@ class Answers:
         document = json.loads(zlib.decompress(self.head))
         if document["format"] > FORMAT:
             raise ReportError("an answer of the atlas was written by a newer mpsprobe-atlas", "Update mpsprobe-atlas.")
-        self.releases: tuple[str, ...] = tuple(document["releases"])
-        self.stopped = frozenset(self.releases[number] for number in document["stopped"])
-        self.length: int = document["length"]
+        self.releases: tuple[str, ...] = tuple(document["releases"])  # those with a report, oldest first
+        self.stopped = frozenset(self.releases[number] for number in document["stopped"])  # before the end of their run
+        self.length: int = document["length"]  # of the body, when it is not compressed
+        # Release → bytes of memory → fits, pressure, raises or unclear.
         self.fits: dict[str, dict[int, str]] = {
             release: {int(memory): answer for memory, answer in answers.items()}
             for release, answers in document["fits"].items()
