@@ -15,7 +15,7 @@ from made_store import PHASES, VERSIONS, made_store
 
 from mpsprobe_atlas.reading import Judged, judged
 from mpsprobe_atlas.store import Key, Store, WritableStore
-from mpsprobe_atlas.sweep.working import worked_out
+from mpsprobe_atlas.sweep.rows import worked_out
 from tests.once import built_once
 
 REAL_RELEASES = ("2.0.1", "2.6.0", "2.15.0")

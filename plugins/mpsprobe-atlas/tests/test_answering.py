@@ -20,9 +20,10 @@ from mpsprobe_atlas import answering
 from mpsprobe_atlas.answering import known_answer
 from mpsprobe_atlas.answers import pack, unpack
 from mpsprobe_atlas.store import Key, Row, Store, WritableStore
-from mpsprobe_atlas.sweep.plan import versions
-from mpsprobe_atlas.sweep.working import worked_out
-from mpsprobe_atlas.tables import tables
+from mpsprobe_atlas.sweep.rows import worked_out
+from mpsprobe_atlas.sweep.sweeping import versions
+from mpsprobe_coverage import rules
+from mpsprobe_coverage.rules import digest
 from mpsprobe_devkit.testing import run_cli
 from mpsprobe_devkit.testing.commands import command_environment
 from tests.fuzz.changing import document_changed
@@ -41,7 +42,7 @@ def atlas(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with one workload, as a sweep makes it."""
     row = replace(worked_out(Key(NAME, "small", "inference", "float32"), RELEASES), made="2026-11-22T19:30:00+00:00")
     path = tmp_path_factory.mktemp("atlas") / "atlas.sqlite"
-    with WritableStore(path, {"versions": versions(), "tables": tables(), "releases": RELEASES}) as store:
+    with WritableStore(path, {"versions": versions(), "tables": digest(), "releases": RELEASES}) as store:
         store.add(row)
         store.add(Row(NAME, "small", "training", "float32", "failed", error="it took too long", made=row.made))
     return path
@@ -83,11 +84,14 @@ def test_by_itself_it_answers_only_what_a_run_would_say(monkeypatch: pytest.Monk
     found = known_answer(QUESTION, "same")
     assert found is not None and found.report is not None
     assert found.made == "2026-11-22T19:30:00Z" and not found.notes
-    for name, value in (("_is_edited", lambda: True), ("_tables", lambda: "of another release")):
+    for where, name, value in ((answering, "_is_edited", True), (rules, "stated", ["of another release"])):
         with monkeypatch.context() as patch:
-            patch.setattr(answering, name, value)
+            patch.setattr(where, name, lambda value=value: value)
             assert known_answer(QUESTION, "same") is None
             assert known_answer(QUESTION, "any") is not None
+    with monkeypatch.context() as patch:  # these are newer, and say that their answers are the same
+        patch.setattr(rules, "stated", lambda: ["newer", digest()])
+        assert known_answer(QUESTION, "same") is not None
     with monkeypatch.context() as patch:  # a Mac's own torch is asked, where it can be
         patch.setattr(answering.platform, "system", lambda: "Darwin")
         by_itself, wherever = (known_answer(asked(torch_release="installed"), wanted) for wanted in ("same", "any"))

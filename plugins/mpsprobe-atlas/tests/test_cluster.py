@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+from mpsprobe.environment import installed
 from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe_atlas.answers import unpack
 from mpsprobe_atlas.store import Store
@@ -60,7 +61,7 @@ def workers(sweep: subprocess.Popen[bytes]) -> Iterator[psutil.Process]:
     with contextlib.suppress(psutil.Error):
         for one in psutil.Process(sweep.pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):
-                if "sweep.worker" in " ".join(one.cmdline()):
+                if "sweep.rows" in " ".join(one.cmdline()):
                     yield one
 
 
@@ -160,16 +161,16 @@ def client(scheduler: dict[str, str | None], worker: dict[str, str | None], dige
 
 
 def test_versions_are_compared_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = {name: ours._version(name) for name in ours.COMPARED}
+    here = {name: version for name, (version, _) in installed(ours.COMPARED).items()}
     cases: tuple[tuple[dict[str, Any], str | None], ...] = (
         ({}, None),
         ({"scheduler": {"dask": "2020.1"}}, "the Dask scheduler tcp://s:1 has dask 2020.1"),
         ({"worker": {"torch": "2.0.0"}}, "the Dask worker tcp://w:1 has torch 2.0.0 (here: "),
         ({"worker": {"mpsprobe-atlas": None}}, "mpsprobe-atlas not at all"),
-        ({"digest": "other"}, "other kernel tables"),
+        ({"digest": "other"}, "other rules or kernel tables"),
     )
     for what, error in cases:
-        digest = what.get("digest", ours.tables())
+        digest = what.get("digest", ours.digest())
         closed: list[float] = []
         made = client({**here, **what.get("scheduler", {})}, {**here, **what.get("worker", {})}, digest, closed)
         monkeypatch.setattr(ours, "_connected", lambda address, made=made: made)

@@ -12,7 +12,6 @@ import pytest
 
 from mpsprobe import schemas
 from mpsprobe.errors import MissingPackage
-from mpsprobe_atlas import reading
 from mpsprobe_atlas.answers import unpack
 from mpsprobe_atlas.exports import write_parquet
 from mpsprobe_atlas.reading import Judged, architectures, heads, judged
@@ -22,10 +21,6 @@ from mpsprobe_atlas.store import Row, Store
 from mpsprobe_devkit.testing import CommandResult, run_cli
 
 MOST_BYTES = 12_000_000
-
-
-def test_verdicts_are_as_bad_as_reports_say() -> None:
-    assert reading.SEVERITY == schemas.SEVERITY
 
 
 def test_a_run_has_the_worst_verdict_of_each_operator(real_rows: list[Judged], real: Path) -> None:

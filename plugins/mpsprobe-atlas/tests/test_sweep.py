@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Generator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -18,10 +15,10 @@ from mpsprobe.protocols import RunOptions
 from mpsprobe_atlas.answers import unpack
 from mpsprobe_atlas.store import Key, Row, Store, WritableStore
 from mpsprobe_atlas.sweep import sweeping
-from mpsprobe_atlas.sweep.local import Limits, Local
-from mpsprobe_atlas.sweep.plan import Plan, versions
-from mpsprobe_atlas.sweep.working import as_text, from_text
-from mpsprobe_atlas.tables import tables
+from mpsprobe_atlas.sweep.rows import as_text, from_text, rows_of
+from mpsprobe_atlas.sweep.sweeping import Plan, versions
+from mpsprobe_coverage.pool import Limits
+from mpsprobe_coverage.rules import digest
 from mpsprobe_coverage.scanning.scan import CoverageScanner
 from mpsprobe_devkit.testing import CommandResult, run_cli
 
@@ -98,8 +95,8 @@ def test_a_sweep_keeps_each_report_and_goes_on(folder: Path) -> None:
 @pytest.mark.slow
 def test_one_that_hangs_grows_or_dies_costs_one_row(folder: Path) -> None:
     limits = Limits(seconds=20, memory=2**30)
-    with Local(RELEASES, limits, jobs=2) as source:
-        rows = {row.workload: row for row in source.rows([key("hangs"), key("dies"), key("grows"), key("sound")])}
+    keys = [key(name) for name in ("hangs", "dies", "grows", "sound")]
+    rows = {row.workload: row for row in rows_of(keys, RELEASES, limits, jobs=2)}
     errors = {name.partition(":")[2]: (row.error, row.attempts) for name, row in rows.items()}
     assert errors["sound"] == (None, 1)
     assert errors["hangs"] == ("it took longer than 20 s", 1)
@@ -112,7 +109,7 @@ def test_what_is_there_is_not_asked_for_again(tmp_path: Path) -> None:
     plan = Plan(("bert-base", "gpt2", "resnet50"), ("inference",), ("float32",), "small", ("2.13.0",))
     keys, asked = plan.keys(get_registry()), []
 
-    def rows(wanted: list[Key]) -> Iterator[Row]:
+    def rows(wanted: Sequence[Key]) -> Generator[Row]:
         """Two of them; Ctrl-C or the end of the process takes what is behind."""
         asked.extend(wanted)
         for one in wanted[:2]:
@@ -120,8 +117,7 @@ def test_what_is_there_is_not_asked_for_again(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     def sweep_into(**settings: bool) -> sweeping.Outcome:
-        source: Any = nullcontext(SimpleNamespace(rows=rows))
-        return sweeping.sweep_into(path, plan.about(), keys, lambda: source, SilentProgress(), **settings)
+        return sweeping.sweep_into(path, plan.about(), keys, rows, SilentProgress(), **settings)
 
     path = tmp_path / "atlas.sqlite"
     with WritableStore(path, plan.about()) as store:
@@ -137,7 +133,7 @@ def test_what_a_plan_is_made_of() -> None:
     registry = get_registry()
     plan = Plan(("bert-base", "hf:bert"), ("inference", "training", "generate"), DTYPES, "small", ("2.13.0",))
     assert len(plan.keys(registry)) == 2 * 3 * 3
-    assert len(tables()) == 64 and {"torch", "transformers", "mpsprobe", "mpsprobe-atlas"} <= versions().keys()
+    assert len(digest()) == 64 and {"torch", "transformers", "mpsprobe", "mpsprobe-atlas"} <= versions().keys()
     row = Row(*key("sound"), state="answered", answer=bytes(range(256)))
     assert from_text(as_text(row)) == row
     with pytest.raises(UsageError, match="nothing is to be done"):

@@ -6,6 +6,7 @@ from types import SimpleNamespace as Proto
 
 import pytest
 
+from mpsprobe_tensorflow.findings import transfers
 from mpsprobe_tensorflow.placing import crossing, kernels
 from mpsprobe_tensorflow.placing.kernels import Kernel, Kernels
 from mpsprobe_tensorflow.placing.nodes import Graph, Node, Result, Value
@@ -19,7 +20,7 @@ OF_TENSORFLOW = {
     **{name: [Kernel("CPU", {}), Kernel("DEFAULT", {})] for name in ("Identity", "Const", "Read", "VarHandleOp")},
     "Shape": [Kernel("CPU", {}), Kernel("DEFAULT", {}, frozenset({"output"}))],
 }
-PLUGIN = Kernels([Registration("Relu", "GPU", {"T": "float32"}, ()), Registration("Assign", "GPU", {}, ())])
+PLUGIN = Kernels([Registration("Relu", "GPU", {"T": "float32"}, []), Registration("Assign", "GPU", {}, [])])
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +80,7 @@ def test_a_tensor_crosses_once_in_each_direction_unless_it_is_made_in_host_memor
     graph = Graph(nodes)
     found = crossing.border(graph, place(graph, PLUGIN))
     assert [(one.value.node, one.to_gpu, one.nbytes) for one in found.crossings] == [(0, True, 24), (1, False, 24)]
-    assert found.count() == {True: (1, 24), False: (1, 24)}
+    assert transfers(found.crossings).model_dump() == {"to_gpu": 1, "to_cpu": 1, "to_gpu_bytes": 24, "to_cpu_bytes": 24}
     graph = Graph([op("Placeholder"), op("Relu", 0), op("Shape", 1, dtype="int32"), op("Sin", 2, dtype="int32")])
     found = crossing.border(graph, place(graph, PLUGIN))
     assert [one.value.node for one in found.crossings] == [0]

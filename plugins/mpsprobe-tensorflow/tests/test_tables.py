@@ -15,11 +15,11 @@ import pytest
 from mpsprobe.declarations import DoctorFinding
 from mpsprobe.errors import MissingPackage, TableError, UnknownName, WorkloadError
 from mpsprobe_devkit.testing.commands import run_cli
-from mpsprobe_tensorflow import doctor, libraries, releases
-from mpsprobe_tensorflow.applications import snake_case
+from mpsprobe_tensorflow import doctor, libraries
 from mpsprobe_tensorflow.plugin import mpsprobe_resolve_workload, mpsprobe_workload_space
-from mpsprobe_tensorflow.tables import fits, table
-from mpsprobe_tensorflow.tables.advisories import all_advisories
+from mpsprobe_tensorflow.tables import releases, table
+from mpsprobe_tensorflow.tables.releases import all_advisories
+from mpsprobe_tensorflow.workloads import snake_case
 
 # Counted by somebody else, with an emulator of their own, who answered every question to macOS by no.
 COUNTED = {"0.5.0": (285, None), "0.8.0": (477, None), "1.0.1": (505, None), "1.1.0": (521, None), "1.2.0": (537, 174)}
@@ -43,7 +43,7 @@ def test_what_some_macos_have_besides() -> None:
     assert (group.macos, len(group.registrations)) == ("13.0", 24)
     assert len(table.registrations("1.2.0", "12.7")) == 537
     assert len(table.registrations("1.2.0", "13.0")) == 561
-    assert "StatelessRandomUniformV2" in table.load("1.2.0").operators
+    assert "StatelessRandomUniformV2" in {one.operator for one in table.load("1.2.0").on()}
     assert [len(table.registrations("1.1.0", macos)) for macos in ("11.7", "12.1", "14")] == [521, 537, 561]
 
 
@@ -119,16 +119,16 @@ def _one(found: list[DoctorFinding], level: str) -> str:
 
 
 def test_every_release_has_its_tensorflow() -> None:
-    listed = [release for fit in fits.all_fits() for release in fit.releases]
+    listed = [release for fit in releases.all_fits() for release in fit.releases]
     assert listed == list(table.releases())
-    assert all(fit.sources and fit.error for fit in fits.all_fits() if fit.fails)
+    assert all(fit.sources and fit.error for fit in releases.all_fits() if fit.fails)
 
 
 def test_the_plugin_for_a_tensorflow() -> None:
     best = {"2.5.0": "0.1.2", "2.9.3": "0.5.1", "2.13.1": "1.0.1", "2.16.2": "1.1.0"}
     best |= dict.fromkeys(("2.18.0", "2.19.1"), "1.2.0")
-    assert {tensorflow: fits.releases_for(tensorflow)[-1] for tensorflow in best} == best
-    assert fits.releases_for("2.20.0") == []
+    assert {tensorflow: releases.releases_for(tensorflow)[-1] for tensorflow in best} == best
+    assert releases.releases_for("2.20.0") == []
     said = _one(_found({"tensorflow": "2.20.0"}), "warning")
     assert "runs on the CPU" in said
     assert "tensorflow==2.19.*' tensorflow-metal==1.2.0" in said
@@ -178,8 +178,9 @@ def test_advisories() -> None:
     for one in all_advisories():
         assert one.sources
         assert set(one.releases) <= set(table.releases())
-        assert set(one.operators) <= table.load("1.2.0").operators
-    concerned = {one.id for one in all_advisories() if one.concerns("1.1.0", "2.14.0", {"MatMul"})}
+        assert set(one.operators) <= {kernel.operator for kernel in table.load("1.2.0").on()}
+    about = [one for one in all_advisories() if not one.operators or "MatMul" in one.operators]
+    concerned = {one.id for one in about if one.concerns("1.1.0", "2.14.0")}
     metal = {"metal-training-diverges", "metal-inference-differs"}
     assert concerned == metal | {"keras-optimizers-slow", "profiler-without-gpu"}
 
@@ -232,14 +233,14 @@ def test_tensorflow_is_missing_or_does_not_do(monkeypatch: pytest.MonkeyPatch) -
 
 def test_releases() -> None:
     chosen = {"latest": ["1.2.0"], "installed": ["1.2.0"], "1.0": ["1.0.1"], "1.2.0,0.5.0": ["0.5.0", "1.2.0"]}
-    assert {text: releases.chosen(text) for text in chosen} == chosen
+    assert {text: table.chosen(text) for text in chosen} == chosen
 
 
 def test_a_release_without_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownName, match=r"unknown release of tensorflow-metal '1\.9'"):
-        releases.chosen("1.9")
+        table.chosen("1.9")
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "1.1.7")
-    assert releases.chosen("installed") == ["1.1.0"]
-    assert releases.notes("1.1.0") == [
+    assert table.chosen("installed") == ["1.1.0"]
+    assert table.notes("1.1.0") == [
         "there is no table of the installed tensorflow-metal 1.1.7: that of 1.1.0 was taken"
     ]

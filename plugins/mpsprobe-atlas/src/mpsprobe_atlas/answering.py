@@ -1,7 +1,7 @@
 """Answers ``mpsprobe coverage`` from the atlas, before torch is needed: ``mpsprobe_known_answer``.
 
 An answer is given by itself where a run here would say the same: mpsprobe, its plugins, torch and transformers are of
-the versions that the sweep had, the kernel tables are the same, and nothing of it is edited in place. Any other one is
+the versions that the sweep had, rules and tables are the same, and nothing of it is edited in place. Any other one is
 given where the user asks for it, or where torch or the plugin of the workload is not there.
 """
 
@@ -12,8 +12,8 @@ import json
 import os
 import platform
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe.declarations import KnownAnswer, SweptWorkload
 from mpsprobe.environment import installed
@@ -21,6 +21,10 @@ from mpsprobe.errors import MpsprobeError
 from mpsprobe.suggestions import printable
 from mpsprobe_atlas.answers import unpack
 from mpsprobe_atlas.store import Row, Store
+from mpsprobe_coverage import rules
+
+if TYPE_CHECKING:
+    from mpsprobe_coverage.knowledge.chips.mac import Mac
 
 VARIABLE = "MPSPROBE_ATLAS"
 SAME, INSTALLED = "same", "installed"
@@ -28,6 +32,7 @@ COMPARED = ("torch", "transformers")
 HELD = ("phase", "dtype", "size", "chip", "memory")
 """Options that the rows of an atlas are about, or that an answer is worked out for from a row."""
 NO_DATA = f"this mpsprobe-atlas has no data, and {VARIABLE} names no store that 'mpsprobe atlas sweep' wrote"
+NOT_SAID = "It raises for want of memory; at which call, a run with torch says"
 OF_SHOWING = ("explain", "method", "torch_release")
 
 
@@ -53,7 +58,7 @@ def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None
         with Store(path, unchanging=VARIABLE not in os.environ) as store:
             about = store.about()
             differences = _differences(about["versions"])
-            if wanted == SAME and (differences or _is_edited() or about["tables"] != _tables()):
+            if wanted == SAME and (differences or _is_edited() or about["tables"] not in rules.stated()):
                 return None
             row = store.row(question["workload"], options["size"], options["phase"], options["dtype"])
         if row is None or row.answer is None:
@@ -64,11 +69,7 @@ def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None
 
 
 def swept_workloads() -> list[SweptWorkload]:
-    """The workloads of the atlas; none where no atlas is.
-
-    Raises:
-        ReportError: the file is none, or damaged.
-    """
+    """The workloads of the atlas; none where no atlas is."""
     path = data_file()
     if not os.path.isfile(path):
         return []
@@ -92,28 +93,25 @@ def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str], wa
             return KnownAnswer(reason=f"no torch is installed to be judged: name one with --torch {newest}")
         if wanted == SAME and platform.system() == "Darwin":  # what that torch has registered is asked of itself
             return KnownAnswer(reason="the torch that is installed answers for itself: name a release")
-        named = [release.partition("+")[0]]
-    missing = [one for one in named if one not in answers.releases]
+        named = [_public(release)]
+    missing = [release for release in named if release not in answers.releases]
     if missing:
         return KnownAnswer(reason=f"the atlas does not hold torch {', '.join(missing[:3])}")
-    found = [answers.report(one) for one in named]
+    documents = [answers.report(release) for release in named]
     if options["chip"] or options["memory"]:
-        from mpsprobe_atlas.assembling import asked_of
-
-        documents = [asked_of(one, answers.fits.get(at, {}), options) for at, one in zip(named, found, strict=True)]
-        found = [one for one in documents if one is not None]
-        if len(found) < len(documents):
-            return KnownAnswer(reason="the atlas does not know whether it fits on that Mac")
-    document = found[0]
-    if len(found) > 1:
+        for release, document in zip(named, documents, strict=True):
+            if not _is_for_that_mac(document, answers.fits.get(release, {}), options):
+                return KnownAnswer(reason="the atlas does not know whether it fits on that Mac")
+    document = documents[0]
+    if len(documents) > 1:
         from mpsprobe.assembling import matrix_fields
         from mpsprobe.views import as_it_is
 
-        document = matrix_fields(as_it_is(found))
+        document = matrix_fields(as_it_is(documents))
     if options["explain"]:
         document["explained"] = True
     notes = (f"Other versions than here may answer otherwise: {', '.join(differences)}",) if differences else ()
-    return KnownAnswer(document, _in_utc(row.made), notes)
+    return KnownAnswer(document, row.made.replace("+00:00", "Z"), notes)  # as reports write a time
 
 
 def _named(text: str, held: Collection[str]) -> list[str]:
@@ -125,6 +123,57 @@ def _named(text: str, held: Collection[str]) -> list[str]:
     from mpsprobe_coverage.knowledge.kernels.backends import family_named
 
     return releases(text, family_named(RunOptions().backend))
+
+
+def _is_for_that_mac(report: dict[str, Any], fits: Mapping[int, str], options: Mapping[str, Any]) -> bool:
+    """Whether ``report`` could be made one for the chip and the memory of ``options``: its fit may not be known."""
+    from mpsprobe_coverage.knowledge.advisories.store import named
+    from mpsprobe_coverage.knowledge.chips.mac import mac_asked
+
+    from mpsprobe.protocols import RunOptions
+
+    mac = mac_asked(replace(RunOptions(), chip=options["chip"], memory=options["memory"]))
+    if options["chip"]:
+        release, oldest = report["target"]["torch"], report["target"].get("macos_minimum")
+        known = named(one["id"] for one in report["advisories"])
+        affecting = {one.id for one in known if one.affects(release, oldest, None, options["chip"])}
+        report["advisories"] = [one for one in report["advisories"] if one["id"] in affecting]
+        report["summary"]["advisories"] = len(report["advisories"])
+    if mac is not None and report["memory"] is not None:
+        if mac.memory not in fits:
+            return False
+        report["memory"]["fit"] = _fit(mac, fits[mac.memory], report["memory"])
+    return True
+
+
+def _fit(mac: Mac, answer: str, memory: Mapping[str, Any]) -> dict[str, Any]:
+    """As far as the answer alone says it: where it raises, the sweep has not kept at which call."""
+    from mpsprobe_coverage.knowledge.chips.limits import limits_of
+    from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits
+
+    known = limits_of(mac.memory)
+    ends = {}
+    for end, unclear in (("low", "raises"), ("high", "fits")):
+        limits = Limits(getattr(known.recommended, end), getattr(known.largest_buffer, end))
+        of_end = unclear if answer == "unclear" else answer
+        ends[end] = {
+            "answer": of_end,
+            "recommended_bytes": limits.recommended,
+            "largest_buffer_bytes": limits.buffer,
+            "collects_bytes": limits.short,
+            "allowed_bytes": limits.allowed,
+            "margin_bytes": limits.allowed - memory["allocated_bytes"],
+            "reserved_bytes": memory["reserved_bytes"],
+            "message": NOT_SAID if of_end == "raises" else None,
+        }
+    return {
+        "machine": mac.name,
+        "memory_bytes": mac.memory,
+        "answer": answer,
+        **ends,
+        "basis": "neighbours" if known.recommended.basis == "neighbours" else "published",
+        "sources": sorted({one.source for one in (*known.recommended.figures, *known.largest_buffer.figures)}),
+    }
 
 
 def _not_held(options: Mapping[str, Any]) -> str:
@@ -165,12 +214,6 @@ def _is_edited() -> bool:
     return False
 
 
-def _tables() -> str:
-    from mpsprobe_atlas.tables import tables
-
-    return tables()
-
-
 def _version(name: str) -> str | None:
     found = installed([name])
     return found[name][0] if found else None
@@ -178,8 +221,3 @@ def _version(name: str) -> str | None:
 
 def _public(version: str) -> str:
     return version.partition("+")[0]
-
-
-def _in_utc(made: str) -> str:
-    """As reports write a time: to the second, with Z."""
-    return made.replace("+00:00", "Z")

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from mpsprobe.errors import ReportError
 
 FORMAT = 2
-"""1 had whole reports in its body, one after the other; it is still read."""
 PACKED, PLAIN = b"\x00", b"\x01"
 LENGTH = struct.Struct(">I")
 DAMAGED = "Sweep that workload again into another file."
@@ -33,13 +32,7 @@ SMALL: Filters = [  # what suits text takes a seventh less
 
 
 class OperatorAnswer(NamedTuple):
-    """What one operator gets.
-
-    Attributes:
-        operator: as reports write it.
-        verdict: one that it has.
-        releases: in which it has it, oldest first.
-    """
+    """One verdict of one operator, and the releases in which it has it, oldest first."""
 
     operator: str
     verdict: str
@@ -56,15 +49,15 @@ def pack(reports: Mapping[str, Mapping[str, Any]], fits: Mapping[str, Mapping[st
     parts: dict[bytes, int] = {}
     shapes = [_json(_numbered(report, parts)) for report in reports.values()]
     body = b"\n".join((*shapes, *parts))
-    found: dict[tuple[str, str], list[int]] = {}
+    releases_of: dict[tuple[str, str], list[int]] = {}
     for number, report in enumerate(reports.values()):
-        for one in dict.fromkeys((one["operator"], one["verdict"]) for one in report.get("operators", ())):
-            found.setdefault(one, []).append(number)
+        for verdict in dict.fromkeys((one["operator"], one["verdict"]) for one in report.get("operators", ())):
+            releases_of.setdefault(verdict, []).append(number)
     head = {
         "format": FORMAT,
         "releases": [*reports],
         "length": len(body),
-        "operators": [[*one, numbers] for one, numbers in found.items()],
+        "operators": [[*verdict, numbers] for verdict, numbers in releases_of.items()],
         "stopped": [number for number, report in enumerate(reports.values()) if report.get("failure") is not None],
         "fits": {release: dict(answers) for release, answers in fits.items()},
     }
@@ -109,15 +102,7 @@ def _json(document: Any) -> bytes:
 
 
 class Answers:
-    """What ``pack`` has packed.
-
-    Attributes:
-        head: its bytes.
-        releases: those with a report, oldest first.
-        stopped: those whose run did not come to its end; ``None`` of an answer that was packed before that was noted.
-        length: of the body, when it is not compressed.
-        fits: release → bytes of memory → ``fits``, ``pressure``, ``raises`` or ``unclear``.
-    """
+    """What ``pack`` has packed."""
 
     def __init__(self, data: bytes) -> None:
         (length,) = LENGTH.unpack_from(data)
@@ -126,24 +111,19 @@ class Answers:
         document = json.loads(zlib.decompress(self.head))
         if document["format"] > FORMAT:
             raise ReportError("an answer of the atlas was written by a newer mpsprobe-atlas", "Update mpsprobe-atlas.")
-        self.releases: tuple[str, ...] = tuple(document["releases"])
-        self._operators: list[tuple[str, str, list[int]]] = document["operators"]
-        stopped: list[int] | None = document.get("stopped")
-        self.stopped = None if stopped is None else frozenset(self.releases[number] for number in stopped)
-        self._lengths: list[int] | None = document.get("lengths")
-        self.length: int = document["length"] if self._lengths is None else sum(self._lengths)
+        self.releases: tuple[str, ...] = tuple(document["releases"])  # those with a report, oldest first
+        self.stopped = frozenset(self.releases[number] for number in document["stopped"])  # before the end of their run
+        self.length: int = document["length"]  # of the body, when it is not compressed
+        # Release → bytes of memory → fits, pressure, raises or unclear.
         self.fits: dict[str, dict[int, str]] = {
             release: {int(memory): answer for memory, answer in answers.items()}
             for release, answers in document["fits"].items()
         }
+        self._operators: list[tuple[str, str, list[int]]] = document["operators"]
 
     @functools.cached_property
     def body(self) -> bytes:
-        """All reports as text.
-
-        Raises:
-            ReportError: it is damaged.
-        """
+        """All reports as text."""
         try:
             text = decompressed(self._body) if self._kind == PACKED else self._body
         except lzma.LZMAError as error:
@@ -161,13 +141,10 @@ class Answers:
         """
         if release not in self.releases:
             raise KeyError(release)
-        place = self.releases.index(release)
+        lines = self.body.split(b"\n")
         try:
-            if self._lengths is not None:
-                start = sum(self._lengths[:place])
-                return dict(json.loads(self.body[start : start + self._lengths[place]]))
-            lines = self.body.split(b"\n")
-            return dict(_filled(json.loads(lines[place]), lines[len(self.releases) :]))
+            shape = json.loads(lines[self.releases.index(release)])
+            return dict(_filled(shape, lines[len(self.releases) :]))
         except (ValueError, TypeError, IndexError, RecursionError) as error:
             raise ReportError(f"the answer of the atlas for torch {release} is damaged", DAMAGED) from error
 
@@ -197,5 +174,5 @@ def unpack(data: bytes) -> Answers:
     """
     try:
         return Answers(data)
-    except (struct.error, zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (struct.error, zlib.error, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise ReportError("an answer of the atlas is damaged", DAMAGED) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,20 +19,14 @@ MOST_NAMES = 30
 
 @dataclass(slots=True)
 class Operator:
-    """One operator that some release does not run on the GPU.
-
-    Attributes:
-        callers: workload and phase → its calls of the operator, in the newest release where it is not native.
-        examples: calls as Python writes them → the workloads that make them.
-        dtypes: of its tensors → how many callers.
-        reasons: release → why, in a sentence, of those that say why.
-    """
+    """One operator that some release does not run on the GPU."""
 
     name: str
+    # Workload and phase → its calls of the operator, in the newest release where it is not native.
     callers: dict[tuple[str, str], int] = field(default_factory=dict)
-    examples: dict[str, list[str]] = field(default_factory=dict)
-    dtypes: dict[str, int] = field(default_factory=dict)
-    reasons: dict[str, str] = field(default_factory=dict)
+    examples: dict[str, list[str]] = field(default_factory=dict)  # calls in Python → the workloads that make them
+    dtypes: Counter[str] = field(default_factory=Counter)  # of its tensors → how many callers
+    reasons: dict[str, str] = field(default_factory=dict)  # release → why, of those that say why
 
     def ordered_examples(self) -> list[Example]:
         """The calls that most workloads make come first."""
@@ -60,8 +55,7 @@ def _add(operator: Operator, one: Judged, release: str, finding: Mapping[str, An
     caller = (workload, one.row.phase)
     if caller not in operator.callers:
         operator.callers[caller] = finding["calls"]
-        for dtype in finding["dtypes"]:
-            operator.dtypes[dtype] = operator.dtypes.get(dtype, 0) + 1
+        operator.dtypes.update(finding["dtypes"])
     for call in finding.get("examples", ()):
         names = operator.examples.setdefault(call, [])
         if workload not in names:
@@ -77,14 +71,10 @@ def samples_of(operator: Operator, versions: Mapping[str, str]) -> str:
 
 
 def tracker_text(operator: Operator, met: Mapping[str, Met], versions: Mapping[str, str]) -> str:
-    """What to write under PyTorch's tracking issue, in GitHub's Markdown.
-
-    Args:
-        met: what each release does with all architectures, oldest first.
-    """
+    """What to write under PyTorch's tracking issue, in GitHub's Markdown; ``met`` has each release, oldest first."""
     releases = list(met)
     newest = releases[-1]
-    state = {release: _verdicts(met[release], operator.name) for release in releases}
+    state = {release: sorted(met[release].verdicts(operator.name)) for release in releases}
     blocked = sorted(met[newest].met(*BLOCKING).get(operator.name, ()))
     blockers = met[newest].blocked()
     alone = [name for name in blocked if blockers[name] == {operator.name}]
@@ -97,7 +87,9 @@ def tracker_text(operator: Operator, met: Mapping[str, Met], versions: Mapping[s
             + "."
         )
     elif state[newest]:
-        lines.append(f"On MPS in torch {newest}: {', '.join(state[newest])}, in {_count(met[newest], operator.name)}.")
+        count = len(met[newest].operators.get(operator.name, {}))
+        architectures = "architecture" if count == 1 else "architectures"
+        lines.append(f"On MPS in torch {newest}: {', '.join(state[newest])}, in {count} {architectures}.")
     else:
         last = next((release for release in reversed(releases) if state[release]), newest)
         lines.append(f"Runs on MPS in torch {newest}; the last release that did not run it is {last}.")
@@ -114,15 +106,6 @@ def tracker_text(operator: Operator, met: Mapping[str, Met], versions: Mapping[s
     made = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
     lines += ["", f"Predicted by mpsprobe from the kernels in the macOS wheels, not run on a Mac ({made})."]
     return "\n".join(lines) + "\n"
-
-
-def _verdicts(met: Met, operator: str) -> list[str]:
-    return sorted({verdict for phases in met.operators.get(operator, {}).values() for verdict in phases.values()})
-
-
-def _count(met: Met, operator: str) -> str:
-    count = len(met.operators.get(operator, {}))
-    return f"{count} architecture{'' if count == 1 else 's'}"
 
 
 def _history(state: Mapping[str, Sequence[str]]) -> list[str]:

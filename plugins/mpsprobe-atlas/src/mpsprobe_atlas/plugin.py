@@ -19,17 +19,17 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
         ),
         CommandDeclaration(
             name="atlas rank",
-            target="mpsprobe_atlas.commands.rank:rank",
+            target="mpsprobe_atlas.commands.atlas:rank",
             summary="Missing operators, by the number of architectures that they block.",
         ),
         CommandDeclaration(
             name="atlas site",
-            target="mpsprobe_atlas.commands.site:site",
+            target="mpsprobe_atlas.commands.atlas:site",
             summary="The atlas as pages for a browser, without a server.",
         ),
         CommandDeclaration(
             name="atlas export",
-            target="mpsprobe_atlas.commands.export:export",
+            target="mpsprobe_atlas.commands.atlas:export",
             summary="The atlas as rows: Parquet or JSON.",
         ),
         CommandDeclaration(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,17 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Met:
-    """What one release does with all architectures.
+    """What one release does with all architectures."""
 
-    Attributes:
-        operators: operator → architecture → phase → the worst verdict; those that are native are left out.
-        clean: architectures whose operators are all native, in each row that they have.
-        known: every architecture with an answer.
-    """
-
+    # Operator → architecture → phase → the worst verdict; those that are native are left out.
     operators: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
-    clean: set[str] = field(default_factory=set)
-    known: set[str] = field(default_factory=set)
+    clean: set[str] = field(default_factory=set)  # architectures whose operators are all native, in each of their rows
+    known: set[str] = field(default_factory=set)  # every architecture with an answer
+
+    def verdicts(self, operator: str) -> set[str]:
+        """That architectures meet it under."""
+        return {one for phases in self.operators.get(operator, {}).values() for one in phases.values()}
 
     def met(self, *verdicts: str) -> dict[str, set[str]]:
         """Operator → the architectures that meet it under one of ``verdicts``."""
@@ -35,22 +34,17 @@ class Met:
                 found[operator] = those
         return found
 
-    def blocked(self) -> dict[str, set[str]]:
-        """Architecture → the operators that block it."""
+    def blocked(self, *verdicts: str) -> dict[str, set[str]]:
+        """Architecture → the operators that it meets under one of ``verdicts``, or that block it."""
         found: dict[str, set[str]] = {}
-        for operator, names in self.met(*BLOCKING).items():
+        for operator, names in self.met(*(verdicts or BLOCKING)).items():
             for name in names:
                 found.setdefault(name, set()).add(operator)
         return found
 
 
 def gather(rows: Iterable[Judged], releases: Sequence[str], phases: Collection[str] = ()) -> dict[str, Met]:
-    """What each release does with all architectures.
-
-    Args:
-        releases: oldest first.
-        phases: that count; all for none.
-    """
+    """What each release, oldest first, does with all architectures; for no ``phases`` all count."""
     found = {release: Met() for release in releases}
     for one in rows:
         if phases and one.row.phase not in phases:
@@ -76,21 +70,18 @@ def ranked(found: Mapping[str, Met], release: str, verdicts: Sequence[str] = BLO
     from mpsprobe.schemas import RankedOperator
 
     met, met_with = found[release], found[release].met(*verdicts)
-    blockers: dict[str, set[str]] = {}
-    for operator, names in met_with.items():
-        for name in names:
-            blockers.setdefault(name, set()).add(operator)
+    blockers = met.blocked(*verdicts)
     later = list(found)[list(found).index(release) :]
     every = {one: found[one].met(*verdicts) for one in later}
     rows = [
         RankedOperator.model_validate(
             {
                 "operator": operator,
-                "verdict": max(_verdicts(met, operator, verdicts), key=SEVERITY.__getitem__),
+                "verdict": max(set(verdicts) & met.verdicts(operator), key=SEVERITY.__getitem__),
                 "architectures": sorted(names),
                 "alone": sorted(name for name in names if blockers[name] == {operator}),
                 "phases": sorted({phase for name in names for phase in met.operators[operator][name]}),
-                "native_since": next(_gone(operator, later, every), None),
+                "native_since": _gone(operator, later, every),
             }
         )
         for operator, names in met_with.items()
@@ -98,15 +89,10 @@ def ranked(found: Mapping[str, Met], release: str, verdicts: Sequence[str] = BLO
     return sorted(rows, key=lambda one: (-len(one.architectures), -len(one.alone), one.operator))
 
 
-def _verdicts(met: Met, operator: str, verdicts: Sequence[str]) -> Iterator[str]:
-    for phases in met.operators[operator].values():
-        yield from (verdict for verdict in phases.values() if verdict in verdicts)
-
-
-def _gone(operator: str, later: Sequence[str], every: Mapping[str, Mapping[str, set[str]]]) -> Iterator[str]:
+def _gone(operator: str, later: Sequence[str], every: Mapping[str, Mapping[str, set[str]]]) -> str | None:
     """The first release from which on, without a gap up to the newest, nobody meets ``operator``."""
     last = max(index for index, release in enumerate(later) if operator in every[release])
-    yield from later[last + 1 : last + 2]
+    return next(iter(later[last + 1 :]), None)
 
 
 def gained(found: Mapping[str, Met]) -> list[RankedRelease]:

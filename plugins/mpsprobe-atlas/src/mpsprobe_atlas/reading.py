@@ -6,13 +6,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
-from mpsprobe_atlas.answers import Answers, unpack
+from mpsprobe import declarations
+from mpsprobe_atlas.answers import unpack
 from mpsprobe_atlas.store import Row, Store
 
-SEVERITY = {"composite": 0, "native": 0, "unknown": 1, "fallback": 2, "missing": 3, "unsupported": 4}
-"""As ``mpsprobe.schemas.SEVERITY``, which takes pydantic to import; a test compares them."""
+SEVERITY = cast("Mapping[str, int]", declarations.SEVERITY)
 BLOCKING = ("missing", "unsupported")
 FINE = ("native", "composite")
 HEAD = re.compile(r"(?<=.)(Model|LMHead|DoubleHeads|For[A-Z]).*")
@@ -22,23 +22,14 @@ HUGGING_FACE = "hf"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one release does with a row.
+    """What one release does with a row."""
 
-    Attributes:
-        verdicts: operator → the worst that it meets; those that are native or composite are left out.
-        findings: the numbers of the findings in ``Judged.findings``, in their order.
-        advisories: identifiers of the known wrong results that match → how many calls do.
-        failure: the error that ended the run before its end, in words; ``None`` where none did.
-        peak_bytes: what PyTorch's allocator hands out at the peak; ``None`` where that is not known.
-        operators, calls: how many there are, native ones included.
-    """
-
-    verdicts: Mapping[str, str]
-    findings: tuple[int, ...] = ()
-    advisories: Mapping[str, int] = field(default_factory=dict)
-    failure: str | None = None
-    peak_bytes: int | None = None
-    operators: int | None = None
+    verdicts: Mapping[str, str]  # operator → the worst that it meets; those that are native or composite are left out
+    findings: tuple[int, ...] = ()  # numbers of those in Judged.findings, in their order
+    advisories: Mapping[str, int] = field(default_factory=dict)  # id of a known wrong result → calls of it
+    failure: str | None = None  # the error that ended the run before its end, in words; None where none did
+    peak_bytes: int | None = None  # what PyTorch's allocator hands out at the peak; None where that is not known
+    operators: int | None = None  # how many there are, native ones included; so are calls
     calls: int | None = None
 
     @property
@@ -50,22 +41,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A row of a store, read; its answer is given up, which is large.
-
-    Attributes:
-        architecture: the workload that stands for its architecture, as ``architectures`` has it.
-        runs: by release, oldest first; empty for a row without an answer.
-        findings: what reports have of operators that are not native: those that several releases have alike once.
-        advisories: what reports have of each known wrong result, by identifier.
-        fits: release → bytes of memory → the answer of ``mpsprobe fit``.
-    """
+    """A row of a store, read; its answer is given up, which is large."""
 
     row: Row
-    architecture: str
-    runs: Mapping[str, Run]
-    findings: tuple[Mapping[str, Any], ...] = ()
-    advisories: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    fits: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    architecture: str  # the workload that stands for its architecture, as architectures() has it
+    runs: Mapping[str, Run]  # by release, oldest first; empty for a row without an answer
+    findings: tuple[Mapping[str, Any], ...] = ()  # of reports, not native: what several releases have alike once
+    advisories: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of reports, by identifier
+    fits: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # release → bytes → the answer of mpsprobe fit
 
     @property
     def setting(self) -> tuple[str, str, str]:
@@ -86,19 +69,15 @@ def architectures(rows: Sequence[Row]) -> dict[str, str]:
         if row.architecture:
             of_row = library if colon else HUGGING_FACE, HEAD.sub("", row.architecture)
             of_class.setdefault(classes.setdefault(row.workload, of_row), set()).add(row.workload)
-    plainest = {one: min(names, key=_plainness) for one, names in of_class.items()}
+    plainest = {
+        of_row: min(names, key=lambda name: (not name.startswith(f"{HUGGING_FACE}:"), len(name), name))
+        for of_row, names in of_class.items()
+    }
     return {row.workload: plainest[classes[row.workload]] if row.workload in classes else row.workload for row in rows}
 
 
-def _plainness(name: str) -> tuple[bool, int, str]:
-    return not name.startswith(f"{HUGGING_FACE}:"), len(name), name
-
-
 def judged(store: Store, *, native: bool = False) -> Iterator[Judged]:
-    """Every row with all that its reports say, by workload; one at a time is read.
-
-    Args:
-        native: findings that are native are read too.
+    """Every row with all that its reports say, by workload, ``native`` findings too; one at a time is read.
 
     Raises:
         ReportError: the store is damaged.
@@ -120,11 +99,6 @@ def heads(store: Store) -> Iterator[Judged]:
     names = architectures(store.rows())
     for row in store.heads():
         answers = unpack(row.answer or b"")
-        if answers.stopped is None:
-            whole = store.row(*row.key)
-            if whole is not None:
-                yield _read(whole, names, native=False)
-            continue
         verdicts: dict[str, dict[str, str]] = {release: {} for release in answers.releases}
         for one in answers.findings():
             for release in one.releases if one.verdict not in FINE else ():
@@ -140,41 +114,36 @@ def _read(row: Row, names: Mapping[str, str], native: bool) -> Judged:
     if row.answer is None:
         return Judged(row, names[row.workload], {})
     answers = unpack(row.answer)
-    findings: dict[str, tuple[int, Mapping[str, Any]]] = {}
+    numbers: dict[str, int] = {}
+    findings: list[Mapping[str, Any]] = []
     advisories: dict[str, Mapping[str, Any]] = {}
-    runs = {release: _run(answers, release, findings, advisories, native) for release in answers.releases}
-    found = tuple(finding for _, finding in findings.values())
-    return Judged(replace(row, answer=None), names[row.workload], runs, found, advisories, answers.fits)
-
-
-def _run(
-    answers: Answers,
-    release: str,
-    findings: dict[str, tuple[int, Mapping[str, Any]]],
-    advisories: dict[str, Mapping[str, Any]],
-    native: bool,
-) -> Run:
-    report = answers.report(release)
-    verdicts: dict[str, str] = {}
-    numbers = []
-    for one in report["operators"]:
-        fine = one["verdict"] in FINE
-        if not fine:
-            _add(verdicts, one["operator"], one["verdict"])
-        if native or not fine:
-            numbers.append(findings.setdefault(json.dumps(one), (len(findings), one))[0])
-    for one in report["advisories"]:
-        advisories.setdefault(one["id"], one)
-    failed, memory, summary = report["failure"], report["memory"], report["summary"]
-    return Run(
-        verdicts,
-        tuple(numbers),
-        {one["id"]: one["calls"] for one in report["advisories"]},
-        f"{failed['error']}: {failed['message']}" if failed else None,
-        memory and memory["allocated_bytes"],
-        summary["operators"],
-        summary["calls"],
-    )
+    runs = {}
+    for release in answers.releases:
+        report = answers.report(release)
+        verdicts: dict[str, str] = {}
+        of_run = []
+        for finding in report["operators"]:
+            if finding["verdict"] not in FINE:
+                _add(verdicts, finding["operator"], finding["verdict"])
+            elif not native:
+                continue
+            number = numbers.setdefault(json.dumps(finding), len(findings))
+            if number == len(findings):
+                findings.append(finding)
+            of_run.append(number)
+        for advisory in report["advisories"]:
+            advisories.setdefault(advisory["id"], advisory)
+        failure, memory, summary = report["failure"], report["memory"], report["summary"]
+        runs[release] = Run(
+            verdicts,
+            tuple(of_run),
+            {one["id"]: one["calls"] for one in report["advisories"]},
+            f"{failure['error']}: {failure['message']}" if failure else None,
+            memory and memory["allocated_bytes"],
+            summary["operators"],
+            summary["calls"],
+        )
+    return Judged(replace(row, answer=None), names[row.workload], runs, tuple(findings), advisories, answers.fits)
 
 
 def _add(verdicts: dict[str, str], operator: str, verdict: str) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -31,7 +31,6 @@ LOCK = ".lock"
 PLAIN = frozenset(b"/:._-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 """The bytes of a path that an address has as they are."""
 BLOCK = 6_000_000  # bytes of text that are compressed together: more take longer to read, and little less room
-State = Literal["answered", "failed"]
 SWEEP_ANEW = "Name another file, or delete this one and sweep anew."
 _SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -56,37 +55,25 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of one workload, size, phase and dtype.
-
-    Attributes:
-        state: ``answered``, or ``failed``: there is no answer, but an ``error`` with its ``hint``.
-        seconds: that it took.
-        peak_bytes: the most memory that its process had; None where that was not seen.
-        attempts: how often it was tried.
-        made: when, in UTC, as ISO 8601.
-        architecture: class of the model.
-        parameters: how many numbers they are.
-        answer: what ``answers.pack`` made of its reports; None in a list of rows.
-    """
+    """What became of one workload, size, phase and dtype."""
 
     workload: str
     size: str
     phase: str
     dtype: str
-    state: State
+    state: Literal["answered", "failed"]  # failed: there is no answer, but an error with its hint
     error: str | None = None
     hint: str | None = None
-    seconds: float = 0.0
-    peak_bytes: int | None = None
-    attempts: int = 1
-    made: str = ""
-    architecture: str | None = None
-    parameters: int | None = None
-    answer: bytes | None = None
+    seconds: float = 0.0  # that it took
+    peak_bytes: int | None = None  # the most memory that its process had; None where that was not seen
+    attempts: int = 1  # how often it was tried
+    made: str = ""  # when, in UTC, as ISO 8601
+    architecture: str | None = None  # class of the model
+    parameters: int | None = None  # how many numbers they are
+    answer: bytes | None = None  # what answers.pack made of its reports; None in a list of rows
 
     @property
     def key(self) -> Key:
-        """What it is about."""
         return Key(self.workload, self.size, self.phase, self.dtype)
 
 
@@ -98,12 +85,7 @@ _ALL = ", ".join([*_COLUMNS, "block", "start"])
 class Store:
     """A store, open for reading. Use it in ``with``.
 
-    Args:
-        path: of the file.
-        unchanging: nobody can be writing it: data of a package, in a folder where nothing may be written.
-
-    Raises:
-        ReportError: there is no file, or it is no store, damaged, or of a newer version.
+    One that is ``unchanging`` nobody can be writing: data of a package, in a folder where nothing may be written.
     """
 
     def __init__(self, path: str | Path, *, unchanging: bool = False) -> None:
@@ -140,11 +122,10 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close it; may be called more than once."""
         self._database.close()
 
     def about(self) -> dict[str, Any]:
-        """What the sweep wrote about itself: versions, the digest of the kernel tables, releases, its plan."""
+        """What the sweep wrote about itself: versions, the digest of rules and tables, releases, its plan."""
         with self._said("read"):
             return {key: json.loads(value) for key, value in self._database.execute("SELECT key, value FROM about")}
 
@@ -185,12 +166,6 @@ class Store:
             self._blocks = {block: decompressed(self._database.execute(asked, (block,)).fetchone()[0], most)}
         return replace(row, answer=joined(row.answer, self._blocks[block][start:end]))
 
-    def missing(self, plan: Iterable[Key]) -> list[Key]:
-        """What of ``plan`` has no row yet, in its order."""
-        with self._said("read"):
-            known = {Key(*one) for one in self._database.execute("SELECT workload, size, phase, dtype FROM rows")}
-        return [key for key in plan if key not in known]
-
     def _value(self, asked: str) -> Any:
         return self._database.execute(asked).fetchone()[0]
 
@@ -217,15 +192,7 @@ class Store:
 class WritableStore(Store):
     """A store, open for one writer, which makes the file where there is none.
 
-    Args:
-        path: of the file.
-        about: as ``Store.about`` gives it back. Of a store that exists, ``versions``, ``tables`` and ``releases`` have
-            to be these.
-
-    Raises:
-        UsageError: another sweep is writing it, or it was made with other versions.
-        ReportError: it is no store, damaged, or of a newer version.
-        OutputError: it cannot be written.
+    ``about`` is what ``Store.about`` gives. A store that exists has to have these versions, tables and releases.
     """
 
     def __init__(self, path: str | Path, about: Mapping[str, Any]) -> None:
@@ -268,40 +235,34 @@ class WritableStore(Store):
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             known = self.about()
-            for what in ("versions", "tables", "releases"):
-                if what in known and known[what] != json.loads(json.dumps(about.get(what))):
-                    raise UsageError(
-                        f"{self._shown} was made with other {what}{_different(known, about, what)}", SWEEP_ANEW
-                    )
+            for key, what in (("versions", "versions"), ("tables", "rules or tables"), ("releases", "releases")):
+                before, now = known.get(key), json.loads(json.dumps(about.get(key)))
+                if key in known and before != now:
+                    raise UsageError(f"{self._shown} was made with other {what}{_different(before, now)}", SWEEP_ANEW)
             if known != about:
-                self.describe(about)
+                self._database.execute("BEGIN IMMEDIATE")
+                self._describe(about)
+                self._database.execute("COMMIT")
         except BaseException:
             self._database.close()
             raise
 
     def _make(self, about: Mapping[str, Any]) -> None:
-        described = [(key, json.dumps(value)) for key, value in about.items()]
         self._database.execute("BEGIN IMMEDIATE")
         for statement in _SCHEMA.split(";"):
             self._database.execute(statement)
-        self._database.executemany("INSERT INTO about VALUES (?, ?)", described)
+        self._describe(about)
         self._database.execute(f"PRAGMA application_id = {APPLICATION}")
         self._database.execute(f"PRAGMA user_version = {FORMAT}")
         self._database.execute("COMMIT")
 
-    def describe(self, about: Mapping[str, Any]) -> None:
+    def _describe(self, about: Mapping[str, Any]) -> None:
         """Write what the sweep is now; the rows stay."""
         described = [(key, json.dumps(value)) for key, value in about.items()]
-        with self._said("write"), self._database:
-            self._database.execute("BEGIN IMMEDIATE")
-            self._database.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", described)
+        self._database.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", described)
 
     def add(self, row: Row) -> None:
-        """Add a row, durable when this returns; one about the same is replaced.
-
-        Raises:
-            OutputError: it cannot be written; the rows before it are there.
-        """
+        """Add a row, durable when this returns; one about the same is replaced."""
         marks = ", ".join("?" * len(_COLUMNS))
         insert = f"INSERT OR REPLACE INTO rows ({', '.join(_COLUMNS)}) VALUES ({marks})"
         with self._said("write"):
@@ -322,21 +283,15 @@ class WritableStore(Store):
             start += answers.length
 
     def close(self) -> None:
-        """Close it, and let others write."""
         super().close()
         self._lock.close()
 
 
-def _different(known: Mapping[str, Any], about: Mapping[str, Any], what: str) -> str:
-    before, now = known[what], about.get(what)
+def _different(before: Any, now: Any) -> str:
     if not (isinstance(before, dict) and isinstance(now, dict)):
         return ""
-    named = (
-        f"{name} {before.get(name)}, now {now.get(name)}"
-        for name in {**before, **now}
-        if before.get(name) != now.get(name)
-    )
-    return f" ({'; '.join(named)})"
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    return f" ({'; '.join(f'{name} {before.get(name)}, now {now.get(name)}' for name in names)})"
 
 
 def ship(path: str | Path, target: str | Path) -> None:
@@ -344,9 +299,6 @@ def ship(path: str | Path, target: str | Path) -> None:
 
     Bodies of answers are compressed in blocks of ``BLOCK``: those of neighbours by name have much in common. What
     is left out says ``for_shipping``.
-
-    Raises:
-        MpsprobeError: ``path`` is no store, or ``target`` is there or cannot be written.
     """
     if os.path.exists(target):
         raise OutputError(f"{printable(str(target))} is there already", "Name a file that is not.")

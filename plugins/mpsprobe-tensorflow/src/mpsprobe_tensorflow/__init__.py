@@ -1,1 +1,10 @@
-"""TensorFlow and Keras on Apple's Metal plugin: workloads ``keras:NAME``, and what runs where."""
+"""Workloads of TensorFlow on Apple's Metal plugin: ``mpsprobe coverage``, ``profile``, ``kernels`` and ``doctor``."""
+
+FRAMEWORK = "tensorflow"
+"""What the workloads are written in, as declarations say it."""
+BACKEND = "tensorflow-metal"
+"""What ``--backend`` and reports call Apple's plugin."""
+SPACE = "keras"
+"""What stands before the colon of a name from ``keras.applications``."""
+SAVED_MODEL = "saved_model.pb"
+"""The file that makes a folder a SavedModel."""

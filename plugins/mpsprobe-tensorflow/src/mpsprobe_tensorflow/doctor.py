@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -11,8 +10,8 @@ from packaging.version import Version
 
 from mpsprobe.declarations import DoctorFinding
 from mpsprobe.suggestions import printable
-from mpsprobe_tensorflow.tables import fits, table
-from mpsprobe_tensorflow.tables.advisories import all_advisories
+from mpsprobe_tensorflow.tables import releases, table
+from mpsprobe_tensorflow.tables.releases import all_advisories
 
 MAC = re.compile(r"macos-(\d+(?:\.\d+)*)-(\w+)")
 LEGACY = "TF_USE_LEGACY_KERAS"
@@ -21,27 +20,11 @@ SUCCESSOR = "https://github.com/IPNP-BIPN/tensorflow-metal-plugin"
 Versions = Callable[[str], str | None]
 
 
-def installed(distribution: str) -> str | None:
-    """The version of a distribution, if it is installed; nothing is imported."""
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 def findings(
-    environment: Mapping[str, Any], variables: Mapping[str, str], versions: Versions = installed
+    environment: Mapping[str, Any], variables: Mapping[str, str], versions: Versions = table.installed
 ) -> Iterator[DoctorFinding]:
-    """Findings about TensorFlow, if it is installed.
-
-    Args:
-        environment: the fields of ``mpsprobe.schemas.Environment``.
-        variables: environment variables.
-        versions: what is installed.
-    """
-    tensorflow = next(
-        (found for name in ("tensorflow", "tensorflow-macos", "tensorflow-cpu") if (found := versions(name))), None
-    )
+    """Findings about TensorFlow, if it is installed, from the fields of an ``Environment`` and variables."""
+    tensorflow = next(filter(None, map(versions, ("tensorflow", "tensorflow-macos", "tensorflow-cpu"))), None)
     if tensorflow is None:
         return
     mac = MAC.match(str(environment.get("platform", "")))
@@ -54,56 +37,54 @@ def findings(
     if plugin is not None:
         for one in all_advisories():
             if one.concerns(plugin, tensorflow):
-                yield DoctorFinding(
-                    "note", f"tensorflow-metal, reported: {one.title}", f"{one.workaround} ({', '.join(one.sources)})"
-                )
+                hint = f"{one.workaround} ({', '.join(one.sources)})"
+                yield DoctorFinding("note", f"tensorflow-metal, reported: {one.title}", hint)
 
 
 def _elsewhere(tensorflow: str) -> DoctorFinding:
-    fitting = fits.releases_for(tensorflow)
+    fitting = releases.releases_for(tensorflow)
     if fitting:
-        return DoctorFinding(
-            "ok", f"on a Mac, TensorFlow {printable(tensorflow)} goes with {table.PLUGIN} {fitting[-1]}"
-        )
+        message = f"on a Mac, TensorFlow {printable(tensorflow)} goes with {table.PLUGIN} {fitting[-1]}"
+        return DoctorFinding("ok", message)
     return DoctorFinding("note", _nothing_fits(tensorflow), _other_tensorflow())
 
 
 def _plugin(tensorflow: str, plugin: str | None, mac: re.Match[str], python: str) -> Iterator[DoctorFinding]:
     """On a Mac: whether the plugin is there, loads, and is for this macOS."""
     shown, macos, architecture = printable(tensorflow), mac[1], mac[2]
-    usable = [one for one in fits.releases_for(tensorflow) if _runs(one, architecture, python, macos)]
+    usable = [one for one in releases.releases_for(tensorflow) if _runs(one, architecture, python, macos)]
     hint = f"pip install {table.PLUGIN}=={usable[-1]}" if usable else _no_wheel(tensorflow, architecture)
     if plugin is None:
         message = f"{table.PLUGIN} is not installed: TensorFlow {shown} runs on the CPU"
         yield DoctorFinding("warning", message, hint)
         return
-    fit = fits.fit_of(plugin)
-    kind = fits.UNKNOWN if fit is None else fit.with_tensorflow(tensorflow)
-    if fit is not None and kind == fits.FAILS:
+    fit = releases.fit_of(plugin)
+    kind = releases.UNKNOWN if fit is None else fit.with_tensorflow(tensorflow)
+    if fit is not None and kind == releases.FAILS:
         message = f"{table.PLUGIN} {plugin} does not load with TensorFlow {shown}: {fit.error}"
         yield DoctorFinding("error", message, f"{hint} ({', '.join(fit.sources)})")
-    elif kind == fits.UNKNOWN:
+    elif kind == releases.UNKNOWN:
         message = f"{table.PLUGIN} {printable(plugin)} is not known to go with TensorFlow {shown}"
         yield DoctorFinding("warning", message, f"If its import ends with 'Symbol not found': {hint}")
     else:
         yield DoctorFinding("ok", f"{table.PLUGIN} {plugin} goes with TensorFlow {shown} ({kind})")
-    build = fits.wheel_for(plugin, architecture, python) if plugin in table.releases() else None
+    build = releases.wheel_for(plugin, architecture, python) if plugin in table.releases() else None
     if build is not None and build.macos_minimum and Version(macos) < Version(build.macos_minimum):
         message = f"{table.PLUGIN} {plugin} was built for macOS {build.macos_minimum}, and this is {macos}"
         yield DoctorFinding("error", message, "Update macOS." if hint.endswith(plugin) else hint)
 
 
 def _runs(release: str, architecture: str, python: str, macos: str) -> bool:
-    build = fits.wheel_for(release, architecture, python)
+    build = releases.wheel_for(release, architecture, python)
     return build is not None and (build.macos_minimum is None or Version(build.macos_minimum) <= Version(macos))
 
 
 def _no_wheel(tensorflow: str, architecture: str) -> str:
     """Why pip says "No matching distribution found for tensorflow-metal" here."""
-    fitting = fits.releases_for(tensorflow)
+    fitting = releases.releases_for(tensorflow)
     if not fitting:
         return f"{_nothing_fits(tensorflow)}. {_other_tensorflow()}"
-    pythons = fits.pythons(fitting[-1], architecture)
+    pythons = releases.pythons(fitting[-1], architecture)
     where = f"Python {', '.join(pythons)}" if pythons else "Apple silicon alone"
     return (
         f"{table.PLUGIN} {fitting[-1]} goes with this TensorFlow, and has wheels for {where}: elsewhere, pip says "
@@ -117,7 +98,7 @@ def _nothing_fits(tensorflow: str) -> str:
 
 def _other_tensorflow() -> str:
     """The newest TensorFlow that the newest plugin goes with."""
-    newest = fits.all_fits()[-1]
+    newest = releases.all_fits()[-1]
     best = max((*newest.documented, *newest.seen), key=Version)
     return (
         f"pip install 'tensorflow=={best}.*' {table.PLUGIN}=={newest.releases[-1]}, or see its successor: {SUCCESSOR}"
@@ -127,13 +108,13 @@ def _other_tensorflow() -> str:
 def _keras(tensorflow: str, variables: Mapping[str, str], versions: Versions) -> Iterator[DoctorFinding]:
     """tf-keras is Keras 2, for those who cannot use Keras 3; it is released for each TensorFlow."""
     keras, legacy = versions("keras"), versions("tf-keras")
-    wanted = fits.minor(tensorflow)
+    wanted = releases.minor(tensorflow)
     asked = variables.get(LEGACY, "").lower() in ("1", "true")
     if asked and legacy is None and Version(wanted) >= Version(FIRST_KERAS_3):
         message = f"{LEGACY} is set and tf-keras is not installed: tf.keras cannot be imported"
         yield DoctorFinding("error", message, f"pip install 'tf-keras=={wanted}.*', or unset it.")
-    elif legacy is not None and fits.minor(legacy) != wanted:
-        message = f"tf-keras {printable(legacy)} was made for TensorFlow {fits.minor(legacy)}, and this is {wanted}"
+    elif legacy is not None and releases.minor(legacy) != wanted:
+        message = f"tf-keras {printable(legacy)} was made for TensorFlow {releases.minor(legacy)}, and this is {wanted}"
         yield DoctorFinding("warning", message, f"pip install 'tf-keras=={wanted}.*'")
     if keras is None:
         return

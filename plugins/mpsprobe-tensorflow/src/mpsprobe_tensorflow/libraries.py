@@ -8,8 +8,9 @@ from typing import Any
 
 from mpsprobe.errors import MissingPackage, WorkloadError
 from mpsprobe.suggestions import in_short, remedy
-from mpsprobe_tensorflow.names import OLDEST_TENSORFLOW
 
+OLDEST_TENSORFLOW = (2, 16)
+"""The first release that comes with Keras 3."""
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 """A variable that TensorFlow's C++ reads when it is loaded; 3 keeps everything but fatal errors."""
 
@@ -17,11 +18,8 @@ LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 def import_tensorflow(needed_by: str) -> Any:
     """The module ``tensorflow``, without the lines that it prints about the processor.
 
-    Args:
-        needed_by: what needs it, as ``MissingPackage`` says it.
-
     Raises:
-        MissingPackage: it, or something that it needs, is not installed.
+        MissingPackage: it, or something that it needs, is not installed; it says what it is ``needed_by``.
         WorkloadError: it cannot be imported, or is too old.
     """
     before = os.environ.get(LOG_LEVEL)
@@ -45,3 +43,12 @@ def import_tensorflow(needed_by: str) -> Any:
             f"Install {oldest} or newer: pip install --upgrade 'tensorflow>={oldest}'",
         )
     return tensorflow
+
+
+def took_part(needed_by: str) -> dict[str, str | None]:
+    """The fields of an ``Environment`` that are other than for workloads of torch, which took no part."""
+    tensorflow = import_tensorflow(needed_by)
+    import keras
+
+    others = dict.fromkeys(("torch", "torch_build", "transformers", "torchvision"))
+    return {**others, "tensorflow": tensorflow.__version__, "keras": keras.__version__}

@@ -1,7 +1,10 @@
 """What this plugin offers. Thin: it imports neither TensorFlow nor Keras nor torch."""
 
+# ruff: noqa: PTH111, PTH113, PTH118
+# Importing pathlib takes a twentieth of mpsprobe --help.
 from __future__ import annotations
 
+import os.path
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +16,7 @@ from mpsprobe.declarations import (
     ScannerDeclaration,
     WorkloadDeclaration,
 )
-from mpsprobe_tensorflow.names import BACKEND, FRAMEWORK, SPACE, is_saved_model
+from mpsprobe_tensorflow import BACKEND, FRAMEWORK, SAVED_MODEL, SPACE
 
 if TYPE_CHECKING:
     from mpsprobe.protocols import Workload
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
 
 @hookimpl
 def mpsprobe_scanners() -> list[ScannerDeclaration]:
-    """The scanner of graphs."""
     return [
         ScannerDeclaration(
             name="tensorflow",
@@ -34,8 +36,7 @@ def mpsprobe_scanners() -> list[ScannerDeclaration]:
 
 @hookimpl
 def mpsprobe_devices() -> list[DeviceDeclaration]:
-    """The best first."""
-    module = "mpsprobe_tensorflow.running.devices"
+    module = "mpsprobe_tensorflow.devices"
     return [
         DeviceDeclaration("metal", f"{module}:MetalDevice", "Apple's GPU, by tensorflow-metal.", FRAMEWORK),
         DeviceDeclaration("cuda", f"{module}:CudaDevice", "An NVIDIA GPU (or an AMD one with ROCm).", FRAMEWORK),
@@ -45,11 +46,10 @@ def mpsprobe_devices() -> list[DeviceDeclaration]:
 
 @hookimpl
 def mpsprobe_kernel_tables() -> list[KernelTablesDeclaration]:
-    """What Apple's plugin registers."""
     return [
         KernelTablesDeclaration(
             name=BACKEND,
-            target="mpsprobe_tensorflow.listed:Tables",
+            target="mpsprobe_tensorflow.tables.releases:Tables",
             summary="Apple's Metal plugin for TensorFlow, from the wheels of every release.",
             framework=FRAMEWORK,
         )
@@ -63,8 +63,10 @@ def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
         return None
     if name.startswith(f"{SPACE}:"):
         return _keras(name)
-    if is_saved_model(name):
-        target = "mpsprobe_tensorflow.saved_model:SavedModelWorkload"
+    folder = os.path.expanduser(name)
+    model, other = (os.path.join(folder, file) for file in (SAVED_MODEL, "config.json"))
+    if os.path.isfile(model) and not os.path.isfile(other):  # which a checkpoint of transformers has
+        target = "mpsprobe_tensorflow.workloads:SavedModelWorkload"
         return WorkloadDeclaration(name, target, "a SavedModel", "file", FRAMEWORK, phases=("inference",))
     return None
 
@@ -76,9 +78,9 @@ def mpsprobe_workload_of(model: object, inputs: object) -> Workload | None:
 
     if "tensorflow" not in sys.modules:
         return None
-    from mpsprobe_tensorflow.given import given
+    from mpsprobe_tensorflow.workloads import workload_of
 
-    return given(model, inputs)
+    return workload_of(model, inputs)
 
 
 @hookimpl
@@ -86,22 +88,19 @@ def mpsprobe_workload_space(space: str) -> list[WorkloadDeclaration] | None:
     """Every model of ``keras.applications``."""
     if space != SPACE:
         return None
-    from mpsprobe_tensorflow.applications import known
+    from mpsprobe_tensorflow.workloads import applications
 
-    return [_keras(f"{SPACE}:{name}") for name in known(f"'{SPACE}:'")]
+    return [_keras(f"{SPACE}:{name}") for name in applications(f"'{SPACE}:'")]
 
 
 def _keras(name: str) -> WorkloadDeclaration:
-    return WorkloadDeclaration(
-        name, "mpsprobe_tensorflow.applications:KerasWorkload", "a model of Keras", "vision", FRAMEWORK
-    )
+    target = "mpsprobe_tensorflow.workloads:KerasWorkload"
+    return WorkloadDeclaration(name, target, "a model of Keras", "vision", FRAMEWORK)
 
 
 @hookimpl
 def mpsprobe_doctor(environment: Mapping[str, Any]) -> Iterable[DoctorFinding]:
     """Whether Apple's plugin goes with the installed TensorFlow."""
-    import os
-
     from mpsprobe_tensorflow.doctor import findings
 
     return findings(environment, os.environ)

@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from mpsprobe.assembling import matrix_of, report_of
 from mpsprobe.environment import collect_environment
 from mpsprobe.protocols import Progress, RunOptions, Workload
-from mpsprobe.schemas import (
-    AdvisoryMatch,
-    Environment,
-    FrameworkTarget,
-    OperatorFinding,
-    Report,
-    TableProvenance,
-    Unjudged,
-    WorkloadInfo,
-)
-from mpsprobe_tensorflow import advising, models, releases
+from mpsprobe.schemas import FrameworkTarget, Report, TableProvenance
+from mpsprobe_tensorflow import BACKEND, advising, models
 from mpsprobe_tensorflow.findings import findings, transfers
-from mpsprobe_tensorflow.libraries import import_tensorflow
-from mpsprobe_tensorflow.names import BACKEND
+from mpsprobe_tensorflow.libraries import import_tensorflow, took_part
 from mpsprobe_tensorflow.placing import grappler
 from mpsprobe_tensorflow.placing.crossing import Border, border
 from mpsprobe_tensorflow.placing.flattening import flatten
+from mpsprobe_tensorflow.placing.kernels import kernels_of, native_since
 from mpsprobe_tensorflow.placing.nodes import ARGUMENTS, Graph
 from mpsprobe_tensorflow.placing.placer import place
-from mpsprobe_tensorflow.since import kernels_of, native_since
 from mpsprobe_tensorflow.tables import table
-from mpsprobe_tensorflow.tables.fits import optimizers_off
+from mpsprobe_tensorflow.tables.releases import optimizers_off
 from mpsprobe_tensorflow.tracing import Step, building_in_cpp, without_collecting
 
 WHICH = {
@@ -38,17 +28,6 @@ WHICH = {
     models.OPTIMIZED: "These are the operations that TensorFlow's optimizer leaves; the plugin has one more, not known",
     models.EAGER: "These are the operations of the traced step, each placed by itself, as where nothing is traced",
 }
-
-
-@dataclass
-class Placement:
-    """What one release does with a step."""
-
-    target: FrameworkTarget
-    operators: list[OperatorFinding]
-    not_judged: list[Unjudged]
-    border: Border
-    advisories: list[AdvisoryMatch]
 
 
 class TensorflowScanner:
@@ -62,7 +41,7 @@ class TensorflowScanner:
         Raises:
             UsageError: there is no such release.
         """
-        return releases.chosen(text)
+        return table.chosen(text)
 
     def scan(
         self, workload: Workload, options: RunOptions, torch_releases: Sequence[str], progress: Progress
@@ -83,42 +62,44 @@ class TensorflowScanner:
 
 
 def _report(
-    workload: Workload, options: RunOptions, names: Sequence[str], progress: Progress, tensorflow: Any
+    workload: Workload, options: RunOptions, releases: Sequence[str], progress: Progress, tensorflow: Any
 ) -> Report:
     progress.advance(f"tracing {workload.name}")
-    made = workload.build(options)
-    step = made if isinstance(made, Step) else models.step_of(made, options, workload.name)
+    built = workload.build(options)
+    step = built if isinstance(built, Step) else models.step_of(built, options, workload.name)
     progress.advance("placing its operations")
     graph = _flat(step)
     soft = bool(tensorflow.config.get_soft_device_placement())
     version = tensorflow.__version__
-    found = [_placed(step, graph, release, options, soft, version) for release in names]
-    unknown = sum(one.nbytes is None for one in found[-1].border.crossings)
+    placed = [_placed(step, graph, release, options, soft, version) for release in releases]
+    newest, crossed = placed[-1]
+    unknown = sum(one.nbytes is None for one in crossed.crossings)
     if unknown:
         step.notes.append(f"of {unknown} tensors that are copied the shape is not known: they count as none")
-    info = _info(workload.name, step, graph, options)
-    environment = _environment(version)
-    operations = [node for node in graph.nodes if node.operator not in ARGUMENTS]
-    since = None
-    if len(found) == 1 and not found[0].not_judged:
-        since = native_since(operations, options.macos)
-    summary = {"native_since": since, "parameters_bytes": step.parameters_bytes}
+    summary: dict[str, Any] = {"native_since": None, "parameters_bytes": step.parameters_bytes}
+    if len(placed) == 1 and not newest["not_judged"]:
+        operations = [node for node in graph.nodes if node.operator not in ARGUMENTS]
+        summary["native_since"] = native_since(operations, options.macos)
+    about = ("architecture", "parameters", "batch_size", "optimizer")
+    notes = list(dict.fromkeys([*step.notes, *graph.notes, WHICH[options.graph]]))
+    info = models.info(workload.name, options, notes=notes, **{name: getattr(step, name) for name in about})
+    environment = collect_environment().model_copy(update=took_part(workload.name))
     reports = [
         report_of(
-            one.operators,
-            {**summary, "transfers": transfers(one.border.crossings)},
+            summary={**summary, "transfers": transfers(crossed.crossings)},
             workload=info,
-            target=one.target,
             environment=environment,
-            not_judged=one.not_judged,
-            advisories=one.advisories,
+            **fields,
         )
-        for one in found
+        for fields, crossed in placed
     ]
     return reports[0] if len(reports) == 1 else matrix_of(reports)
 
 
-def _placed(step: Step, graph: Graph, release: str, options: RunOptions, soft: bool, tensorflow: str) -> Placement:
+def _placed(
+    step: Step, graph: Graph, release: str, options: RunOptions, soft: bool, tensorflow: str
+) -> tuple[dict[str, Any], Border]:
+    """The fields of the report on one release, and what is copied there."""
     build = table.load(release)
     kernels = kernels_of(release, options.macos)
     eager = options.graph == models.EAGER
@@ -129,8 +110,8 @@ def _placed(step: Step, graph: Graph, release: str, options: RunOptions, soft: b
         step = replace(step, graph=grappler.optimized(step.graph, [*step.returned, *step.effects], devices, off))
         graph = _flat(step)
         placed = place(graph, kernels, soft=soft)
-    crossings = border(graph, placed, eager=eager)
-    operators, unknown = findings(step, graph, placed, crossings, kernels, options.macos)
+    crossed = border(graph, placed, eager=eager)
+    operators, not_judged = findings(step, graph, placed, crossed, kernels, options.macos)
     wheel, sha256 = list(build.wheels.items())[-1]
     target = FrameworkTarget(
         backend=BACKEND,
@@ -141,32 +122,12 @@ def _placed(step: Step, graph: Graph, release: str, options: RunOptions, soft: b
         macos=options.macos,
         macos_minimum=build.macos_minimum,
         table=TableProvenance(wheel=wheel, sha256=sha256),
-        notes=[*releases.notes(build.release), *advising.slow(step, build.release, tensorflow, options.phase)],
+        notes=[*table.notes(build.release), *advising.slow(step, build.release, tensorflow, options.phase)],
     )
     advisories = advising.matches(step, graph, build.release, tensorflow, options.phase)
-    return Placement(target, operators, unknown, crossings, advisories)
+    fields = {"target": target, "operators": operators, "not_judged": not_judged, "advisories": advisories}
+    return fields, crossed
 
 
 def _flat(step: Step) -> Graph:
     return flatten(step.graph, step.held, step.resident, step.returned, step.open_dimension, step.times)
-
-
-def _info(name: str, step: Step, graph: Graph, options: RunOptions) -> WorkloadInfo:
-    return WorkloadInfo(
-        name=name,
-        architecture=step.architecture,
-        phase="training" if options.phase == "training" else "inference",
-        dtype=options.dtype,
-        parameters=step.parameters,
-        batch_size=step.batch_size,
-        autocast=options.autocast,
-        optimizer=step.optimizer,
-        notes=list(dict.fromkeys([*step.notes, *graph.notes, WHICH[options.graph]])),
-    )
-
-
-def _environment(version: str) -> Environment:
-    import keras
-
-    others = dict.fromkeys(("torch", "torch_build", "transformers", "torchvision"))  # they took no part
-    return collect_environment().model_copy(update={**others, "tensorflow": version, "keras": keras.__version__})

@@ -25,41 +25,23 @@ BACKWARD = "gradient_tape"
 
 @dataclass
 class Step:
-    """A step of a workload, traced.
+    """A step of a workload, traced."""
 
-    Attributes:
-        graph: a ``GraphDef`` with the shapes of every result.
-        held: arguments that are variables → dtype of what they hold.
-        resident: arguments that are tensors which were made before.
-        returned: the tensors that the step returns.
-        effects: the operations that it runs for what they do, not for what they return.
-        architecture: the class of the model.
-        parameters: how many numbers its variables are.
-        parameters_bytes: what they take.
-        batch_size: samples in the step.
-        times: name of a node → how often the step has it, where that is more than once.
-        open_dimension: what to take for first dimensions that nothing says; ``None`` leaves them unknown.
-        optimizer: its class, in training.
-        optimizer_scope: that name scope.
-        site: name of a node → where in the source it is made; ``None`` where that is not known.
-        notes: what a reader of the report should know.
-    """
-
-    graph: Any
-    held: Mapping[str, str] = field(default_factory=dict)
-    resident: Sequence[str] = ()
-    returned: Sequence[str] = ()
-    effects: Sequence[str] = ()
-    architecture: str = ""
-    parameters: int = 0
+    graph: Any  # a GraphDef with the shapes of every result
+    held: Mapping[str, str] = field(default_factory=dict)  # arguments that are variables → dtype of what they hold
+    resident: Sequence[str] = ()  # arguments that are tensors which were made before
+    returned: Sequence[str] = ()  # the tensors that the step returns
+    effects: Sequence[str] = ()  # the operations that it runs for what they do, not for what they return
+    architecture: str = ""  # the class of the model
+    parameters: int = 0  # how many numbers its variables are
     parameters_bytes: int = 0
     batch_size: int | None = None
-    times: Mapping[str, int] = field(default_factory=dict)
-    open_dimension: int | None = None
-    optimizer: str | None = None
-    optimizer_scope: str | None = None
-    site: Callable[[str], str | None] = lambda _: None
-    notes: list[str] = field(default_factory=list)
+    times: Mapping[str, int] = field(default_factory=dict)  # node → how often the step has it, if more than once
+    open_dimension: int | None = None  # what to take for first dimensions that nothing says; None: they are not known
+    optimizer: str | None = None  # its class, in training
+    optimizer_scope: str | None = None  # that name scope
+    site: Callable[[str], str | None] = lambda _: None  # node → where in the source it is made, if that is known
+    notes: list[str] = field(default_factory=list)  # what a reader of the report should know
 
     def phase(self, name: str) -> str:
         """Of the step: ``forward``, ``backward`` or ``optimizer``, by the name scope of a node."""
@@ -72,11 +54,7 @@ class Step:
 def traced(function: Callable[..., Any], specs: Sequence[Any], workload: str) -> tuple[Any, dict[str, str], list[str]]:
     """The graph of ``function``, the variables that it reads, and the other tensors that it takes from outside.
 
-    Args:
-        specs: a ``tf.TensorSpec`` for each argument, or structures of them.
-
-    Raises:
-        WorkloadError: the function raised.
+    ``specs`` has a ``tf.TensorSpec`` for each argument, or a structure of them.
     """
     import tensorflow as tf
 
@@ -134,22 +112,18 @@ def site_of(graph: Any) -> Callable[[str], str | None]:
     return site
 
 
-_with_values: ContextVar[bool] = ContextVar("_with_values", default=False)
+RUNS: ContextVar[bool] = ContextVar("RUNS", default=False)
+"""Whether what is built is run, not only traced."""
 
 
 @contextlib.contextmanager
 def with_values() -> Iterator[None]:
     """What is built here is run: ``variables_without_values`` does nothing."""
-    token = _with_values.set(True)
+    token = RUNS.set(True)
     try:
         yield
     finally:
-        _with_values.reset(token)
-
-
-def runs() -> bool:
-    """Whether what is built is run, not only traced."""
-    return _with_values.get()
+        RUNS.reset(token)
 
 
 @contextlib.contextmanager
@@ -160,7 +134,7 @@ def variables_without_values() -> Iterator[None]:
 
     TensorFlow's own ``UninitializedVariable``, which it makes for a SavedModel before its values are read.
     """
-    if runs():
+    if RUNS.get():
         yield
         return
     import keras
@@ -206,14 +180,13 @@ def building_in_cpp() -> Iterator[None]:
 @contextlib.contextmanager
 def without_collecting() -> Iterator[None]:
     """A graph and imported modules are kept anyway; looking for garbage, again and again, takes a fifth of the time."""
-    if not gc.isenabled():
-        yield
-        return
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 def _own_lines(error: BaseException) -> str | None:
@@ -245,11 +218,11 @@ def _folders() -> tuple[str, ...]:
     """Where packages are: Python's folders for them, and those from which TensorFlow and Keras were imported."""
     import site
     import sysconfig
-    from importlib.util import find_spec
     from pathlib import Path
 
-    found = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages()]
-    for name in ("tensorflow", "keras"):
-        spec = find_spec(name)
-        found += [str(Path(one).parent) for one in (spec.submodule_search_locations or () if spec else ())]
-    return tuple(dict.fromkeys(f"{one}/".replace("\\", "/") for one in found))
+    import keras
+    import tensorflow
+
+    imported = [str(Path(module.__spec__.origin).parent.parent) for module in (tensorflow, keras)]
+    folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages(), *imported]
+    return tuple(dict.fromkeys(f"{folder}/".replace("\\", "/") for folder in folders))

@@ -9,14 +9,14 @@ import time
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
-from mpsprobe_tensorflow.applications import KerasWorkload, known
 from mpsprobe_tensorflow.scanner import TensorflowScanner
+from mpsprobe_tensorflow.workloads import KerasWorkload, applications
 
 
 def main() -> int:
     """Print a line for each model and phase, with the seconds of the processor that it took, and a summary."""
     scanner, seconds, failed = TensorflowScanner(), [], 0
-    names = known("the sweep")
+    names = applications("the sweep")
     for name in names:
         for phase in sys.argv[1:] or ("inference", "training"):
             started = time.process_time()

@@ -17,9 +17,8 @@ from mpsprobe.errors import UsageError
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import ProfileReport
 from mpsprobe_devkit.testing import run_cli
+from mpsprobe_tensorflow.devices import PLAIN, CpuDevice, CudaDevice, MetalDevice
 from mpsprobe_tensorflow.plugin import mpsprobe_devices
-from mpsprobe_tensorflow.running.devices import CpuDevice, CudaDevice, MetalDevice
-from mpsprobe_tensorflow.running.steps import PLAIN
 from tests.docs.pages import OWN, TENSORFLOW, Block, blocks, stories
 from tests.docs.running import play
 

@@ -19,11 +19,11 @@ from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import CoverageReport, MatrixReport
 from mpsprobe_devkit.testing import run_cli
-from mpsprobe_tensorflow import calling, releases, updates
-from mpsprobe_tensorflow.applications import KerasWorkload, known
+from mpsprobe_tensorflow import models
 from mpsprobe_tensorflow.placing import flattening
-from mpsprobe_tensorflow.saved_model import SavedModelWorkload
 from mpsprobe_tensorflow.scanner import TensorflowScanner
+from mpsprobe_tensorflow.tables import table
+from mpsprobe_tensorflow.workloads import KerasWorkload, SavedModelWorkload, applications
 
 
 def judged(workload: Any, *releases: str, **options: Any) -> Any:
@@ -46,7 +46,7 @@ def verdicts(report: Any) -> dict[str, str]:
 
 
 def test_every_name_of_keras_applications() -> None:
-    names = known("the test")
+    names = applications("the test")
     assert len(names) == len({name.replace("_", "") for name in names}) >= 38
     assert "mobilenet_v2" in names and "nasnet_large" in names
     with pytest.raises(UnknownName, match="keras:resnet5'; did you mean 'keras:resnet50'"):
@@ -86,7 +86,7 @@ def test_what_is_updated_alike_is_traced_once(optimizer: Any, monkeypatch: pytes
         return judged(model, phase="training")
 
     once = report()
-    monkeypatch.setattr(updates, "ALIKE", frozenset())
+    monkeypatch.setattr(models, "ALIKE", frozenset())
     each = report()
     assert once.summary == each.summary
     counted = [{(one.operator, one.reason): (one.phases, one.transfers) for one in every} for every in (once, each)]
@@ -116,7 +116,7 @@ def test_known_wrong_results_by_what_the_graph_has(monkeypatch: pytest.MonkeyPat
     model = small()
     model.compile(keras.optimizers.RMSprop(), "mse")
     assert ids(model, "1.1.0", phase="training") == []
-    monkeypatch.setattr(releases, "installed", lambda: "1.1.0")  # with the TensorFlow that is installed, a newer one
+    monkeypatch.setattr(table, "installed", lambda: "1.1.0")  # with the TensorFlow that is installed, a newer one
     assert ids(small(), "1.1.0", phase="training") == []
     wide = tf.function(lambda x: tf.nn.conv2d(x, tf.zeros((1, 1, 1, 65537)), 1, "SAME"))
     assert ids((wide, tf.TensorSpec((1, 2, 2, 1))), "1.1.0") == ["metal-conv-channels-65536"]
@@ -210,9 +210,9 @@ def test_open_dimensions_get_a_size() -> None:
     model = keras.Model(tokens, keras.layers.LSTM(4)(keras.layers.Embedding(10, 4)(tokens)))
     report = judged(model, seq_len=16)
     assert any("is open: 16 was taken for it" in note for note in report.workload.notes)
-    assert calling.LENGTH != 16
-    for first, sizes in ((7, [7, calling.LENGTH, 3]), (None, [calling.LENGTH, calling.LENGTH, 3])):
-        assert calling.closed(tf.TensorSpec((None, None, 3)), first).shape.as_list() == sizes
+    assert models.LENGTH != 16
+    for first, sizes in ((7, [7, models.LENGTH, 3]), (None, [models.LENGTH, models.LENGTH, 3])):
+        assert models.closed(tf.TensorSpec((None, None, 3)), first).shape.as_list() == sizes
 
 
 def test_several_releases_make_a_matrix() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Sequence
 
 import click
 
@@ -13,8 +13,8 @@ from mpsprobe.options import Named, Names, Positive
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.suggestions import printable
-from mpsprobe_atlas.sweep.plan import Plan
-from mpsprobe_atlas.sweep.sweeping import Outcome, Source, sweep_into
+from mpsprobe_atlas.store import Key, Row
+from mpsprobe_atlas.sweep.sweeping import Outcome, Plan, sweep_into
 from mpsprobe_coverage.commands.options import MemorySize, releases
 from mpsprobe_coverage.commands.several import names as names_asked
 from mpsprobe_coverage.commands.several import usual_jobs
@@ -102,18 +102,21 @@ def sweep(
     )
     keys = plan.keys(registry)
 
-    def open_source() -> AbstractContextManager[Source]:
-        from mpsprobe_atlas.sweep.local import Limits, Local, usual_memory
-
-        count = min(jobs or usual_jobs(), len(keys))
+    def rows(left: Sequence[Key]) -> Generator[Row]:
         if scheduler is not None:
             from mpsprobe_atlas.sweep.cluster import Cluster
 
-            return Cluster(scheduler, plan.releases, timeout, memory_limit)
-        return Local(plan.releases, Limits(timeout, memory_limit or usual_memory(count)), count)
+            with Cluster(scheduler, plan.releases, timeout, memory_limit) as cluster:
+                yield from cluster.rows(left)
+            return
+        from mpsprobe_atlas.sweep.rows import rows_of, usual_memory
+        from mpsprobe_coverage.pool import Limits
+
+        count = min(jobs or usual_jobs(), len(keys))
+        yield from rows_of(left, plan.releases, Limits(timeout, memory_limit or usual_memory(count)), count)
 
     with make_progress() as progress:
-        outcome = sweep_into(output, plan.about(), keys, open_source, progress, again=again)
+        outcome = sweep_into(output, plan.about(), keys, rows, progress, again=again)
     _say(outcome, output)
     if not outcome.complete:
         raise KeyboardInterrupt

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from mpsprobe_atlas.operators import Operator, operators, samples_of, tracker_text
@@ -21,32 +22,16 @@ MOST_PLACES = 3  # lines of source of one finding
 MOST_RANKED = 150
 
 
-class Numbers:
-    """Numbers of values, in the order in which they were met."""
-
-    def __init__(self) -> None:
-        self.values: dict[Any, int] = {}
-
-    def of(self, value: Any) -> int:
-        """The number of ``value``."""
-        return self.values.setdefault(value, len(self.values))
+Numbers = defaultdict[Any, int]
+"""Numbers of values, in the order in which they are met."""
 
 
-@dataclass(slots=True)
-class Model:
-    """A workload, with a row for each setting."""
-
-    name: str
-    rows: dict[int, Judged] = field(default_factory=dict)
+def _numbers() -> Numbers:
+    return defaultdict(count().__next__)
 
 
 class SiteData:
-    """Everything that the pages need of a store.
-
-    Args:
-        rows: of the store.
-        about: as the store has it.
-    """
+    """Everything that the pages need of a store, by its rows and what it says about itself."""
 
     def __init__(self, rows: Sequence[Judged], about: Mapping[str, Any]) -> None:
         self.about = about
@@ -54,7 +39,9 @@ class SiteData:
         self.oldest_first = max((list(one.runs) for one in answered), key=len, default=[])
         self.releases = self.oldest_first[::-1]
         self.settings = sorted({one.setting for one in rows}, key=_usual_first)
-        self.models = _models(rows, self.settings)
+        self.models: dict[str, dict[int, Judged]] = {}  # name → number of a setting → row
+        for one in rows:
+            self.models.setdefault(one.row.workload, {})[self.settings.index(one.setting)] = one
         self.met = gather(answered, self.oldest_first)
         self.by_setting = [
             gather((one for one in answered if one.setting == setting), self.oldest_first) for setting in self.settings
@@ -77,7 +64,7 @@ class SiteData:
         """What every view needs."""
         architectures = sorted({name for met in self.met.values() for name in met.known})
         return {
-            "made": max((row.row.made for model in self.models for row in model.rows.values()), default=""),
+            "made": max((row.row.made for rows in self.models.values() for row in rows.values()), default=""),
             "versions": self.versions(),
             "releases": self.releases,
             "settings": [list(setting) for setting in self.settings],
@@ -87,7 +74,7 @@ class SiteData:
             "advisories": [
                 [name, one["title"], one["workaround"], one["chips"]] for name, one in self.advisories.items()
             ],
-            "models": [self._model(model) for model in self.models],
+            "models": [self._model(name, rows) for name, rows in self.models.items()],
             "together": TOGETHER,
             "architectures": architectures,
             "ranking": [self._ranking(met) for met in self.by_setting],
@@ -102,10 +89,10 @@ class SiteData:
                     label = f"{chip.label.removeprefix('Apple ')}, {size} GB"
                     yield [label, chip.generation, chip.name, self.memory.index(size * GIB)]
 
-    def _model(self, model: Model) -> list[Any]:
-        first = next(iter(model.rows.values()))
-        states = [self._states(model.rows.get(number)) for number in range(len(self.settings))]
-        return [model.name, first.row.architecture or "", first.row.parameters, states]
+    def _model(self, name: str, rows: Mapping[int, Judged]) -> list[Any]:
+        first = next(iter(rows.values())).row
+        states = [self._states(rows.get(number)) for number in range(len(self.settings))]
+        return [name, first.architecture or "", first.parameters, states]
 
     def _states(self, one: Judged | None) -> str | int:
         """A letter for each release, the newest first; 0 where nothing was asked."""
@@ -117,7 +104,7 @@ class SiteData:
 
     def _ranking(self, met: Mapping[str, Met]) -> dict[str, Any]:
         """Tables of (operator, blocks, alone, letter), and the number of the table of each release."""
-        tables = Numbers()
+        tables = _numbers()
         by = []
         for release in self.releases:
             found = ranked(met, release)[:MOST_RANKED] if met[release].known else []
@@ -125,8 +112,8 @@ class SiteData:
                 (self.numbers[one.operator], len(one.architectures), len(one.alone), LETTERS[one.verdict])
                 for one in found
             )
-            by.append(tables.of(tuple(rows)))
-        return {"tables": list(tables.values), "by": by}
+            by.append(tables[tuple(rows)])
+        return {"tables": list(tables), "by": by}
 
     def _gained(self, met: Mapping[str, Met], architectures: Sequence[str]) -> list[Any]:
         """For each release, the newest first: clean, blocked, all; operators and architectures freed, and lost."""
@@ -146,23 +133,22 @@ class SiteData:
     def model_files(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """The details of each ``TOGETHER`` models, by the name of their file."""
         for start in range(0, len(self.models), TOGETHER):
-            strings = Numbers()
-            found = [
-                {number: self._details(one, strings) for number, one in model.rows.items()}
-                for model in self.models[start : start + TOGETHER]
+            strings = _numbers()
+            details = [
+                {number: self._details(one, strings) for number, one in rows.items()}
+                for rows in [*self.models.values()][start : start + TOGETHER]
             ]
-            yield f"models-{start // TOGETHER}", {"models": found, "strings": list(strings.values)}
+            yield f"models-{start // TOGETHER}", {"models": details, "strings": list(strings)}
 
     def _details(self, one: Judged, strings: Numbers) -> dict[str, Any]:
         if not one.runs:
             return {"error": one.row.error, "hint": one.row.hint}
-        findings: Numbers = Numbers()
-        runs: Numbers = Numbers()
+        findings, runs = _numbers(), _numbers()
         by = []
         for release in self.releases:
             run = one.runs.get(release)
-            by.append(-1 if run is None else runs.of(self._run(one, run, release, findings, strings)))
-        return {"findings": list(findings.values), "runs": list(runs.values), "by": by}
+            by.append(-1 if run is None else runs[self._run(one, run, release, findings, strings)])
+        return {"findings": list(findings), "runs": list(runs), "by": by}
 
     def _run(self, one: Judged, run: Run, release: str, findings: Numbers, strings: Numbers) -> tuple[Any, ...]:
         """Findings, memory, known wrong results, failure, and a letter for each size of memory."""
@@ -170,9 +156,9 @@ class SiteData:
         letters = "".join(FITS.get(fits.get(size, ""), ABSENT) for size in self.memory)
         whole = map(one.findings.__getitem__, run.findings)
         worst_first = sorted(whole, key=lambda found: (-SEVERITY[found["verdict"]], -found["calls"]))
-        numbers = tuple(findings.of(self._finding(found, strings)) for found in worst_first)
+        numbers = tuple(findings[self._finding(found, strings)] for found in worst_first)
         wrong = tuple((self.advisory_numbers[name], calls) for name, calls in run.advisories.items())
-        return numbers, run.peak_bytes, wrong, strings.of(run.failure or ""), letters
+        return numbers, run.peak_bytes, wrong, strings[run.failure or ""], letters
 
     def _finding(self, found: Mapping[str, Any], strings: Numbers) -> tuple[Any, ...]:
         """Operator, letter, calls, why, what to do, native since, module, lines of source."""
@@ -182,12 +168,12 @@ class SiteData:
             self.numbers[found["operator"]],
             LETTERS[found["verdict"]],
             found["calls"],
-            *(strings.of(text or "") for text in (*texts, lines)),
+            *(strings[text or ""] for text in (*texts, lines)),
         )
 
     def operator_files(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """The page of each operator, by the name of its file."""
-        models = {model.name: index for index, model in enumerate(self.models)}
+        models = {name: index for index, name in enumerate(self.models)}
         settings = {phase: index for index, (_, phase, _) in reversed([*enumerate(self.settings)])}
         for name, operator in self.operators.items():
             yield f"operator-{self.numbers[name]}", self._operator(operator, models, settings)
@@ -196,9 +182,8 @@ class SiteData:
         history = []
         for release in self.releases:
             by_architecture = self.met[release].operators.get(operator.name, {})
-            verdicts = {verdict for phases in by_architecture.values() for verdict in phases.values()}
             blocked = sum(bool(set(BLOCKING) & set(phases.values())) for phases in by_architecture.values())
-            worst = max(verdicts, key=SEVERITY.__getitem__, default="native")
+            worst = max(self.met[release].verdicts(operator.name), key=SEVERITY.__getitem__, default="native")
             history.append((LETTERS[worst], len(by_architecture), blocked))
         callers = sorted(operator.callers.items(), key=lambda one: (-one[1], one[0]))
         return {
@@ -214,11 +199,3 @@ class SiteData:
 
 def _usual_first(setting: tuple[str, str, str]) -> tuple[bool, bool, tuple[str, str, str]]:
     return setting[1] != "inference", setting[2] != "float32", setting
-
-
-def _models(rows: Sequence[Judged], settings: Sequence[tuple[str, str, str]]) -> list[Model]:
-    found: dict[str, Model] = {}
-    for one in rows:
-        model = found.setdefault(one.row.workload, Model(one.row.workload))
-        model.rows[settings.index(one.setting)] = one
-    return list(found.values())

@@ -10,25 +10,25 @@ Each row is given to one worker by its address, so that it is known which rows w
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import click
 
+from mpsprobe.environment import installed
 from mpsprobe.errors import MissingPackage, MpsprobeError, UsageError
 from mpsprobe.suggestions import first_line, printable
 from mpsprobe_atlas.store import Key, Row
 from mpsprobe_atlas.sweep import on_worker
-from mpsprobe_atlas.sweep.local import ATTEMPTS
-from mpsprobe_atlas.sweep.plan import LIBRARIES
-from mpsprobe_atlas.sweep.working import failed, from_text
-from mpsprobe_atlas.tables import tables
+from mpsprobe_atlas.sweep.rows import ATTEMPTS, failed, from_text
+from mpsprobe_atlas.sweep.sweeping import LIBRARIES
+from mpsprobe_coverage.rules import digest
 
 POLL_S = 0.02
 LOOK_S = 0.5  # between looks at which workers there are
@@ -47,28 +47,23 @@ class _Given(NamedTuple):
 
 
 class Cluster:
-    """Works out rows on a cluster. Use it in ``with``.
+    """Works out rows on the cluster of a scheduler. Use it in ``with``.
 
-    Args:
-        address: of its scheduler.
-        releases: to judge.
-        seconds, memory: the limits of a row; ``memory`` ``None``: each worker's own share of its machine.
-
-    Raises:
-        MissingPackage: Dask is not installed.
-        UsageError: nobody answers there, or not with the versions that are installed here.
+    Without a limit of ``memory``, a row may take each worker's own share of its machine.
     """
 
     def __init__(self, address: str, releases: Sequence[str], seconds: float, memory: int | None) -> None:
         self._address = printable(address)
         self._asked = {"releases": list(releases), "seconds": seconds, "memory": memory}
         self._client = _connected(address)
-        self._tables = tables()
+        self._digest = digest()
         self._known: dict[str, str | None] = {}  # workers, with what is wrong with them
         self._threads: dict[str, int] = {}
         self._looked = 0.0
         try:
-            self._compare_scheduler()
+            wrong = _different(self._client.get_versions()["scheduler"]["packages"], OF_DASK)
+            if wrong:
+                raise UsageError(f"the Dask scheduler {self._address} has {wrong}", INSTALL)
             self._look()
         except BaseException:
             self.__exit__()
@@ -83,12 +78,8 @@ class Cluster:
         with suppress(Exception):
             self._client.close(timeout=5)
 
-    def rows(self, keys: Sequence[Key]) -> Iterator[Row]:
-        """A row for each of ``keys``, each as soon as it is there.
-
-        Raises:
-            MpsprobeError: the scheduler is gone.
-        """
+    def rows(self, keys: Sequence[Key]) -> Generator[Row]:
+        """A row for each of ``keys``, each as soon as it is there."""
         left = [(key, 1, "") for key in reversed(keys)]
         given: list[_Given] = []
         while left or given:
@@ -111,10 +102,8 @@ class Cluster:
             time.sleep(POLL_S)
 
     def _free(self, given: Sequence[_Given]) -> list[str]:
-        busy = [one.worker for one in given]
-        return [
-            worker for worker, threads in self._threads.items() for _ in range(max(0, threads - busy.count(worker)))
-        ]
+        """Workers, each as often as it has threads without work."""
+        return [*(Counter(self._threads) - Counter(one.worker for one in given)).elements()]
 
     def _give(self, key: Key, attempt: int, worker: str) -> _Given:
         text = json.dumps({**self._asked, "key": key})
@@ -141,12 +130,7 @@ class Cluster:
         return None
 
     def _look(self) -> None:
-        """Which workers there are now; new ones have to have our versions.
-
-        Raises:
-            UsageError: none has.
-            MpsprobeError: the scheduler is gone.
-        """
+        """Which workers there are now; new ones have to have our versions."""
         if self._client.status != "running":
             raise MpsprobeError(f"the Dask scheduler {self._address} is gone", GONE)
         try:
@@ -162,12 +146,6 @@ class Cluster:
             raise UsageError(wrong[0], INSTALL)
         self._looked = time.monotonic()
 
-    def _compare_scheduler(self) -> None:
-        theirs = self._client.get_versions()["scheduler"]["packages"]
-        wrong = _different(theirs, OF_DASK)
-        if wrong:
-            raise UsageError(f"the Dask scheduler {self._address} has {wrong}", INSTALL)
-
     def _compare_workers(self, new: Sequence[str]) -> None:
         versions = self._client.get_versions(packages=list(COMPARED))["workers"]
         for worker in new:
@@ -175,8 +153,8 @@ class Cluster:
                 continue  # it has gone again
             wrong = _different(versions[worker]["packages"], COMPARED)
             if not wrong:
-                digest = self._client.run(on_worker.tables, workers=[worker]).get(worker)
-                wrong = "" if digest == self._tables else "other kernel tables than are installed here"
+                theirs = self._client.run(on_worker.digest, workers=[worker]).get(worker)
+                wrong = "" if theirs == self._digest else "other rules or kernel tables than are installed here"
             self._known[worker] = f"the Dask worker {worker} has {wrong}" if wrong else None
             if wrong and self._threads:
                 click.echo(f"{self._known[worker]}: it gets nothing. {INSTALL}", err=True)
@@ -212,20 +190,12 @@ def _connected(address: str) -> Any:
 
 def _different(theirs: Mapping[str, str | None], names: Sequence[str]) -> str:
     """Which of the distributions are of another version there, in words; empty where none is."""
-    found = []
-    for name in names:
-        here, there = _public(_version(name)), _public(theirs.get(name))
-        if here != there:
-            found.append(f"{name} {there or 'not at all'} (here: {here or 'none'})")
-    return ", ".join(found)
+    ours = {name: version for name, (version, _) in installed(names).items()}
+    both = [(name, _public(ours.get(name)), _public(theirs.get(name))) for name in names]
+    return ", ".join(
+        f"{name} {there or 'not at all'} (here: {here or 'none'})" for name, here, there in both if here != there
+    )
 
 
 def _public(version: str | None) -> str | None:
     return version and version.partition("+")[0]
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
-from mpsprobe_tensorflow.placing.kernels import CPU, GPU, Kernel
+from mpsprobe_tensorflow.placing.kernels import CPU, GPU, definition
 from mpsprobe_tensorflow.placing.nodes import ARGUMENTS, Graph, Node, Value
-from mpsprobe_tensorflow.placing.operators import definition
 from mpsprobe_tensorflow.placing.placer import CONST, Placed
 
 ON_THE_HOST = frozenset({"resource", "string", "variant"})
@@ -22,21 +21,12 @@ BYTES = {
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """One tensor that is copied.
-
-    Attributes:
-        value: the tensor.
-        to: the node that reads it, the first one there.
-        to_gpu: from host memory to the GPU; otherwise the other way.
-        nbytes: its size; ``None`` where its shape is not known.
-        times: how often the step has it.
-    """
+    """One tensor that is copied."""
 
     value: Value
-    to: int
-    to_gpu: bool
-    nbytes: int | None
-    times: int = 1
+    to_gpu: bool  # from host memory to the GPU; otherwise the other way
+    nbytes: int | None  # None where its shape is not known
+    times: int  # how often the step has it
 
 
 @dataclass
@@ -46,14 +36,10 @@ class Border:
     crossings: list[Crossing] = field(default_factory=list)
     touching: dict[int, list[Crossing]] = field(default_factory=dict)
 
-    def count(self) -> Mapping[bool, tuple[int, int]]:
-        """Crossings and bytes, by whether they go to the GPU."""
-        times: Counter[bool] = Counter()
-        sizes: Counter[bool] = Counter()
-        for one in self.crossings:
-            times[one.to_gpu] += one.times
-            sizes[one.to_gpu] += one.times * (one.nbytes or 0)
-        return {to_gpu: (times[to_gpu], sizes[to_gpu]) for to_gpu in (True, False)}
+    def add(self, crossing: Crossing, *nodes: int) -> None:
+        self.crossings.append(crossing)
+        for node in nodes:
+            self.touching.setdefault(node, []).append(crossing)
 
 
 def nbytes(dtype: str, shape: Sequence[int | None] | None) -> int | None:
@@ -73,12 +59,11 @@ def in_host_memory(node: Node, placed: Placed | None, output: int, host: Sequenc
 def border(graph: Graph, placed: Sequence[Placed | None], *, eager: bool = False) -> Border:
     """Every tensor of ``graph`` that has to be copied.
 
-    Args:
-        eager: a constant is copied when it is made, but a single number, of which TensorFlow keeps the copy
-            (``python/eager/pywrap_tensor_conversion.h``).
+    In ``eager`` execution a constant is copied when it is made, but a single number, of which TensorFlow keeps the copy
+    (``python/eager/pywrap_tensor_conversion.h``).
     """
     nodes = graph.nodes
-    found = Border()
+    copied = Border()
     seen: set[tuple[Value, bool]] = set()
     outputs = [_of_arguments(node, one, outputs=True) for node, one in zip(nodes, placed, strict=True)]
     for index, node in enumerate(nodes):
@@ -86,16 +71,10 @@ def border(graph: Graph, placed: Sequence[Placed | None], *, eager: bool = False
         if here is None or here.device is None or node.is_call:
             continue
         inputs = _of_arguments(node, here, outputs=False)
-        if (
-            eager
-            and node.operator == CONST
-            and node.results[0].shape
-            and not in_host_memory(node, here, 0, outputs[index])
-        ):
+        is_copied = eager and node.operator == CONST and node.results[0].shape
+        if is_copied and not in_host_memory(node, here, 0, outputs[index]):
             result = node.results[0]
-            made = Crossing(Value(index, 0), index, True, nbytes(result.dtype, result.shape), node.times)
-            found.crossings.append(made)
-            found.touching.setdefault(index, []).append(made)
+            copied.add(Crossing(Value(index, 0), True, nbytes(result.dtype, result.shape), node.times), index)
         for number, value in enumerate(node.inputs):
             source = nodes[value.node]
             if value.output >= len(source.results) or source.results[value.output].dtype in ON_THE_HOST:
@@ -112,16 +91,14 @@ def border(graph: Graph, placed: Sequence[Placed | None], *, eager: bool = False
             seen.add((value, to_host))
             result = source.results[value.output]
             times = min(node.times, source.times) if source.operator not in ARGUMENTS else node.times
-            one = Crossing(value, index, from_host, nbytes(result.dtype, result.shape), times)
-            found.crossings.append(one)
-            found.touching.setdefault(index, []).append(one)
-            found.touching.setdefault(value.node, []).append(one)
-    return found
+            crossing = Crossing(value, from_host, nbytes(result.dtype, result.shape), times)
+            copied.add(crossing, index, value.node)
+    return copied
 
 
 def _of_arguments(node: Node, placed: Placed | None, *, outputs: bool) -> list[bool]:
     """For each tensor, whether the kernel keeps it in host memory."""
-    kernel: Kernel | None = placed.kernel if placed is not None else None
+    kernel = placed.kernel if placed is not None else None
     known = definition(node.operator)
     if kernel is None or not kernel.host or known is None:
         return []
@@ -130,15 +107,15 @@ def _of_arguments(node: Node, placed: Placed | None, *, outputs: bool) -> list[b
     return [name in kernel.host for name in _names(arguments, node, len(tensors))]
 
 
-def _names(arguments: Sequence[object], node: Node, count: int) -> list[str]:
+def _names(arguments: Sequence[Any], node: Node, count: int) -> list[str]:
     """The argument of each tensor. Of one with many tensors the number is what the others leave over."""
-    found: list[str] = []
-    plural = [one for one in arguments if one.number_attr or one.type_list_attr]  # type: ignore[attr-defined]
+    names: list[str] = []
+    plural = [argument for argument in arguments if argument.number_attr or argument.type_list_attr]
     rest = max(count - (len(arguments) - len(plural)), 0)
-    for one in arguments:
+    for argument in arguments:
         times = 1
-        if one in plural:
-            listed = node.types.get(one.type_list_attr)  # type: ignore[attr-defined]
-            times = len(listed) if listed is not None else rest if len(plural) == 1 else rest // len(plural)
-        found += [one.name] * times  # type: ignore[attr-defined]
-    return found
+        if argument in plural:
+            listed = node.types.get(argument.type_list_attr)
+            times = len(listed) if listed is not None else rest // len(plural)
+        names += [argument.name] * times
+    return names

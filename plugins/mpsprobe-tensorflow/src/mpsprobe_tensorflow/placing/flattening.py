@@ -10,9 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpsprobe_tensorflow.placing.kernels import dtype_name
+from mpsprobe_tensorflow.placing.kernels import definition, dtype_name
 from mpsprobe_tensorflow.placing.nodes import BRANCHES, CALLS, FOLLOWED, LOOPS, Graph, Node, Result, Value
-from mpsprobe_tensorflow.placing.operators import definition
 
 MOST_NODES = 300_000
 """Calls within calls make a graph of any size out of a small file; the training of NASNetLarge has 60,000."""
@@ -25,105 +24,75 @@ CONDITION = "cond"
 
 @dataclass
 class _Body:
-    """What is being flattened: a graph or a function.
+    """What is being flattened: a graph or a function."""
 
-    Attributes:
-        scope: the calls that lead to it.
-        nodes: the number of each node, by its name.
-        made: what a name in it stands for → its results, by the name of the output argument for functions.
-        jitted: it is to be compiled.
-        within: the functions that it is in.
-    """
-
-    scope: str = ""
-    nodes: dict[str, int] = field(default_factory=dict)
-    made: dict[str, list[Value]] = field(default_factory=dict)
-    jitted: bool = False
-    within: frozenset[str] = frozenset()
+    scope: str = ""  # the calls that lead to it
+    nodes: dict[str, int] = field(default_factory=dict)  # the number of each node, by its name
+    made: dict[str, list[Value]] = field(default_factory=dict)  # what names stand for; in functions by output argument
+    jitted: bool = False  # it is to be compiled
+    within: frozenset[str] = frozenset()  # the functions that it is in
 
 
 def flatten(
     graph: Any,
-    held: Mapping[str, str] | None = None,
+    held: Mapping[str, str],
     resident: Collection[str] = (),
     returned: Sequence[str] = (),
     first: int | None = None,
-    times: Mapping[str, int] | None = None,
+    times: Mapping[str, int] = {},
 ) -> Graph:
-    """All nodes of a ``GraphDef``.
+    """All nodes of a ``GraphDef`` with ``_output_shapes``, as ``Graph.as_graph_def(add_shapes=True)`` gives it.
 
-    Args:
-        graph: with ``_output_shapes``, as ``Graph.as_graph_def(add_shapes=True)`` gives them.
-        held: arguments that are variables → dtype of what they hold.
-        resident: arguments that are tensors which were made before.
-        returned: the tensors that the graph returns.
-        first: what to take for a first dimension that is not known.
-        times: name of a node → how often the step has it, where that is more than once.
+    The arguments are those of a ``tracing.Step``; ``first`` is taken for a first dimension that is not known.
     """
-    found = _Flattening(graph.library, held or {}, first).of(graph, resident, returned)
-    for node in found.nodes if times else ():
-        if not node.scope:
-            node.times = times.get(node.name, 1) if times else 1
-    return found
+    flattening = _Flattening(graph.library, first)
+    flattening.body(graph.node, returned, _Body())
+    flat = flattening.graph
+    if flattening.left_out:
+        reason = "calls were not followed: of functions that are not there, that call themselves, or in a graph of more"
+        flat.notes.append(f"{flattening.left_out} {reason} than {MOST_NODES:,} operations")
+    numbers = {node.name: index for index, node in enumerate(flat.nodes) if not node.scope}
+    flat.held = {numbers[name]: dtype for name, dtype in held.items() if name in numbers}
+    flat.resident = {numbers[name] for name in resident if name in numbers}
+    for node in flat.nodes if times else ():
+        node.times = 1 if node.scope else times.get(node.name, 1)
+    return flat
 
 
 class _Flattening:
-    def __init__(self, library: Any, held: Mapping[str, str], first: int | None) -> None:
+    def __init__(self, library: Any, first: int | None) -> None:
+        self.graph = Graph([])
+        self.left_out = 0
         self._first = first
-        self._left_out = 0
         self._functions = {one.signature.name: one for one in library.function}
-        self._held = held
-        self._graph = Graph([])
 
-    def of(self, graph: Any, resident: Collection[str], returned: Sequence[str]) -> Graph:
-        body = _Body()
-        self._nodes(graph.node, returned, body)
-        if self._left_out:
-            said = (
-                f"{self._left_out} calls were not followed: of functions that are not there, that call themselves, or"
-            )
-            self._graph.notes.append(f"{said} in a graph of more than {MOST_NODES:,} operations")
-        names_of = {node.name: index for index, node in enumerate(self._graph.nodes) if not node.scope}
-        self._graph.held = {names_of[name]: dtype for name, dtype in self._held.items() if name in names_of}
-        self._graph.resident = {names_of[name] for name in resident if name in names_of}
-        return self._graph
-
-    def _nodes(self, protos: Sequence[Any], returned: Iterable[str], body: _Body) -> None:
-        late: list[tuple[Node, list[str]]] = []
-        waiting: list[tuple[Node, list[str]]] = []
+    def body(self, protos: Sequence[Any], returned: Iterable[str], body: _Body) -> None:
+        added: list[tuple[Node, list[str], list[str]]] = []
         for proto in protos:
             index = self._add(proto, body)
-            node = self._graph.nodes[index]
-            texts = list(proto.input)
-            read = [text for text in texts if not text.startswith("^")]
-            node.inputs = [value for text in read if (value := self._value(text, body)) is not None]
-            if len(node.inputs) < len(read):  # it reads what comes later: the order of a function is free
-                late.append((node, read))
-            waiting.append((node, [text[1:] for text in texts if text.startswith("^")]))
+            node = self.graph.nodes[index]
+            read = [text for text in proto.input if not text.startswith("^")]
+            node.inputs = self._values(read, body)
+            added.append((node, read, [text[1:] for text in proto.input if text.startswith("^")]))
             if node.is_call:
                 self._follow(index, proto, body)
-        for node, read in late:
-            found = [self._value(text, body) for text in read]
-            node.inputs = [value for value in found if value is not None]
-        for node, named in waiting:
-            self._count(node, named, body)
+        for node, read, named in added:
+            if len(node.inputs) < len(read):  # it reads what comes later: the order of a function is free
+                node.inputs = self._values(read, body)
+            for value in node.inputs:
+                self._read_once(value, body)
+            node.after = [body.nodes[name] for name in dict.fromkeys(named) if name in body.nodes]
+            for other in node.after:
+                self.graph.nodes[other].edges += 1
         for text in returned:
             self._read_once(self._value(text, body), body)
 
-    def _count(self, node: Node, named: Sequence[str], body: _Body) -> None:
-        """Count what a node reads and waits for."""
-        for value in node.inputs:
-            self._read_once(value, body)
-        node.after = [body.nodes[name] for name in dict.fromkeys(named) if name in body.nodes]
-        for other in node.after:
-            self._graph.nodes[other].edges += 1
-
     def _read_once(self, value: Value | None, body: _Body) -> None:
-        if value is not None and self._graph.nodes[value.node].scope == body.scope:
-            self._graph.nodes[value.node].edges += 1
+        if value is not None and self.graph.nodes[value.node].scope == body.scope:
+            self.graph.nodes[value.node].edges += 1
 
     def _add(self, proto: Any, body: _Body) -> int:
-        index = len(self._graph.nodes)
+        index = len(self.graph.nodes)
         function = self._functions.get(proto.op)
         known = definition(proto.op) if function is None else function.signature
         outputs = _outputs(proto, known, self._first)
@@ -140,13 +109,16 @@ class _Flattening:
             jitted=body.jitted or _must_compile(proto),
             is_call=proto.op in FOLLOWED or function is not None,
         )
-        self._graph.nodes.append(node)
+        self.graph.nodes.append(node)
         values = [Value(index, number) for number in range(len(outputs))]
         body.nodes[proto.name] = index
         body.made[proto.name] = values
         for number, (name, _) in enumerate(outputs):
             body.made.setdefault(f"{proto.name}:{name}", []).append(values[number])
         return index
+
+    def _values(self, texts: Iterable[str], body: _Body) -> list[Value]:
+        return [value for text in texts if (value := self._value(text, body)) is not None]
 
     def _value(self, text: str, body: _Body) -> Value | None:
         """``node``, ``node:1`` (of a graph) or ``node:output:1`` (of a function)."""
@@ -160,13 +132,13 @@ class _Flattening:
 
     def _follow(self, index: int, proto: Any, body: _Body) -> None:
         """Put the bodies of what ``proto`` calls after it."""
-        node = self._graph.nodes[index]
+        node = self.graph.nodes[index]
         calls = _called(proto, self._functions)
         skipped = 1 if proto.op in BRANCHES else 0  # the first input chooses the branch
         for part, name in calls:
             function = self._functions.get(name)
-            if function is None or name in body.within or len(self._graph.nodes) > MOST_NODES:
-                self._left_out += 1
+            if function is None or name in body.within or len(self.graph.nodes) > MOST_NODES:
+                self.left_out += 1
                 continue
             scope = f"{node.full_name}/{part}" if part else node.full_name
             jitted = body.jitted or _must_compile(proto) or _must_compile(function)
@@ -174,7 +146,7 @@ class _Flattening:
             for number, argument in enumerate(function.signature.input_arg):
                 given = node.inputs[number + skipped] if number + skipped < len(node.inputs) else None
                 inner.made[argument.name] = [self._given(argument, given, proto.op, inner)]
-            self._nodes(function.node_def, function.ret.values(), inner)
+            self.body(function.node_def, function.ret.values(), inner)
             if proto.op in CALLS or proto.op not in FOLLOWED:  # a branch or a loop has a result of its own
                 returned = [self._value(function.ret[one.name], inner) for one in function.signature.output_arg]
                 known = [value or Value(index, number) for number, value in enumerate(returned)]
@@ -189,24 +161,23 @@ class _Flattening:
         dtype = dtype_name(argument.type) if argument.type else "unknown"
         if value is not None and (operator not in BRANCHES | LOOPS or dtype in RESOURCES):
             return value
-        return self._pass_on(argument.name, value, inner) or self._argument(argument.name, dtype, inner)
+        return self._pass_on(argument.name, value, inner) or self._insert(
+            argument.name, "Placeholder", Result(dtype, None), [], inner
+        )
 
     def _pass_on(self, name: str, value: Value | None, inner: _Body) -> Value | None:
         """What TensorFlow puts between a body and what is around it: ``Switch``, ``Merge`` and the like."""
-        made = self._graph.nodes[value.node].results if value is not None else ()
+        made = self.graph.nodes[value.node].results if value is not None else ()
         if value is None or value.output >= len(made) or made[value.output].dtype in RESOURCES:
             return None
         return self._insert(name, "Identity", made[value.output], [value], inner)
-
-    def _argument(self, name: str, dtype: str, inner: _Body) -> Value:
-        return self._insert(name, "Placeholder", Result(dtype, None), [], inner)
 
     def _insert(self, name: str, operator: str, result: Result, inputs: list[Value], inner: _Body) -> Value:
         types = {"T": (result.dtype,)}
         node = Node(name, operator, types, inputs=inputs, results=[result], scope=inner.scope, inserted=True)
         node.jitted = inner.jitted
-        self._graph.nodes.append(node)
-        return Value(len(self._graph.nodes) - 1, 0)
+        self.graph.nodes.append(node)
+        return Value(len(self.graph.nodes) - 1, 0)
 
 
 def _called(proto: Any, functions: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -35,13 +35,7 @@ def devices(graph: Graph, placed: Sequence[Placed | None], kernels: Kernels) -> 
 
 
 def optimized(graph: Any, returned: Sequence[str], devices: Mapping[str, str], off: Collection[str]) -> Any:
-    """``graph``, a ``GraphDef``, as TensorFlow would run it.
-
-    Args:
-        returned: the tensors that it returns.
-        devices: name of a node → ``GPU`` or ``CPU``, where it was placed.
-        off: optimizers that the plugin switches off, as ``RewriterConfig`` names them.
-    """
+    """``graph``, a ``GraphDef``, as TensorFlow would run it on ``devices``, with the optimizers that are ``off``."""
     from tensorflow.core.protobuf import config_pb2, device_properties_pb2, meta_graph_pb2, rewriter_config_pb2
     from tensorflow.python.grappler import cluster, tf_optimizer
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from mpsprobe_tensorflow.placing.nodes import Node
-from mpsprobe_tensorflow.tables.table import Registration
+from mpsprobe_tensorflow.tables import table
 
 GPU, CPU, DEFAULT = "GPU", "CPU", "DEFAULT"
 DEVICES = (GPU, CPU)
@@ -21,23 +21,13 @@ DEVICES = (GPU, CPU)
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One registration.
+    """One registration."""
 
-    Attributes:
-        device: ``GPU``, ``CPU`` or ``DEFAULT``.
-        types: attribute → the dtypes that it may have; one that is not named may have any.
-        host: names of arguments and results that are in host memory.
-        of_plugin: it comes from the plugin, not from TensorFlow.
-        priority: the higher one wins, before the preference of devices.
-        label: ``_kernel`` that a node has to ask for.
-    """
-
-    device: str
-    types: Mapping[str, frozenset[str]]
-    host: frozenset[str] = frozenset()
-    of_plugin: bool = False
-    priority: int = 0
-    label: str = ""
+    device: str  # GPU, CPU or DEFAULT
+    types: Mapping[str, frozenset[str]]  # attribute → the dtypes that it may have; one that is not named may have any
+    host: frozenset[str] = frozenset()  # names of arguments and results that are in host memory
+    priority: int = 0  # the higher one wins, before the preference of devices
+    label: str = ""  # _kernel that a node has to ask for
 
     def serves(self, node: Node) -> bool:
         """Whether the dtypes of ``node`` are among those of the kernel."""
@@ -47,18 +37,13 @@ class Kernel:
 
 
 class Kernels:
-    """All kernels there are for one release of the plugin.
+    """All kernels there are for one release of the plugin, of which its table has ``registrations``."""
 
-    Args:
-        registrations: of the plugin, from its table.
-    """
-
-    def __init__(self, registrations: Iterable[Registration]) -> None:
+    def __init__(self, registrations: Iterable[table.Registration]) -> None:
         self._plugin: dict[str, list[Kernel]] = {}
         for one in registrations:
             types = {name: frozenset((dtype,)) for name, dtype in one.types.items()}
-            kernel = Kernel(one.device, types, frozenset(one.host), of_plugin=True)
-            self._plugin.setdefault(one.operator, []).append(kernel)
+            self._plugin.setdefault(one.operator, []).append(Kernel(one.device, types, frozenset(one.host)))
         self._found: dict[Any, dict[str, Kernel]] = {}
 
     def of(self, node: Node) -> dict[str, Kernel]:
@@ -68,12 +53,7 @@ class Kernels:
             self._found[key] = self._find(node)
         return self._found[key]
 
-    def anywhere(self, operator: str) -> bool:
-        """Whether there is any kernel of ``operator``, with whatever dtypes."""
-        return bool(self._plugin.get(operator) or of_tensorflow(operator))
-
     def of_plugin(self, operator: str) -> Sequence[Kernel]:
-        """The registrations of the plugin for ``operator``."""
         return self._plugin.get(operator, ())
 
     def _find(self, node: Node) -> dict[str, Kernel]:
@@ -85,6 +65,35 @@ class Kernels:
             if own:
                 found[device] = max(own, key=lambda one: one.priority)
         return found
+
+
+@lru_cache(maxsize=64)
+def kernels_of(release: str, macos: str | None) -> Kernels:
+    """The kernels of a release on a macOS, the same object each time."""
+    return Kernels(table.load(release).on(macos))
+
+
+def native_since(nodes: Iterable[Node], macos: str | None) -> str | None:
+    """The first release from which on, without a gap up to the newest, each of ``nodes`` has a kernel for the GPU.
+
+    Where all have one, TensorFlow prefers the GPU for all.
+    """
+    kinds = {(node.operator, node.label, tuple(sorted(node.types.items()))): node for node in nodes}
+    since = None
+    for release in reversed(table.releases()):
+        kernels = kernels_of(release, macos)
+        if not all(GPU in kernels.of(node) for node in kinds.values()):
+            break
+        since = release
+    return since
+
+
+@lru_cache(maxsize=4096)
+def definition(operator: str) -> Any:
+    """The ``OpDef`` of an operator: its arguments, results and attributes; ``None`` where TensorFlow has no such."""
+    from tensorflow.python.framework import op_def_registry
+
+    return op_def_registry.get(operator)
 
 
 @lru_cache(maxsize=4096)

@@ -24,54 +24,31 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an operation returns.
+    """What an operation returns."""
 
-    Attributes:
-        dtype: as numpy writes it (``float32``, ``resource``).
-        shape: ``None`` where nothing is known of it; a dimension that is not known is ``None``.
-    """
-
-    dtype: str
-    shape: tuple[int | None, ...] | None
+    dtype: str  # as numpy writes it (float32, resource)
+    shape: tuple[int | None, ...] | None  # None where nothing is known of it; so is a dimension
 
 
 @dataclass(slots=True)
 class Node:
-    """One operation.
+    """One operation."""
 
-    Attributes:
-        name: in its graph or function.
-        operator: its type (``Conv2D``).
-        types: attributes that are dtypes, or lists of dtypes.
-        label: ``_kernel`` of a node that asks for a special kernel.
-        inputs: the tensors that it reads, in order.
-        after: the nodes that it waits for without reading them.
-        results: the tensors that it makes.
-        times: how often the step has it: what is the same for many variables is in the graph once.
-        edges: how often it is read, waited for or returned in its own graph or function.
-        device: what a device scope asks for; empty for nothing.
-        colocated_with: the names of nodes that it has to be on one device with (``_class``).
-        scope: the functions that it is in, by the names of the nodes that call them; empty for the graph itself.
-        jitted: in a function that is to be compiled (``jit_compile=True``).
-        is_call: it runs functions, whose bodies are nodes of their own.
-        inserted: TensorFlow puts it in where a function's body takes the place of its call.
-    """
-
-    name: str
-    operator: str
-    types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    label: str = ""
-    inputs: Sequence[Value] = ()
-    after: Sequence[int] = ()
+    name: str  # in its graph or function
+    operator: str  # its type (Conv2D)
+    types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # attributes that are dtypes, or lists of them
+    label: str = ""  # _kernel of a node that asks for a special kernel
+    inputs: Sequence[Value] = ()  # the tensors that it reads, in order
+    after: Sequence[int] = ()  # the nodes that it waits for without reading them
     results: Sequence[Result] = ()
-    times: int = 1
-    edges: int = 0
-    device: str = ""
-    colocated_with: Sequence[str] = ()
-    scope: str = ""
-    jitted: bool = False
-    is_call: bool = False
-    inserted: bool = False
+    times: int = 1  # how often the step has it: what is the same for many variables is in the graph once
+    edges: int = 0  # how often it is read, waited for or returned in its own graph or function
+    device: str = ""  # what a device scope asks for; empty for nothing
+    colocated_with: Sequence[str] = ()  # the names of nodes that it has to be on one device with (_class)
+    scope: str = ""  # the functions that it is in, by the names of the nodes that call them; empty for the graph itself
+    jitted: bool = False  # in a function that is to be compiled (jit_compile=True)
+    is_call: bool = False  # it runs functions, whose bodies are nodes of their own
+    inserted: bool = False  # TensorFlow puts it in where a function's body takes the place of its call
 
     @property
     def full_name(self) -> str:
@@ -86,16 +63,9 @@ class Node:
 
 @dataclass(slots=True)
 class Graph:
-    """A step as one list of nodes, each after what it reads, but for the backward edges of loops.
-
-    Attributes:
-        nodes: all of them.
-        held: arguments that are variables → dtype of what they hold.
-        resident: arguments that are tensors which were made before, and are where such are made.
-        notes: what a reader of the report should know.
-    """
+    """A step as one list of nodes, each after what it reads, but for the backward edges of loops."""
 
     nodes: list[Node]
-    held: dict[int, str] = field(default_factory=dict)
-    resident: set[int] = field(default_factory=set)
-    notes: list[str] = field(default_factory=list)
+    held: dict[int, str] = field(default_factory=dict)  # arguments that are variables → dtype of what they hold
+    resident: set[int] = field(default_factory=set)  # arguments: tensors made before, which are where such are made
+    notes: list[str] = field(default_factory=list)  # what a reader of the report should know

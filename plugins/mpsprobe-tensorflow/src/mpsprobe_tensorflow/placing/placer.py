@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mpsprobe_tensorflow.placing.kernels import CPU, DEVICES, GPU, Kernel, Kernels
@@ -20,22 +20,18 @@ from mpsprobe_tensorflow.placing.nodes import ARGUMENTS, Graph, Node
 METADATA = frozenset({"Shape", "Size", "Rank"})
 """``NC_METADATA`` of TensorFlow's ``core/graph/graph.cc``: they go where the tensor is that they ask about."""
 RESOURCE, CONST = "resource", "Const"
+Able = Sequence[dict[str, Kernel]]
+"""For each node the kernel that it would get on each type of device."""
 XLA = "the function is compiled by XLA (jit_compile=True), which has no compiler for this device"
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What becomes of an operation.
+    """What becomes of an operation."""
 
-    Attributes:
-        device: ``GPU`` or ``CPU``; ``None`` where TensorFlow raises.
-        kernel: the one that runs; ``None`` where TensorFlow raises.
-        why: the rule, where it is not on the preferred device, in a sentence without its point.
-    """
-
-    device: str | None
-    kernel: Kernel | None = None
-    why: str | None = None
+    device: str | None  # GPU or CPU; None where TensorFlow raises
+    kernel: Kernel | None = None  # the one that runs; None where TensorFlow raises
+    why: str | None = None  # the rule, where it is not on the preferred device, in a sentence without its point
 
 
 class _Groups:
@@ -57,23 +53,22 @@ class _Groups:
 def place(graph: Graph, kernels: Kernels, *, soft: bool = True, eager: bool = False) -> list[Placed | None]:
     """What becomes of each node of ``graph``; ``None`` for its arguments.
 
-    Args:
-        kernels: those that there are.
-        soft: soft placement, which TensorFlow 2 has on unless a program switches it off.
-        eager: each operation is placed when Python calls it; see ``_called``.
+    Soft placement is on in TensorFlow 2 unless a program switches it off. In eager execution each operation is placed
+    when Python calls it.
     """
     nodes = graph.nodes
     able = [kernels.of(node) for node in nodes]
-    if eager:
-        called: list[Placed | None] = []
-        for index, node in enumerate(nodes):
-            called.append(
-                _called(index, graph, able, called, kernels, soft) if node.operator not in ARGUMENTS else None
-            )
-        return called
-    groups = _grouped(graph)
-    possible = _possible(graph, able, groups, kernels, soft)
     placed: list[Placed | None] = [None] * len(nodes)
+    if eager:
+        for index, node in enumerate(nodes):
+            if node.operator not in ARGUMENTS:
+                placed[index] = _called(index, graph, able, placed, kernels, soft)
+        return placed
+    groups = _grouped(graph)
+    members: dict[int, list[int]] = {}
+    for index in range(len(nodes)):
+        members.setdefault(groups.of(index), []).append(index)
+    possible = {group: _of_group(graph, able, each, kernels, soft) for group, each in members.items()}
     readers: dict[int, list[int]] = {}
     for index, node in enumerate(nodes):
         for source in (*(value.node for value in node.inputs), *node.after):
@@ -87,7 +82,8 @@ def place(graph: Graph, kernels: Kernels, *, soft: bool = True, eager: bool = Fa
             continue
         devices, why = possible[groups.of(index)]
         device = devices[0] if devices else None
-        if devices and node.inputs and (node.operator in METADATA or _passes_on(node)):
+        passes_on = node.operator == "Identity" and not node.inserted and not node.after and node.edges <= 1
+        if devices and node.inputs and (node.operator in METADATA or passes_on):
             there = _device_of(node.inputs[0].node, graph, placed)
             if there != device and there in devices:
                 device, why = there, "it goes where the tensor is that it asks about or passes on"
@@ -102,15 +98,11 @@ def place(graph: Graph, kernels: Kernels, *, soft: bool = True, eager: bool = Fa
     return placed
 
 
-def _passes_on(node: Node) -> bool:
-    return node.operator == "Identity" and not node.inserted and not node.after and node.edges <= 1
-
-
 def _device_of(source: int, graph: Graph, placed: Sequence[Placed | None]) -> str | None:
     """Where a tensor is that is read: an argument is in host memory, unless it is a variable or was made before."""
-    found = placed[source]
-    if found is not None:
-        return found.device
+    placement = placed[source]
+    if placement is not None:
+        return placement.device
     return None if source in graph.resident or source in graph.held else CPU
 
 
@@ -121,12 +113,7 @@ def _placed(device: str | None, able: dict[str, Kernel], why: str | None, node: 
 
 
 def _called(
-    index: int,
-    graph: Graph,
-    able: Sequence[dict[str, Kernel]],
-    placed: Sequence[Placed | None],
-    kernels: Kernels,
-    soft: bool,
+    index: int, graph: Graph, able: Able, placed: Sequence[Placed | None], kernels: Kernels, soft: bool
 ) -> Placed:
     """One operation in eager execution: where its variable is (``eager/placement_utils.cc``), else by rules 1 and 3.
 
@@ -170,25 +157,10 @@ def _grouped(graph: Graph) -> _Groups:
     return groups
 
 
-def _possible(
-    graph: Graph, able: Sequence[dict[str, Kernel]], groups: _Groups, kernels: Kernels, soft: bool
-) -> dict[int, tuple[list[str], str | None]]:
-    """For each group the devices that it can be on, the best first, and why it is not the preferred one."""
-    members: dict[int, list[int]] = {}
-    for index in range(len(graph.nodes)):
-        members.setdefault(groups.of(index), []).append(index)
-    return {group: _of_group(graph, able, each, kernels, soft) for group, each in members.items()}
-
-
 def _of_group(
-    graph: Graph,
-    able: Sequence[dict[str, Kernel]],
-    members: Sequence[int],
-    kernels: Kernels,
-    soft: bool,
-    *,
-    eager: bool = False,
+    graph: Graph, able: Able, members: Sequence[int], kernels: Kernels, soft: bool, *, eager: bool = False
 ) -> tuple[list[str], str | None]:
+    """The devices that a group can be on, the best first, and why it is not the preferred one."""
     nodes = graph.nodes
     operations = [index for index in members if nodes[index].operator not in ARGUMENTS]
     common = set(DEVICES).intersection(*(able[index].keys() for index in operations)) if operations else set(DEVICES)
@@ -231,21 +203,17 @@ def requested(device: str) -> str | None:
 
 
 def _without(
-    nodes: Sequence[Node], able: Sequence[dict[str, Kernel]], operations: Iterable[int], held: Sequence[tuple[int, str]]
+    nodes: Sequence[Node], able: Able, operations: Sequence[int], held: Sequence[tuple[int, str]]
 ) -> str | None:
     """What keeps a group of several from the GPU; of one node its own kernels say it."""
     lacking = sorted({nodes[index].operator for index in operations if GPU not in able[index]})
-    if lacking and len(set(operations)) > 1:
+    if lacking and len(operations) > 1:
         return f"it has to be where {', '.join(lacking[:3])} is, which the GPU has no such kernel of"
     return f"the variable, {held[0][1]}, is in host memory" if held and not lacking else None
 
 
 def _conflict(
-    nodes: Sequence[Node],
-    able: Sequence[dict[str, Kernel]],
-    operations: Sequence[int],
-    held: Sequence[tuple[int, str]],
-    kernels: Kernels,
+    nodes: Sequence[Node], able: Able, operations: Sequence[int], held: Sequence[tuple[int, str]], kernels: Kernels
 ) -> str:
     nowhere = sorted({nodes[index].operator for index in operations if not able[index]})
     if nowhere:

@@ -7,101 +7,67 @@ build of a release registers: wheels for Intel, and for another Python, can have
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
 from packaging.version import Version
 
-from mpsprobe.errors import TableError, UnknownName
+from mpsprobe.errors import TableError, UnknownName, UsageError
+from mpsprobe.suggestions import printable
 
 PLUGIN = "tensorflow-metal"
 PREFIX, SUFFIX = f"{PLUGIN}-", ".json"
 NEWEST_MACOS = "27"
-LATEST = "latest"
+LATEST, INSTALLED, ALL = "latest", "installed", "all"
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One registered kernel.
+    """One registered kernel, as ``mpsprobe kernels list --format json`` has it."""
 
-    Attributes:
-        operator: as a ``NodeDef`` names it (``Conv2D``).
-        device: its device type: ``GPU``.
-        types: attribute of the node → the dtype that it must have (``{"T": "float32"}``), as NumPy writes dtypes, with
-            TensorFlow's own names for those that NumPy lacks (``bfloat16``, ``resource``, ``variant``, ``qint8``).
-        host: arguments that the kernel takes or gives in host memory.
-    """
-
-    operator: str
-    device: str
+    operator: str  # as a NodeDef names it (Conv2D)
+    device: str  # its type: GPU
+    # Attribute of the node → the dtype that it must have ({"T": "float32"}), as NumPy writes dtypes, with TensorFlow's
+    # own names for those that NumPy lacks (bfloat16, resource, variant, qint8).
     types: Mapping[str, str]
-    host: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """As ``mpsprobe kernels list --format json`` has it."""
-        return {
-            "operator": self.operator,
-            "device": self.device,
-            "types": dict(self.types),
-            "host": list(self.host),
-        }
+    host: list[str]  # arguments that the kernel takes or gives in host memory
 
 
 @dataclass(frozen=True, slots=True)
 class Conditional:
-    """What the plugin registers only if macOS answers a check with yes.
+    """What the plugin registers only if macOS answers a check with yes."""
 
-    Attributes:
-        asks: the questions, all of which must be answered so: ``macOS 12.0``, ``class NAME``, ``-[CLASS selector]``.
-        macos: the macOS from which on that is so; None where no source says.
-        source: of that, where the question itself does not say it.
-    """
-
-    asks: tuple[str, ...]
-    macos: str | None
-    source: str | None
-    registrations: tuple[Registration, ...]
+    asks: list[str]  # all of which must be answered so: "macOS 12.0", "class NAME", "-[CLASS selector]"
+    macos: str | None  # from which on that is so; None where no source says
+    source: str | None  # of that, where the question itself does not say it
+    registrations: list[Registration]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One build of a release.
-
-    Attributes:
-        architecture: ``arm64`` or ``x86_64``.
-        wheels: file name → sha256 of each wheel that has this build.
-        macos_minimum: the oldest macOS that its library was built for; the tag of a wheel can say an older one.
-        registrations: what it registers on every macOS.
-        conditional: what it registers besides, on some.
-        defines: operators of its own, which TensorFlow does not have without it.
-    """
+    """One build of a release."""
 
     release: str
-    architecture: str
-    wheels: Mapping[str, str]
-    macos_minimum: str | None
-    registrations: tuple[Registration, ...]
-    conditional: tuple[Conditional, ...]
-    defines: tuple[str, ...]
+    architecture: str  # arm64 or x86_64
+    wheels: Mapping[str, str]  # file name → sha256 of each wheel that has this build
+    macos_minimum: str | None  # that its library was built for; the tag of a wheel can say an older one
+    registrations: list[Registration]  # on every macOS
+    conditional: list[Conditional]
+    defines: list[str]  # operators of its own, which TensorFlow does not have without it
 
-    def on(self, macos: str | None = None) -> tuple[Registration, ...]:
+    def on(self, macos: str | None = None) -> list[Registration]:
         """What it registers on a macOS (``13.2``); on the newest one if none is named."""
         asked = Version(macos or NEWEST_MACOS)
         added = [c.registrations for c in self.conditional if c.macos is not None and Version(c.macos) <= asked]
         return sum(added, self.registrations)
 
-    @property
-    def operators(self) -> frozenset[str]:
-        """Every operator with a kernel on some macOS."""
-        return frozenset(one.operator for one in self.on())
-
 
 def data_folder() -> Traversable:
-    """Where the data files lie."""
     return files("mpsprobe_tensorflow.tables") / "data"
 
 
@@ -109,23 +75,58 @@ def data_folder() -> Traversable:
 def releases() -> tuple[str, ...]:
     """The releases of the plugin that have a table, oldest first."""
     names = (entry.name for entry in data_folder().iterdir())
-    found = [n.removeprefix(PREFIX).removesuffix(SUFFIX) for n in names if n.startswith(PREFIX) and n.endswith(SUFFIX)]
-    return tuple(sorted(found, key=Version))
+    tables = [name for name in names if name.startswith(PREFIX) and name.endswith(SUFFIX)]
+    return tuple(sorted((name.removeprefix(PREFIX).removesuffix(SUFFIX) for name in tables), key=Version))
+
+
+def chosen(text: str) -> list[str]:
+    """``--release`` as exact releases, oldest first.
+
+    ``installed`` is the plugin that is installed, and the newest one where none is. Of one without a table, the nearest
+    older one is taken.
+    """
+    if text == ALL:
+        return [*releases()]
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise UsageError("--release needs a release", f"For example {releases()[-1]}, installed, latest or all.")
+    exact = {(nearest() or releases()[-1]) if part == INSTALLED else resolve(part) for part in parts}
+    return sorted(exact, key=Version)
 
 
 def resolve(release: str) -> str:
-    """The exact release that a user means: ``1.2.0``, ``latest``, or ``0.7`` for the newest of its kind.
-
-    Raises:
-        UnknownName: there is none; carries the nearest ones.
-    """
+    """The exact release that a user means: ``1.2.0``, ``latest``, or ``0.7`` for the newest of its kind."""
     known, wanted = releases(), release.strip()
-    if wanted == LATEST:
-        return known[-1]
-    fitting = [one for one in known if one == wanted or one.startswith(f"{wanted}.")]
+    fitting = [one for one in known if wanted in (one, LATEST) or one.startswith(f"{wanted}.")]
     if not fitting:
         raise UnknownName(f"release of {PLUGIN}", release, known, f"There are: {', '.join(known)}.")
     return fitting[-1]
+
+
+def installed(distribution: str = PLUGIN) -> str | None:
+    """The version of the plugin, or of another distribution, that is installed; nothing is imported."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def nearest() -> str | None:
+    """The release of the table for the installed plugin: its own, the nearest older one, or the oldest."""
+    there = installed()
+    if there is None:
+        return None
+    return next((one for one in reversed(releases()) if Version(one) <= Version(there)), releases()[0])
+
+
+def notes(release: str) -> list[str]:
+    """What a reader should know of a release that was judged."""
+    there = installed()
+    if there is None:
+        return [f"{PLUGIN} is not installed here: nothing was run with it"]
+    if there not in releases():
+        return [f"there is no table of the installed {PLUGIN} {printable(there)}: that of {release} was taken"]
+    return []
 
 
 def registrations(release: str, macos: str | None = None) -> list[dict[str, Any]]:
@@ -139,44 +140,26 @@ def registrations(release: str, macos: str | None = None) -> list[dict[str, Any]
         UnknownName: there is no such release.
     """
     table = load(release)
-    return [one.as_dict() for one in (table.registrations if macos is None else table.on(macos))]
+    return [asdict(one) for one in (table.registrations if macos is None else table.on(macos))]
 
 
 def load(release: str, architecture: str = "arm64") -> Table:
-    """The newest build of a release for one architecture.
-
-    Raises:
-        UnknownName: there is no such release, or it has no wheel for that architecture.
-    """
-    builds = all_builds(release)
-    for table in reversed(builds):
-        if table.architecture == architecture:
-            return table
-    known = sorted({table.architecture for table in builds})
-    raise UnknownName(f"architecture of {PLUGIN} {resolve(release)}", architecture, known)
-
-
-def all_builds(release: str) -> tuple[Table, ...]:
-    """Every build of a release: by architecture, then by the newest Python that it is for.
-
-    Raises:
-        UnknownName: there is no such release.
-        TableError: the data file is damaged.
-    """
-    return _builds(resolve(release))
+    """The newest build of a release for one architecture."""
+    builds = {table.architecture: table for table in all_builds(release)}
+    if architecture not in builds:
+        raise UnknownName(f"architecture of {PLUGIN} {resolve(release)}", architecture, sorted(builds))
+    return builds[architecture]
 
 
 @functools.cache
-def _builds(release: str) -> tuple[Table, ...]:
-    return decode((data_folder() / f"{PREFIX}{release}{SUFFIX}").read_bytes(), f"{PREFIX}{release}{SUFFIX}")
+def all_builds(release: str) -> tuple[Table, ...]:
+    """Every build of a release: by architecture, then by the newest Python that it is for."""
+    name = f"{PREFIX}{resolve(release)}{SUFFIX}"
+    return decode((data_folder() / name).read_bytes(), name)
 
 
 def decode(data: bytes, name: str) -> tuple[Table, ...]:
-    """The builds of one data file, called ``name`` in messages.
-
-    Raises:
-        TableError: it is damaged.
-    """
+    """The builds of one data file, called ``name`` in messages."""
     try:
         document = json.loads(data)
         return tuple(_table(document, build) for build in document["builds"])
@@ -189,14 +172,14 @@ def _table(document: Mapping[str, Any], build: Mapping[str, Any]) -> Table:
     always: list[Registration] = []
     conditional: list[Conditional] = []
     for group in registered["groups"]:
-        kernels = tuple(_kernels(group["device"], group["kernels"]))
+        kernels = [*_kernels(group["device"], group["kernels"])]
         if group["asks"]:
-            conditional.append(Conditional(tuple(group["asks"]), group["macos"], group.get("source"), kernels))
+            conditional.append(Conditional(group["asks"], group["macos"], group.get("source"), kernels))
         else:
             always += kernels
     return Table(
-        document["release"], build["architecture"], build["wheels"], build["macos_minimum"], tuple(always),
-        tuple(conditional), tuple(registered["defines"]),
+        document["release"], build["architecture"], build["wheels"], build["macos_minimum"], always, conditional,
+        registered["defines"],
     )  # fmt: skip
 
 
@@ -205,5 +188,5 @@ def _kernels(device: str, kernels: Mapping[str, str]) -> Iterable[Registration]:
     for operator, written in kernels.items():
         for kernel in written.split(";"):
             types, _, host = kernel.partition("|")
-            attributes = {name: dtype for name, _, dtype in (pair.partition("=") for pair in types.split(",") if pair)}
-            yield Registration(operator, device, attributes, tuple(host.split(",")) if host else ())
+            attributes = dict(pair.split("=", 1) for pair in types.split(",") if pair)
+            yield Registration(operator, device, attributes, host.split(",") if host else [])

@@ -14,13 +14,13 @@ from google.protobuf import text_format
 from tensorflow.core.framework import graph_pb2
 
 from mpsprobe.protocols import RunOptions
-from mpsprobe_tensorflow.applications import KerasWorkload
 from mpsprobe_tensorflow.placing import grappler
 from mpsprobe_tensorflow.placing.flattening import flatten
 from mpsprobe_tensorflow.placing.kernels import Kernels
 from mpsprobe_tensorflow.placing.placer import place
-from mpsprobe_tensorflow.tables.fits import optimizers_off
+from mpsprobe_tensorflow.tables.releases import optimizers_off
 from mpsprobe_tensorflow.tables.table import load
+from mpsprobe_tensorflow.workloads import KerasWorkload
 
 X = tf.TensorSpec((2, 8))
 BORDER = {"_Arg", "_Retval", "Placeholder", "NoOp"}

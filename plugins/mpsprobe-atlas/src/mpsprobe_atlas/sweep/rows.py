@@ -1,0 +1,135 @@
+"""Rows, worked out by processes of this machine, each with limits of time and memory; run, it is such a process.
+
+What goes in and comes out of one is text: names, numbers and packed reports.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+
+import psutil
+
+from mpsprobe.environment import check_version
+from mpsprobe.errors import MpsprobeError
+from mpsprobe.plugins.registry import get_registry
+from mpsprobe.progress import SilentProgress
+from mpsprobe.protocols import RunOptions
+from mpsprobe.suggestions import first_line, type_name
+from mpsprobe_atlas.answers import pack
+from mpsprobe_atlas.store import Key, Row
+from mpsprobe_coverage.pool import Answer, Limits, Pool, Worker, serve
+
+SEED = 0
+ATTEMPTS = 3
+"""How often a row is tried whose process dies: somebody may have ended that."""
+EACH = 200
+"""Rows that one process works out before a new one takes over, which has none of their memory and needs ten seconds."""
+SHARE = 0.75  # of the machine's memory, for all processes together
+MODULE = "mpsprobe_atlas.sweep.rows"
+VARIABLES = {"PYTHONHASHSEED": "0"}
+
+
+def usual_memory(jobs: int) -> int:
+    """The limit in bytes where nobody says one: the processes together may have most of the machine's memory."""
+    return int(psutil.virtual_memory().total * SHARE / jobs)
+
+
+def rows_of(keys: Sequence[Key], releases: Sequence[str], limits: Limits, jobs: int) -> Generator[Row]:
+    """A row for each of ``keys``, each as soon as it is there, by ``jobs`` processes side by side."""
+    with Pool(MODULE, [*releases], limits, jobs, attempts=ATTEMPTS, each=EACH, variables=VARIABLES) as pool:
+        for answer in pool.answers(keys):
+            yield row_of(keys[answer.number], answer, limits)
+
+
+def worker_of(releases: Sequence[str], limits: Limits, threads: int) -> Worker:
+    """One such process."""
+    return Worker(MODULE, [*releases], limits, each=EACH, threads=threads, variables=VARIABLES)
+
+
+def row_of(key: Key, answer: Answer, limits: Limits) -> Row:
+    """The row that a process has answered with, or of its failure."""
+    if answer.text is not None:
+        row = from_text(answer.text)
+    elif answer.by_limit:
+        row = failed(key, answer.error, "Raise --timeout or --memory-limit, and sweep it --again.")
+        row = replace(row, seconds=limits.seconds)
+    else:
+        return failed(key, answer.error, answer.hint, answer.attempts)
+    return replace(row, peak_bytes=answer.peak_bytes, attempts=answer.attempts)
+
+
+def worked_out(key: Key, releases: Sequence[str]) -> Row:
+    """The row about ``key``; whatever it raises is in it."""
+    started = time.monotonic()
+    try:
+        row = _answered(key, releases)
+    except MpsprobeError as error:
+        row = failed(key, error.message, error.hint)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - one workload of many
+        row = failed(key, f"{type_name(error)}: {first_line(error)}")
+    return replace(row, seconds=round(time.monotonic() - started, 3))
+
+
+def failed(key: Key, error: str, hint: str | None = None, attempts: int = 1) -> Row:
+    """The row of what has no answer."""
+    return Row(*key, state="failed", error=error, hint=hint, attempts=attempts, made=_now())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def as_text(row: Row) -> str:
+    """A row as JSON; ``from_text`` reads it."""
+    answer = None if row.answer is None else base64.b64encode(row.answer).decode()
+    return json.dumps({**asdict(row), "answer": answer})
+
+
+def from_text(text: str | bytes) -> Row:
+    """See ``as_text``."""
+    fields = json.loads(text)
+    answer = fields.pop("answer")
+    return Row(**fields, answer=None if answer is None else base64.b64decode(answer))
+
+
+def _answered(key: Key, releases: Sequence[str]) -> Row:
+    check_version("torch", "mpsprobe-coverage", "atlas sweep")
+    from mpsprobe_coverage.scanning.releases import release_answers
+
+    workload = get_registry().workload(key.workload)
+    options = RunOptions(phase=key.phase, dtype=key.dtype, size=key.size)
+    # A workload may draw numbers: they are the same whatever was worked out before it.
+    importlib.import_module("torch").manual_seed(SEED)
+    random.seed(SEED)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(SEED)
+    answers = release_answers(workload, options, releases, SilentProgress())
+    documents = {release: answer.report.model_dump(mode="json") for release, answer in answers.items()}
+    fits = {release: {str(memory): one for memory, one in answer.fits.items()} for release, answer in answers.items()}
+    described = next(iter(documents.values()))["workload"]
+    return Row(
+        *key,
+        state="answered",
+        made=_now(),
+        architecture=described["architecture"],
+        parameters=described["parameters"],
+        answer=pack(documents, fits),
+    )
+
+
+def _prepared(releases: Sequence[str]) -> Callable[[Sequence[str]], str]:
+    if importlib.util.find_spec("torch") is not None:
+        importlib.import_module("torch")  # most of what a start takes
+    return lambda key: as_text(worked_out(Key(*key), releases))
+
+
+if __name__ == "__main__":
+    serve(_prepared)

@@ -1,1 +1,0 @@
-"""Workloads of TensorFlow on the devices that it has here: built with values, stepped and timed."""
