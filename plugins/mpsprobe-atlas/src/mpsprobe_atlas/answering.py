@@ -127,10 +127,9 @@ def _named(text: str, held: Collection[str]) -> list[str]:
 
 def _is_for_that_mac(report: dict[str, Any], fits: Mapping[int, str], options: Mapping[str, Any]) -> bool:
     """Whether ``report`` could be made one for the chip and the memory of ``options``: its fit may not be known."""
+    from mpsprobe.protocols import RunOptions
     from mpsprobe_coverage.knowledge.advisories.store import named
     from mpsprobe_coverage.knowledge.chips.mac import mac_asked
-
-    from mpsprobe.protocols import RunOptions
 
     mac = mac_asked(replace(RunOptions(), chip=options["chip"], memory=options["memory"]))
     if options["chip"]:

@@ -20,8 +20,8 @@ import pytest
 from mpsprobe.errors import UsageError
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import SilentProgress
+from mpsprobe_coverage import pool
 from mpsprobe_coverage.commands import several
-from mpsprobe_coverage.commands.child import Child
 from mpsprobe_devkit.testing import run_cli
 from mpsprobe_devkit.testing.commands import command_environment, command_path
 
@@ -270,16 +270,17 @@ def test_the_environment_variable_is_an_option_too(folder: Path) -> None:
     assert result.code == 2 and "1.11.0" in result.stderr
 
 
-class Impatient(Child):
+class Impatient(pool.Worker):
     """Gives one workload hardly any time."""
 
-    def ask(self, question: str, timeout: float, look: Any = None) -> None:
-        super().ask(question, 0.01 if "models.py:waits" in question else timeout, look)
+    def answer(self, question: Any) -> pool.Answer:
+        self.limits = pool.Limits(0.01 if "models.py:waits" in str(question) else 600)
+        return super().answer(question)
 
 
 @pytest.mark.slow
 def test_one_that_fails_costs_its_row_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(several, "Child", Impatient)
+    monkeypatch.setattr(pool, "Worker", Impatient)
     exports = [text for name in EXPORTS for text in ("--export", f"{name}=out/{name}")]
     (folder / "out").mkdir()
     result = _coverage(folder, "--workloads", "all.txt", "--jobs", "2", *exports, "--fail-on", "missing")
