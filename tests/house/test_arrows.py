@@ -79,6 +79,22 @@ DEVICES_MAY_IMPORT = {
     "observed": {"compiling"},
 }
 
+# What a plugin may import of another one, by room: those of the other's inside that are meant for it.
+ACROSS: dict[str, dict[str, set[str]]] = {
+    "mpsprobe_atlas": {
+        "mpsprobe_coverage": {"commands", "knowledge", "pool", "rules", "scanning"},
+        "mpsprobe_exporters": {"html"},
+    },
+    "mpsprobe_coverage": {"mpsprobe_exporters": {"advisories", "document", "plain_text", "terminal"}},
+    "mpsprobe_hf": {"mpsprobe_coverage": {"knowledge"}},
+    "mpsprobe_tables": {
+        "mpsprobe_coverage": {"commands", "devices", "knowledge", "recording"},
+        "mpsprobe_exporters": {"document", "markdown", "terminal"},
+        "mpsprobe_tensorflow": {"tables"},
+    },
+    "mpsprobe_tensorflow": {"mpsprobe_devices": {"counted", "processor"}},
+}
+
 # The author kit checks what finds, loads and asks plugins, and is released together with it.
 KIT = "mpsprobe-devkit"
 PACKAGES = [ROOT / "mpsprobe", *(init.parent for plugin in PLUGINS for init in (plugin / "src").glob("*/__init__.py"))]
@@ -168,6 +184,16 @@ def test_plugins_import_public_names_and_what_they_depend_on(plugin: Path) -> No
     packages = [one.name.replace("-", "_") for one in strangers]
     sources = [path for path in files if path.is_relative_to(plugin / "src")]
     assert not [f"{shown(path)}: {name}" for path in sources for name in packages if any(imported(path, name))]
+
+
+def test_plugins_know_of_each_other_what_is_listed() -> None:
+    arrows: dict[str, dict[str, set[str]]] = {}
+    for package in PACKAGES[1:]:
+        for other in PACKAGES[1:]:
+            names = {name for path in python_files(package) for name in imported(path, other.name)}
+            if other != package and names:
+                arrows.setdefault(package.name, {})[other.name] = {_room(name, other.name) for name in names}
+    assert arrows == ACROSS
 
 
 CORE_FILES = python_files(ROOT / "mpsprobe")
