@@ -60,7 +60,9 @@ COVERAGE_MAY_IMPORT = {
     "reporting": {"devices", "knowledge", "recording"},
     "scanning": {"devices", "knowledge", "recording", "reporting"},
     "programs": {"devices", "knowledge", "recording", "reporting", "scanning"},
-    "commands": {"devices", "knowledge", "programs", "recording", "reporting", "scanning"},
+    "pool": set(),
+    "rules": set(),
+    "commands": {"devices", "knowledge", "pool", "programs", "recording", "reporting", "scanning"},
     "callbacks": {"commands", "devices", "knowledge", "recording"},
 }
 # In two of them what lies deeper is ordered too.
@@ -130,8 +132,8 @@ def test_arrows_of_the_core_and_of_coverage() -> None:
         (coverage / "knowledge", "mpsprobe_coverage.knowledge", KNOWLEDGE_MAY_IMPORT),
         (coverage / "devices", "mpsprobe_coverage.devices", DEVICES_MAY_IMPORT),
     ]
-    rooms = {path.stem for path in coverage.iterdir() if path.is_dir() and python_files(path)}
-    assert rooms == set(COVERAGE_MAY_IMPORT)
+    rooms = {path.name for path in coverage.iterdir() if path.is_dir() and python_files(path)}
+    assert rooms <= set(COVERAGE_MAY_IMPORT), "say in COVERAGE_MAY_IMPORT what they may import"
     assert not [arrow for house in houses for arrow in _breaks(*house)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -199,7 +200,7 @@ def test_the_data_file_says_what_was_read(tmp_path: Path) -> None:
     assert (intel.architecture, apple.architecture) == ("x86_64", "arm64")
     assert [name.split("-")[2] for name in apple.wheels] == ["cp39", "cp312"]
     assert (apple.release, apple.macos_minimum) == ("1.2.0", "12.1")
-    assert [one.as_dict() for one in apple.registrations][:2] == [
+    assert [asdict(one) for one in apple.registrations][:2] == [
         {"operator": "Fill", "device": "GPU", "types": {"T": "float32", "index_type": "int32"}, "host": ["dims"]},
         {"operator": "Fill", "device": "GPU", "types": {"T": "float16", "index_type": "int32"}, "host": ["dims"]},
     ]
