@@ -1,23 +1,21 @@
-"""What is known about some calls of a kernel besides registration, messages and code: one form for every list.
+"""What is known about some calls of a kernel besides its registration and code: one form for every list.
 
 A list says for each entry which operators it is about, which calls, in which releases, and how that is known. What
-becomes of such a call is the list's: ``frameworks*.py`` of those that fail, ``left_to_cpu.py`` of those that the kernel
-copies to the CPU.
+becomes of such a call is the list's: ``guard.py`` and ``size.py`` of those that a message of the library refuses,
+``frameworks.py`` of those that fail inside Apple's frameworks, ``left_to_cpu.py`` of those that go to the CPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
 from packaging.version import Version
 
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.judging import size
-from mpsprobe_coverage.knowledge.judging.guards import takes
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap, torch_releases
@@ -26,37 +24,51 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 if TYPE_CHECKING:
     from mpsprobe.schemas import Source, Verdict
 
+Dtypes = frozenset[torch.dtype]
+COMPLEX = frozenset({torch.complex32, torch.complex64, torch.complex128})
+FLOATING = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+INTEGRAL = frozenset(
+    {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64}
+)
+BOOL = frozenset({torch.bool})
+LONG = frozenset({torch.int64})
+DTYPES = COMPLEX | FLOATING | INTEGRAL | BOOL
+"""What is meant by "every dtype"; MPS has neither quantised types nor, before 2.15, 8-bit floating-point ones."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Condition:
     """One entry of a list. Compared by identity.
 
     Attributes:
-        operators: names without overload, and without the underscore of an in-place operator.
+        operators: names joined by spaces; without overload every one that has a kernel is meant, and the in-place
+            operator with the same name and an underscore.
         why: why a call is meant; None where it is not.
         evidence: the threads of pytorch/pytorch that report it and what mends it, or the message of the kernel.
-        first, last: the releases from and to which it holds; None for no end.
-        marker: a message (``kernels/markers.py``) that the library has wherever it holds.
+        first, before: the release from which on it holds, and the one from which on it no longer does, if any.
+        marker: a message (``kernels/markers.toml``) that the library has wherever it holds.
         macos: the first macOS where it was seen; one that is named and older is not judged.
         dtypes: calls without a tensor of one of these are not asked about; None for all.
+        only_dtypes: nothing else counts, so that a test that passes with one contradicts it.
     """
 
-    operators: tuple[str, ...]
+    operators: str
     why: Callable[[Call], str | None]
     evidence: str
     first: str = "1.12.0"
-    last: str | None = None
+    before: str | None = None
     marker: str | None = None
     macos: str = "13.0"
-    dtypes: frozenset[torch.dtype] | None = None
+    dtypes: Dtypes | None = None
+    only_dtypes: bool = False
 
-    def holds(self, table: KernelTable, macos: Version | None) -> bool:
-        """Whether it does in the release of ``table``, on ``macos`` (None: a new one)."""
-        release = Version(table.release)
+    def holds(self, release: str, markers: frozenset[str], macos: Version | None) -> bool:
+        """Whether it does in a release, on ``macos`` (None: a new one)."""
+        version = Version(release)
         return (
-            Version(self.first) <= release
-            and (self.last is None or release <= Version(self.last))
-            and (self.marker is None or self.marker in table.markers)
+            Version(self.first) <= version
+            and (self.before is None or version < Version(self.before))
+            and (self.marker is None or self.marker in markers)
             and (macos is None or macos >= Version(self.macos))
         )
 
@@ -67,37 +79,47 @@ class Conditions:
 
     Attributes:
         judge: the file that says what becomes of its calls.
-        verdict, source: of these; ``reason`` has ``{}`` for what an entry says.
+        verdict, source: of these.
+        sentence: makes a reason of what an entry says, and of the operator.
+        sizes: guards that the first release that takes a call must not have, either.
     """
 
     judge: str
     verdict: Verdict
     source: Source
     entries: tuple[Condition, ...]
-    reason: str = "{}"
+    sentence: Callable[[str, str], str] = lambda why, _: why
+    sizes: Conditions | None = None
 
     def rules_of(self, operator: str, table: KernelTable, macos: Version | None = None) -> tuple[Meets, ...]:
         """A rule for each entry about the kernel of ``operator`` in the release of ``table``, on ``macos`` if named."""
         return tuple(Meets(self, entry, operator) for entry in self._of(operator, table, macos))
 
-    def passes(self, call: Call, operator: str, table: KernelTable) -> bool:
-        """Whether a kernel of the release has the call, and no entry means it."""
-        has = operator in table.native and takes(size.GUARDS, operator, call, table)
-        return has and all(entry.why(call) is None for entry in self._of(operator, table, None))
+    def pass_over(self, call: Call, operator: str, table: KernelTable) -> bool:
+        """Whether no entry means the call in the release of ``table``."""
+        return all(entry.why(call) is None for entry in self._of(operator, table, None))
 
-    def _of(self, operator: str, table: KernelTable, macos: Version | None) -> Sequence[Condition]:
-        entries = self._by_name.get(operator.removeprefix("aten::").partition(".")[0].removesuffix("_"))
-        if entries is None or operator not in table.native:
-            return ()
-        return [entry for entry in entries if entry.holds(table, macos)]
+    def _of(self, operator: str, table: KernelTable, macos: Version | None) -> Iterator[Condition]:
+        namespace, _, name = operator.partition("::")
+        if namespace != "aten" or (operator not in table.native and operator not in table.python):
+            return
+        base = name.partition(".")[0]
+        entries = _by_name(self, table.release, table.markers, macos)
+        for alias in dict.fromkeys((name, base, base.removesuffix("_"))):
+            yield from entries.get(alias, ())
 
-    @cached_property
-    def _by_name(self) -> dict[str, list[Condition]]:
-        found: dict[str, list[Condition]] = {}
-        for entry in self.entries:
-            for name in entry.operators:
-                found.setdefault(name, []).append(entry)
-        return found
+
+@functools.cache
+def _by_name(
+    conditions: Conditions, release: str, markers: frozenset[str], macos: Version | None
+) -> dict[str, list[Condition]]:
+    """Name of an operator, as entries have it → those that hold."""
+    entries: dict[str, list[Condition]] = {}
+    for entry in conditions.entries:
+        if entry.holds(release, markers, macos):
+            for name in entry.operators.split():
+                entries.setdefault(name, []).append(entry)
+    return entries
 
 
 @dataclass(frozen=True)
@@ -107,26 +129,36 @@ class Meets:
     conditions: Conditions
     condition: Condition
     operator: str
-    only_dtypes = False  # what PyTorch's tests show to be taken need not be such a call
 
     @property
     def judge(self) -> str:
         return self.conditions.judge
 
     @property
-    def dtypes(self) -> frozenset[torch.dtype] | None:
+    def dtypes(self) -> Dtypes | None:
         return self.condition.dtypes
 
+    @property
+    def only_dtypes(self) -> bool:
+        return self.condition.only_dtypes
+
     def __call__(self, call: Call) -> Judgement | None:
-        why = self.condition.why(call)
+        condition, conditions = self.condition, self.conditions
+        dtypes = condition.dtypes  # to look an argument up takes longer than this
+        if dtypes is not None and all(spec.dtype not in dtypes for spec in (*call.inputs, *call.outputs)):
+            return None
+        why = condition.why(call)
         if why is None:
             return None
-        conditions = self.conditions
-        since = since_without_gap(
-            torch_releases(), lambda release: conditions.passes(call, self.operator, load_table(release))
-        )
-        reason = conditions.reason.format(why)
-        return Judgement(conditions.verdict, reason, conditions.source, self.condition.evidence, since)
+        since = since_without_gap(torch_releases(), lambda release: self._takes(call, load_table(release)))
+        reason = conditions.sentence(why, self.operator)
+        return Judgement(conditions.verdict, reason, conditions.source, condition.evidence, since)
+
+    def _takes(self, call: Call, table: KernelTable) -> bool:
+        sizes = self.conditions.sizes
+        if sizes is not None and not (self.operator in table.native and sizes.pass_over(call, self.operator, table)):
+            return False
+        return self.conditions.pass_over(call, self.operator, table)
 
 
 def has(call: Call, name: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from packaging.version import Version
 
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.judging.guards import COMPLEX
+from mpsprobe_coverage.knowledge.judging.conditions import COMPLEX
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 

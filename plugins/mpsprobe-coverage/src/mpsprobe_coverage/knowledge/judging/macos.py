@@ -1,6 +1,6 @@
 """What holds from some macOS on only: dtypes and kernels that a release serves on newer systems than it runs on.
 
-The messages that say so are markers of the tables (``kernels/markers.py``). Releases that need that macOS
+The messages that say so are markers of the tables (``kernels/markers.toml``). Releases that need that macOS
 anyway no longer have them: 2.9.0 needs macOS 14.
 """
 

@@ -17,7 +17,7 @@ import torch
 from packaging.version import Version
 
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.judging.guards import BOOL, FLOATING, INTEGRAL
+from mpsprobe_coverage.knowledge.judging.conditions import BOOL, FLOATING, INTEGRAL
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import CONVERTING, METAL_TYPES, NAMED, facts_releases, load_facts
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap

@@ -78,7 +78,7 @@ class KernelTable:
         commit: of the source that the wheel was built from, where the wheel says.
         macos_minimum: oldest macOS that the backend accepts, where the binary says (``14.0``).
         requires_torch: which torch releases a torchvision release says it works with (``==2.13.0``); empty for torch.
-        markers: facts that are no registrations (``kernels/markers.py`` and ``foreach_mps``, ``fused_mps``).
+        markers: facts that are no registrations (``kernels/markers.toml`` and ``foreach_mps``, ``fused_mps``).
         only_in_binary, only_declared: where the binary and native_functions.yaml disagree, by dispatch key.
             The binary is what counts.
         whole: an operator without a label of the backend has no kernel there. False where that is not known.
