@@ -75,21 +75,14 @@ class Condition:
 
 @dataclass(frozen=True, eq=False)
 class Conditions:
-    """A list. Compared by identity.
+    """A list. Compared by identity."""
 
-    Attributes:
-        judge: the file that says what becomes of its calls.
-        verdict, source: of these.
-        sentence: makes a reason of what an entry says, and of the operator.
-        sizes: guards that the first release that takes a call must not have, either.
-    """
-
-    judge: str
+    judge: str  # the file that says what becomes of its calls
     verdict: Verdict
     source: Source
     entries: tuple[Condition, ...]
-    sentence: Callable[[str, str], str] = lambda why, _: why
-    sizes: Conditions | None = None
+    sentence: Callable[[str, str], str] = lambda why, _: why  # from an entry and the operator to the reason
+    sizes: Conditions | None = None  # guards that the first release that takes a call must not have, either
 
     def rules_of(self, operator: str, table: KernelTable, macos: Version | None = None) -> tuple[Meets, ...]:
         """A rule for each entry about the kernel of ``operator`` in the release of ``table``, on ``macos`` if named."""

@@ -45,26 +45,19 @@ Signatures = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Learned:
-    """What one list says; releases that share it stand together.
+    """What one list says; releases that share it stand together."""
 
-    Attributes:
-        releases: the releases with this list, oldest first.
-        refused: what its expected failures show.
-        unclaimed: what is refused because no entry claims it for MPS: the weaker evidence.
-        accepted: what entries call that are expected to pass.
-    """
-
-    releases: tuple[str, ...]
-    refused: Signatures
-    unclaimed: Signatures
-    accepted: Mapping[str, frozenset[str]]
+    releases: tuple[str, ...]  # with this list, oldest first
+    refused: Signatures  # what its expected failures show
+    unclaimed: Signatures  # what is refused because no entry claims it for MPS: the weaker evidence
+    accepted: Mapping[str, frozenset[str]]  # what entries call that are expected to pass
 
     def blamed(self, operator: str) -> frozenset[str]:
         """The signatures that ``operator`` refuses, by either evidence."""
         return frozenset({*self.refused.get(operator, ()), *self.unclaimed.get(operator, ())})
 
     def nearest(self, release: str) -> str:
-        """The one of the releases that is nearest to ``release``, or ``release`` itself."""
+        """The nearest one of the releases, or ``release`` itself."""
         if release in self.releases:
             return release
         return self.releases[-1] if Version(self.releases[-1]) < Version(release) else self.releases[0]
@@ -160,11 +153,7 @@ def lists_about(release: str, lists: Lists) -> tuple[Learned, ...]:
 
 
 def learned() -> tuple[Learned, ...]:
-    """What is shipped for each list, oldest first.
-
-    Raises:
-        TableError: the data file is absent or damaged.
-    """
+    """What is shipped for each list, oldest first."""
     lists: tuple[Learned, ...] = data_file(FILE, decode)
     return lists
 

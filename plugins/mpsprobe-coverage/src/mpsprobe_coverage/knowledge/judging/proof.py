@@ -57,7 +57,7 @@ def _is_proven(operator: str, dtypes: Dtypes, table: KernelTable) -> bool:
         or _is_view(operator)
         or names <= _TESTED_BESIDE.get(base, frozenset())
         or names in _tested(table.release).get(base, ())
-        or any(dtypes <= rule.taken for rule in metal.kernels_of(operator, table))
+        or any(dtypes <= rule.taken for rule in metal.rules_of(operator, table))
     )
 
 
