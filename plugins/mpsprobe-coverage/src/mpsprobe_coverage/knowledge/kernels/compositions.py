@@ -16,14 +16,12 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from mpsprobe_coverage.knowledge.kernels.format import OnDemand, TableFile, apply, by_name, shipped_files, unseal
+from mpsprobe_coverage.knowledge.kernels.format import Kind, OnDemand, by_name
 from mpsprobe_coverage.knowledge.kernels.releases import library_releases
 from mpsprobe_coverage.knowledge.kernels.table import COMPOSITE, NATIVE, KernelTable
 
-MAGIC = "mpsprobe-compositions 1"
-SUFFIX = ".compositions"
+COMPOSITIONS = Kind("mpsprobe-compositions 1", ".compositions", {"calls": by_name})
 NOTHING = "-"
 INDEXING = {"getitem": "Tensor.__getitem__", "setitem": "Tensor.__setitem__"}
 _NAMES = """
@@ -45,16 +43,11 @@ _ELSEWHERE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Compositions:
-    """The compositions of one release.
-
-    Attributes:
-        release: of torch.
-        sha256: of the wheel, in hexadecimal.
-        calls: composite operator (without ``aten::``), derivative or indexing → the operators that its C++ may call.
-    """
+    """The compositions of one torch release."""
 
     release: str
-    sha256: str
+    sha256: str  # of the wheel, in hexadecimal
+    # Composite operator (without `aten::`), derivative or indexing → the operators that its C++ may call.
     calls: Mapping[str, frozenset[str]] = field(repr=False)
 
     def reached(self, called: Iterable[str], table: KernelTable) -> frozenset[str]:
@@ -81,17 +74,11 @@ class Compositions:
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """A composite operator, a derivative or indexing that two releases make of different operators.
+    """A composite operator, a derivative or indexing that two releases make of different operators."""
 
-    Attributes:
-        name: as in ``Compositions``, composite operators with ``aten::``.
-        calls: operators that the target release calls there.
-        lacks_kernel: whether one of them has no kernel there, and the tracing release does not call it.
-    """
-
-    name: str
-    calls: frozenset[str]
-    lacks_kernel: bool
+    name: str  # as in ``Compositions``, composite operators with ``aten::``
+    calls: frozenset[str]  # operators that the target release calls there
+    lacks_kernel: bool  # one of them has no kernel there, and the tracing release does not call it
 
     def has(self, operator: str) -> bool:
         """Whether the target release may call ``operator`` there."""
@@ -118,11 +105,8 @@ class Differences:
     """What ``table``'s release composes otherwise than the release ``tracer``; nothing where they are the same.
 
     Where there is no file for the tracer, every composition of the target is in question, and a call is
-    known to be right where the target makes it too.
-
-    Attributes:
-        names: what differs, as in ``Compositions``.
-        operators: the composite operators among it.
+    known to be right where the target makes it too. ``names`` is what differs, ``operators`` the composite operators
+    among it.
     """
 
     def __init__(self, table: KernelTable, tracer: str) -> None:
@@ -164,37 +148,16 @@ class Differences:
         return verdict not in (NATIVE, COMPOSITE) and _ELSEWHERE.search(operator) is None
 
 
-@dataclass(frozen=True, slots=True)
-class CompositionsFile(TableFile):
-    """One decoded file, whose ``changes`` are those of ``calls``."""
-
-
-def decode_compositions(data: bytes, name: str) -> CompositionsFile:
-    """A data file read back. Raises as ``unseal``."""
-
-    def read(document: Any) -> CompositionsFile:
-        changes = by_name(document.pop("calls"))
-        return CompositionsFile(document["release"], document["base"], document, changes)
-
-    return unseal(MAGIC, data, name, read)
-
-
 def composition_releases() -> tuple[str, ...]:
     """The torch releases whose compositions come with the package, oldest first."""
-    return library_releases("torch", SUFFIX)
+    return library_releases("torch", COMPOSITIONS.suffix)
 
 
 @functools.cache
 def load_compositions(release: str | None) -> Compositions:
-    """The compositions of one torch release; none at all where the package has no file of it.
-
-    Raises:
-        TableError: a data file is damaged or missing.
-    """
-    calls: dict[str, str] = {}
-    shipped = composition_releases() if release in composition_releases() else ()
-    for file in shipped_files(f"torch-{{}}{SUFFIX}", shipped, decode_compositions):
-        apply(file.changes, calls)
-        if file.release == release:
-            return Compositions(release, file.header["sha256"], OnDemand(calls, _split))
-    return Compositions(release or "", "", {})
+    """The compositions of one torch release; none at all where the package has no file of it."""
+    known = COMPOSITIONS.known(release) if release is not None else None
+    if known is None:
+        return Compositions(release or "", "", {})
+    header, parts = known
+    return Compositions(header["release"], header["sha256"], OnDemand(parts["calls"], _split))

@@ -14,8 +14,8 @@ from mpsprobe.protocols import Backend, BackendKernels
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.knowledge.kernels import live
 from mpsprobe_coverage.knowledge.kernels.compositions import load_compositions
-from mpsprobe_coverage.knowledge.kernels.format import TableFile, apply, decode, shipped_files, to_table
-from mpsprobe_coverage.knowledge.kernels.releases import SUFFIX, as_version, library_releases, torch_releases
+from mpsprobe_coverage.knowledge.kernels.format import TABLES, DataFile, to_table
+from mpsprobe_coverage.knowledge.kernels.releases import as_version, library_releases, torch_releases
 from mpsprobe_coverage.knowledge.kernels.table import MPS, NATIVE, UNKNOWN, KernelFamily, KernelTable, verdict_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,10 @@ class MpsFamily(KernelFamily):
     def operators(self) -> frozenset[str]:
         """Every operator of every release, torchvision's included."""
         return frozenset(
-            name for library in ("torch", *self.libraries) for file in _chain(library) for name in file.changes
+            name
+            for library in ("torch", *self.libraries)
+            for file in _chain(library)
+            for name in file.changes["operators"]
         )
 
     def history(self, operator: str, key: str | None = None) -> tuple[tuple[str, str], ...]:
@@ -136,14 +139,11 @@ def load_table(release: str, library: str = "torch") -> KernelTable:
         UnknownName: there is no table of that release.
         TableError: a data file is damaged.
     """
-    if release not in library_releases(library):
+    known = TABLES.known(release, library)
+    if known is None:
         raise UnknownName(f"{library} release", release, library_releases(library))
-    labels: dict[str, str] = {}
-    for file in _chain(library):
-        apply(file.changes, labels)
-        if file.release == release:
-            break
-    return to_table(MPS_FAMILY, file.header, labels)
+    header, parts = known
+    return to_table(MPS_FAMILY, header, parts["operators"])
 
 
 @functools.cache
@@ -193,7 +193,7 @@ def _history(operator: str, key: str) -> tuple[tuple[str, str], ...]:
     by_release: dict[str | None, tuple[str, ...]] = {}
     labels = ""
     for file in _chain(library):
-        labels = file.changes.get(operator, labels)
+        labels = file.changes["operators"].get(operator, labels)
         by_release[file.release] = tuple(labels.split(" ")) if labels else ()
     versions = {release: release if library == "torch" else torchvision_for(release) for release in torch_releases()}
     return tuple((release, verdict_of(by_release.get(version, ()), key)) for release, version in versions.items())
@@ -210,5 +210,5 @@ def releases_marked(marker: str) -> frozenset[str]:
 
 
 @functools.cache
-def _chain(library: str) -> tuple[TableFile, ...]:
-    return tuple(shipped_files(f"{library}-{{}}{SUFFIX}", library_releases(library), decode))
+def _chain(library: str) -> tuple[DataFile, ...]:
+    return tuple(TABLES.files(library))
