@@ -63,10 +63,7 @@ class Compositions:
         return frozenset(found)
 
     def parts(self, operator: str, table: KernelTable) -> frozenset[str]:
-        """The operators, not composite ones, that the composite ``aten::…`` may call on dense tensors of real numbers.
-
-        Those that are ``HARMLESS`` are not among them.
-        """
+        """What ``aten::…`` may call on dense tensors of real numbers, but composite and ``HARMLESS`` operators."""
         called = self.calls.get(operator.removeprefix("aten::"), frozenset())
         reached = {f"aten::{part}" for part in self.reached(called, table) if _ELSEWHERE.search(part) is None}
         return frozenset(part for part in reached if table.verdict(part) != COMPOSITE)
@@ -125,12 +122,9 @@ class Differences:
     def of(self, name: str) -> Composition | None:
         """The difference in ``name`` (``aten::add``, ``AddcmulBackward0``); None where there is none."""
         short = name.removeprefix("aten::")
-        if short not in self.names:
-            return None
-        known = self._known.get(name)
-        if known is None:
-            known = self._known[name] = self._compare(name, short)
-        return known
+        if short in self.names and name not in self._known:
+            self._known[name] = self._compare(name, short)
+        return self._known.get(name)
 
     def _compare(self, name: str, short: str) -> Composition:
         made_here, made_there = (one.calls.get(short) for one in (self._here, self._there))

@@ -29,26 +29,16 @@ Use = Literal["computed", "held", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class DtypeUse:
-    """What one release does with a dtype.
-
-    Attributes:
-        use: see ``Use``.
-        since: the release from which on, without a gap, it is ``computed``; ``None`` if it is not in the newest.
-        reason: why it is not ``computed``; empty where it is.
-    """
+    """What one release does with a dtype."""
 
     use: Use
-    since: str | None
-    reason: str = ""
+    since: str | None  # the release from which on, without a gap, it is `computed`; None if it is not in the newest
+    reason: str = ""  # why it is not `computed`
 
 
 @functools.cache
 def dtype_use(name: str, release: str) -> DtypeUse:
-    """What ``release``, one of ``torch_releases()``, does with the dtype that torch calls ``name``.
-
-    Raises:
-        TableError: a data file is damaged or missing.
-    """
+    """What ``release``, one of ``torch_releases()``, does with the dtype that torch calls ``name``."""
     use, reason = _use(name, release)
     return DtypeUse(use, since_without_gap(torch_releases(), lambda one: _use(name, one)[0] == "computed"), reason)
 

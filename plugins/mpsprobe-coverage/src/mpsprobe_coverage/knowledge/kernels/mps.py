@@ -85,7 +85,6 @@ class MpsFamily(KernelFamily):
 
     @functools.cached_property
     def operators(self) -> frozenset[str]:
-        """Every operator of every release, torchvision's included."""
         return frozenset(
             name
             for library in ("torch", *self.libraries)
@@ -121,11 +120,9 @@ class MpsTables:
     backend = MPS_BACKEND
 
     def releases(self) -> Sequence[str]:
-        """Every release with a table."""
         return torch_releases()
 
     def table(self, release: str) -> BackendKernels:
-        """What the wheel of ``release`` registers, kernels from torch's Python code included."""
         table = load_table(release)
         kernels = {**table.keys, MPS: table.native | table.python}
         return BackendKernels(release, kernels, table.wheel, table.sha256, fallback=table.fallback, raising=table.error)
@@ -133,12 +130,7 @@ class MpsTables:
 
 @functools.cache
 def load_table(release: str, library: str = "torch") -> KernelTable:
-    """The table of one release of ``library``, by its exact version; takes a few milliseconds.
-
-    Raises:
-        UnknownName: there is no table of that release.
-        TableError: a data file is damaged.
-    """
+    """The table of one release of ``library``, by its exact version; takes a few milliseconds."""
     known = TABLES.known(release, library)
     if known is None:
         raise UnknownName(f"{library} release", release, library_releases(library))
@@ -151,9 +143,6 @@ def live_table() -> KernelTable:
     """What the installed torch has registered at this moment, for MPS and in general; nothing runs on the GPU.
 
     Its ``markers`` are those of the shipped table of the same release, if there is one: a process does not tell them.
-
-    Raises:
-        TableError: the installed torch does not answer these questions.
     """
     import torch
 
@@ -177,12 +166,11 @@ def torchvision_for(torch_release: str) -> str | None:
 
 def torchvision_releases(torch_release: str) -> list[str]:
     """The torchvision releases with a table that were made for ``torch_release``, oldest first."""
-    fitting = []
-    for release in library_releases("torchvision"):
-        required = UNPINNED_TORCHVISION.get(release) or load_table(release, "torchvision").requires_torch
-        if torch_release in SpecifierSet(required):
-            fitting.append(release)
-    return fitting
+    required = {
+        release: UNPINNED_TORCHVISION.get(release) or load_table(release, "torchvision").requires_torch
+        for release in library_releases("torchvision")
+    }
+    return [release for release, torch in required.items() if torch_release in SpecifierSet(torch)]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -201,11 +189,7 @@ def _history(operator: str, key: str) -> tuple[tuple[str, str], ...]:
 
 @functools.cache
 def releases_marked(marker: str) -> frozenset[str]:
-    """The torch releases whose library has ``marker``; no table is made for it.
-
-    Raises:
-        TableError: a data file is damaged or missing.
-    """
+    """The torch releases whose library has ``marker``; no table is made for it."""
     return frozenset(file.release for file in _chain("torch") if marker in file.header.get("markers", ()))
 
 

@@ -38,11 +38,7 @@ def torch_releases() -> tuple[str, ...]:
 
 
 def installed_release() -> str:
-    """The version of torch that is installed, without a local part; nothing is imported.
-
-    Raises:
-        MissingPackage: torch is not installed.
-    """
+    """The version of torch that is installed, without a local part; nothing is imported."""
     try:
         return Version(importlib.metadata.version("torch")).public
     except importlib.metadata.PackageNotFoundError as error:
