@@ -133,13 +133,9 @@ class Advisory(BaseModel):
     def affects(
         self, release: str, macos_minimum: str | None = None, macos: str | None = None, chip: str | None = None
     ) -> bool:
-        """Whether a torch release is known to have it.
+        """Whether a torch release is known to have it, which runs on ``macos_minimum`` and later.
 
-        Args:
-            release: of torch.
-            macos_minimum: the oldest macOS that it runs on.
-            macos: the one to judge for; ``None`` for any that it runs on.
-            chip: the one to judge for, as ``machine_named`` takes it; ``None`` for any.
+        ``macos`` and ``chip`` (as ``machine_named`` takes it): those to judge for; None for any.
         """
         if chip is not None and not self.concerns(chip):
             return False

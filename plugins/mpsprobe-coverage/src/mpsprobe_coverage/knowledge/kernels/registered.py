@@ -55,7 +55,7 @@ class RegisteredKernels(Protocol):
 
 
 class RegisteredFamily:
-    """The kernels of one backend, which the user calls ``name``. Raises ``PluginError``: its plugin made something else."""
+    """The kernels of one backend. Raises ``PluginError``: its plugin made something else."""
 
     def __init__(self, name: str, tables: object) -> None:
         if not isinstance(tables, RegisteredKernels):

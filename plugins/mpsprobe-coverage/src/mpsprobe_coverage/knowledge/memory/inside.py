@@ -57,8 +57,7 @@ def is_prefill(operator: str, inputs: Specs) -> bool:
 def not_counted(events: Iterable[Event], macos: str | None) -> list[tuple[str, int | None]]:
     """What takes memory and is in no figure, in words; with bytes of the call that makes most of it, where known.
 
-    Args:
-        macos: the one that is asked about; None is a new one.
+    ``macos``: the one that is asked about; None is a new one.
     """
     attention = fallback = strided = 0
     gathers = macos is not None and Version(macos) < STRIDES_SINCE

@@ -25,6 +25,7 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from typing import NoReturn
 
 from packaging.version import Version
 
@@ -135,17 +136,14 @@ class _Heaps:
     def _fits(self, size: int) -> bool:
         return self.reserved + size <= self.limits.allowed
 
-    def _raise(self, size: int) -> None:
-        limited = f", max allowed: {self._size(self.limits.allowed)}" if self.limits.high else ""
-        hint = (
-            f" Use {HIGH_VARIABLE}=0.0 to disable upper limit for memory allocations (may cause system failure)."
-            if self.limits.high
-            else ""
-        )
-        reserved = self._size(self.reserved)
+    def _raise(self, size: int) -> NoReturn:
+        limited = hint = ""
+        if self.limits.high:
+            limited = f", max allowed: {self._size(self.limits.allowed)}"
+            hint = f" Use {HIGH_VARIABLE}=0.0 to disable upper limit for memory allocations (may cause system failure)."
         raise OutOfMemory(
-            f"MPS backend out of memory (MPS allocated: {reserved}, other allocations: 0 bytes{limited}). "
-            f"Tried to allocate {self._size(size)} on {'shared' if self.shared else 'private'} pool.{hint}"
+            f"MPS backend out of memory (MPS allocated: {self._size(self.reserved)}, other allocations: 0 bytes"
+            f"{limited}). Tried to allocate {self._size(size)} on {'shared' if self.shared else 'private'} pool.{hint}"
         )
 
 
@@ -155,14 +153,9 @@ _numbers = count()
 @dataclass(slots=True)
 class _Heap:
     total: int
-    ranges: Ranges
+    ranges: Ranges  # whose largest one is the largest buffer that still fits: `maxAvailableSizeWithAlignment`
     buffers: int = 0
     number: int = field(default_factory=lambda: next(_numbers))
-
-    @property
-    def available(self) -> int:
-        """The largest buffer that still fits: ``maxAvailableSizeWithAlignment``."""
-        return self.ranges.largest
 
 
 @dataclass(slots=True)
@@ -204,7 +197,6 @@ class Buffers(_Heaps):
             found = self._new(pool, size)
         if found is None:
             self._raise(size)
-            raise AssertionError
         self.in_use += found.size
         return pool, found
 
@@ -215,7 +207,7 @@ class Buffers(_Heaps):
         insort(pool.free, (buffer.size, buffer.number, buffer))
 
     def place(self, handle: tuple[_Pool, _Buffer]) -> Place:
-        return handle[1].range.place()
+        return handle[1].range.place
 
     def _cached(self, pool: _Pool, size: int) -> _Buffer | None:
         if not self._fits(size):
@@ -250,17 +242,17 @@ class Buffers(_Heaps):
         found = heap.ranges.take(size)
         assert found is not None
         heap.buffers += 1
-        insort(pool.heaps, (heap.available, heap.number, heap))
+        insort(pool.heaps, (heap.ranges.largest, heap.number, heap))
         return _Buffer(size, heap, found)
 
     def _release(self, pool: _Pool, buffer: _Buffer, *, keep_heap: bool = False) -> None:
         del pool.free[bisect_left(pool.free, (buffer.size, buffer.number))]
         heap = buffer.heap
-        del pool.heaps[bisect_left(pool.heaps, (heap.available, heap.number))]
+        del pool.heaps[bisect_left(pool.heaps, (heap.ranges.largest, heap.number))]
         heap.ranges.give_back(buffer.range)
         heap.buffers -= 1
         if heap.buffers or keep_heap:
-            insort(pool.heaps, (heap.available, heap.number, heap))
+            insort(pool.heaps, (heap.ranges.largest, heap.number, heap))
         else:
             self.reserved -= heap.total
 

@@ -8,7 +8,7 @@ gradients are None again after ``zero_grad``. Two steps on the CPU agree with it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mpsprobe_coverage.knowledge.memory.inside import bytes_inside
@@ -62,31 +62,18 @@ class Holder:
 
 @dataclass(slots=True)
 class Timeline:
-    """Bytes of the storages that are alive; those inside kernels are with them.
+    """Bytes of the storages that are alive; those inside kernels are with them."""
 
-    Attributes:
-        changes: every beginning and end, in order, for a model of an allocator.
-        peak: the most bytes at one time.
-        phase: in which it is.
-        by_category: what is alive at the peak.
-        by_module: likewise.
-        by_phase: the peak of each phase.
-        holders: likewise, the largest first.
-        curve: (phase, most bytes) of stretches of the run, at most ``POINTS``.
-        largest: the largest storage.
-        kernels: the most bytes that a kernel itself allocates in addition to its results.
-    """
-
-    changes: list[Change]
-    peak: int = 0
-    phase: str | None = None
-    by_category: dict[str, int] = field(default_factory=dict)
-    by_module: dict[str, int] = field(default_factory=dict)
-    by_phase: dict[str, int] = field(default_factory=dict)
-    holders: list[Holder] = field(default_factory=list)
-    curve: list[tuple[str, int]] = field(default_factory=list)
+    changes: list[Change]  # every beginning and end, in order, for a model of an allocator
+    peak: int = 0  # the most bytes at one time
+    phase: str | None = None  # in which it is
+    by_category: dict[str, int] = field(default_factory=dict)  # what is alive at the peak
+    by_module: dict[str, int] = field(default_factory=dict)  # likewise
+    by_phase: dict[str, int] = field(default_factory=dict)  # the peak of each phase
+    holders: list[Holder] = field(default_factory=list)  # at the peak, the largest first
+    curve: list[tuple[str, int]] = field(default_factory=list)  # (phase, most bytes) of up to `POINTS` stretches
     largest: Storage | None = None
-    kernels: int = 0
+    kernels: int = 0  # the most bytes that a kernel itself allocates in addition to its results
 
 
 def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
@@ -162,18 +149,10 @@ def timeline(events: Sequence[Event], *, steady: bool = True) -> Timeline:
         heights.append(live)
         phases.append(phase)
     made.curve = _curve(heights, phases)
-    _at(made, _alive(all_of_them[: peak_at + 1]))
+    before = all_of_them[: peak_at + 1]
+    ended = {id(change.storage) for change in before if not change.begins}
+    _at(made, (change.storage for change in before if change.begins and id(change.storage) not in ended))
     return made
-
-
-def _alive(before: Iterable[Change]) -> Iterator[Storage]:
-    alive: dict[int, Storage] = {}
-    for change in before:
-        if change.begins:
-            alive[id(change.storage)] = change.storage
-        else:
-            alive.pop(id(change.storage), None)
-    yield from alive.values()
 
 
 def _at(made: Timeline, alive: Iterable[Storage]) -> None:
