@@ -16,7 +16,7 @@ import torch
 from packaging.version import Version
 
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap, torch_releases
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -84,12 +84,17 @@ class Conditions:
     sentence: Callable[[str, str], str] = lambda why, _: why  # from an entry and the operator to the reason
     sizes: Conditions | None = None  # guards that the first release that takes a call must not have, either
 
-    def rules_of(self, operator: str, table: KernelTable, macos: Version | None = None) -> tuple[Meets, ...]:
+    def rules_of(self, operator: str, table: KernelTable, macos: Version | None = None) -> tuple[Question, ...]:
         """A rule for each entry about the kernel of ``operator`` in the release of ``table``, on ``macos`` if named."""
-        return tuple(Meets(self, entry, operator) for entry in self._of(operator, table, macos))
+        return tuple(
+            Question(self.judge, _answer, (self, entry, operator), dtypes=entry.dtypes, only_dtypes=entry.only_dtypes)
+            for entry in self._of(operator, table, macos)
+        )
 
-    def pass_over(self, call: Call, operator: str, table: KernelTable) -> bool:
-        """Whether no entry means the call in the release of ``table``."""
+    def takes(self, call: Call, operator: str, table: KernelTable) -> bool:
+        """Whether no entry means the call in the release of ``table``, and no guard of ``sizes``."""
+        if self.sizes is not None and not (operator in table.native and self.sizes.takes(call, operator, table)):
+            return False
         return all(entry.why(call) is None for entry in self._of(operator, table, None))
 
     def _of(self, operator: str, table: KernelTable, macos: Version | None) -> Iterator[Condition]:
@@ -115,43 +120,16 @@ def _by_name(
     return entries
 
 
-@dataclass(frozen=True)
-class Meets:
-    """An entry of one operator. Equal in all releases that have it."""
-
-    conditions: Conditions
-    condition: Condition
-    operator: str
-
-    @property
-    def judge(self) -> str:
-        return self.conditions.judge
-
-    @property
-    def dtypes(self) -> Dtypes | None:
-        return self.condition.dtypes
-
-    @property
-    def only_dtypes(self) -> bool:
-        return self.condition.only_dtypes
-
-    def __call__(self, call: Call) -> Judgement | None:
-        condition, conditions = self.condition, self.conditions
-        dtypes = condition.dtypes  # to look an argument up takes longer than this
-        if dtypes is not None and all(spec.dtype not in dtypes for spec in (*call.inputs, *call.outputs)):
-            return None
-        why = condition.why(call)
-        if why is None:
-            return None
-        since = since_without_gap(torch_releases(), lambda release: self._takes(call, load_table(release)))
-        reason = conditions.sentence(why, self.operator)
-        return Judgement(conditions.verdict, reason, conditions.source, condition.evidence, since)
-
-    def _takes(self, call: Call, table: KernelTable) -> bool:
-        sizes = self.conditions.sizes
-        if sizes is not None and not (self.operator in table.native and sizes.pass_over(call, self.operator, table)):
-            return False
-        return self.conditions.pass_over(call, self.operator, table)
+def _answer(call: Call, conditions: Conditions, condition: Condition, operator: str) -> Judgement | None:
+    dtypes = condition.dtypes  # to look an argument up takes longer than this
+    if dtypes is not None and all(spec.dtype not in dtypes for spec in (*call.inputs, *call.outputs)):
+        return None
+    why = condition.why(call)
+    if why is None:
+        return None
+    since = since_without_gap(torch_releases(), lambda release: conditions.takes(call, operator, load_table(release)))
+    reason = conditions.sentence(why, operator)
+    return Judgement(conditions.verdict, reason, conditions.source, condition.evidence, since)
 
 
 def has(call: Call, name: str) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.calls.spec import tensors_in
+from mpsprobe_coverage.knowledge.calls.spec import dtype_name, tensors_in
 from mpsprobe_coverage.knowledge.judging.conditions import (
     BOOL,
     COMPLEX,
@@ -193,10 +193,6 @@ def _attention(call: Call) -> str | None:
 # -- dtypes
 
 
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
 def _two(first: str, second: str) -> str:
     return f"{ENDS}MPSGraph infers no type for an operation on {first} and {second}"
 
@@ -207,7 +203,7 @@ def _differ(*names: str) -> Why:
     def why(call: Call) -> str | None:
         specs = [call.spec(name) for name in names if has(call, name)]
         dtypes = dict.fromkeys(spec.dtype for spec in specs if spec is not None and spec.shape and spec.numel)
-        return _two(*[_name(dtype) for dtype in dtypes][:2]) if len(dtypes) > 1 else None
+        return _two(*[dtype_name(dtype) for dtype in dtypes][:2]) if len(dtypes) > 1 else None
 
     return why
 
@@ -217,7 +213,7 @@ def _lacks(operation: str, dtypes: Dtypes, argument: str = "self") -> Why:
         spec = call.spec(argument)
         if spec is None or not spec.numel or spec.dtype not in dtypes:
             return None
-        return f"{ENDS}MPSGraph has no {operation} for {_name(spec.dtype)}"
+        return f"{ENDS}MPSGraph has no {operation} for {dtype_name(spec.dtype)}"
 
     return why
 
@@ -227,7 +223,7 @@ def _lacks(operation: str, dtypes: Dtypes, argument: str = "self") -> Why:
 def _bernoulli(call: Call) -> str | None:
     """Random numbers of float32 are compared with a probability of the result's dtype."""
     integral = (spec.dtype for spec in call.outputs[:1] if spec.numel and spec.dtype in INTEGRAL)
-    return next((_two("float32", _name(dtype)) for dtype in integral), None)
+    return next((_two("float32", dtype_name(dtype)) for dtype in integral), None)
 
 
 # TensorCompare.mm, clamp_mps_graph
@@ -241,7 +237,7 @@ def _variance(call: Call) -> str | None:
     """``eps`` is a constant of float32, which is added to the variance; it is not where running statistics are used."""
     spec = call.inputs[0]
     computes = not has(call, "training") or call.argument("training")
-    return _two(_name(spec.dtype), "float32") if computes and spec.numel and spec.dtype in _HALF else None
+    return _two(dtype_name(spec.dtype), "float32") if computes and spec.numel and spec.dtype in _HALF else None
 
 
 _entry(_BATCH_NORMS, "pytorch issues 154887, 178770; mended by PR 178775", "2.0.0", "2.12.0")(

@@ -19,6 +19,7 @@ import torch
 from packaging.version import Version
 
 from mpsprobe_coverage.knowledge.calls.call import Call
+from mpsprobe_coverage.knowledge.calls.spec import dtype_name
 from mpsprobe_coverage.knowledge.judging.conditions import BOOL, FLOATING, INTEGRAL
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement, refused
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import CONVERTING, METAL_TYPES, NAMED, facts_releases, load_facts
@@ -66,7 +67,7 @@ class MetalKernels:
         wanted = _wanted(dtypes, call)
         if not wanted or not self.types.isdisjoint(wanted):
             return self._of_result(dtypes, call)
-        names = " and ".join(dict.fromkeys(str(dtype).removeprefix("torch.") for dtype in dtypes))
+        names = " and ".join(dict.fromkeys(map(dtype_name, dtypes)))
         listed = ", ".join(sorted(METAL_TYPES[metal] for metal in self.types if metal in METAL_TYPES))
         return refused(
             f"no Metal kernel '{' or '.join(self.names)}' for {names}",
@@ -82,7 +83,7 @@ class MetalKernels:
         if read not in INTEGRAL | BOOL or made not in FLOATING or made is torch.float32:
             return None
         return refused(
-            f"no Metal kernel '{' or '.join(self.names)}' for a result of {str(made).removeprefix('torch.')}",
+            f"no Metal kernel '{' or '.join(self.names)}' for a result of {dtype_name(made)}",
             _CONVERTING_RESULT if self.operands == 1 else None,
             source="metal",
             evidence=f"torch {self.release} has none that ends in {_TYPE_OF[made]}_{_TYPE_OF[read]}",

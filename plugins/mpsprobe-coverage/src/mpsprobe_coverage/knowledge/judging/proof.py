@@ -16,6 +16,7 @@ import torch
 
 from mpsprobe.assembling import REGISTERED_ONLY
 from mpsprobe_coverage.knowledge.calls.keys import overload_named
+from mpsprobe_coverage.knowledge.calls.spec import dtype_name
 from mpsprobe_coverage.knowledge.judging import metal
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.judging.lists import lists_about
@@ -51,7 +52,7 @@ def with_proof(operator: str, judgement: Judgement, dtypes: Dtypes, table: Kerne
 
 def _is_proven(operator: str, dtypes: Dtypes, table: KernelTable) -> bool:
     base = _base(operator)
-    names = frozenset(str(dtype).removeprefix("torch.") for dtype in dtypes)
+    names = frozenset(map(dtype_name, dtypes))
     return (
         base in _ALLOCATING
         or _is_view(operator)

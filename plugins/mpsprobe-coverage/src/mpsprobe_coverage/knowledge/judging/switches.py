@@ -11,7 +11,7 @@ import functools
 import torch
 
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.calls.spec import TensorSpec, specs_in
+from mpsprobe_coverage.knowledge.calls.spec import TensorSpec, dtype_name, specs_in
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import CAST, EVERY, SAME, Refusal, facts_releases, load_facts
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap
@@ -72,7 +72,7 @@ def _has_nothing(call: Call) -> bool:
 
 
 def _name(spec: TensorSpec | None) -> str | None:
-    return None if spec is None else str(spec.dtype).removeprefix("torch.")
+    return None if spec is None else dtype_name(spec.dtype)
 
 
 def _casts_on_device(call: Call) -> bool:

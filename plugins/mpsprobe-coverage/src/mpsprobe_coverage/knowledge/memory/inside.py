@@ -19,7 +19,7 @@ from collections.abc import Iterable
 import torch
 from packaging.version import Version
 
-from mpsprobe_coverage.knowledge.calls.spec import Specs, TensorSpec
+from mpsprobe_coverage.knowledge.calls.spec import Specs, is_contiguous
 from mpsprobe_coverage.knowledge.memory.lifetimes import Event, Made
 
 STRIDES_SINCE = Version("15.0")
@@ -34,7 +34,7 @@ _ALWAYS = "what Metal and MPSGraph allocate for themselves: compiled graphs, and
 def bytes_inside(call: Made) -> int:
     """Bytes of buffers that the kernel of ``call`` makes for itself, at most at one time."""
     if call.operator in _CONVOLUTIONS and call.inputs and len(call.inputs[0].shape) == 5:
-        return 0 if _is_contiguous(call.inputs[0]) else call.inputs[0].nbytes
+        return 0 if is_contiguous(call.inputs[0]) else call.inputs[0].nbytes
     return 0
 
 
@@ -69,7 +69,7 @@ def not_counted(events: Iterable[Event], macos: str | None) -> list[tuple[str, i
         elif event.operator == _ATTENTION and len(event.outputs) > 1:
             attention = max(attention, event.outputs[1].numel * 4)
         if gathers and event.verdict == "native":
-            strided = max(strided, sum(one.nbytes for one in event.inputs if not _is_contiguous(one)))
+            strided = max(strided, sum(one.nbytes for one in event.inputs if not is_contiguous(one)))
     found: list[tuple[str, int | None]] = [(_ALWAYS, None)]
     if attention:
         found.append(("scores in float32 inside the graph of attention, for each of its steps", attention))
@@ -78,12 +78,3 @@ def not_counted(events: Iterable[Event], macos: str | None) -> list[tuple[str, i
     if strided:
         found.append(("contiguous copies of a graph's strided inputs, before macOS 15", strided))
     return found
-
-
-def _is_contiguous(spec: TensorSpec) -> bool:
-    step = 1
-    for size, stride in zip(reversed(spec.shape), reversed(spec.stride), strict=True):
-        if size != 1 and stride != step:
-            return False
-        step *= max(size, 1)
-    return True
