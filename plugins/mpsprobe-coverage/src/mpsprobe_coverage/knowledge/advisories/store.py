@@ -15,7 +15,6 @@ from mpsprobe_coverage.knowledge.advisories.model import Advisory
 
 @functools.cache
 def all_advisories() -> tuple[Advisory, ...]:
-    """Every advisory, by identifier."""
     by_id: dict[str, Advisory] = {}
     folder = files("mpsprobe_coverage.knowledge.advisories") / "data"
     for entry in folder.iterdir():
@@ -46,7 +45,6 @@ def advisories_for(release: str, macos_minimum: str | None = None) -> tuple[Advi
 
 
 def named(names: Iterable[str]) -> list[Advisory]:
-    """The advisories called ``names``, in that order, each once."""
     known = {advisory.id: advisory for advisory in all_advisories()}
     names = list(dict.fromkeys(names))
     for name in names:

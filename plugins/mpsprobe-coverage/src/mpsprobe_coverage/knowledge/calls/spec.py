@@ -104,7 +104,6 @@ def spec_of(tensor: torch.Tensor) -> TensorSpec:
 
 @functools.cache
 def dtype_name(dtype: torch.dtype) -> str:
-    """``float32``."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -141,10 +140,8 @@ def leaves(values: Any) -> list[Any]:
 
 
 def tensors_in(values: Any) -> list[torch.Tensor]:
-    """The tensors among the ``leaves``."""
     return [leaf for leaf in leaves(values) if isinstance(leaf, torch.Tensor)]
 
 
 def specs_in(values: Any) -> Specs:
-    """Their specs."""
     return tuple(map(spec_of, tensors_in(values)))

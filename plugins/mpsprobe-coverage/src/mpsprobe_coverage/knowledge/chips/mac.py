@@ -12,8 +12,6 @@ from mpsprobe_coverage.knowledge.chips.store import GIB, machine_named
 
 @dataclass(frozen=True, slots=True)
 class Mac:
-    """The one that a run is judged for."""
-
     name: str
     memory: int  # in bytes
 

@@ -22,8 +22,6 @@ EXAMPLES = "For example 16GB or 64GiB; a GB of a Mac's memory is 2**30 bytes."
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A chip of Macs, as its sources have it."""
-
     name: str  # m2-pro
     family: int  # the Apple GPU family: 8 for Metal's Apple8
     gpu_cores: tuple[int, ...]  # the counts that were sold
@@ -63,13 +61,11 @@ class Machine:
 
 
 def load(name: str) -> dict[str, Any]:
-    """A data file of this package."""
     return tomllib.loads((files("mpsprobe_coverage.knowledge.chips") / "data" / name).read_text(encoding="utf-8"))
 
 
 @functools.cache
 def all_chips() -> dict[str, Chip]:
-    """Every chip by name, oldest first."""
     document = load("chips.toml")
     return {
         name: Chip(

@@ -91,7 +91,6 @@ class Judges:
         return replace(self, registered=judgement, others=tuple(one.but_registered(judgement) for one in self.others))
 
     def together(self, others: tuple[Judges, ...], alike: list[bool]) -> Self:
-        """The same judges, with ``others``."""
         distinct = [(self.rules, self.later, self.registered)]
         kinds = []
         for judges in others:
@@ -102,7 +101,6 @@ class Judges:
         return replace(self, others=others, kinds=tuple(kinds), alike=alike)
 
     def judge(self, call: Call) -> Judgement:
-        """The judgement on a call of this operator."""
         own = self._judge(call)
         if not any(self.alike):
             return own

@@ -63,7 +63,6 @@ class Condition:
     only_dtypes: bool = False
 
     def holds(self, release: str, markers: frozenset[str], macos: Version | None) -> bool:
-        """Whether it does in a release, on ``macos`` (None: a new one)."""
         version = Version(release)
         return (
             Version(self.first) <= version
@@ -111,7 +110,6 @@ class Conditions:
 def _by_name(
     conditions: Conditions, release: str, markers: frozenset[str], macos: Version | None
 ) -> dict[str, list[Condition]]:
-    """Name of an operator, as entries have it → those that hold."""
     entries: dict[str, list[Condition]] = {}
     for entry in conditions.entries:
         if entry.holds(release, markers, macos):
@@ -133,5 +131,4 @@ def _answer(call: Call, conditions: Conditions, condition: Condition, operator: 
 
 
 def has(call: Call, name: str) -> bool:
-    """Whether the operator has an argument ``name``."""
     return any(argument.name == name for argument in call.func._schema.arguments)

@@ -29,7 +29,6 @@ _ANY_DEVICE = ("copy", "_to_copy", "_copy_from", "_copy_from_and_resize", "_fore
 
 
 def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
-    """The rule of one operator that has a kernel."""
     name = operator.partition("::")[2].partition(".")[0]
     base = name.removesuffix("_")
     if base in _ANY_DEVICE or name.startswith(_ANY_DEVICE[-3:]):

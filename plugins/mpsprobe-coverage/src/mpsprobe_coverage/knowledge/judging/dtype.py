@@ -56,5 +56,4 @@ def _refused(name: str, why: str, accepted_since: str | None = None) -> Judgemen
 
 @functools.cache
 def _first_without(marker: str) -> str | None:
-    """The release from which on no table has ``marker``."""
     return since_without_gap(torch_releases(), lambda release: release not in releases_marked(marker))

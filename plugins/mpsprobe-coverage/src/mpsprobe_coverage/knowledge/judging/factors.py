@@ -20,7 +20,6 @@ _REAL_UNTIL: dict[str, str | None] = {"aten::addmm": "2.15.0", "aten::addr": Non
 
 
 def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
-    """The rule of one operator, if there is one."""
     base = operator.partition(".")[0].removesuffix("_")
     since = _REAL_UNTIL.get(base)
     is_over = since is not None and Version(table.release) >= Version(since)

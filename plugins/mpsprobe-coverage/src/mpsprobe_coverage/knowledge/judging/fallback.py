@@ -82,7 +82,6 @@ def no_sparse(backend: Backend) -> Without:
 
 
 def rules_of(_operator: str, table: KernelTable) -> tuple[Rule, ...]:
-    """The rule for dense calls of an operator without a kernel."""
     backend = table.backend
     return () if backend.variable is None else (Question("fallback", _refused_generator, (backend.label,)),)
 

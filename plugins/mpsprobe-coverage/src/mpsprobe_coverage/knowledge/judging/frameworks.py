@@ -48,7 +48,6 @@ _ENTRIES: list[Condition] = []
 
 
 def _entry(operators: str, evidence: str, first: str, before: str | None = None, **more: Any) -> Callable[[Why], Why]:
-    """Adds a ``Condition`` with the decorated function."""
 
     def add(why: Why) -> Why:
         _ENTRIES.append(Condition(operators, why, evidence, first, before, **more))

@@ -39,7 +39,6 @@ class Judgement(NamedTuple):
 
     @property
     def ends_process(self) -> bool:
-        """Whether the call ends the process, which no ``try`` catches."""
         return self.reason is not None and self.reason.startswith(ENDS)
 
 
@@ -51,7 +50,6 @@ def refused(
     evidence: str | None = None,
     needs_macos: str | None = None,
 ) -> Judgement:
-    """The judgement on a call that raises."""
     return Judgement("unsupported", reason, source, evidence, accepted_since, needs_macos)
 
 

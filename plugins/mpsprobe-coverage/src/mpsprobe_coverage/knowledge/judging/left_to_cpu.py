@@ -70,7 +70,6 @@ def _divisor(call: Call) -> str | None:
 
 
 def _entry(operators: str, why: Callable[[Call], str | None], marker: str, dtypes: Dtypes | None = None) -> Condition:
-    """What the kernel says in a message."""
     return Condition(operators, why, MARKER_STRINGS[marker][0], marker=marker, dtypes=dtypes)
 
 

@@ -65,7 +65,6 @@ class Learned:
 
 
 def rules_of(operator: str, table: KernelTable, lists: Lists = "own") -> tuple[Rule, ...]:
-    """The rule of one operator, if the lists blame it."""
     voices = lists_about(table.release, lists)
     if all(Version(voice.releases[-1]) < Version(table.release) for voice in voices):
         return ()
@@ -133,7 +132,6 @@ def lists_about(release: str, lists: Lists) -> tuple[Learned, ...]:
 
 
 def learned() -> tuple[Learned, ...]:
-    """What is shipped for each list, oldest first."""
     lists: tuple[Learned, ...] = data_file(FILE, decode)
     return lists
 
@@ -178,6 +176,5 @@ def _shown(operator: str, signature: str, voices: tuple[Learned, ...], release: 
 
 
 def _accepted_since(operator: str, signature: str, release: str) -> str | None:
-    """The first release of the nearest newer list that takes the signature."""
     taking = (voice.releases[0] for voice in learned() if signature in voice.accepted.get(operator, ()))
     return next((first for first in taking if Version(first) > Version(release)), None)

@@ -69,7 +69,6 @@ _CONDITIONS = (
 
 
 def rules_of(operator: str, table: KernelTable, macos: Version | None) -> tuple[Rule, ...]:
-    """The rule of one operator on ``macos``, if the release asks there for a newer one."""
     conditions = () if macos is None else conditions_of(operator, table)
     return (Question("macos", _refuse, (macos, conditions), (table.release,)),) if conditions else ()
 
@@ -91,5 +90,4 @@ def conditions_of(operator: str, table: KernelTable) -> tuple[Condition, ...]:
 
 
 def first_condition(conditions: Sequence[Condition], inputs: Specs, outputs: Specs) -> Condition | None:
-    """The one that a call is about."""
     return next((one for one in conditions if one.applies(inputs, outputs)), None)

@@ -100,7 +100,6 @@ class MetalKernels:
 
 
 def rules_of(operator: str, table: KernelTable) -> tuple[MetalKernels, ...]:
-    """The rule of one operator, if there is one."""
     if _OF_TORCHVISION.fullmatch(operator):
         name = operator.removeprefix("torchvision::").lstrip("_")
         kernel = f"{'deformable_im2col' if name == 'deform_conv2d' else name}_{{}}"

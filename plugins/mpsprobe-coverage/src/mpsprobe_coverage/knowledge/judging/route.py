@@ -27,7 +27,6 @@ _rule = partial(Question, "route")
 
 
 def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
-    """The rule of one operator, if there is one."""
     rule = _rule_of(operator, table)
     return () if rule is None else (rule,)
 

@@ -21,7 +21,6 @@ _CALLED = {EVERY: "all tensors", SAME: "all tensors", CAST: "one of two dtypes"}
 
 
 def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
-    """The rule of one operator, if there is one."""
     refusals = tuple(sorted(load_facts(table.release).refusals.get(operator, ()), key=str))
     names = {name for refusal in refusals for name in refusal.dtypes if hasattr(torch, name)}
     dtypes = frozenset(getattr(torch, name) for name in names)

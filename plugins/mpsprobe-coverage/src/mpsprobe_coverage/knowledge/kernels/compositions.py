@@ -43,8 +43,6 @@ _ELSEWHERE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Compositions:
-    """The compositions of one torch release."""
-
     release: str
     sha256: str  # of the wheel, in hexadecimal
     # Composite operator (without `aten::`), derivative or indexing → the operators that its C++ may call.
@@ -78,7 +76,6 @@ class Composition:
     lacks_kernel: bool  # one of them has no kernel there, and the tracing release does not call it
 
     def has(self, operator: str) -> bool:
-        """Whether the target release may call ``operator`` there."""
         return operator in self.calls or operator.removeprefix("aten::").partition(".")[0] in HARMLESS
 
 
@@ -93,7 +90,6 @@ class AsInstalled(Composition):
         super().__init__(name, frozenset(), lacks_kernel=False)
 
     def has(self, operator: str) -> bool:
-        """It calls what the installed torch calls."""
         del operator
         return True
 
@@ -143,7 +139,6 @@ class Differences:
 
 
 def composition_releases() -> tuple[str, ...]:
-    """The torch releases whose compositions come with the package, oldest first."""
     return library_releases("torch", COMPOSITIONS.suffix)
 
 

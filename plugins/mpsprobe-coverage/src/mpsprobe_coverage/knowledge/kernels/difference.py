@@ -10,8 +10,6 @@ from mpsprobe_coverage.knowledge.kernels.table import NATIVE, UNKNOWN, KernelTab
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An operator whose verdict changed."""
-
     operator: str
     old: str
     new: str
@@ -50,7 +48,6 @@ class Difference:
 
 
 def compare(old: KernelTable, new: KernelTable) -> Difference:
-    """What changed from ``old`` to ``new``."""
     gained, lost, changed = [], [], []
     for operator in sorted(old.operators | new.operators):
         change = Change(operator, old.verdict(operator), new.verdict(operator))

@@ -27,8 +27,6 @@ Use = Literal["computed", "held", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class DtypeUse:
-    """What one release does with a dtype."""
-
     use: Use
     since: str | None  # the release from which on, without a gap, it is `computed`; None if it is not in the newest
     reason: str = ""  # why it is not `computed`

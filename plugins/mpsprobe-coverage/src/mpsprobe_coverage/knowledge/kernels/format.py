@@ -47,8 +47,6 @@ class OnDemand(Mapping[str, T]):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One decoded data file of a release."""
-
     release: str
     base: str | None  # the release before
     header: Mapping[str, Any]  # everything but the parts
@@ -64,7 +62,6 @@ class Kind:
     parts: Mapping[str, Callable[[Any], dict[str, str]]]
 
     def decode(self, data: bytes, name: str) -> DataFile:
-        """A data file read back. Raises as ``unseal``."""
 
         def read(document: Any) -> DataFile:
             changes = {part: ungroup(document.pop(part)) for part, ungroup in self.parts.items()}

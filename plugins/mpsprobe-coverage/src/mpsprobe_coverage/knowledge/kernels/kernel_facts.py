@@ -89,7 +89,6 @@ class Refusal:
 
     @classmethod
     def parsed(cls, text: str) -> Refusal:
-        """What ``str`` made."""
         head, _, message = text.partition(": ")
         argument, _, dtypes = head.partition("=")
         names = dtypes.split(",")
@@ -150,7 +149,6 @@ FACTS = Kind(
 
 
 def facts_releases() -> tuple[str, ...]:
-    """The torch releases whose facts come with the package, oldest first."""
     return library_releases("torch", FACTS.suffix)
 
 

@@ -67,7 +67,6 @@ class RegisteredFamily:
 
     @functools.cached_property
     def operators(self) -> frozenset[str]:
-        """Every operator of which some release has a kernel."""
         return frozenset(entry["operator"] for release in self.releases for entry in self.all_of(release))
 
     def advisories(self, release: str | None = None, operator: str | None = None) -> list[Entry]:
@@ -88,7 +87,6 @@ class RegisteredFamily:
         return [*table["registrations"], *conditional]
 
     def of(self, operator: str, release: str) -> list[Entry]:
-        """The registrations of one operator."""
         return [entry for entry in self.all_of(release) if entry["operator"] == operator]
 
     def resolve(self, text: str) -> list[str]:
@@ -123,7 +121,6 @@ class RegisteredFamily:
         return names
 
     def since(self, operator: str) -> str | None:
-        """The first release from which on an operator has a kernel, without a gap up to the newest."""
         return since_without_gap(self.releases, lambda release: bool(self.of(operator, release)))
 
     def difference(self, old: str, new: str) -> tuple[list[Entry], list[Entry]]:

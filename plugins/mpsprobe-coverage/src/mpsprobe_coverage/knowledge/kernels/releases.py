@@ -19,7 +19,6 @@ LONGEST_VERSION = 40  # characters; packaging's parser is not asked about more
 
 
 def data_folder() -> Traversable:
-    """Where the data files lie."""
     return files("mpsprobe_coverage.knowledge.kernels") / "data"
 
 
@@ -33,7 +32,6 @@ def library_releases(library: str, suffix: str = SUFFIX) -> tuple[str, ...]:
 
 
 def torch_releases() -> tuple[str, ...]:
-    """The torch releases with a table of MPS, oldest first."""
     return library_releases("torch")
 
 
@@ -48,7 +46,6 @@ def installed_release() -> str:
 
 
 def as_version(text: str) -> Version | None:
-    """``text`` as a version, or None if it is none."""
     try:
         return Version(text) if len(text) <= LONGEST_VERSION else None
     except InvalidVersion:

@@ -93,7 +93,6 @@ class KernelTable:
 
     @property
     def autocast_key(self) -> str:
-        """The dispatch key under which the backend casts."""
         return "Autocast" + self.backend.key
 
     @cached_property
@@ -109,7 +108,6 @@ class KernelTable:
         return {label: frozenset(operators) for label, operators in sorted(by_label.items())}
 
     def with_label(self, label: str) -> frozenset[str]:
-        """The operators that carry ``label``."""
         return self._by_label.get(label, frozenset())
 
     @cached_property
@@ -130,7 +128,6 @@ class KernelTable:
 
     @property
     def error(self) -> frozenset[str]:
-        """Operators whose registered kernel only raises."""
         return self.with_label(f"{self.backend.key}:error")
 
     @property
@@ -140,21 +137,17 @@ class KernelTable:
 
     @cached_property
     def operators(self) -> frozenset[str]:
-        """Every operator that exists in the release or has a kernel there."""
         return frozenset(self.labels)
 
     @cached_property
     def missing(self) -> frozenset[str]:
-        """Operators that have no kernel for dense tensors, and are not made of others."""
         return frozenset(name for name in self.labels if self.verdict(name) == MISSING)
 
     @cached_property
     def namespaces(self) -> frozenset[str]:
-        """Those of the operators."""
         return frozenset({name[: name.index("::")] for name in self.labels})
 
     def at_least(self, version: str) -> bool:
-        """Whether the release is ``version`` or newer."""
         return Version(self.release) >= Version(version)
 
     def verdict(self, operator: str, key: str | None = None) -> str:
@@ -193,7 +186,6 @@ class KernelFamily(ABC):
 
     @property
     def releases_in_words(self) -> str:
-        """Which releases have a table, for the hint of an error."""
         return f"{self.owner} has tables of: {', '.join(self.releases)}."
 
     @abstractmethod
@@ -233,12 +225,10 @@ class KernelFamily(ABC):
         return self.load(release)
 
     def target(self, text: str) -> KernelTable:
-        """The table that ``--torch TEXT`` means."""
         return self.installed() if text == INSTALLED else self.load(self.resolve(text))
 
     @cached_property
     def operators(self) -> frozenset[str]:
-        """Every operator of every release."""
         return frozenset().union(*(self.load(release).operators for release in self.releases))
 
     def history(self, operator: str, key: str | None = None) -> tuple[tuple[str, str], ...]:

@@ -29,8 +29,6 @@ class Place(NamedTuple):
 
 
 class Allocator(Protocol):
-    """A model of one."""
-
     in_use: int  # bytes handed out, as it rounds them
     reserved: int  # bytes that it has of the driver
     segments: list[int]  # the size of each segment that it ever had, by its number
@@ -132,7 +130,6 @@ class Ranges:
         self._add(Range(size, number))
 
     def give_back(self, part: Range) -> None:
-        """It is free again."""
         part.free = True
         for first, second in ((part, part.after), (part.before, part)):
             if first is not None and second is not None and first.free and second.free:

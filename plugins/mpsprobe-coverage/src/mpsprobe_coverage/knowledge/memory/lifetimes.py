@@ -94,7 +94,6 @@ class Lifetimes:
         return Held(Block(nbytes), self.events)
 
     def has(self, held: Held) -> bool:
-        """Whether that storage began here, and not in another run."""
         return held._events is self.events
 
     def made(
@@ -116,7 +115,6 @@ class Lifetimes:
         self.events.append(Phase(name))
 
     def end(self) -> list[Event]:
-        """The events up to now; what ends after that is not in them."""
         return self.events.copy()
 
 

@@ -57,12 +57,10 @@ class Limits:
 
     @property
     def allowed(self) -> int:
-        """The limit at which the allocator raises."""
         return NO_LIMIT if self.recommended is None or not self.high else int(self.high * self.recommended)
 
     @property
     def short(self) -> int:
-        """From here on memory is short."""
         return NO_LIMIT if self.recommended is None or not self.low else int(self.low * self.recommended)
 
 
@@ -88,7 +86,6 @@ def _ratio(environ: Mapping[str, str], name: str, usual: float, most: float) -> 
 
 
 def allocator_of(release: str, limits: Limits) -> Allocator:
-    """A new allocator, as that torch release has it."""
     placed, shared = allocator_kind(release)
     unit = "iB" if Version(release) >= BINARY_SINCE else "B"
     return (Placed if placed else Buffers)(limits, shared=shared, unit=unit)

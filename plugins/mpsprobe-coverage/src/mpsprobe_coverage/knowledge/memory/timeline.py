@@ -41,8 +41,6 @@ class Storage:
 
 @dataclass(slots=True)
 class Change:
-    """``storage`` begins or ends."""
-
     storage: Storage
     begins: bool
 
@@ -122,7 +120,6 @@ def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
 
 
 def timeline(events: Sequence[Event], *, steady: bool = True) -> Timeline:
-    """See ``Timeline``; ``steady`` as for ``changes``."""
     all_of_them = changes(events, steady=steady)
     made = Timeline(all_of_them)
     live = peak_at = 0
