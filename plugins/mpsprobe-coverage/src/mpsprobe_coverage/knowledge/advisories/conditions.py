@@ -6,26 +6,14 @@ strides and dtypes of its tensors, and over the phase. Nothing here knows an ope
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
-from mpsprobe_coverage.knowledge.advisories.model import PHASES, SUBJECT, Advisory, Condition, Word
+from mpsprobe_coverage.knowledge.advisories.model import COMPARISONS, PHASES, SUBJECT, Advisory, Condition, Word
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import TensorSpec, dtype_name, is_contiguous, is_packed_along, spec_of
-
-_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "divides": lambda left, right: left != 0 and right % left == 0,
-    "does not divide": lambda left, right: left != 0 and right % left != 0,
-}
 
 
 class _Absent(LookupError):
@@ -45,9 +33,9 @@ def _holds(condition: Condition, call: Call, phase: str) -> bool:
     subject, relation, wanted = condition
     try:
         value = _resolve(subject, call, phase)
-        if relation in _COMPARE:
+        if relation in COMPARISONS:
             other = _resolve(wanted, call, phase) if isinstance(wanted, str) else wanted
-            return _is_number(value) and _is_number(other) and _COMPARE[relation](value, other)
+            return _is_number(value) and _is_number(other) and COMPARISONS[relation](value, other)
     except _Absent:
         return False
     if isinstance(wanted, list):
@@ -68,11 +56,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _resolve(subject: str, call: Call, phase: str) -> Any:
-    """A number, a truth value, text, None or a TensorSpec.
-
-    Raises:
-        _Absent: there is nothing of that name in the call.
-    """
+    """A number, a truth value, text, None or a TensorSpec."""
     parts = SUBJECT.fullmatch(subject)
     assert parts is not None, subject
     if subject == "phase":

@@ -61,27 +61,18 @@ _ABOUT_KERNELS: Mapping[str, tuple[Any, ...]] = {MPS: (guard, factors, size, swi
 
 @dataclass(frozen=True, slots=True)
 class Judges:
-    """Those of one operator.
+    """Those of one operator."""
 
-    Attributes:
-        operator: as the release calls it.
-        registered: what the last judge says.
-        rules: of the others, in the order in which they are asked.
-        later: what the first release with a kernel does not compute on the GPU; for an operator without one.
-        others: those of ``Chain.others``.
-        kinds: for each of them a number: those with equal rules have the same, and 0 is that of these judges.
-        alike: ``Chain.alike``.
-        names: of all judges that are asked where no rule answers.
-    """
-
-    operator: str
-    registered: Judgement
-    rules: tuple[Rule, ...] = ()
-    later: tuple[Rule, ...] = ()
-    others: tuple[Judges, ...] = ()
-    kinds: tuple[int, ...] = ()
-    alike: list[bool] = field(default_factory=list, compare=False)
-    names: tuple[str, ...] = field(init=False, compare=False)
+    operator: str  # as the release calls it
+    registered: Judgement  # what the last judge says
+    rules: tuple[Rule, ...] = ()  # of the others, in the order in which they are asked
+    later: tuple[
+        Rule, ...
+    ] = ()  # what the first release with a kernel leaves to the CPU, or fails at
+    others: tuple[Judges, ...] = ()  # those of `Chain.others`
+    kinds: tuple[int, ...] = ()  # a number for each of them: the same for equal rules, 0 for those of these judges
+    alike: list[bool] = field(default_factory=list, compare=False)  # `Chain.alike`
+    names: tuple[str, ...] = field(init=False, compare=False)  # of all judges that are asked where no rule answers
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", (*_names(self.rules), "registration"))

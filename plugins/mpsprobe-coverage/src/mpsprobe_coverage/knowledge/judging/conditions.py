@@ -38,29 +38,19 @@ DTYPES = COMPLEX | FLOATING | INTEGRAL | BOOL
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Condition:
-    """One entry of a list. Compared by identity.
+    """One entry of a list. Compared by identity."""
 
-    Attributes:
-        operators: names joined by spaces; without overload every one that has a kernel is meant, and the in-place
-            operator with the same name and an underscore.
-        why: why a call is meant; None where it is not.
-        evidence: the threads of pytorch/pytorch that report it and what mends it, or the message of the kernel.
-        first, before: the release from which on it holds, and the one from which on it no longer does, if any.
-        marker: a message (``kernels/markers.toml``) that the library has wherever it holds.
-        macos: the first macOS where it was seen; one that is named and older is not judged.
-        dtypes: calls without a tensor of one of these are not asked about; None for all.
-        only_dtypes: nothing else counts, so that a test that passes with one contradicts it.
-    """
-
+    # Names joined by spaces; without overload every one that has a kernel is meant, and the in-place operator with the
+    # same name and an underscore.
     operators: str
-    why: Callable[[Call], str | None]
-    evidence: str
+    why: Callable[[Call], str | None]  # why a call is meant; None where it is not
+    evidence: str  # the threads of pytorch/pytorch that report it and what mends it, or the message of the kernel
     first: str = "1.12.0"
-    before: str | None = None
-    marker: str | None = None
-    macos: str = "13.0"
-    dtypes: Dtypes | None = None
-    only_dtypes: bool = False
+    before: str | None = None  # the release from which on it no longer holds
+    marker: str | None = None  # a message (`kernels/markers.toml`) that the library has wherever it holds
+    macos: str = "13.0"  # the first one where it was seen; one that is named and older is not judged
+    dtypes: Dtypes | None = None  # calls without a tensor of one of these are not asked about; None for all
+    only_dtypes: bool = False  # nothing else counts, so that a test that passes with one contradicts it
 
     def holds(self, release: str, markers: frozenset[str], macos: Version | None) -> bool:
         version = Version(release)

@@ -22,11 +22,7 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 
 
 def rules_of(table: KernelTable) -> tuple[Rule, ...]:
-    """The rule of the release of ``table``, the same for every operator.
-
-    Raises:
-        PluginError: a plugin's table names a dtype that torch does not have.
-    """
+    """The rule of the release of ``table``, the same for every operator."""
     judgements = {}
     for name, why in {**table.family.refused_dtypes, **table.refused_dtypes}.items():
         dtype = getattr(torch, name, None)

@@ -70,20 +70,14 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Question:
-    """A rule that is a function: equal where function and facts are.
-
-    Attributes:
-        facts: what the function takes after the call, and what it answers by.
-        about: what it takes after these, and what only the words of an answer and ``accepted_since`` depend on.
-        only_dtypes: False: a test that passes with one of ``dtypes`` does not contradict it.
-    """
+    """A rule that is a function: equal where function and facts are."""
 
     judge: str
     ask: Callable[..., Judgement | None]
-    facts: tuple[Any, ...] = ()
-    about: tuple[Any, ...] = field(default=(), compare=False)
+    facts: tuple[Any, ...] = ()  # what it takes after the call, and answers by
+    about: tuple[Any, ...] = field(default=(), compare=False)  # and then; only words and `accepted_since` depend on it
     dtypes: frozenset[torch.dtype] | None = None
-    only_dtypes: bool = True
+    only_dtypes: bool = True  # False: a test that passes with one of `dtypes` does not contradict it
 
     def __call__(self, call: Call) -> Judgement | None:
         return self.ask(call, *self.facts, *self.about)

@@ -154,11 +154,7 @@ TABLES = Kind("mpsprobe-kernel-table 1", releases.SUFFIX, {"operators": by_opera
 
 
 def to_table(family: KernelFamily, header: Mapping[str, Any], labels: Mapping[str, str]) -> KernelTable:
-    """The table of a release of ``family`` from its header and all of its operators.
-
-    Raises:
-        TableError: the header lacks something.
-    """
+    """The table of a release of ``family`` from its header and all of its operators."""
     try:
         return KernelTable(
             family,

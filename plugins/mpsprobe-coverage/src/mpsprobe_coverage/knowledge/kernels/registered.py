@@ -30,12 +30,9 @@ class RegisteredKernels(Protocol):
     One that knows wrong results of its backend may also have ``advisories() -> Sequence[Mapping[str, Any]]``, each with
     ``id``, ``title``, ``kind``, ``condition``, ``symptom``, ``workaround``, ``basis``, ``sources``, ``releases`` (those
     that have it; empty where that is not known) and ``operators``.
-
-    Attributes:
-        label: the backend as people write it.
     """
 
-    label: str
+    label: str  # the backend as people write it
 
     def releases(self) -> Sequence[str]:
         """The backend's own releases that have a table, oldest first; at least one."""
