@@ -66,9 +66,7 @@ class Judges:
     operator: str  # as the release calls it
     registered: Judgement  # what the last judge says
     rules: tuple[Rule, ...] = ()  # of the others, in the order in which they are asked
-    later: tuple[
-        Rule, ...
-    ] = ()  # what the first release with a kernel leaves to the CPU, or fails at
+    later: tuple[Rule, ...] = ()  # what the first release with a kernel leaves to the CPU, or fails at
     others: tuple[Judges, ...] = ()  # those of `Chain.others`
     kinds: tuple[int, ...] = ()  # a number for each of them: the same for equal rules, 0 for those of these judges
     alike: list[bool] = field(default_factory=list, compare=False)  # `Chain.alike`

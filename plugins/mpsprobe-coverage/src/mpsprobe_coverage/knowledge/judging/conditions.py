@@ -56,7 +56,7 @@ class Condition:
         version = Version(release)
         return (
             Version(self.first) <= version
-            and (self.before is None or version < Version(self.before))
+            and (self.before is None or version.release < Version(self.before).release)  # a nightly has what is to come
             and (self.marker is None or self.marker in markers)
             and (macos is None or macos >= Version(self.macos))
         )
