@@ -83,7 +83,7 @@ def _source(text: str) -> str:
 
 
 def _known_chip(name: str) -> str:
-    if name not in {one for chip in all_chips().values() for one in (chip.name, chip.generation)}:
+    if name not in {known for chip in all_chips().values() for known in (chip.name, chip.generation)}:
         raise ValueError(f"'{name}' is no chip and no generation of chips")
     return name
 

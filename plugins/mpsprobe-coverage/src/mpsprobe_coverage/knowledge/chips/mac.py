@@ -25,8 +25,8 @@ def mac_asked(options: RunOptions) -> Mac | None:
         return Mac(f"a Mac with {size}", options.memory)
     named = machine_named(options.chip)
     if options.memory is None:
-        one = named.memory_bytes is not None or len(named.chip.memory_gib) == 1
-        return Mac(named.name, memory_of(named)) if one else None
+        is_sold_with_one = named.memory_bytes is not None or len(named.chip.memory_gib) == 1
+        return Mac(named.name, memory_of(named)) if is_sold_with_one else None
     if named.memory_bytes not in (None, options.memory):
         differs = f"--chip {named.name} has another memory than --memory {options.memory / GIB:g}GB"
         raise UsageError(differs, "Leave one of them out.")

@@ -77,7 +77,8 @@ class Judges:
 
     def but_registered(self, judgement: Judgement) -> Self:
         """The same judges where the last one says ``judgement``."""
-        return replace(self, registered=judgement, others=tuple(one.but_registered(judgement) for one in self.others))
+        others = tuple(judges.but_registered(judgement) for judges in self.others)
+        return replace(self, registered=judgement, others=others)
 
     def together(self, others: tuple[Judges, ...], alike: list[bool]) -> Self:
         distinct = [(self.rules, self.later, self.registered)]

@@ -85,9 +85,9 @@ def _refuse(call: Call, macos: Version, conditions: Sequence[Condition], release
 def conditions_of(operator: str, table: KernelTable) -> tuple[Condition, ...]:
     """What a native call of ``operator`` may need on the release of ``table``, where that runs on older ones."""
     base = operator.partition(".")[0]
-    markers = table.markers
-    return tuple(one for one in _CONDITIONS if one.marker in markers and (not one.operators or base in one.operators))
+    present = (condition for condition in _CONDITIONS if condition.marker in table.markers)
+    return tuple(condition for condition in present if not condition.operators or base in condition.operators)
 
 
 def first_condition(conditions: Sequence[Condition], inputs: Specs, outputs: Specs) -> Condition | None:
-    return next((one for one in conditions if one.applies(inputs, outputs)), None)
+    return next((condition for condition in conditions if condition.applies(inputs, outputs)), None)

@@ -68,8 +68,8 @@ def _tested(release: str) -> dict[str, set[frozenset[str]]]:
     tested: dict[str, set[frozenset[str]]] = {}
     for voice in lists_about(release, "own"):
         for operator, signatures in voice.accepted.items():
-            found = tested.setdefault(_base(operator), set())
-            found.update(frozenset(dtypes_in(signature)) for signature in signatures)
+            dtypes = tested.setdefault(_base(operator), set())
+            dtypes.update(frozenset(dtypes_in(signature)) for signature in signatures)
     return tested
 
 

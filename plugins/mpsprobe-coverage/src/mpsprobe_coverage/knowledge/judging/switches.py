@@ -55,8 +55,8 @@ def _dtype(refusal: Refusal, call: Call) -> str | None:
         specs = (*call.inputs, *call.outputs)
     else:
         specs = (_of_argument(refusal.argument, call),)
-    found = set(map(_name, specs))
-    dtype = found.pop() if len(found) == 1 else None
+    names = set(map(_name, specs))
+    dtype = names.pop() if len(names) == 1 else None
     return dtype if dtype in refusal.dtypes else None
 
 

@@ -50,15 +50,15 @@ class Compositions:
 
     def reached(self, called: Iterable[str], table: KernelTable) -> frozenset[str]:
         """Operators and those that they are made of; ``table`` is of the same release."""
-        found = set(called)
-        waiting = [*found]
+        reached = set(called)
+        waiting = [*reached]
         while waiting:
             operator = waiting.pop()
             if table.verdict(f"aten::{operator}") == COMPOSITE:
-                parts = self.calls.get(operator, frozenset()) - found
-                found |= parts
+                parts = self.calls.get(operator, frozenset()) - reached
+                reached |= parts
                 waiting += parts
-        return frozenset(found)
+        return frozenset(reached)
 
     def parts(self, operator: str, table: KernelTable) -> frozenset[str]:
         """What ``aten::…`` may call on dense tensors of real numbers, but composite and ``HARMLESS`` operators."""
@@ -105,12 +105,11 @@ class Differences:
     def __init__(self, table: KernelTable, tracer: str) -> None:
         self._table = table
         known = () if table.source or tracer == table.release else composition_releases()
-        compared = (tracer, table.release) if table.release in known else ()
-        self._here, self._there = (load_compositions(one if one in known else None) for one in compared or (None, None))
+        compared = (tracer, table.release) if table.release in known else (None, None)
+        self._here, self._there = (load_compositions(name if name in known else None) for name in compared)
         # Texts are compared where both have them: taking all apart takes a tenth of a second.
-        here, there = (
-            one.calls.texts if isinstance(one.calls, OnDemand) else one.calls for one in (self._here, self._there)
-        )
+        calls = (release.calls for release in (self._here, self._there))
+        here, there = (called.texts if isinstance(called, OnDemand) else called for called in calls)
         self.names = frozenset(name for name in {*here, *there} if here.get(name) != there.get(name))
         self.operators = frozenset(f"aten::{name}" for name in self.names if not name[0].isupper())
         self._known: dict[str, Composition] = {}
@@ -123,7 +122,7 @@ class Differences:
         return self._known.get(name)
 
     def _compare(self, name: str, short: str) -> Composition:
-        made_here, made_there = (one.calls.get(short) for one in (self._here, self._there))
+        made_here, made_there = (release.calls.get(short) for release in (self._here, self._there))
         compared = made_here is not None and made_there is not None
         if made_there is None and short[0].isupper():  # a derivative that had another name
             renamed = (n for n in self._there.calls.keys() - self._here.calls.keys() if n[0].isupper())

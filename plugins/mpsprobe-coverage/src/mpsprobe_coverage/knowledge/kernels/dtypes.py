@@ -36,7 +36,7 @@ class DtypeUse:
 def dtype_use(name: str, release: str) -> DtypeUse:
     """What ``release``, one of ``torch_releases()``, does with the dtype that torch calls ``name``."""
     use, reason = _use(name, release)
-    return DtypeUse(use, since_without_gap(torch_releases(), lambda one: _use(name, one)[0] == "computed"), reason)
+    return DtypeUse(use, since_without_gap(torch_releases(), lambda other: _use(name, other)[0] == "computed"), reason)
 
 
 def _use(name: str, release: str) -> tuple[Use, str]:
@@ -45,6 +45,6 @@ def _use(name: str, release: str) -> tuple[Use, str]:
     if any(name == dtype and release in releases_marked(marker) for marker, dtype in MARKED.items()):
         return "refused", f"torch {release} refuses {name} on MPS"
     refusals = load_facts(release).refusals.get(CONVERSION, frozenset())
-    if any(one.argument == CAST and name in one.dtypes for one in refusals):
+    if any(refusal.argument == CAST and name in refusal.dtypes for refusal in refusals):
         return "held", f"torch {release} cannot convert it on MPS"
     return "computed", ""

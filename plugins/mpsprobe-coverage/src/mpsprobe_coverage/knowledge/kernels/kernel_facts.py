@@ -124,12 +124,12 @@ class KernelFacts:
 
     def operations(self, operator: str) -> Mapping[str, frozenset[str]]:
         """Kind of kernel (``unary``) → the Metal operations that ``operator`` can use; empty when that is not known."""
-        found: dict[str, set[str]] = {}
+        operations: dict[str, set[str]] = {}
         for fact in self.operators.get(operator, ()):
             kind, _, name = fact.partition(":")
             if kind != STUB:
-                found.setdefault(kind, set()).add(name)
-        return {kind: frozenset(names) for kind, names in found.items()}
+                operations.setdefault(kind, set()).add(name)
+        return {kind: frozenset(names) for kind, names in operations.items()}
 
 
 def _by_operator(groups: Mapping[str, str]) -> dict[str, str]:

@@ -25,10 +25,9 @@ def data_folder() -> Traversable:
 @functools.cache
 def library_releases(library: str, suffix: str = SUFFIX) -> tuple[str, ...]:
     """The releases of ``library`` (``torch`` or ``torchvision``) with a data file of that kind, oldest first."""
-    prefix = f"{library}-"
-    names = (entry.name for entry in data_folder().iterdir())
-    found = [n.removeprefix(prefix).removesuffix(suffix) for n in names if n.startswith(prefix) and n.endswith(suffix)]
-    return tuple(sorted(found, key=Version))
+    form = re.compile(f"{re.escape(library)}-(.*){re.escape(suffix)}")
+    matches = (form.fullmatch(entry.name) for entry in data_folder().iterdir())
+    return tuple(sorted((match[1] for match in matches if match is not None), key=Version))
 
 
 def torch_releases() -> tuple[str, ...]:

@@ -115,15 +115,15 @@ class Ranges:
         place = bisect_left(self._free, (size, -1))
         if place == len(self._free):
             return None
-        found = self._free.pop(place)[2]
-        if found.size - size >= self.least:
-            rest = Range(found.size - size, found.segment, found.offset + size)
-            rest.before, rest.after, found.after, found.size = found, found.after, rest, size
+        part = self._free.pop(place)[2]
+        if part.size - size >= self.least:
+            rest = Range(part.size - size, part.segment, part.offset + size)
+            rest.before, rest.after, part.after, part.size = part, part.after, rest, size
             if rest.after is not None:
                 rest.after.before = rest
             self._add(rest)
-        found.free = False
-        return found
+        part.free = False
+        return part
 
     def segment(self, size: int, number: int) -> None:
         """There is a new segment, all of it free."""
@@ -168,21 +168,21 @@ class Merging:
     def allocate(self, nbytes: int) -> tuple[Ranges, Range]:
         size = self._rounded(nbytes)
         pool = self._small if size <= self.SMALL else self._large
-        found = pool.take(size)
-        if found is None:
+        part = pool.take(size)
+        if part is None:
             segment = self._segment(size)
             pool.segment(segment, len(self.segments))
             self.segments.append(segment)
             self.reserved += segment
-            found = pool.take(size)
-            assert found is not None
-        self.in_use += found.size
-        return pool, found
+            part = pool.take(size)
+            assert part is not None
+        self.in_use += part.size
+        return pool, part
 
     def free(self, handle: tuple[Ranges, Range]) -> None:
-        pool, found = handle
-        self.in_use -= found.size
-        pool.give_back(found)
+        pool, part = handle
+        self.in_use -= part.size
+        pool.give_back(part)
 
     def place(self, handle: tuple[Ranges, Range]) -> Place:
         return handle[1].place

@@ -69,12 +69,12 @@ def not_counted(events: Iterable[Event], macos: str | None) -> list[tuple[str, i
         elif event.operator == _ATTENTION and len(event.outputs) > 1:
             attention = max(attention, event.outputs[1].numel * 4)
         if gathers and event.verdict == "native":
-            strided = max(strided, sum(one.nbytes for one in event.inputs if not is_contiguous(one)))
-    found: list[tuple[str, int | None]] = [(_ALWAYS, None)]
+            strided = max(strided, sum(spec.nbytes for spec in event.inputs if not is_contiguous(spec)))
+    uncounted: list[tuple[str, int | None]] = [(_ALWAYS, None)]
     if attention:
-        found.append(("scores in float32 inside the graph of attention, for each of its steps", attention))
+        uncounted.append(("scores in float32 inside the graph of attention, for each of its steps", attention))
     if fallback:
-        found.append(("copies that a CPU fallback makes, in the memory of the CPU", fallback))
+        uncounted.append(("copies that a CPU fallback makes, in the memory of the CPU", fallback))
     if strided:
-        found.append(("contiguous copies of a graph's strided inputs, before macOS 15", strided))
-    return found
+        uncounted.append(("contiguous copies of a graph's strided inputs, before macOS 15", strided))
+    return uncounted

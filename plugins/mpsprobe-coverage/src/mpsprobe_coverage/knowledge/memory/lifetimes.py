@@ -120,6 +120,6 @@ class Lifetimes:
 
 def label(held: Iterable[tuple[Held | None, str | None]], category: str) -> None:
     """Say what storages hold, each with the name of its module; those that have a category already keep it."""
-    for one, owner in held:
-        if one is not None and one.block.category is None:
-            one.block.category, one.block.owner = category, owner
+    for storage, owner in held:
+        if storage is not None and storage.block.category is None:
+            storage.block.category, storage.block.owner = category, owner

@@ -183,19 +183,19 @@ class Buffers(_Heaps):
         size = self._rounded(nbytes)
         apart = nbytes <= SCALAR and not self.shared
         pool = self._pools["scalar" if apart else "small" if size <= SMALL else "large"]
-        found = self._cached(pool, size) or self._new(pool, size)
-        if found is None:
+        buffer = self._cached(pool, size) or self._new(pool, size)
+        if buffer is None:
             self._release_one(pool, size)
-            found = self._new(pool, size)
-        if found is None:
-            for one in self._pools.values():
-                for _, _, buffer in one.free.copy():
-                    self._release(one, buffer)
-            found = self._new(pool, size)
-        if found is None:
+            buffer = self._new(pool, size)
+        if buffer is None:
+            for other in self._pools.values():
+                for _, _, cached in other.free.copy():
+                    self._release(other, cached)
+            buffer = self._new(pool, size)
+        if buffer is None:
             self._raise(size)
-        self.in_use += found.size
-        return pool, found
+        self.in_use += buffer.size
+        return pool, buffer
 
     def free(self, handle: tuple[_Pool, _Buffer]) -> None:
         pool, buffer = handle
@@ -220,7 +220,7 @@ class Buffers(_Heaps):
             if bisect_left(pool.heaps, (size, -1)) == len(pool.heaps):
                 self._release(pool, buffer, keep_heap=True)
                 short = False
-        if short and size < sum(one[0] for one in pool.free):
+        if short and size < sum(cached[0] for cached in pool.free):
             self._collect(pool)
         return None
 
@@ -236,11 +236,11 @@ class Buffers(_Heaps):
             heap.ranges.segment(total, len(self.segments))
             self.segments.append(total)
             self.reserved += total
-        found = heap.ranges.take(size)
-        assert found is not None
+        part = heap.ranges.take(size)
+        assert part is not None
         heap.buffers += 1
         insort(pool.heaps, (heap.ranges.largest, heap.number, heap))
-        return _Buffer(size, heap, found)
+        return _Buffer(size, heap, part)
 
     def _release(self, pool: _Pool, buffer: _Buffer, *, keep_heap: bool = False) -> None:
         del pool.free[bisect_left(pool.free, (buffer.size, buffer.number))]
@@ -269,7 +269,7 @@ class Buffers(_Heaps):
         """Release cached buffers that have waited for more requests than the average, until memory is not short."""
         wanted, released = self.reserved - self.limits.short, 0
         while pool.free and released < wanted:
-            average = sum(one[2].freed for one in pool.free) / len(pool.free)
+            average = sum(cached[2].freed for cached in pool.free) / len(pool.free)
             for _, _, buffer in pool.free.copy():
                 if released < wanted and buffer.freed <= average:
                     released += buffer.size
@@ -293,4 +293,4 @@ class Placed(_Heaps, Merging):
 
     def _release(self) -> None:
         for pool in (self._small, self._large):
-            self.reserved -= sum(one.size for one in pool.whole())
+            self.reserved -= sum(segment.size for segment in pool.whole())

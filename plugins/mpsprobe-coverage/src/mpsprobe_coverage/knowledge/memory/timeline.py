@@ -79,7 +79,7 @@ def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
 
     ``steady``: what the optimizer keeps is there from the beginning.
     """
-    found: list[Change] = []
+    later: list[Change] = []
     first: list[Change] = []
     alive: dict[Block, Storage] = {}
     new: list[Storage] = []
@@ -93,7 +93,7 @@ def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
                 alive[event] = storage
                 new.append(storage)
             early = begins and steady and storage.category == OPTIMIZER
-            (first if early else found).append(Change(storage, begins))
+            (first if early else later).append(Change(storage, begins))
         elif type(event) is Made:
             for storage in new:
                 storage.call = event
@@ -101,7 +101,7 @@ def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
             inside = bytes_inside(event)
             if inside:
                 kernel = Storage(inside, INSIDE, event.module, phase, event)
-                found += (Change(kernel, True), Change(kernel, False))
+                later += (Change(kernel, True), Change(kernel, False))
         elif type(event) is Phase:
             new.clear()  # what was moved to the device is made by no call
             if phase == FORWARD and event.name != FORWARD:
@@ -113,10 +113,10 @@ def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
                     if storage.category == FORWARD:
                         storage.category = ACTIVATIONS
             phase = event.name
-    for change in found:
+    for change in later:
         if change.storage.category == FORWARD:
             change.storage.category = TEMPORARY
-    return first + found
+    return first + later
 
 
 def timeline(events: Sequence[Event], *, steady: bool = True) -> Timeline:
@@ -155,31 +155,32 @@ def timeline(events: Sequence[Event], *, steady: bool = True) -> Timeline:
 def _at(made: Timeline, alive: Iterable[Storage]) -> None:
     """Fill in what ``alive`` says about the peak."""
     holders: dict[tuple[object, ...], Holder] = {}
-    for one in alive:
-        call = one.call
-        module = one.module if one.module is not None or call is None else call.module
-        made.by_category[one.category] = made.by_category.get(one.category, 0) + one.nbytes
+    for storage in alive:
+        call = storage.call
+        module = storage.module if storage.module is not None or call is None else call.module
+        made.by_category[storage.category] = made.by_category.get(storage.category, 0) + storage.nbytes
         if module is not None:
-            made.by_module[module] = made.by_module.get(module, 0) + one.nbytes
-        known = call is not None and one.category in (ACTIVATIONS, TEMPORARY, INSIDE)
-        key = (one.category, call.operator, call.file, call.line) if known and call else (one.category, None, None, 0)
-        holder = holders.setdefault(key, Holder(*key))
-        holder.nbytes += one.nbytes
+            made.by_module[module] = made.by_module.get(module, 0) + storage.nbytes
+        holder = Holder(storage.category, None, None, 0)
+        if call is not None and storage.category in (ACTIVATIONS, TEMPORARY, INSIDE):
+            holder = Holder(storage.category, call.operator, call.file, call.line)
+        holder = holders.setdefault((holder.category, holder.operator, holder.file, holder.line), holder)
+        holder.nbytes += storage.nbytes
         holder.storages += 1
         if module is not None:
-            holder.modules[module] = holder.modules.get(module, 0) + one.nbytes
-    made.holders = sorted(holders.values(), key=lambda one: -one.nbytes)
+            holder.modules[module] = holder.modules.get(module, 0) + storage.nbytes
+    made.holders = sorted(holders.values(), key=lambda holder: -holder.nbytes)
 
 
 def _curve(heights: Sequence[int], phases: Sequence[str]) -> list[tuple[str, int]]:
     """The highest of each stretch; one never goes over the end of a phase."""
     width = max(1, len(heights) // POINTS + 1)
-    found: list[tuple[str, int]] = []
+    stretches: list[tuple[str, int]] = []
     start = 0
     for position, phase in enumerate(phases):
         if position - start >= width or phase != phases[start]:
-            found.append((phases[start], max(heights[start:position])))
+            stretches.append((phases[start], max(heights[start:position])))
             start = position
     if heights:
-        found.append((phases[start], max(heights[start:])))
-    return found
+        stretches.append((phases[start], max(heights[start:])))
+    return stretches
