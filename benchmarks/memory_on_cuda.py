@@ -68,10 +68,10 @@ def measure_workspaces(device: str, training: bool) -> int:
 def recorded(workload: Any, device: str, steps: int, fake: bool) -> Any:
     """The events of ``steps`` steps, and where each begins in them."""
     import torch
+    from real_memory import Tracking
     from torch._subclasses import FakeTensorMode
 
     from mpsprobe_coverage.knowledge.memory.lifetimes import OPTIMIZER, PARAMETERS, Lifetimes, label
-    from mpsprobe_coverage.knowledge.memory.tracking import Tracking
 
     lifetimes = Lifetimes()
     begins = []
@@ -99,8 +99,9 @@ def recorded(workload: Any, device: str, steps: int, fake: bool) -> Any:
 
 def predict(workload: Any, device: str, workspaces: int) -> Result:
     """From one fake step; what the allocator reserves from two."""
+    from real_memory import CudaAllocator
+
     from mpsprobe_coverage.knowledge.memory.allocator import replay
-    from mpsprobe_coverage.knowledge.memory.cuda_allocator import CudaAllocator
     from mpsprobe_coverage.knowledge.memory.timeline import Change, Storage, changes, timeline
 
     events, begins = recorded(workload, device, 2, fake=True)

@@ -89,11 +89,11 @@ def traces(folder: Path) -> Attack:
 
 def tables(_: Path) -> Attack:
     """Kernel tables, their digests made anew for most of them: read and asked."""
-    from mpsprobe_coverage.knowledge.kernels.format import MAGIC, apply, decode, to_table
+    from mpsprobe_coverage.knowledge.kernels.format import TABLES, apply, to_table
     from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
     from mpsprobe_coverage.knowledge.kernels.releases import data_folder, torch_releases
 
-    document = json.loads((data_folder() / f"torch-{torch_releases()[0]}.kernels").read_bytes().partition(b"\n")[2])
+    document = json.loads((data_folder() / f"torch-{torch_releases()[0]}.table").read_bytes().partition(b"\n")[2])
     document["operators"] = {
         label: {space: " ".join(names.split(" ")[:4]) for space, names in spaces.items()}
         for label, spaces in list(document["operators"].items())[:12]
@@ -103,13 +103,13 @@ def tables(_: Path) -> Attack:
         body = json.dumps(document_changed(document, random)).encode()
         if random.random() < 0.2:
             body = bytes_changed(body, random)
-        data = f"{MAGIC} {hashlib.sha256(body).hexdigest()}\n".encode() + body
+        data = f"{TABLES.magic} {hashlib.sha256(body).hexdigest()}\n".encode() + body
         if random.random() < 0.1:
             data = bytes_changed(data, random)
         with suppress(MpsprobeError):
-            file = decode(data, "made")
+            file = TABLES.decode(data, "made")
             labels: dict[str, str] = {}
-            apply(file.changes, labels)
+            apply(file.changes["operators"], labels)
             table = to_table(MPS_FAMILY, file.header, labels)
             for operator in ("aten::add.Tensor", "", *list(labels)[:3]):
                 table.verdict(operator)

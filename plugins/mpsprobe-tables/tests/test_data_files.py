@@ -18,10 +18,10 @@ from packaging.version import Version
 from mpsprobe.errors import TableError, UnknownName
 from mpsprobe_coverage.knowledge.judging import lists
 from mpsprobe_coverage.knowledge.judging.lists import Learned
-from mpsprobe_coverage.knowledge.kernels import kernel_facts, releases
+from mpsprobe_coverage.knowledge.kernels import releases
 from mpsprobe_coverage.knowledge.kernels.compositions import composition_releases, load_compositions
-from mpsprobe_coverage.knowledge.kernels.format import MAGIC, apply, data_file, decode, to_table
-from mpsprobe_coverage.knowledge.kernels.kernel_facts import KernelFacts, decode_facts, facts_releases, load_facts
+from mpsprobe_coverage.knowledge.kernels.format import TABLES, apply, data_file, to_table
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import FACTS, KernelFacts, facts_releases, load_facts
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, load_table
 from mpsprobe_coverage.knowledge.kernels.releases import data_folder, library_releases, torch_releases
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -96,11 +96,11 @@ def test_a_file_that_does_not_fit_is_told() -> None:
 def test_a_table_comes_back_from_its_difference() -> None:
     for table in (EMPTY, TABLE, LATER):
         for base in (None, EMPTY, TABLE, LATER):
-            file = decode(encode_table(table, base), "a.table")
+            file = TABLES.decode(encode_table(table, base), "a.table")
             labels = {} if base is None else {name: " ".join(sorted(known)) for name, known in base.labels.items()}
-            apply(file.changes, labels)
+            apply(file.changes["operators"], labels)
             assert to_table(MPS_FAMILY, {**file.header, "later": []}, labels) == table, "a later reader may add keys"
-            assert base != table or file.changes == {}
+            assert base != table or file.changes == {"operators": {}}
     with pytest.raises(TableError):
         to_table(MPS_FAMILY, {"release": "2.13.0"}, {})
 
@@ -108,8 +108,8 @@ def test_a_table_comes_back_from_its_difference() -> None:
 @given(st.integers(0, 10**6), st.integers(1, 255))
 def test_a_damaged_file_is_told(position: int, change: int) -> None:
     for whole, read in (
-        (encode_table(TABLE, EMPTY), decode),
-        (encode_facts(NEW, OLD), decode_facts),
+        (encode_table(TABLE, EMPTY), TABLES.decode),
+        (encode_facts(NEW, OLD), FACTS.decode),
         ((DATA / "torch-2.8.0.expectations").read_bytes(), EXPECTED),
     ):
         at = position % len(whole)
@@ -125,7 +125,7 @@ def _sealed(magic: str, body: bytes) -> bytes:
 
 def test_a_file_with_the_right_checksum_and_other_content_is_told() -> None:
     for magic, read, *further in (
-        (MAGIC, decode, b'{"operators": 1}', b'{"operators": {"MPS": {"aten": 1}}}'),
+        (TABLES.magic, TABLES.decode, b'{"operators": 1}', b'{"operators": {"MPS": {"aten": 1}}}'),
         (expectations.MAGIC, EXPECTED, b'{"base": null, "sections": 1}', b'{"base": "2.8.0"}'),
     ):
         for body in (b"", b"[]", b"{}", b"\xff", *further):
@@ -148,12 +148,12 @@ NEW = _facts(
 
 def test_a_file_of_facts_holds_what_changed() -> None:
     document = json.loads(encode_facts(NEW, OLD).partition(b"\n")[2])
-    later = _sealed(kernel_facts.MAGIC, json.dumps({**document, "later": {"a": 1}}).encode())
+    later = _sealed(FACTS.magic, json.dumps({**document, "later": {"a": 1}}).encode())
     for data in (encode_facts(NEW, OLD), later):
-        file = decode_facts(data, "x")
+        file = FACTS.decode(data, "x")
         assert (file.release, file.base, file.header["sha256"]) == ("2.13.0", "2.12.0", "aa")
-        assert file.kernels == {"exp": "cast:half float half", "fmax": "float", "sin": ""}
-        assert file.changes == {"aten::fmax": "binary:fmax binary:maximum", "aten::put_": ""}
+        assert file.changes["kernels"] == {"exp": "cast:half float half", "fmax": "float", "sin": ""}
+        assert file.changes["operators"] == {"aten::fmax": "binary:fmax binary:maximum", "aten::put_": ""}
 
 
 def test_facts_that_do_not_fit_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ def encode_table(table: KernelTable, base: KernelTable | None) -> bytes:
         "only_declared": {key: list(names) for key, names in sorted(table.only_declared.items())},
         "operators": _operators_changed(_joined(table.labels), {} if base is None else _joined(base.labels)),
     }
-    return seal(tables.MAGIC, document)
+    return seal(tables.TABLES.magic, document)
 
 
 def encode_facts(facts: KernelFacts, base: KernelFacts | None) -> bytes:
@@ -59,7 +59,7 @@ def encode_facts(facts: KernelFacts, base: KernelFacts | None) -> bytes:
         "refusals": _folded(_refusals(facts), {} if base is None else _refusals(base)),
         "graphs": _folded(_joined(facts.graphs), {} if base is None else _joined(base.graphs)),
     }
-    return seal(kernel_facts.MAGIC, document)
+    return seal(kernel_facts.FACTS.magic, document)
 
 
 def encode_compositions(composed: Compositions, base: Compositions | None) -> bytes:
@@ -72,7 +72,7 @@ def encode_compositions(composed: Compositions, base: Compositions | None) -> by
         "sha256": composed.sha256,
         "calls": changed(now, before),
     }
-    return seal(compositions.MAGIC, document)
+    return seal(compositions.COMPOSITIONS.magic, document)
 
 
 def encode_lists(known: Iterable[lists.Learned], provenance: Mapping[str, Any]) -> bytes:

@@ -1,7 +1,7 @@
 """What the MPS code of each release raises with, and what was decided of it.
 
 The messages of a release are next to PyTorch's expectations, ``torch-VERSION.messages``: what differs from the release
-before. Each of them is used by a guard (``markers.py`` of mpsprobe-coverage), or ``decisions.toml`` says why not.
+before. Each of them is used by a guard (``markers.toml`` of mpsprobe-coverage), or ``decisions.toml`` says why not.
 """
 
 from __future__ import annotations

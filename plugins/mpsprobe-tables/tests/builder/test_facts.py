@@ -38,7 +38,7 @@ from made_library import (
 from made_wheel import make_wheel
 
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.knowledge.kernels.kernel_facts import MAY, KernelFacts, decode_facts
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import FACTS, MAY, KernelFacts
 from mpsprobe_tables.builder.callgraph import CallGraph, Reach
 from mpsprobe_tables.builder.compositions import read_compositions
 from mpsprobe_tables.builder.facts import read_facts
@@ -259,6 +259,6 @@ def test_fallbacks_have_no_kernels(tmp_path: Path) -> None:
 def test_a_wheel_gives_a_data_file_on_top_of_the_release_before(tmp_path: Path) -> None:
     library = kernel_library({"by_hand": unary("exp")}, kernels=KERNELS).build()
     [built] = rebuild(from_files([str(make_wheel(tmp_path, library=library))]), SilentProgress())
-    file = decode_facts(built.files[1].data, "x")
-    assert (file.base, file.changes["aten::by_hand"]) == ("2.12.1", "unary:exp")
-    assert file.changes["aten::exp"] == ""  # which the shipped 2.12.1 has, and this library not
+    file = FACTS.decode(built.files[1].data, "x")
+    assert (file.base, file.changes["operators"]["aten::by_hand"]) == ("2.12.1", "unary:exp")
+    assert file.changes["operators"]["aten::exp"] == ""  # which the shipped 2.12.1 has, and this library not

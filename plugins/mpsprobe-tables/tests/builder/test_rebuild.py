@@ -14,7 +14,7 @@ from made_wheel import DECLARED, WHEEL, make_torchvision_wheel, make_wheel, writ
 
 from mpsprobe.errors import TableError, UsageError
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.knowledge.kernels.format import decode
+from mpsprobe_coverage.knowledge.kernels.format import TABLES
 from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
 from mpsprobe_coverage.knowledge.kernels.table import EXPLICIT, IMPLICIT, NON_FUNCTIONAL, KernelTable
 from mpsprobe_tables.builder import wheel as wheel_module
@@ -262,7 +262,7 @@ def test_the_same_wheel_gives_the_same_bytes_and_another_differs_from_what_is_sh
     assert first.files == second.files
     names = [f"torch-2.13.0.{kind}" for kind in ("table", "kernels", "compositions", "messages")]
     assert [(file.name, file.shipped, file.same) for file in first.files] == [(name, True, False) for name in names]
-    assert decode(first.files[0].data, "x").base == "2.12.1"  # it says what differs from the release before
+    assert TABLES.decode(first.files[0].data, "x").base == "2.12.1"  # it says what differs from the release before
     assert len(first.differences) == 21
     assert first.differences[0].startswith("sha256: ")
     assert first.differences[-1].startswith("… and ")
@@ -271,7 +271,7 @@ def test_the_same_wheel_gives_the_same_bytes_and_another_differs_from_what_is_sh
 def test_a_new_release_is_based_on_the_newest_that_is_shipped(tmp_path: Path) -> None:
     [built] = _rebuilt(make_wheel(tmp_path, "torch-9.0.0-cp311-cp311-macosx_14_0_arm64.whl", version="9.0.0"))
     assert [(file.shipped, file.same) for file in built.files] == [(False, False)] * 4
-    assert decode(built.files[0].data, "x").base == torch_releases()[-1]
+    assert TABLES.decode(built.files[0].data, "x").base == torch_releases()[-1]
 
 
 def test_releases_that_are_built_together_build_on_each_other(tmp_path: Path) -> None:
@@ -279,9 +279,9 @@ def test_releases_that_are_built_together_build_on_each_other(tmp_path: Path) ->
     paths = [make_torchvision_wheel(tmp_path, library, version) for version in ("0.90.1", "0.90.0")]
     first, second = _rebuilt(*paths)
     assert (first.table.release, second.table.release) == ("0.90.0", "0.90.1")
-    assert decode(first.files[0].data, "x").changes["torchvision::nms"] == "MPS"
-    assert decode(second.files[0].data, "x").base == "0.90.0"
-    assert decode(second.files[0].data, "x").changes == {}
+    assert TABLES.decode(first.files[0].data, "x").changes["operators"]["torchvision::nms"] == "MPS"
+    assert TABLES.decode(second.files[0].data, "x").base == "0.90.0"
+    assert TABLES.decode(second.files[0].data, "x").changes == {"operators": {}}
 
 
 def test_versions_become_requests() -> None:

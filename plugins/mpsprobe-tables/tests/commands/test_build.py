@@ -17,9 +17,9 @@ from made_wheel import make_wheel, torch_library
 from mpsprobe.errors import MpsprobeError, OutputError, TableError, UsageError
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.knowledge.kernels import releases
-from mpsprobe_coverage.knowledge.kernels.compositions import decode_compositions, load_compositions
-from mpsprobe_coverage.knowledge.kernels.format import decode
-from mpsprobe_coverage.knowledge.kernels.kernel_facts import decode_facts, load_facts
+from mpsprobe_coverage.knowledge.kernels.compositions import COMPOSITIONS, load_compositions
+from mpsprobe_coverage.knowledge.kernels.format import TABLES
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import FACTS, load_facts
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_devkit.testing.commands import run_cli
 from mpsprobe_tables.builder import download, rebuild
@@ -57,7 +57,7 @@ def test_the_data_files_are_written(tmp_path: Path) -> None:
     ]
     assert all(str(path) in result.output for path in written)
     composed, facts, _, table = (path.read_bytes() for path in written)
-    read = (decode_compositions(composed, "x"), decode_facts(facts, "x"), decode(table, "x"))
+    read = (COMPOSITIONS.decode(composed, "x"), FACTS.decode(facts, "x"), TABLES.decode(table, "x"))
     assert [file.release for file in read] == ["2.13.0"] * 3
 
 

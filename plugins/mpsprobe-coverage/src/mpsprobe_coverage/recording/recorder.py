@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.calls.examples import example
+from mpsprobe_coverage.knowledge.calls.call import Call, example
 from mpsprobe_coverage.knowledge.calls.spec import Specs
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.memory.lifetimes import Lifetimes

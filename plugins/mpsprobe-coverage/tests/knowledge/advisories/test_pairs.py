@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,7 @@ from pairs import PAIRS, Function
 from mpsprobe.schemas import AdvisoryMatch
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.knowledge.advisories.model import SUBJECT, Advisory, Condition
-from mpsprobe_coverage.knowledge.advisories.store import all_advisories, data_folder
+from mpsprobe_coverage.knowledge.advisories.store import all_advisories
 from mpsprobe_coverage.knowledge.calls.keys import operator_name
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, load_table
 from mpsprobe_coverage.knowledge.kernels.names import resolve_operators
@@ -147,7 +148,8 @@ def _names(condition: Condition) -> set[str]:
 
 
 def test_identifiers_are_unique_and_in_one_file_each() -> None:
-    text = "".join(entry.read_text(encoding="utf-8") for entry in data_folder().iterdir())
+    folder = files("mpsprobe_coverage.knowledge.advisories") / "data"
+    text = "".join(entry.read_text(encoding="utf-8") for entry in folder.iterdir())
     found = re.findall(r'^id = "(.*)"$', text, flags=re.MULTILINE)
     assert sorted(found) == list(ADVISORIES)
     assert len(found) == len(set(found)) >= 20

@@ -231,11 +231,13 @@ def test_rules_that_refuse_the_same_are_equal() -> None:
 def test_since_when_a_release_has_a_stub(monkeypatch: pytest.MonkeyPatch) -> None:
     """``hypot`` is registered from 2.9.0 on."""
     unset = {"2.9.0": True, "2.9.1": False, "2.10.0": True, "2.11.0": False, "2.12.0": False}
-    known = {False: {}, True: {"aten::hypot": frozenset({"stub:hypot_stub"})}}
+    operators = ("aten::hypot", "aten::no_such_operator")
+    known = {False: {}, True: dict.fromkeys(operators, frozenset({"stub:hypot_stub"}))}
     monkeypatch.setattr(stub, "load_facts", lambda release: KernelFacts(release, "", {}, known[unset[release]]))
     monkeypatch.setattr(stub, "facts_releases", lambda: tuple(unset))
-    for operator, since in (("aten::hypot", "2.11.0"), ("aten::no_such_operator", None)):
-        judgement = stub.UnsetStub(("hypot_stub",), operator, "2.9.0")(Call(HYPOT, (), {}, (), ()))
+    for operator, since in zip(operators, ("2.11.0", None), strict=True):
+        [rule] = stub.rules_of(operator, load_table("2.9.0"))
+        judgement = rule(Call(HYPOT, (), {}, (), ()))
         assert judgement is not None and judgement.accepted_since == since
 
 

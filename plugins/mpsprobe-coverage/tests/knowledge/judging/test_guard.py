@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -10,10 +11,12 @@ from judged_calls import Program, Refused, Taken, judgements, made, not_native, 
 from torch.nn import functional
 
 from mpsprobe_coverage.devices.virtual import VirtualDevice
+from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.keys import operator_name
+from mpsprobe_coverage.knowledge.calls.spec import spec_of
 from mpsprobe_coverage.knowledge.judging import guard, size
 from mpsprobe_coverage.knowledge.judging.chain import Chain
-from mpsprobe_coverage.knowledge.judging.guards import Argument, Both, Guard, Message
+from mpsprobe_coverage.knowledge.judging.conditions import Condition
 from mpsprobe_coverage.knowledge.kernels.markers import MARKER_STRINGS
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
@@ -246,37 +249,39 @@ def test_every_guard_stands_for_a_message_of_some_release() -> None:
     assert not [check.marker for check in GUARDS if check.marker not in seen]
 
 
-def _overloads() -> Iterator[tuple[str, frozenset[str]]]:
-    for packet in dir(aten):
-        overloads = getattr(getattr(aten, packet), "overloads", None)
-        for overload in overloads() if overloads is not None else ():
-            func = getattr(getattr(aten, packet), overload)
-            yield operator_name(func), frozenset(argument.name for argument in func._schema.arguments)
+def _overloads() -> dict[str, Any]:
+    names = [
+        name.partition("::")[2].partition(".") for name in torch._C._dispatch_get_all_op_names() if "aten::" in name
+    ]
+    overloads = [getattr(getattr(aten, name), overload or "default") for name, _, overload in names]
+    return {operator_name(func): func for func in overloads}
 
 
 def test_every_guard_asks_for_arguments_that_its_operators_have() -> None:
-    arguments = dict(_overloads())
-    guarded: dict[str, set[Guard]] = {}
+    overloads = _overloads()
+    guarded: dict[str, set[Condition]] = {}
     for release in torch_releases():
         table = load_table(release)
         for operator in table.operators:
             rules = (*guard.rules_of(operator, table), *size.rules_of(operator, table))
             if rules:
-                guarded.setdefault(operator, set()).update(rule.guard for rule in rules if isinstance(rule, Message))
+                guarded.setdefault(operator, set()).update(rule.facts[1] for rule in rules)
     named = {name.partition("::")[2].partition(".")[0] for name in guarded} | {n.partition("::")[2] for n in guarded}
     for check in GUARDS:
-        assert all(name in named or f"{name}_" in named for name in check.operators), check
-    for operator, checks in guarded.items():
-        for check in checks:
-            asked = check.refuses.dtype if isinstance(check.refuses, Both) else check.refuses
-            if isinstance(asked, Argument) and operator in arguments:
-                assert asked.name in arguments[operator], (operator, check)
+        assert all(name in named or f"{name}_" in named for name in check.operators.split()), check
+    nothing: tuple[Any, ...] = (spec_of(torch.ones(2)),) * 2
+    for operator in guarded.keys() & overloads.keys():
+        func = overloads[operator]
+        call = Call(func, (None,) * len(func._schema.arguments), {}, nothing, nothing)
+        for check in guarded[operator]:
+            with suppress(TypeError):  # nothing is no number; a KeyError would be an argument that it does not have
+                check.why(call)
 
 
 def test_rules_are_equal_where_the_releases_refuse_the_same() -> None:
     before, older, newer = (
         Chain(load_table(release), lists="none").rules_of("aten::linear") for release in ("2.11.0", "2.12.0", "2.12.1")
     )
-    of_messages = [rule for rule in older if isinstance(rule, Message)]
+    of_messages = [rule for rule in older if rule.judge == "guard"]
     assert of_messages and all(rule in newer for rule in of_messages)
     assert any(rule not in newer for rule in before)  # 2.11.0 refused complex numbers, too

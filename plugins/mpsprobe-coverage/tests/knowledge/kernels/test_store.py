@@ -12,7 +12,7 @@ import torch
 
 from mpsprobe.errors import MissingPackage, TableError, UnknownName
 from mpsprobe_coverage.knowledge.kernels import live, mps, releases, table
-from mpsprobe_coverage.knowledge.kernels.compositions import SUFFIX as COMPOSITIONS
+from mpsprobe_coverage.knowledge.kernels.compositions import COMPOSITIONS
 from mpsprobe_coverage.knowledge.kernels.format import data_file
 from mpsprobe_coverage.knowledge.kernels.live import origin_of
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, live_table, load_table
@@ -118,8 +118,8 @@ def test_facts_hold_in_one_stretch_of_releases() -> None:
 
 def test_all_data_is_small_and_loads_in_milliseconds() -> None:
     sizes = {entry.name: len(entry.read_bytes()) for entry in data_folder().iterdir()}
-    assert sum(size for name, size in sizes.items() if not name.endswith(COMPOSITIONS)) <= 400_000
-    assert sum(size for name, size in sizes.items() if name.endswith(COMPOSITIONS)) <= 200_000
+    assert sum(size for name, size in sizes.items() if not name.endswith(COMPOSITIONS.suffix)) <= 400_000
+    assert sum(size for name, size in sizes.items() if name.endswith(COMPOSITIONS.suffix)) <= 200_000
     assert sum(size for name, size in sizes.items() if name.endswith(".kernels")) < 150_000
     mps._chain.cache_clear()
     data_file.cache_clear()

@@ -16,7 +16,7 @@ from mpsprobe_coverage.knowledge.kernels.compositions import Differences, load_c
 from mpsprobe_coverage.knowledge.kernels.difference import Change, compare
 from mpsprobe_coverage.knowledge.kernels.dtypes import dtype_use
 from mpsprobe_coverage.knowledge.kernels.format import unseal
-from mpsprobe_coverage.knowledge.kernels.kernel_facts import METAL_TYPES, decode_facts, facts_releases, load_facts
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import METAL_TYPES, facts_releases, load_facts
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, load_table
 from mpsprobe_coverage.knowledge.kernels.releases import data_folder, torch_releases
 from mpsprobe_coverage.knowledge.kernels.table import COMPOSITE_LABELS, MPS, KernelTable, tensor_keys, verdict_of
@@ -140,6 +140,7 @@ def test_every_release_has_files_of_the_wheel_of_its_table() -> None:
 
 
 WHOLE = {"base": None, "release": "2.13.0", "sha256": "", "kernels": {}, "operators": {}}
+WHOLE |= {"refusals": {}, "graphs": {}}
 
 
 @pytest.mark.parametrize(
@@ -148,16 +149,16 @@ WHOLE = {"base": None, "release": "2.13.0", "sha256": "", "kernels": {}, "operat
 )
 def test_a_file_of_another_form_is_an_error(document: Any) -> None:
     body = json.dumps({**WHOLE, **document} if document else document).encode()
-    signed = f"{kernel_facts.MAGIC} {hashlib.sha256(body).hexdigest()}\n".encode() + body
+    signed = f"{kernel_facts.FACTS.magic} {hashlib.sha256(body).hexdigest()}\n".encode() + body
     with pytest.raises(TableError, match="damaged"):
-        decode_facts(signed, "x")
+        kernel_facts.FACTS.decode(signed, "x")
 
 
 def test_a_damaged_file_is_named() -> None:
     data = (data_folder() / "torch-2.13.0.compositions").read_bytes()
-    assert unseal(compositions.MAGIC, data, "x", dict)["base"] == "2.12.1"
+    assert unseal(compositions.COMPOSITIONS.magic, data, "x", dict)["base"] == "2.12.1"
     with pytest.raises(TableError, match=r"x\.compositions is damaged"):
-        compositions.decode_compositions(data.replace(b"mul.Tensor", b"mul.tensor", 1), "x.compositions")
+        compositions.COMPOSITIONS.decode(data.replace(b"mul.Tensor", b"mul.tensor", 1), "x.compositions")
 
 
 @pytest.mark.parametrize("release", ["2.8.0", "2.13.0", "2.15.0"])

@@ -13,13 +13,13 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 
+from benchmarks.real_memory import Tracking
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.stepping import TorchStep
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.memory.lifetimes import Block, Lifetimes, Phase
 from mpsprobe_coverage.knowledge.memory.timeline import timeline
-from mpsprobe_coverage.knowledge.memory.tracking import Tracking
 from mpsprobe_coverage.reporting.memory import label_inputs, label_model, labelling
 
 TRAINING = RunOptions(phase="training")

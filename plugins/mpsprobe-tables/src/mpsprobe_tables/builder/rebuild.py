@@ -15,10 +15,13 @@ from packaging.version import InvalidVersion, Version
 from mpsprobe.errors import TableError, UsageError
 from mpsprobe.progress import SilentProgress
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.knowledge.kernels.compositions import SUFFIX as COMPOSITIONS_SUFFIX
-from mpsprobe_coverage.knowledge.kernels.compositions import Compositions, composition_releases, load_compositions
-from mpsprobe_coverage.knowledge.kernels.kernel_facts import SUFFIX as FACTS_SUFFIX
-from mpsprobe_coverage.knowledge.kernels.kernel_facts import KernelFacts, facts_releases, load_facts
+from mpsprobe_coverage.knowledge.kernels.compositions import (
+    COMPOSITIONS,
+    Compositions,
+    composition_releases,
+    load_compositions,
+)
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import FACTS, KernelFacts, facts_releases, load_facts
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, load_table
 from mpsprobe_coverage.knowledge.kernels.releases import SUFFIX, data_folder, library_releases
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -171,8 +174,8 @@ def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebui
         )
         for name in ("torch", "torchvision")
     }
-    facts = _Series(folder, f"torch-{{}}{FACTS_SUFFIX}", facts_releases(), load_facts, encode_facts)
-    names = f"torch-{{}}{COMPOSITIONS_SUFFIX}"
+    facts = _Series(folder, f"torch-{{}}{FACTS.suffix}", facts_releases(), load_facts, encode_facts)
+    names = f"torch-{{}}{COMPOSITIONS.suffix}"
     compositions = _Series(folder, names, composition_releases(), load_compositions, encode_compositions)
     names = f"torch-{{}}{EXPECTATIONS_SUFFIX}"
     expectations = _Series(DATA, names, expectation_releases(), load_expectations, encode_expectations)

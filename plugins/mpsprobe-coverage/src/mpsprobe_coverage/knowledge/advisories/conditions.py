@@ -6,26 +6,14 @@ strides and dtypes of its tensors, and over the phase. Nothing here knows an ope
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
-from mpsprobe_coverage.knowledge.advisories.model import PHASES, SUBJECT, Advisory, Condition, Word
+from mpsprobe_coverage.knowledge.advisories.model import COMPARISONS, PHASES, SUBJECT, Advisory, Condition, Word
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.calls.spec import TensorSpec, spec_of
-
-_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "divides": lambda left, right: left != 0 and right % left == 0,
-    "does not divide": lambda left, right: left != 0 and right % left != 0,
-}
+from mpsprobe_coverage.knowledge.calls.spec import TensorSpec, dtype_name, is_contiguous, is_packed_along, spec_of
 
 
 class _Absent(LookupError):
@@ -45,9 +33,9 @@ def _holds(condition: Condition, call: Call, phase: str) -> bool:
     subject, relation, wanted = condition
     try:
         value = _resolve(subject, call, phase)
-        if relation in _COMPARE:
+        if relation in COMPARISONS:
             other = _resolve(wanted, call, phase) if isinstance(wanted, str) else wanted
-            return _is_number(value) and _is_number(other) and _COMPARE[relation](value, other)
+            return _is_number(value) and _is_number(other) and COMPARISONS[relation](value, other)
     except _Absent:
         return False
     if isinstance(wanted, list):
@@ -68,11 +56,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _resolve(subject: str, call: Call, phase: str) -> Any:
-    """A number, a truth value, text, None or a TensorSpec.
-
-    Raises:
-        _Absent: there is nothing of that name in the call.
-    """
+    """A number, a truth value, text, None or a TensorSpec."""
     parts = SUBJECT.fullmatch(subject)
     assert parts is not None, subject
     if subject == "phase":
@@ -85,7 +69,7 @@ def _resolve(subject: str, call: Call, phase: str) -> Any:
     if not isinstance(value, TensorSpec):
         raise _Absent(subject)
     if parts["fact"] == "dtype":
-        return str(value.dtype).removeprefix("torch.")
+        return dtype_name(value.dtype)
     if parts["fact"] == "elements":
         return value.numel
     if parts["fact"] == "dims":
@@ -115,20 +99,15 @@ def _named(name: str, call: Call) -> Any:
 # -- layouts -------------------------------------------------------------------------------------
 
 
-def is_contiguous(spec: TensorSpec) -> bool:
-    """As ``Tensor.is_contiguous()``: rows follow each other; dimensions of size 1 do not matter."""
-    return _follows(spec, range(len(spec.shape) - 1, -1, -1))
-
-
 def is_channels_last(spec: TensorSpec) -> bool:
     """Of four or five dimensions, packed with the channels, dimension 1, innermost."""
     dims = len(spec.shape)
-    return dims in (4, 5) and _follows(spec, [1, *range(dims - 1, 1, -1), 0])
+    return dims in (4, 5) and is_packed_along(spec, [1, *range(dims - 1, 1, -1), 0])
 
 
 def is_packed(spec: TensorSpec) -> bool:
     """Whether the elements fill their memory without holes and overlaps, in any order of the dimensions."""
-    return _follows(spec, sorted(range(len(spec.shape)), key=lambda dim: (spec.stride[dim], spec.shape[dim])))
+    return is_packed_along(spec, sorted(range(len(spec.shape)), key=lambda dim: (spec.stride[dim], spec.shape[dim])))
 
 
 def is_expanded(spec: TensorSpec) -> bool:
@@ -144,18 +123,6 @@ def is_channels_last_slice(spec: TensorSpec) -> bool:
     order = [1, *range(dims - 1, 1, -1), 0]
     strides = [spec.stride[dim] for dim in order]
     return strides[0] == 1 and strides == sorted(strides) and strides[1] > spec.shape[1]
-
-
-def _follows(spec: TensorSpec, innermost_first: Any) -> bool:
-    expected = 1
-    for dim in innermost_first:
-        size = spec.shape[dim]
-        if size == 0:
-            return True
-        if size != 1 and spec.stride[dim] != expected:
-            return False
-        expected *= size
-    return True
 
 
 _LAYOUTS: Mapping[str, Callable[[TensorSpec], bool]] = {

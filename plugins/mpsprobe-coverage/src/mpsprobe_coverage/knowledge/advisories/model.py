@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from typing import Annotated, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
 
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -13,7 +15,16 @@ from mpsprobe_coverage.knowledge.chips.store import all_chips, machine_named
 
 ISSUE = re.compile(r"[\w.-]+/[\w.-]+#\d+")
 SUBJECT = re.compile(r"(?P<name>[a-z_][a-z_0-9]*)(?:\[(?P<dim>-?\d)\]|\.(?P<fact>dtype|elements|dims|rows))?")
-COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "divides", "does not divide")
+COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "divides": lambda left, right: left != 0 and right % left == 0,
+    "does not divide": lambda left, right: left != 0 and right % left != 0,
+}
 RELATIONS = ("is", "is not", "in", "not in", *COMPARISONS)
 LAYOUTS = ("given", "contiguous", "channels last", "packed", "expanded", "channels last slice")
 PHASES = ("forward", "backward", "optimizer")
@@ -72,7 +83,7 @@ def _source(text: str) -> str:
 
 
 def _known_chip(name: str) -> str:
-    if name not in {one for chip in all_chips().values() for one in (chip.name, chip.generation)}:
+    if name not in {known for chip in all_chips().values() for known in (chip.name, chip.generation)}:
         raise ValueError(f"'{name}' is no chip and no generation of chips")
     return name
 
@@ -85,35 +96,24 @@ Source = Annotated[str, AfterValidator(_source)]
 
 
 class Advisory(BaseModel):
-    """A wrong result that sources establish.
-
-    Attributes:
-        id: a name that never changes.
-        operators: those that are really called on MPS, by the names that a report has.
-        reached_from: what programs call instead and ends in one of ``operators``; only for looking it up.
-        when: what must hold of a call, all of it; ``when_any``: alternatives, one of which must hold as well.
-        condition: the same in words, and what cannot be checked without data or a Mac.
-        basis: how the ranges are known.
-        chips: those that have it, by generation (``m1``, for M1 to M1 Ultra) or name (``m1-max``); empty for all.
-        hardware: what is known of the chips, where that does not say which ones have it.
-    """
+    """A wrong result that sources establish."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    id: Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)+$", max_length=40)]
+    id: Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)+$", max_length=40)]  # a name that never changes
     title: Sentence
-    operators: Annotated[tuple[str, ...], Field(min_length=1)]
-    reached_from: tuple[str, ...] = ()
-    when: Annotated[tuple[Checked, ...], Field(min_length=1)]
-    when_any: tuple[tuple[Checked, ...], ...] = ()
-    condition: Sentence
+    operators: Annotated[tuple[str, ...], Field(min_length=1)]  # really called on MPS, by the names that a report has
+    reached_from: tuple[str, ...] = ()  # what programs call instead and ends in one of these; only for looking it up
+    when: Annotated[tuple[Checked, ...], Field(min_length=1)]  # what must hold of a call, all of it
+    when_any: tuple[tuple[Checked, ...], ...] = ()  # alternatives, one of which must hold as well
+    condition: Sentence  # the same in words, and what cannot be checked without data or a Mac
     symptom: Sentence
     workaround: Sentence
-    chips: tuple[Annotated[str, AfterValidator(_known_chip)], ...] = ()
-    hardware: Sentence | None = None
+    chips: tuple[Annotated[str, AfterValidator(_known_chip)], ...] = ()  # by generation (m1) or name (m1-max); or all
+    hardware: Sentence | None = None  # what is known of the chips, where that does not say which ones have it
     torch: Range
     macos: Systems
-    basis: Sentence
+    basis: Sentence  # how the ranges are known
     sources: Annotated[tuple[Source, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -133,13 +133,9 @@ class Advisory(BaseModel):
     def affects(
         self, release: str, macos_minimum: str | None = None, macos: str | None = None, chip: str | None = None
     ) -> bool:
-        """Whether a torch release is known to have it.
+        """Whether a torch release is known to have it, which runs on ``macos_minimum`` and later.
 
-        Args:
-            release: of torch.
-            macos_minimum: the oldest macOS that it runs on.
-            macos: the one to judge for; ``None`` for any that it runs on.
-            chip: the one to judge for, as ``machine_named`` takes it; ``None`` for any.
+        ``macos`` and ``chip`` (as ``machine_named`` takes it): those to judge for; None for any.
         """
         if chip is not None and not self.concerns(chip):
             return False

@@ -6,7 +6,6 @@ import functools
 import tomllib
 from collections.abc import Iterable
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 
 from pydantic import ValidationError
 
@@ -14,34 +13,20 @@ from mpsprobe.errors import MpsprobeError, UnknownName
 from mpsprobe_coverage.knowledge.advisories.model import Advisory
 
 
-def data_folder() -> Traversable:
-    """Where the data files lie."""
-    return files("mpsprobe_coverage.knowledge.advisories") / "data"
-
-
 @functools.cache
 def all_advisories() -> tuple[Advisory, ...]:
-    """Every advisory, by identifier.
-
-    Raises:
-        MpsprobeError: a data file of the package is damaged.
-    """
     by_id: dict[str, Advisory] = {}
-    for entry in sorted(data_folder().iterdir(), key=lambda entry: entry.name):
-        if entry.name.endswith(".toml"):
-            for advisory in parse(entry.read_text(encoding="utf-8"), entry.name):
-                if advisory.id in by_id:
-                    raise MpsprobeError(f"{entry.name}: the advisory '{advisory.id}' is there twice")
-                by_id[advisory.id] = advisory
+    folder = files("mpsprobe_coverage.knowledge.advisories") / "data"
+    for entry in folder.iterdir():
+        for advisory in parse(entry.read_text(encoding="utf-8"), entry.name) if entry.name.endswith(".toml") else ():
+            if advisory.id in by_id:
+                raise MpsprobeError(f"{entry.name}: the advisory '{advisory.id}' is there twice")
+            by_id[advisory.id] = advisory
     return tuple(by_id[name] for name in sorted(by_id))
 
 
 def parse(text: str, name: str) -> list[Advisory]:
-    """The advisories of one data file called ``name``.
-
-    Raises:
-        MpsprobeError: it is not TOML, or an entry is not what ``Advisory`` asks for.
-    """
+    """The advisories of one data file called ``name``."""
     try:
         document = tomllib.loads(text)
         return [Advisory.model_validate(entry) for entry in document["advisory"]]
@@ -60,15 +45,9 @@ def advisories_for(release: str, macos_minimum: str | None = None) -> tuple[Advi
 
 
 def named(names: Iterable[str]) -> list[Advisory]:
-    """The advisories called ``names``, in that order, each once.
-
-    Raises:
-        UnknownName: there is no such one; carries the nearest names.
-    """
     known = {advisory.id: advisory for advisory in all_advisories()}
-    advisories = []
-    for name in dict.fromkeys(names):
+    names = list(dict.fromkeys(names))
+    for name in names:
         if name not in known:
             raise UnknownName("advisory", name, known, "mpsprobe advisories list shows them all.")
-        advisories.append(known[name])
-    return advisories
+    return [known[name] for name in names]

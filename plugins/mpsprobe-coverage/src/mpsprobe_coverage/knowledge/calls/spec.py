@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
@@ -70,7 +72,7 @@ class TensorSpec:
 
     def __repr__(self) -> str:
         layout = "" if self.layout is torch.strided else f", {str(self.layout).removeprefix('torch.')}"
-        return f"{str(self.dtype).removeprefix('torch.')}{list(self.shape)}{layout}"
+        return f"{dtype_name(self.dtype)}{list(self.shape)}{layout}"
 
 
 Specs = tuple[TensorSpec, ...]
@@ -100,6 +102,29 @@ def spec_of(tensor: torch.Tensor) -> TensorSpec:
     return interned(shape, tuple(reversed(stride)), tensor.dtype, tensor.layout, sparse.form_of(tensor))
 
 
+@functools.cache
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def is_contiguous(spec: TensorSpec) -> bool:
+    """As ``Tensor.is_contiguous()``: rows follow each other; dimensions of size 1 do not matter."""
+    return is_packed_along(spec, range(len(spec.shape) - 1, -1, -1))
+
+
+def is_packed_along(spec: TensorSpec, innermost_first: Iterable[int]) -> bool:
+    """Whether the elements fill their memory without holes and overlaps, in that order of the dimensions."""
+    expected = 1
+    for dim in innermost_first:
+        size = spec.shape[dim]
+        if size == 0:
+            return True
+        if size != 1 and spec.stride[dim] != expected:
+            return False
+        expected *= size
+    return True
+
+
 def has_no_data(tensor: Any) -> bool:
     """Whether it is a virtual tensor: no other has a spec of its own."""
     return type(getattr(tensor, "spec", None)) is TensorSpec
@@ -115,10 +140,8 @@ def leaves(values: Any) -> list[Any]:
 
 
 def tensors_in(values: Any) -> list[torch.Tensor]:
-    """The tensors among the ``leaves``."""
     return [leaf for leaf in leaves(values) if isinstance(leaf, torch.Tensor)]
 
 
 def specs_in(values: Any) -> Specs:
-    """Their specs."""
     return tuple(map(spec_of, tensors_in(values)))

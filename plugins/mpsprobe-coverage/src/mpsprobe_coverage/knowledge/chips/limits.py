@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 from mpsprobe.errors import UsageError
@@ -17,17 +17,12 @@ Basis = Literal["published", "neighbours", "recommended"]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What somebody published of a Mac with ``memory_bytes``.
-
-    Attributes:
-        value: in bytes; of a share, the share.
-        as_printed: as the thread has it, where ``value`` was converted.
-    """
+    """What somebody published of a Mac with ``memory_bytes``."""
 
     memory_bytes: int
-    value: float
+    value: float  # in bytes; of a share, the share
     source: str
-    as_printed: str | None = None
+    as_printed: str | None = None  # as the thread has it, where `value` was converted
     chip: str | None = None
     macos: str | None = None
     date: str | None = None
@@ -52,26 +47,17 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a process may take on a Mac with ``memory_bytes``.
-
-    Attributes:
-        recommended: ``MTLDevice.recommendedMaxWorkingSetSize``, which ``torch.mps.recommended_max_memory()`` returns.
-        largest_buffer: ``MTLDevice.maxBufferLength``; a tensor of that size or more raises "Invalid buffer size".
-    """
+    """What a process may take on a Mac with ``memory_bytes``."""
 
     memory_bytes: int
-    recommended: Range
-    largest_buffer: Range
+    recommended: Range  # `MTLDevice.recommendedMaxWorkingSetSize`: `torch.mps.recommended_max_memory()`
+    largest_buffer: Range  # `MTLDevice.maxBufferLength`; a tensor of that size or more raises "Invalid buffer size"
 
 
 def limits_of(machine: str | int | Machine) -> Limits:
     """The limits of a Mac: a name such as ``m2-pro-16gb``, or bytes of memory.
 
     Both depend on macOS and on ``sysctl iogpu.wired_limit_mb``, so they are ranges: of the published figures.
-
-    Raises:
-        UnknownName: there is no such chip.
-        UsageError: the chip was never sold with that memory, or was sold with several and none is named.
     """
     return _limits(memory_of(machine))
 
@@ -110,24 +96,22 @@ def _limits(memory: int) -> Limits:
     buffer = _published(figures("largest_buffer"), memory)
     if buffer is None:
         shares = figures("share")
-        parts = [one.value for one in shares]
+        parts = [figure.value for figure in shares]
         buffer = Range(int(recommended.low * min(parts)), int(recommended.high * max(parts)), "recommended", shares)
     return Limits(memory, recommended, buffer)
 
 
 def _published(known: Sequence[Figure], memory: int) -> Range | None:
-    of_it = tuple(one for one in known if one.memory_bytes == memory)
-    values = [int(one.value) for one in of_it]
-    return Range(min(values), max(values), "published", of_it) if of_it else None
+    fitting = tuple(figure for figure in known if figure.memory_bytes == memory)
+    values = [int(figure.value) for figure in fitting]
+    return Range(min(values), max(values), "published", fitting) if fitting else None
 
 
 def _between(known: Sequence[Figure], memory: int) -> Range:
     """Shares of the memory, as at the sizes on both sides; at the one side that there is, beyond the last size."""
-    found = sorted({one.memory_bytes for one in known})
-    adjacent = {found[0] if memory < found[0] else found[-1]}
-    for below, above in pairwise(found):
-        if below < memory < above:
-            adjacent = {below, above}
-    used = tuple(one for one in known if one.memory_bytes in adjacent)
-    values = [int(memory * one.value / one.memory_bytes) for one in used]
+    sizes = sorted({figure.memory_bytes for figure in known})
+    place = bisect_left(sizes, memory)
+    adjacent = sizes[max(place - 1, 0) : place + 1]
+    used = tuple(figure for figure in known if figure.memory_bytes in adjacent)
+    values = [int(memory * figure.value / figure.memory_bytes) for figure in used]
     return Range(min(values), max(values), "neighbours", used)

@@ -12,18 +12,12 @@ from mpsprobe_coverage.knowledge.chips.store import GIB, machine_named
 
 @dataclass(frozen=True, slots=True)
 class Mac:
-    """The one that is asked about: its name, and its memory in bytes."""
-
     name: str
-    memory: int
+    memory: int  # in bytes
 
 
 def mac_asked(options: RunOptions) -> Mac | None:
-    """The Mac that ``options`` name with its memory; None where it has no name, or the chip had several memories.
-
-    Raises:
-        UsageError: the chip's name and ``--memory`` have different memories, or that chip was never sold with it.
-    """
+    """The Mac that ``options`` name with its memory; None where it has no name, or the chip had several memories."""
     if options.chip is None:
         if options.memory is None:
             return None
@@ -31,10 +25,9 @@ def mac_asked(options: RunOptions) -> Mac | None:
         return Mac(f"a Mac with {size}", options.memory)
     named = machine_named(options.chip)
     if options.memory is None:
-        one = named.memory_bytes is not None or len(named.chip.memory_gib) == 1
-        return Mac(named.name, memory_of(named)) if one else None
+        is_sold_with_one = named.memory_bytes is not None or len(named.chip.memory_gib) == 1
+        return Mac(named.name, memory_of(named)) if is_sold_with_one else None
     if named.memory_bytes not in (None, options.memory):
-        raise UsageError(
-            f"--chip {named.name} has another memory than --memory {options.memory / GIB:g}GB", "Leave one of them out."
-        )
+        differs = f"--chip {named.name} has another memory than --memory {options.memory / GIB:g}GB"
+        raise UsageError(differs, "Leave one of them out.")
     return Mac(f"{named.chip.name} with {options.memory / GIB:.4g} GB", options.memory)

@@ -22,27 +22,14 @@ EXAMPLES = "For example 16GB or 64GiB; a GB of a Mac's memory is 2**30 bytes."
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A chip of Macs, as its sources have it.
-
-    Attributes:
-        name: ``m2-pro``.
-        family: the Apple GPU family: 8 for Metal's ``Apple8``.
-        gpu_cores: the counts that were sold.
-        bandwidth_gb_per_s: of the memory; as many as ``gpu_cores`` where it depends on them.
-        memory_gib: sizes that were sold; empty where no source with all of them was found.
-        bf16: ``software`` where Metal emulates bfloat16, else ``hardware``.
-        macos: the first version that runs on it, ``None`` where no source was found.
-        sources: addresses, and threads as ``owner/repository#number``.
-    """
-
-    name: str
-    family: int
-    gpu_cores: tuple[int, ...]
-    bandwidth_gb_per_s: tuple[float, ...]
-    memory_gib: tuple[int, ...]
-    bf16: str
-    macos: str | None
-    sources: tuple[str, ...]
+    name: str  # m2-pro
+    family: int  # the Apple GPU family: 8 for Metal's Apple8
+    gpu_cores: tuple[int, ...]  # the counts that were sold
+    bandwidth_gb_per_s: tuple[float, ...]  # of the memory; as many as `gpu_cores` where it depends on them
+    memory_gib: tuple[int, ...]  # sizes that were sold; empty where no source with all of them was found
+    bf16: str  # `software` where Metal emulates bfloat16, else `hardware`
+    macos: str | None  # the first version that runs on it, None where no source was found
+    sources: tuple[str, ...]  # addresses, and threads as owner/repository#number
 
     @property
     def generation(self) -> str:
@@ -74,13 +61,11 @@ class Machine:
 
 
 def load(name: str) -> dict[str, Any]:
-    """A data file of this package."""
     return tomllib.loads((files("mpsprobe_coverage.knowledge.chips") / "data" / name).read_text(encoding="utf-8"))
 
 
 @functools.cache
 def all_chips() -> dict[str, Chip]:
-    """Every chip by name, oldest first."""
     document = load("chips.toml")
     return {
         name: Chip(
@@ -104,12 +89,7 @@ def machine_names() -> list[str]:
 
 
 def machine_named(text: str) -> Machine:
-    """The chip called ``text``, which may end in its memory: ``m1``, ``M2 Pro``, ``m3-max-64gb``.
-
-    Raises:
-        UnknownName: there is no such chip; carries the nearest names.
-        UsageError: the chip was never sold with that memory.
-    """
+    """The chip called ``text``, which may end in its memory: ``m1``, ``M2 Pro``, ``m3-max-64gb``."""
     words = re.sub(r"[\s_-]+", "-", text.strip().lower()).removeprefix("apple-")
     chips = all_chips()
     name, _, last = words.rpartition("-")
@@ -127,13 +107,9 @@ def machine_named(text: str) -> Machine:
 
 
 def memory_size(text: str) -> int:
-    """``16GB``, ``16 GiB``, ``0.5TB`` in bytes. A GB of memory is 2**30 bytes, as in what Apple sells.
-
-    Raises:
-        UsageError: it is no such size.
-    """
-    found = SIZE.fullmatch(text.strip())
-    size = int(float(found["number"]) * UNITS[found["unit"][0].lower()]) if found else 0
+    """``16GB``, ``16 GiB``, ``0.5TB`` in bytes. A GB of memory is 2**30 bytes, as in what Apple sells."""
+    parts = SIZE.fullmatch(text.strip())
+    size = int(float(parts["number"]) * UNITS[parts["unit"][0].lower()]) if parts else 0
     if not 0 < size <= LARGEST:
         raise UsageError(f"'{printable(text)[:40]}' is no size of memory", EXAMPLES)
     return size

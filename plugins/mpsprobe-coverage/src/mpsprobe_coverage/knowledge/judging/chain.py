@@ -24,7 +24,7 @@ registered; ``fallback`` where none is. No judge knows the device that recorded 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -61,68 +61,57 @@ _ABOUT_KERNELS: Mapping[str, tuple[Any, ...]] = {MPS: (guard, factors, size, swi
 
 @dataclass(frozen=True, slots=True)
 class Judges:
-    """Those of one operator.
+    """Those of one operator."""
 
-    Attributes:
-        operator: as the release calls it.
-        registered: what the last judge says.
-        rules: of the others, in the order in which they are asked.
-        later: what the first release with a kernel does not compute on the GPU; for an operator without one.
-        others: those of ``Chain.others``.
-        kinds: for each of them a number: those with equal rules have the same, and 0 is that of these judges.
-        alike: ``Chain.alike``.
-    """
+    operator: str  # as the release calls it
+    registered: Judgement  # what the last judge says
+    rules: tuple[Rule, ...] = ()  # of the others, in the order in which they are asked
+    later: tuple[Rule, ...] = ()  # what the first release with a kernel leaves to the CPU, or fails at
+    others: tuple[Judges, ...] = ()  # those of `Chain.others`
+    kinds: tuple[int, ...] = ()  # a number for each of them: the same for equal rules, 0 for those of these judges
+    alike: list[bool] = field(default_factory=list, compare=False)  # `Chain.alike`
+    names: tuple[str, ...] = field(init=False, compare=False)  # of all judges that are asked where no rule answers
 
-    operator: str
-    registered: Judgement
-    rules: tuple[Rule, ...] = ()
-    later: tuple[Rule, ...] = ()
-    others: tuple[Judges, ...] = ()
-    kinds: tuple[int, ...] = ()
-    alike: list[bool] = field(default_factory=list, compare=False)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", (*_names(self.rules), "registration"))
 
     def but_registered(self, judgement: Judgement) -> Self:
         """The same judges where the last one says ``judgement``."""
-        return replace(self, registered=judgement, others=tuple(one.but_registered(judgement) for one in self.others))
+        others = tuple(judges.but_registered(judgement) for judges in self.others)
+        return replace(self, registered=judgement, others=others)
 
     def together(self, others: tuple[Judges, ...], alike: list[bool]) -> Self:
-        """The same judges, with ``others``."""
         distinct = [(self.rules, self.later, self.registered)]
         kinds = []
-        for one in others:
-            rules = (one.rules, one.later, one.registered)
+        for judges in others:
+            rules = (judges.rules, judges.later, judges.registered)
             if rules not in distinct:
                 distinct.append(rules)
             kinds.append(distinct.index(rules))
         return replace(self, others=others, kinds=tuple(kinds), alike=alike)
 
     def judge(self, call: Call) -> Judgement:
-        """The judgement on a call of this operator."""
-        found = self._judge(call)
+        own = self._judge(call)
         if not any(self.alike):
-            return found
-        said: list[Judgement | None] = []
-        of_kind = {0: found}
-        for one, kind, alike in zip(self.others, self.kinds, self.alike, strict=True):
-            known = of_kind.get(kind)
-            if not alike:
-                said.append(None)
-            elif known is not None and known.asked[-1] == "registration":  # what a rule says may name its release
-                said.append(known)
-            else:
-                of_kind[kind] = judgement = one._judge(call)
-                said.append(judgement)
-        return found._replace(others=tuple(said))
+            return own
+        answers: list[Judgement | None] = []
+        of_kind = {0: own}
+        for judges, kind, alike in zip(self.others, self.kinds, self.alike, strict=True):
+            answer = of_kind.get(kind) if alike else None
+            # What a rule says may name its release.
+            if alike and (answer is None or answer.asked[-1] != "registration"):
+                of_kind[kind] = answer = judges._judge(call)
+            answers.append(answer)
+        return own._replace(others=tuple(answers))
 
     def _judge(self, call: Call) -> Judgement:
         for position, rule in enumerate(self.rules, 1):
             judgement = rule(call)
             if judgement is not None:
                 return judgement._replace(asked=_names(self.rules[:position]))
-        asked = (*_names(self.rules), "registration")
         left = next(filter(None, (rule(call) for rule in self.later)), None)
         since = self.registered.accepted_since if left is None else left.accepted_since
-        return self.registered._replace(asked=asked, accepted_since=since)
+        return self.registered._replace(asked=self.names, accepted_since=since)
 
 
 def _names(rules: Sequence[Rule]) -> tuple[str, ...]:
@@ -138,22 +127,14 @@ def _later(operator: str, registered: Judgement, table: KernelTable) -> tuple[Ru
 
 
 class Chain:
-    """The judges of one release.
+    """The judges of one release. Raises ``PluginError``: a plugin's table names a dtype that torch does not have.
 
     Args:
-        table: the kernel table of torch.
         libraries: tables of further libraries (torchvision), by namespace.
         lists: which lists of PyTorch's tests are a source in addition to the mechanism; see ``lists.py``.
         macos: the macOS to judge for; None for any that the release runs on.
-        others: chains of further releases, whose judgements each judgement has with it as long as they are ``alike``.
-
-    Raises:
-        PluginError: a plugin's table names a dtype that torch does not have.
-
-    Attributes:
-        tables: namespace → the table that covers it.
-        everywhere: the rules of ``dtype``.
-        alike: for each of ``others``, whether a run on this release is one on that too, as far as is known.
+        others: chains of further releases, whose judgements each judgement has with it as long as they are ``alike``:
+            as long as a run on this release is one on that too, as far as is known.
     """
 
     def __init__(
@@ -174,45 +155,43 @@ class Chain:
         self._rules: dict[str, tuple[Rule, ...]] = {}
 
     def judges_of(self, func: Any, key: str | None = None) -> Judges:
-        """The judges of an overload.
+        """The judges of an overload of the installed torch.
 
-        Args:
-            func: an ``OpOverload`` of the installed torch.
-            key: the dispatch key of the call's arguments where those are sparse; nothing is known of those kernels.
+        ``key``: that of the call's arguments where those are sparse; nothing is known of those kernels.
         """
         judges = self._known.get((func, key))
         if judges is None:
-            others = tuple(one.judges_of(func, key) for one in self.others)
+            others = tuple(chain.judges_of(func, key) for chain in self.others)
             judges = self._known[func, key] = self._judges(func, key).together(others, self.alike)
         return judges
 
     def rules_of(self, operator: str) -> tuple[Rule, ...]:
         """The rules that are asked about dense calls of ``operator``, as the release calls it, before registration."""
-        rules = self._rules.get(operator)
-        if rules is None:
-            rules = self._rules[operator] = self._rules_of(operator)
-        return rules
+        if operator not in self._rules:
+            self._rules[operator] = tuple(self._rules_of(operator))
+        return self._rules[operator]
 
-    def _rules_of(self, operator: str) -> tuple[Rule, ...]:
+    def _rules_of(self, operator: str) -> Iterator[Rule]:
         table = self.tables.get(operator.partition("::")[0], self.table)
-        rules: list[Rule] = [*self.everywhere, *route.rules_of(operator, self.table)]
+        yield from self.everywhere
+        yield from route.rules_of(operator, self.table)
         verdict = table.verdict(operator, serving_key(operator, table.backend.key))
-        judges = _ABOUT_KERNELS.get(table.backend.key)
         if verdict == MISSING:
-            rules += fallback.rules_of(operator, table)
+            yield from fallback.rules_of(operator, table)
         if verdict == NATIVE:
-            rules += devices.rules_of(operator, table)
-        if verdict == NATIVE and judges is not None:
+            yield from devices.rules_of(operator, table)
+        judges = _ABOUT_KERNELS.get(table.backend.key)
+        if judges is None or not registration.is_native(operator, table):
+            return
+        if verdict == NATIVE:
             mechanism = tuple(rule for judge in judges for rule in judge.rules_of(operator, self.table))
-            rules += lists.uncontradicted(operator, mechanism, self.table, self._lists)
-            rules += lists.rules_of(operator, self.table, self._lists)
-        elif judges is not None and registration.is_native(operator, table):  # copy_
-            rules += switches.rules_of(operator, self.table)
-        if judges is not None and registration.is_native(operator, table):
-            rules += frameworks.rules_of(operator, self.table, self._macos)
-            rules += macos.rules_of(operator, self.table, self._macos)
-            rules += left_to_cpu.rules_of(operator, self.table)
-        return tuple(rules)
+            yield from lists.uncontradicted(operator, mechanism, self.table, self._lists)
+            yield from lists.rules_of(operator, self.table, self._lists)
+        else:  # copy_
+            yield from switches.rules_of(operator, self.table)
+        yield from frameworks.rules_of(operator, self.table, self._macos)
+        yield from macos.rules_of(operator, self.table, self._macos)
+        yield from left_to_cpu.rules_of(operator, self.table)
 
     def _judges(self, func: Any, key: str | None) -> Judges:
         name = operator_name(func)
@@ -223,4 +202,4 @@ class Chain:
         registered = registration.registered(func, name, table, key)
         if key is None:
             return Judges(name, registered, self.rules_of(name), _later(name, registered, table))
-        return Judges(name, registered, (*self.everywhere, *fallback.sparse_rules_of(name, table)))
+        return Judges(name, registered, (*self.everywhere, *fallback.sparse_rules_of(table)))

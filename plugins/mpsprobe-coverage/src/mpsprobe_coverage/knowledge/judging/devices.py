@@ -11,69 +11,49 @@ raises in ``check_generator`` (``aten/src/ATen/core/Generator.h``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from types import MappingProxyType
-
 import torch
 
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import tensors_in
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 
 # ``make_info`` in native/TensorAdvancedIndexing.cpp moves indices to the device of what they index;
 # ``masked_select_out_mps_impl`` indexes with its mask (disassembled in 1.13.1 and 2.13.0).
-_MOVED = MappingProxyType(
-    {
-        **dict.fromkeys(("index", "_unsafe_index", "index_put", "_unsafe_index_put", "_index_put_impl"), "indices"),
-        "masked_select": "mask",
-    }
-)
+_MOVED = {
+    **dict.fromkeys(("index", "_unsafe_index", "index_put", "_unsafe_index_put", "_index_put_impl"), "indices"),
+    "masked_select": "mask",
+}
 # Copies are between devices; lists of optimizers are taken apart where devices differ (``can_use_fast_route``).
 _ANY_DEVICE = ("copy", "_to_copy", "_copy_from", "_copy_from_and_resize", "_foreach_", "_fused_", "_amp_foreach_")
 
 
-@dataclass(frozen=True)
-class SameDevice:
-    """Refuses a tensor of one dimension or more on the CPU, but for the argument ``moved``."""
+def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
+    name = operator.partition("::")[2].partition(".")[0]
+    base = name.removesuffix("_")
+    if base in _ANY_DEVICE or name.startswith(_ANY_DEVICE[-3:]):
+        return ()
+    return (Question("devices", _refuse, (table.backend.label, _MOVED.get(base))),)
 
-    label: str
-    moved: str | None
-    judge = "devices"
-    dtypes = None
 
-    def __call__(self, call: Call) -> Judgement | None:
-        if call.cpu_generator:
-            reason = f"the random generator is on the CPU, and what it draws on {self.label}"
-            return refused(reason, source="device", evidence="check_generator in ATen/core/Generator.h")
-        tensors = tensors_in((call.args, dict(call.kwargs)))
-        if not any(map(_is_on_the_cpu, tensors)) or all(map(_is_on_the_cpu, tensors)):
-            return None
-        if not any(spec.numel for spec in call.outputs):
-            return None
-        for argument in call.func._schema.arguments:
-            if argument.name == self.moved:
-                continue
-            for tensor in tensors_in([call.argument(argument.name)]):
-                if _is_on_the_cpu(tensor) and tensor.dim() and tensor.numel():
-                    return self._refused(argument.name, tensor)
+def _refuse(call: Call, label: str, moved: str | None) -> Judgement | None:
+    """A tensor of one dimension or more on the CPU, but for the argument ``moved``."""
+    if call.cpu_generator:
+        reason = f"the random generator is on the CPU, and what it draws on {label}"
+        return refused(reason, source="device", evidence="check_generator in ATen/core/Generator.h")
+    on_the_cpu = [_is_on_the_cpu(tensor) for tensor in tensors_in((call.args, dict(call.kwargs)))]
+    if not any(on_the_cpu) or all(on_the_cpu) or not any(spec.numel for spec in call.outputs):
         return None
-
-    def _refused(self, name: str, tensor: torch.Tensor) -> Judgement:
-        reason = f"'{name}' is on the CPU, and other tensors are on {self.label}"
-        judgement = refused(reason, source="device", evidence="Expected all tensors to be on the same device")
-        return judgement._replace(made_at=getattr(tensor, "made_at", None))
+    for argument in call.func._schema.arguments:
+        tensors = [] if argument.name == moved else tensors_in([call.argument(argument.name)])
+        for tensor in tensors:
+            if _is_on_the_cpu(tensor) and tensor.dim() and tensor.numel():
+                reason = f"'{argument.name}' is on the CPU, and other tensors are on {label}"
+                judgement = refused(reason, source="device", evidence="Expected all tensors to be on the same device")
+                return judgement._replace(made_at=getattr(tensor, "made_at", None))
+    return None
 
 
 def _is_on_the_cpu(tensor: torch.Tensor) -> bool:
     """A tensor that was asked for on the device while the model was built is real, and marked (``Construction``)."""
     return tensor.device.type == "cpu" and not getattr(tensor, "placed", False)
-
-
-def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
-    """The rule of one operator that has a kernel."""
-    name = operator.partition("::")[2].partition(".")[0]
-    base = name.removesuffix("_")
-    if base in _ANY_DEVICE or name.startswith(_ANY_DEVICE[-3:]):
-        return ()
-    return (SameDevice(table.backend.label, _MOVED.get(base)),)

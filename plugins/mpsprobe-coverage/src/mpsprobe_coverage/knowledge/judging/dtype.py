@@ -9,59 +9,47 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import torch
 
 from mpsprobe.errors import PluginError
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, refused
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.dtypes import MARKED
 from mpsprobe_coverage.knowledge.kernels.mps import releases_marked
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap, torch_releases
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 
 
-@dataclass(frozen=True)
-class RefusedDtypes:
-    """Refuses calls that make, or without results read, a tensor of one of ``dtypes``."""
-
-    dtypes: frozenset[torch.dtype]
-    judgements: Mapping[torch.dtype, Judgement] = field(compare=False)
-    judge = "dtype"
-
-    def __call__(self, call: Call) -> Judgement | None:
-        for spec in call.outputs or call.inputs:
-            judgement = self.judgements.get(spec.dtype)
-            if judgement is not None:
-                return judgement
-        return None
-
-
-def rules_of(table: KernelTable) -> tuple[RefusedDtypes, ...]:
-    """The rule of the release of ``table``, the same for every operator.
-
-    Raises:
-        PluginError: a plugin's table names a dtype that torch does not have.
-    """
+def rules_of(table: KernelTable) -> tuple[Rule, ...]:
+    """The rule of the release of ``table``, the same for every operator."""
     judgements = {}
     for name, why in {**table.family.refused_dtypes, **table.refused_dtypes}.items():
         dtype = getattr(torch, name, None)
         if not isinstance(dtype, torch.dtype):
             raise PluginError(f"{table.source} refuses the dtype '{name}', which torch does not have")
         judgements[dtype] = _refused(name, why)
-    for marker, (called, what, names) in MARKED.items():
+    for marker, name in MARKED.items():
         if marker in table.markers:
-            judgement = _refused(called, f"torch {table.release} refuses {what} on MPS", _first_without(marker))
-            judgements.update({getattr(torch, name): judgement for name in names})
-    return (RefusedDtypes(frozenset(judgements), judgements),) if judgements else ()
+            why = f"torch {table.release} refuses {name} on MPS"
+            judgements[getattr(torch, name)] = _refused(name, why, _first_without(marker))
+    dtypes = frozenset(judgements)
+    return (Question("dtype", _refuse, about=(judgements,), dtypes=dtypes),) if judgements else ()
 
 
-def _refused(called: str, why: str, accepted_since: str | None = None) -> Judgement:
-    return refused(f"a {called} tensor: {why}", accepted_since, source="dtype", evidence=called)
+def _refuse(call: Call, judgements: Mapping[torch.dtype, Judgement]) -> Judgement | None:
+    """A call that makes, or without results reads, a tensor of such a dtype."""
+    for spec in call.outputs or call.inputs:
+        judgement = judgements.get(spec.dtype)
+        if judgement is not None:
+            return judgement
+    return None
+
+
+def _refused(name: str, why: str, accepted_since: str | None = None) -> Judgement:
+    return refused(f"a {name} tensor: {why}", accepted_since, source="dtype", evidence=name)
 
 
 @functools.cache
 def _first_without(marker: str) -> str | None:
-    """The release from which on no table has ``marker``."""
     return since_without_gap(torch_releases(), lambda release: release not in releases_marked(marker))

@@ -3,52 +3,35 @@
 ``c10::Scalar::toDouble`` raises for a number with an imaginary part (c10/util/TypeCast.h). Which kernels call it for
 ``alpha`` and ``beta`` before anything else was read in the code of macOS libraries from 2.4.1 to 2.15.0:
 ``addr_out_mps`` in all of them, ``structured_addmm_out_mps::impl`` up to 2.14.1; 2.15.0 calls ``toComplexDouble``.
-Before 2.4 both refuse complex tensors anyway (``guards_linear_algebra.py``).
+Before 2.4 both refuse complex tensors anyway (``guard.py``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from packaging.version import Version
 
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.judging.guards import COMPLEX
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
+from mpsprobe_coverage.knowledge.judging.conditions import COMPLEX
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 
-FACTORS = ("alpha", "beta")
 _REAL_UNTIL: dict[str, str | None] = {"aten::addmm": "2.15.0", "aten::addr": None}
 """Operator, without overload or underscore → the first release that takes complex factors."""
 
 
-@dataclass(frozen=True)
-class RealFactors:
-    """The factors of a product are taken as real numbers."""
-
-    accepted_since: str | None
-    evidence: str = field(compare=False)
-
-    judge = "factors"
-    dtypes = COMPLEX
-    only_dtypes = False  # a test that passes without such a number does not contradict the rule
-
-    def __call__(self, call: Call) -> Judgement | None:
-        for name in FACTORS:
-            number = call.argument(name)
-            if isinstance(number, complex) and number.imag:
-                reason = f"{name} is complex: the kernel takes it as a real number"
-                return refused(reason, self.accepted_since, evidence=self.evidence)
-        return None
-
-
 def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
-    """The rule of one operator, if there is one."""
     base = operator.partition(".")[0].removesuffix("_")
-    if base not in _REAL_UNTIL or operator not in table.native:
+    since = _REAL_UNTIL.get(base)
+    is_over = since is not None and Version(table.release) >= Version(since)
+    if base not in _REAL_UNTIL or is_over or operator not in table.native:
         return ()
-    since = _REAL_UNTIL[base]
-    if since is not None and Version(table.release) >= Version(since):
-        return ()
-    evidence = f"the kernel of {base} calls Scalar::toDouble: value cannot be converted to type double"
-    return (RealFactors(since, evidence),)
+    return (Question("factors", _refuse, (since,), (base,), COMPLEX, only_dtypes=False),)
+
+
+def _refuse(call: Call, since: str | None, base: str) -> Judgement | None:
+    for name in ("alpha", "beta"):
+        number = call.argument(name)
+        if isinstance(number, complex) and number.imag:
+            evidence = f"the kernel of {base} calls Scalar::toDouble: value cannot be converted to type double"
+            return refused(f"{name} is complex: the kernel takes it as a real number", since, evidence=evidence)
+    return None

@@ -20,7 +20,6 @@ the code of both functions in the macOS libraries of 1.12.1 to 2.15.0:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -28,7 +27,7 @@ import torch
 from mpsprobe.protocols import Backend
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.keys import has_cpu_kernel
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 
 VIEW = "no {label} kernel, and a view operator cannot fall back to the CPU: that would give a copy"
@@ -47,12 +46,7 @@ Without = tuple[Literal["missing", "unsupported", "fallback"], str]
 
 
 def without_kernel(func: Any, name: str, table: KernelTable, key: str) -> Without:
-    """Verdict and reason for an operator that ``table``'s release has no kernel for under ``key``.
-
-    Args:
-        func: the overload of the installed torch.
-        name: what the release calls it.
-    """
+    """Verdict and reason for an operator, called ``name`` there, that a release has no kernel for under ``key``."""
     verdict, reason = _without(func, name, table, key)
     backend = table.backend
     return verdict, reason.format(label=backend.label, variable=backend.variable, release=table.release)
@@ -75,7 +69,7 @@ def _without(func: Any, name: str, table: KernelTable, key: str) -> Without:
         return "unsupported", FACTORY
     if any("c10d.Work" in str(result.type) for result in results):
         return "unsupported", COLLECTIVE
-    if not table.at_least("2.1") and any(_is_list(a) and _is_written(a) for a in arguments):
+    if not table.at_least("2.1") and any(str(a.type).startswith("List[") and a.is_write for a in arguments):
         return "missing", LOST
     return "missing", MISSING
 
@@ -87,55 +81,31 @@ def no_sparse(backend: Backend) -> Without:
     return "unsupported", NO_SPARSE_FALLBACK.format(label=backend.label)
 
 
-@dataclass(frozen=True)
-class RefusedGenerator:
-    """A random operator without a kernel: the CPU kernel takes the backend's generator for a mistake."""
-
-    label: str
-    judge = "fallback"
-    dtypes = None
-
-    def __call__(self, call: Call) -> Judgement | None:
-        if not call.generator:
-            return None
-        evidence = "check_generator in ATen/core/Generator.h"
-        return refused(GENERATOR.format(label=self.label), source="branch", evidence=evidence)
+def rules_of(_operator: str, table: KernelTable) -> tuple[Rule, ...]:
+    backend = table.backend
+    return () if backend.variable is None else (Question("fallback", _refused_generator, (backend.label,)),)
 
 
-@dataclass(frozen=True)
-class NoSparseKernel:
-    """A composite kernel that is for dense tensors alone: it raised for the sparse ones of the call."""
-
-    backend: Backend
-    judge = "fallback"
-    dtypes = None
-
-    def __call__(self, call: Call) -> Judgement | None:
-        if call.raised is None:
-            return None
-        verdict, reason = no_sparse(self.backend)
-        return Judgement(verdict, reason, "branch", call.raised)
-
-
-def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
-    """The rule for dense calls of an operator without a kernel."""
-    del operator
-    return () if table.backend.variable is None else (RefusedGenerator(table.backend.label),)
-
-
-def sparse_rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
+def sparse_rules_of(table: KernelTable) -> tuple[Rule, ...]:
     """The rule for sparse calls of an operator that is made of others."""
-    del operator
-    return (NoSparseKernel(table.backend),)
+    return (Question("fallback", _no_sparse_kernel, (table.backend,)),)
+
+
+def _refused_generator(call: Call, label: str) -> Judgement | None:
+    """Of a random operator without a kernel the CPU kernel takes the backend's generator for a mistake."""
+    if not call.generator:
+        return None
+    evidence = "check_generator in ATen/core/Generator.h"
+    return refused(GENERATOR.format(label=label), source="branch", evidence=evidence)
+
+
+def _no_sparse_kernel(call: Call, backend: Backend) -> Judgement | None:
+    """A composite kernel that is for dense tensors alone: it raised for the sparse ones of the call."""
+    if call.raised is None:
+        return None
+    verdict, reason = no_sparse(backend)
+    return Judgement(verdict, reason, "branch", call.raised)
 
 
 def _holds_tensors(argument_or_result: Any) -> bool:
     return "Tensor" in str(argument_or_result.type)
-
-
-def _is_list(argument: Any) -> bool:
-    return str(argument.type).startswith("List[")
-
-
-def _is_written(argument: Any) -> bool:
-    return argument.alias_info is not None and bool(argument.alias_info.is_write)

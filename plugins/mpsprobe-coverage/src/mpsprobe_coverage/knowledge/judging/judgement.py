@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
@@ -21,32 +23,22 @@ ENDS = "ends the process: "
 class Judgement(NamedTuple):
     """What becomes of a call, and how that is known. Compared by value: equal ones are one record.
 
-    Attributes:
-        verdict: see ``docs/explanation/verdicts.md``.
-        reason: why, in a sentence; None where the verdict says it all.
-        source: the kind of evidence; None where nothing is known.
-        evidence: what was found, in a few words: the message, the kernels that are there, the releases of the lists.
-        accepted_since: the first release from which on the same call is native; None where none is.
-        needs_macos: the first macOS on which the same release accepts the call; None where that does not matter.
-        made_at: file and line that made the tensor in question, where it is another one than the call's.
-        asked: the judges that were asked, by the names of their files, in order; the last one answered.
-        others: what releases say that are judged in the same run (``Chain.others``), in their order; None for one that
-            needs a run of its own.
+    ``others`` is what releases say that are judged in the same run (``Chain.others``), in their order; None for one
+    that needs a run of its own.
     """
 
-    verdict: Verdict
-    reason: str | None = None
-    source: Source | None = None
-    evidence: str | None = None
-    accepted_since: str | None = None
-    needs_macos: str | None = None
-    made_at: tuple[str, int] | None = None
-    asked: tuple[str, ...] = ()
+    verdict: Verdict  # see ``docs/explanation/verdicts.md``
+    reason: str | None = None  # a sentence; None where the verdict says it all
+    source: Source | None = None  # None where nothing is known
+    evidence: str | None = None  # in a few words: the message, the kernels that are there, the releases of the lists
+    accepted_since: str | None = None  # the release from which on the same call is native
+    needs_macos: str | None = None  # the first one on which the same release accepts the call, where that matters
+    made_at: tuple[str, int] | None = None  # file and line of the tensor in question, if these are not the call's
+    asked: tuple[str, ...] = ()  # judges, by the names of their files, in order; the last one answered
     others: tuple[Any, ...] = ()
 
     @property
     def ends_process(self) -> bool:
-        """Whether the call ends the process, which no ``try`` catches."""
         return self.reason is not None and self.reason.startswith(ENDS)
 
 
@@ -58,23 +50,34 @@ def refused(
     evidence: str | None = None,
     needs_macos: str | None = None,
 ) -> Judgement:
-    """The judgement on a call that raises."""
     return Judgement("unsupported", reason, source, evidence, accepted_since, needs_macos)
 
 
 class Rule(Protocol):
-    """What a judge knows of one operator on one release. A frozen dataclass: equal rules answer the same.
-
-    Attributes:
-        judge: whose rule it is, by the name of the file.
-        dtypes: the rule passes every call none of whose tensors has one of these; None for a rule about something else.
-    """
+    """What a judge knows of one operator on one release. A frozen dataclass: equal rules answer the same."""
 
     @property
-    def judge(self) -> str: ...
+    def judge(self) -> str:
+        """Whose rule it is, by the name of the file."""
 
     @property
-    def dtypes(self) -> frozenset[torch.dtype] | None: ...
+    def dtypes(self) -> frozenset[torch.dtype] | None:
+        """It passes every call none of whose tensors has one of these; None for a rule about something else."""
 
     def __call__(self, call: Call) -> Judgement | None:
         """The judgement on ``call``; None to pass it on to the next rule."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A rule that is a function: equal where function and facts are."""
+
+    judge: str
+    ask: Callable[..., Judgement | None]
+    facts: tuple[Any, ...] = ()  # what it takes after the call, and answers by
+    about: tuple[Any, ...] = field(default=(), compare=False)  # and then; only words and `accepted_since` depend on it
+    dtypes: frozenset[torch.dtype] | None = None
+    only_dtypes: bool = True  # False: a test that passes with one of `dtypes` does not contradict it
+
+    def __call__(self, call: Call) -> Judgement | None:
+        return self.ask(call, *self.facts, *self.about)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import TensorSpec
-from mpsprobe_coverage.knowledge.judging.conditions import Condition, Conditions
-from mpsprobe_coverage.knowledge.judging.guards import COMPLEX, LONG
+from mpsprobe_coverage.knowledge.judging.conditions import COMPLEX, LONG, Condition, Conditions, Dtypes
+from mpsprobe_coverage.knowledge.judging.size import SIZES
 from mpsprobe_coverage.knowledge.kernels.markers import MARKER_STRINGS
 
 THREADGROUP_MEMORY = 32768
@@ -69,12 +69,11 @@ def _divisor(call: Call) -> str | None:
     return "int64 with a divisor" if call.inputs[0].dtype in LONG and call.argument("divisor_override") else None
 
 
-def _message(marker: str) -> str:
-    return MARKER_STRINGS[marker][0]
+def _entry(operators: str, why: Callable[[Call], str | None], marker: str, dtypes: Dtypes | None = None) -> Condition:
+    return Condition(operators, why, MARKER_STRINGS[marker][0], marker=marker, dtypes=dtypes)
 
 
-_EIGH = ("_linalg_eigh",)
-_SVD = ("_linalg_svd", "linalg_lstsq")  # lstsq_kernel_mps calls linalg_svd
+_SVD = "_linalg_svd linalg_lstsq"  # lstsq_kernel_mps calls linalg_svd
 
 LEFT_TO_CPU = Conditions(
     "left_to_cpu",
@@ -82,17 +81,16 @@ LEFT_TO_CPU = Conditions(
     "message",
     (
         # LinearAlgebra.mm: svd_kernel_mps, eigh_kernel_mps (which stages the eigenvectors too), linalg_qr_out_impl_mps
-        Condition(_SVD, _large(1), _message("svd_threadgroup"), marker="svd_threadgroup"),
-        Condition(_SVD, _small(SVD_ELEMENTS), _SILENT, last="2.14.0", marker="svd_threadgroup"),
-        Condition(_EIGH, _large(2), _message("eigh_threadgroup"), marker="eigh_threadgroup"),
-        Condition(_EIGH, _small(_EIGH_ELEMENTS), _SILENT, marker="eigh_threadgroup"),
-        Condition(("linalg_qr",), _qr, _message("qr_512"), marker="qr_512"),
+        _entry(_SVD, _large(1), "svd_threadgroup"),
+        Condition(_SVD, _small(SVD_ELEMENTS), _SILENT, before="2.14.1", marker="svd_threadgroup"),
+        _entry("_linalg_eigh", _large(2), "eigh_threadgroup"),
+        Condition("_linalg_eigh", _small(_EIGH_ELEMENTS), _SILENT, marker="eigh_threadgroup"),
+        _entry("linalg_qr", _qr, "qr_512"),
         # Indexing.mm, nonzero_mps and nonzero_out_mps; Pooling.mm, avg_pool2d_template
-        Condition(("nonzero",), _complex, _message("nonzero_complex"), marker="nonzero_complex", dtypes=COMPLEX),
-        Condition(
-            ("avg_pool2d",), _divisor, _message("avg_pool_divisor_int64"), marker="avg_pool_divisor_int64", dtypes=LONG
-        ),
+        _entry("nonzero", _complex, "nonzero_complex", COMPLEX),
+        _entry("avg_pool2d", _divisor, "avg_pool_divisor_int64", LONG),
     ),
-    reason="the kernel leaves it to the CPU: {}",
+    lambda why, _: f"the kernel leaves it to the CPU: {why}",
+    sizes=SIZES,
 )
 rules_of = LEFT_TO_CPU.rules_of

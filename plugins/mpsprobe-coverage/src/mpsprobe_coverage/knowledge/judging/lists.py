@@ -21,14 +21,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from packaging.version import Version
 
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
+from mpsprobe_coverage.knowledge.calls.spec import dtype_name
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
 from mpsprobe_coverage.knowledge.judging.signatures import dtypes_in, dtypes_of, signature_of, without_flags
 from mpsprobe_coverage.knowledge.kernels.format import apply, by_name, data_file, unseal
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -45,71 +46,25 @@ Signatures = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Learned:
-    """What one list says; releases that share it stand together.
+    """What one list says; releases that share it stand together."""
 
-    Attributes:
-        releases: the releases with this list, oldest first.
-        refused: what its expected failures show.
-        unclaimed: what is refused because no entry claims it for MPS: the weaker evidence.
-        accepted: what entries call that are expected to pass.
-    """
-
-    releases: tuple[str, ...]
-    refused: Signatures
-    unclaimed: Signatures
-    accepted: Mapping[str, frozenset[str]]
+    releases: tuple[str, ...]  # with this list, oldest first
+    refused: Signatures  # what its expected failures show
+    unclaimed: Signatures  # what is refused because no entry claims it for MPS: the weaker evidence
+    accepted: Mapping[str, frozenset[str]]  # what entries call that are expected to pass
 
     def blamed(self, operator: str) -> frozenset[str]:
         """The signatures that ``operator`` refuses, by either evidence."""
         return frozenset({*self.refused.get(operator, ()), *self.unclaimed.get(operator, ())})
 
     def nearest(self, release: str) -> str:
-        """The one of the releases that is nearest to ``release``, or ``release`` itself."""
+        """The nearest one of the releases, or ``release`` itself."""
         if release in self.releases:
             return release
         return self.releases[-1] if Version(self.releases[-1]) < Version(release) else self.releases[0]
 
 
-@dataclass(frozen=True)
-class Listed:
-    """Refuses the signatures that the lists blame; ``shown`` has, for each, where it is listed."""
-
-    dtypes: frozenset[torch.dtype]
-    signatures: frozenset[str]
-    shown: Mapping[str, tuple[str, str]] = field(compare=False, hash=False)
-    accepted_since: Mapping[str, str | None] = field(compare=False, hash=False)
-    judge = "lists"
-
-    def __call__(self, call: Call) -> Judgement | None:
-        signature = signature_of(call)
-        if signature not in self.signatures:
-            return None
-        reason, evidence = self.shown[signature]
-        return refused(reason, self.accepted_since.get(signature), source="list", evidence=evidence)
-
-
-@dataclass(frozen=True)
-class Contradicted:
-    """A rule about dtypes alone, without those that the lists show to be taken with whatever flags."""
-
-    rule: Rule
-    accepted: frozenset[str]
-
-    @property
-    def judge(self) -> str:
-        return self.rule.judge
-
-    @property
-    def dtypes(self) -> frozenset[torch.dtype] | None:
-        return self.rule.dtypes
-
-    def __call__(self, call: Call) -> Judgement | None:
-        judgement = self.rule(call)
-        return None if judgement is not None and dtypes_of(call) in self.accepted else judgement
-
-
 def rules_of(operator: str, table: KernelTable, lists: Lists = "own") -> tuple[Rule, ...]:
-    """The rule of one operator, if the lists blame it."""
     voices = lists_about(table.release, lists)
     if all(Version(voice.releases[-1]) < Version(table.release) for voice in voices):
         return ()
@@ -122,7 +77,18 @@ def rules_of(operator: str, table: KernelTable, lists: Lists = "own") -> tuple[R
     dtypes = frozenset(getattr(torch, dtypes_in(signature)[0]) for signature in signatures)
     shown = {signature: _shown(operator, signature, voices, table.release) for signature in signatures}
     since = {signature: _accepted_since(operator, signature, table.release) for signature in signatures}
-    return (Listed(dtypes, frozenset(signatures), shown, since),)
+    return (Question("lists", _refuse, (frozenset(signatures),), (shown, since), dtypes),)
+
+
+def _refuse(
+    call: Call, signatures: frozenset[str], shown: Mapping[str, tuple[str, str]], since: Mapping[str, str | None]
+) -> Judgement | None:
+    """Of the signatures that the lists blame; ``shown`` has, for each, where it is listed."""
+    signature = signature_of(call)
+    if signature not in signatures:
+        return None
+    reason, evidence = shown[signature]
+    return refused(reason, since.get(signature), source="list", evidence=evidence)
 
 
 def uncontradicted(operator: str, rules: tuple[Rule, ...], table: KernelTable, lists: Lists) -> tuple[Rule, ...]:
@@ -141,9 +107,15 @@ def _uncontradicted(rule: Rule, accepted: frozenset[str]) -> Rule:
     """The rule itself where no list touches it, so that it stays equal to that of other releases."""
     if rule.dtypes is None or not getattr(rule, "only_dtypes", True):
         return rule  # sizes and arguments, of which a list says nothing
-    names = {str(dtype).removeprefix("torch.") for dtype in rule.dtypes}
+    names = set(map(dtype_name, rule.dtypes))
     touched = frozenset(signature for signature in accepted if not names.isdisjoint(dtypes_in(signature)))
-    return Contradicted(rule, touched) if touched else rule
+    return Question(rule.judge, _but_accepted, (rule, touched), dtypes=rule.dtypes) if touched else rule
+
+
+def _but_accepted(call: Call, rule: Rule, accepted: frozenset[str]) -> Judgement | None:
+    """A rule about dtypes alone, without those that the lists show to be taken with whatever flags."""
+    judgement = rule(call)
+    return None if judgement is not None and dtypes_of(call) in accepted else judgement
 
 
 @functools.cache
@@ -160,11 +132,6 @@ def lists_about(release: str, lists: Lists) -> tuple[Learned, ...]:
 
 
 def learned() -> tuple[Learned, ...]:
-    """What is shipped for each list, oldest first.
-
-    Raises:
-        TableError: the data file is absent or damaged.
-    """
     lists: tuple[Learned, ...] = data_file(FILE, decode)
     return lists
 
@@ -209,6 +176,5 @@ def _shown(operator: str, signature: str, voices: tuple[Learned, ...], release: 
 
 
 def _accepted_since(operator: str, signature: str, release: str) -> str | None:
-    """The first release of the nearest newer list that takes the signature."""
     taking = (voice.releases[0] for voice in learned() if signature in voice.accepted.get(operator, ()))
     return next((first for first in taking if Version(first) > Version(release)), None)

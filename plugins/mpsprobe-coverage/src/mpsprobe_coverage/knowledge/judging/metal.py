@@ -9,6 +9,8 @@ other floating-point result, such as the default dtype may ask for. From 2.13 on
 from __future__ import annotations
 
 import functools
+import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,21 +19,18 @@ import torch
 from packaging.version import Version
 
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.judging.guards import BOOL, FLOATING, INTEGRAL
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
+from mpsprobe_coverage.knowledge.calls.spec import dtype_name
+from mpsprobe_coverage.knowledge.judging.conditions import BOOL, FLOATING, INTEGRAL
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, refused
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import CONVERTING, METAL_TYPES, NAMED, facts_releases, load_facts
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 
 _TYPE_OF = {getattr(torch, dtype): metal for metal, dtype in METAL_TYPES.items()}
 _CONVERTING_RESULT = "2.13.0"
-_OF_TORCHVISION = frozenset({
-    "torchvision::nms", "torchvision::deform_conv2d",
-    "torchvision::roi_align", "torchvision::_roi_align_backward",
-    "torchvision::roi_pool", "torchvision::_roi_pool_backward",
-    "torchvision::ps_roi_align", "torchvision::_ps_roi_align_backward",
-    "torchvision::ps_roi_pool", "torchvision::_ps_roi_pool_backward",
-})  # fmt: skip
+_OF_TORCHVISION = re.compile(
+    r"torchvision::(nms|deform_conv2d|(ps_)?roi_(align|pool)|_(ps_)?roi_(align|pool)_backward)"
+)
 """They have Metal kernels for float32 and float16 alone: ``REGISTER_NMS_OP(float);`` and its like in the Metal source
 inside ``_C.so`` of each release for macOS, 0.16.0 to 0.29.2. Each kernel is named after the first tensor."""
 _OPERANDS = {NAMED: 0, "unary": 1, "binary": 2, "ternary": 3}
@@ -39,35 +38,26 @@ _OPERANDS = {NAMED: 0, "unary": 1, "binary": 2, "ternary": 3}
 
 @dataclass(frozen=True)
 class MetalKernels:
-    """An operator that computes with Metal kernels alone, and the types that these are there for.
+    """An operator that computes with Metal kernels alone, and the types that these are there for."""
 
-    Attributes:
-        operands: how many tensors kernels that compute by element read; 0 where another kernel is named after the
-            first tensor, or, without a tensor, after the result.
-        types: the Metal types of its input, marked as in ``KernelFacts.kernels``.
-        converts: whether a kernel that reads one tensor converts its result to the dtype that was asked for.
-        names: of the kernels: operations (``exp``) or patterns (``col2im_kernel_{}``).
-        operator, release: what the rule is about; the release is torch's.
-        library: which has the kernels, if not torch.
-    """
-
+    # How many tensors kernels that compute by element read; 0 where another kernel is named after the first tensor, or,
+    # without a tensor, after the result.
     operands: int
-    types: frozenset[str]
-    converts: bool
-    names: tuple[str, ...] = field(compare=False)
+    types: frozenset[str]  # of Metal, of its input, marked as in ``KernelFacts.kernels``
+    converts: bool  # a kernel that reads one tensor converts its result to the dtype that was asked for
+    names: tuple[str, ...] = field(compare=False)  # of the kernels: operations (`exp`) or patterns (`col2im_kernel_{}`)
     operator: str = field(compare=False)
-    release: str = field(compare=False)
-    library: str = field(default="", compare=False)
+    release: str = field(compare=False)  # of torch
+    library: str = field(default="", compare=False)  # which has the kernels, if not torch
     judge = "metal"
 
     @cached_property
     def dtypes(self) -> frozenset[torch.dtype]:
-        """The dtypes without a kernel that reads them as they are."""
-        return frozenset(dtype for dtype, metal in _TYPE_OF.items() if metal not in self.types)
+        """Those without a kernel that reads them as they are."""
+        return frozenset(_TYPE_OF) - self.taken
 
     @cached_property
     def taken(self) -> frozenset[torch.dtype]:
-        """The dtypes with a kernel that reads them as they are."""
         return frozenset(dtype for dtype, metal in _TYPE_OF.items() if metal in self.types)
 
     def __call__(self, call: Call) -> Judgement | None:
@@ -77,12 +67,13 @@ class MetalKernels:
         wanted = _wanted(dtypes, call)
         if not wanted or not self.types.isdisjoint(wanted):
             return self._of_result(dtypes, call)
-        said = " and ".join(dict.fromkeys(str(dtype).removeprefix("torch.") for dtype in dtypes))
+        names = " and ".join(dict.fromkeys(map(dtype_name, dtypes)))
+        listed = ", ".join(sorted(METAL_TYPES[metal] for metal in self.types if metal in METAL_TYPES))
         return refused(
-            f"no Metal kernel '{' or '.join(self.names)}' for {said}",
+            f"no Metal kernel '{' or '.join(self.names)}' for {names}",
             _taken_since(self.operator, self.operands, wanted),
             source="metal",
-            evidence=f"{self.library or f'torch {self.release}'} has it for {self._listed()}",
+            evidence=f"{self.library or f'torch {self.release}'} has it for {listed}",
         )
 
     def _of_result(self, dtypes: tuple[torch.dtype, ...], call: Call) -> Judgement | None:
@@ -91,12 +82,11 @@ class MetalKernels:
         read, made = dtypes[0], call.outputs[0].dtype
         if read not in INTEGRAL | BOOL or made not in FLOATING or made is torch.float32:
             return None
-        said = f"{_TYPE_OF[made]}_{_TYPE_OF[read]}"
         return refused(
-            f"no Metal kernel '{' or '.join(self.names)}' for a result of {str(made).removeprefix('torch.')}",
+            f"no Metal kernel '{' or '.join(self.names)}' for a result of {dtype_name(made)}",
             _CONVERTING_RESULT if self.operands == 1 else None,
             source="metal",
-            evidence=f"torch {self.release} has none that ends in {said}",
+            evidence=f"torch {self.release} has none that ends in {_TYPE_OF[made]}_{_TYPE_OF[read]}",
         )
 
     def _dtypes(self, call: Call) -> tuple[torch.dtype, ...]:
@@ -108,18 +98,9 @@ class MetalKernels:
             return () if dtypes is None or len(call.outputs) != 1 else (call.outputs[0].dtype,)
         return dtypes[:1]
 
-    def _listed(self) -> str:
-        return ", ".join(sorted(METAL_TYPES[metal] for metal in self.types if metal in METAL_TYPES))
 
-
-def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
-    """The rule of one operator, if there is one."""
-    return kernels_of(operator, table)
-
-
-def kernels_of(operator: str, table: KernelTable) -> tuple[MetalKernels, ...]:
-    """The same, with what it knows of the kernels."""
-    if operator in _OF_TORCHVISION:
+def rules_of(operator: str, table: KernelTable) -> tuple[MetalKernels, ...]:
+    if _OF_TORCHVISION.fullmatch(operator):
         name = operator.removeprefix("torchvision::").lstrip("_")
         kernel = f"{'deformable_im2col' if name == 'deform_conv2d' else name}_{{}}"
         return (
@@ -169,16 +150,11 @@ def _wanted(dtypes: tuple[torch.dtype, ...], call: Call) -> frozenset[str]:
     if len(dtypes) != 2 or len(call.outputs) != 1:
         return frozenset()
     # Operands of two dtypes meet in a third, which the kernel is named after; or in that of the result.
-    common = {*_promoted(*dtypes), *dtypes, call.outputs[0].dtype}
+    common = {*dtypes, call.outputs[0].dtype}
+    with suppress(RuntimeError):  # uint16 and its like meet no other dtype
+        common.add(torch.promote_types(*dtypes))
     types = {_TYPE_OF[dtype] for dtype in common if dtype in _TYPE_OF}
     return frozenset(types | {CONVERTING + metal for metal in types})
-
-
-def _promoted(one: torch.dtype, other: torch.dtype) -> tuple[torch.dtype, ...]:
-    try:
-        return (torch.promote_types(one, other),)
-    except RuntimeError:  # uint16 and its like meet no other dtype
-        return ()
 
 
 @functools.cache

@@ -16,6 +16,7 @@ import torch
 
 from mpsprobe.assembling import REGISTERED_ONLY
 from mpsprobe_coverage.knowledge.calls.keys import overload_named
+from mpsprobe_coverage.knowledge.calls.spec import dtype_name
 from mpsprobe_coverage.knowledge.judging import metal
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.judging.lists import lists_about
@@ -51,13 +52,13 @@ def with_proof(operator: str, judgement: Judgement, dtypes: Dtypes, table: Kerne
 
 def _is_proven(operator: str, dtypes: Dtypes, table: KernelTable) -> bool:
     base = _base(operator)
-    names = frozenset(str(dtype).removeprefix("torch.") for dtype in dtypes)
+    names = frozenset(map(dtype_name, dtypes))
     return (
         base in _ALLOCATING
         or _is_view(operator)
         or names <= _TESTED_BESIDE.get(base, frozenset())
         or names in _tested(table.release).get(base, ())
-        or any(dtypes <= rule.taken for rule in metal.kernels_of(operator, table))
+        or any(dtypes <= rule.taken for rule in metal.rules_of(operator, table))
     )
 
 
@@ -67,8 +68,8 @@ def _tested(release: str) -> dict[str, set[frozenset[str]]]:
     tested: dict[str, set[frozenset[str]]] = {}
     for voice in lists_about(release, "own"):
         for operator, signatures in voice.accepted.items():
-            found = tested.setdefault(_base(operator), set())
-            found.update(frozenset(dtypes_in(signature)) for signature in signatures)
+            dtypes = tested.setdefault(_base(operator), set())
+            dtypes.update(frozenset(dtypes_in(signature)) for signature in signatures)
     return tested
 
 

@@ -19,12 +19,9 @@ NOT_IN_RELEASE = "does not exist in torch {release}: the installed torch calls i
 
 
 def registered(func: Any, name: str, table: KernelTable, key: str | None = None) -> Judgement:
-    """The judgement by the registrations of ``table``'s release alone.
+    """The judgement by the registrations of one release alone, which calls the installed torch's ``func`` by ``name``.
 
-    Args:
-        func: the overload of the installed torch.
-        name: what the release calls it.
-        key: the dispatch key that the call takes; by default the one that serves its dense arguments.
+    ``key``: the dispatch key that the call takes; by default the one that serves its dense arguments.
     """
     backend = table.backend
     key = serving_key(name, backend.key) if key is None else key

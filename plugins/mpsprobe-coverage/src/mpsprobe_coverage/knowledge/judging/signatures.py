@@ -14,9 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-import torch
-
 from mpsprobe_coverage.knowledge.calls.call import Call
+from mpsprobe_coverage.knowledge.calls.spec import TensorSpec, dtype_name
 
 _WITH, _AND = " with ", ", "
 
@@ -78,10 +77,5 @@ def _arguments(func: Any) -> tuple[tuple[int, str, bool | str | None], ...]:
     )
 
 
-def _names(specs: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(_name(spec.dtype) for spec in specs)
-
-
-@functools.cache
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+def _names(specs: Iterable[TensorSpec]) -> tuple[str, ...]:
+    return tuple(dtype_name(spec.dtype) for spec in specs)

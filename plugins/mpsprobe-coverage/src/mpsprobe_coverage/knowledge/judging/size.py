@@ -7,82 +7,64 @@ say otherwise. What only an older macOS refuses is in ``macos.py``: since 2.6.0 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.judging.guards import Guard, Shape, messages
-from mpsprobe_coverage.knowledge.judging.judgement import Rule
-from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+from mpsprobe_coverage.knowledge.judging.conditions import Conditions
+from mpsprobe_coverage.knowledge.judging.guard import guard, sentence
 
-_CHANNELS = 1 << 16
 _2_TO_32 = 1 << 32
 _INT_MAX = (1 << 31) - 1
-_DIMENSIONS = 16  # EmptyTensor.cpp; Indexing.mm has the same limit for the number of indices
 
 
-@dataclass(frozen=True, slots=True)
-class AdaptivePool:
+def _pool(*, mixed: bool = False, shrinking: bool = False, growing: bool = False) -> Callable[[Call], bool]:
     """``set_kernel_params`` of AdaptivePooling.mm: what it makes of an input and an output of two sizes each.
 
-    Attributes:
+    Args:
         mixed: refuse an output that is larger one way and smaller the other.
         shrinking, growing: refuse sizes that do not divide, where the output is smaller, or larger.
     """
 
-    mixed: bool = False
-    shrinking: bool = False
-    growing: bool = False
-
-    def __call__(self, call: Call) -> bool:
+    def refuses(call: Call) -> bool:
         sizes = _pooled(call)
-        if sizes is None:
-            return False
-        smaller = all(put_in >= out for put_in, out in sizes)
-        larger = all(put_in <= out for put_in, out in sizes)
-        if not smaller and not larger:
-            return self.mixed
-        if smaller:
-            return self.shrinking and any(put_in % out for put_in, out in sizes)
-        return self.growing and any(out % put_in for put_in, out in sizes)
+        if all(read >= made for read, made in sizes):
+            return shrinking and any(read % made for read, made in sizes)
+        if all(read <= made for read, made in sizes):
+            return growing and any(made % read for read, made in sizes)
+        return mixed
+
+    return refuses
 
 
-def _pooled(call: Call) -> tuple[tuple[int, int], ...] | None:
-    """(input, output) in the last two dimensions; None where there is nothing to pool."""
+def _pooled(call: Call) -> list[tuple[int, int]]:
+    """(input, output) in the last two dimensions; empty where there is nothing to pool."""
     names = [argument.name for argument in call.func._schema.arguments]
     source = call.spec("self")
     grad = call.spec("grad_output") if "grad_output" in names else None
     out = grad.shape[-2:] if grad is not None else call.argument("output_size") if "output_size" in names else ()
     if source is None or len(out) != 2 or len(source.shape) < 3 or 0 in (*source.shape[-2:], *out):
-        return None
-    return tuple(zip(source.shape[-2:], (int(size) for size in out), strict=True))
+        return []
+    return list(zip(source.shape[-2:], map(int, out), strict=True))
 
 
-def _has_more_channels(call: Call) -> bool:
-    return bool(call.outputs) and any(size > _CHANNELS for size in call.outputs[0].shape)
+def _has_size_above(limit: int) -> Callable[[Call], bool]:
+    """Of the first result."""
+    return lambda call: any(size > limit for spec in call.outputs[:1] for size in spec.shape)
 
 
-def _has_large_product(call: Call) -> bool:
-    return bool(call.outputs) and any(size > _2_TO_32 for size in call.outputs[0].shape)
-
-
-def _has_many_dimensions(call: Call) -> bool:
-    return bool(call.outputs) and len(call.outputs[0].shape) > _DIMENSIONS
-
-
-@dataclass(frozen=True, slots=True)
-class Elements:
+def _elements(limit: int) -> Callable[[Call], bool]:
     """The argument ``self`` has ``limit`` elements or more."""
 
-    limit: int
-
-    def __call__(self, call: Call) -> bool:
+    def refuses(call: Call) -> bool:
         source = call.spec("self")
-        return source is not None and source.numel >= self.limit
+        return source is not None and source.numel >= limit
+
+    return refuses
 
 
 def _is_pooled_in_steps(call: Call) -> bool:
     """``mps_max_pool2d`` makes a graph where the windows lie side by side, and asks no such thing there."""
-    return Elements(_INT_MAX)(call) and set(call.argument("stride") or call.argument("kernel_size")) != {1}
+    return _elements(_INT_MAX)(call) and set(call.argument("stride") or call.argument("kernel_size")) != {1}
 
 
 def _is_large_embedding(call: Call) -> bool:
@@ -99,59 +81,53 @@ def _is_far_from_the_last(call: Call) -> bool:
     return dimensions > 4 and source.numel > 0 and dimensions - call.argument("dim") % dimensions > 4
 
 
-_AVG = ("_adaptive_avg_pool2d", "adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward")
-_MAX = ("adaptive_max_pool2d", "adaptive_max_pool2d_backward")
-_POOLS = ("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d")
-_OTHER_POOLS = (
-    "avg_pool2d",
-    "avg_pool3d",
-    "avg_pool3d_backward",
-    *(f"{pool}_backward" for pool in _POOLS),
-)
+_AVG = "_adaptive_avg_pool2d adaptive_avg_pool2d _adaptive_avg_pool2d_backward"
+_MAX = "adaptive_max_pool2d adaptive_max_pool2d_backward"
+_POOLS = "max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool2d"
+_OTHER_POOLS = """
+    avg_pool2d avg_pool3d avg_pool3d_backward
+    max_pool2d_with_indices_backward max_pool3d_with_indices_backward adaptive_max_pool2d_backward
+"""
 # What calls reduction_dispatch_mps, norm_kernel_mps or argmax_argmin_out_mps, and what does so from 2.15.0 on.
-_REDUCTIONS = (
-    *("argmax", "argmin", "max", "min", "amax", "amin", "all", "any", "sum", "nansum", "mean", "count_nonzero"),
-    *("norm", "linalg_vector_norm"),
-)
-_REDUCTIONS_2_15 = ("prod", "std", "var", "std_mean", "var_mean")
+_REDUCTIONS = """
+    argmax argmin max min amax amin all any sum nansum mean count_nonzero norm linalg_vector_norm
+"""
+_REDUCTIONS_2_15 = "prod std var std_mean var_mean"
 
-GUARDS: tuple[Guard, ...] = (
-    Guard("adaptive_pool_mixed", _AVG, Shape(AdaptivePool(mixed=True))),
-    Guard("adaptive_pool_mixed", _MAX, Shape(AdaptivePool(mixed=True)), before="2.14"),
-    Guard("adaptive_pool_divisible", _AVG, Shape(AdaptivePool(shrinking=True))),
-    Guard("adaptive_pool_divisible_growing", _AVG, Shape(AdaptivePool(growing=True))),
-    Guard("adaptive_pool_multiple", (*_AVG, *_MAX), Shape(AdaptivePool(growing=True))),
+GUARDS = (
+    guard("adaptive_pool_mixed", _AVG, when=_pool(mixed=True)),
+    guard("adaptive_pool_mixed", _MAX, when=_pool(mixed=True), before="2.14"),
+    guard("adaptive_pool_divisible", _AVG, when=_pool(shrinking=True)),
+    guard("adaptive_pool_divisible_growing", _AVG, when=_pool(growing=True)),
+    guard("adaptive_pool_multiple", f"{_AVG} {_MAX}", when=_pool(growing=True)),
     # Convolution.mm: any size of the output of _mps_convolution_impl, and of the gradient of the input
-    Guard(
+    guard(
         "conv_channels_2_to_16_refused",
-        ("_mps_convolution", "_mps_convolution_transpose", "mps_convolution_backward"),
-        Shape(_has_more_channels),
+        "_mps_convolution _mps_convolution_transpose mps_convolution_backward",
+        when=_has_size_above(1 << 16),
         before="2.6",
     ),
     # LinearAlgebra.mm, bmm_out_mps
-    Guard("matmul_2_to_32_refused", ("bmm",), Shape(_has_large_product)),
-    # EmptyTensor.cpp, empty_mps
-    Guard("dimensions_16", ("empty.memory_format",), Shape(_has_many_dimensions)),
+    guard("matmul_2_to_32_refused", "bmm", when=_has_size_above(_2_TO_32)),
+    # EmptyTensor.cpp, empty_mps; Indexing.mm has the same limit for the number of indices
+    guard("dimensions_16", "empty.memory_format", when=lambda call: len(call.outputs[0].shape) > 16),
     # Sort.mm: topk_out_mps, where k is not 0, and kthvalue_out_mps_impl
-    Guard("topk_rank", ("topk",), Shape(lambda call: call.argument("k") != 0 and _is_far_from_the_last(call))),
-    Guard("topk_rank", ("kthvalue",), Shape(_is_far_from_the_last)),
+    guard("topk_rank", "topk", when=lambda call: call.argument("k") != 0 and _is_far_from_the_last(call)),
+    guard("topk_rank", "kthvalue", when=_is_far_from_the_last),
     # Indexing.mm: nonzero_impl_mps, masked_fill__mps
-    Guard("masked_fill_2_to_32", ("masked_fill",), Shape(Elements(_2_TO_32))),
-    Guard("nonzero_int_max", ("nonzero", "nonzero_static"), Shape(Elements(_INT_MAX))),
+    guard("masked_fill_2_to_32", "masked_fill", when=_elements(_2_TO_32)),
+    guard("nonzero_int_max", "nonzero nonzero_static", when=_elements(_INT_MAX)),
     # Embedding.mm, embedding_dense_backward_mps
-    Guard("embedding_backward_int_max", ("embedding_dense_backward",), Shape(_is_large_embedding)),
+    guard("embedding_backward_int_max", "embedding_dense_backward", when=_is_large_embedding),
     # ReduceOps.mm, Pooling.mm and LinearAlgebra.mm (geqrf) ask canUse32BitIndexMath (native/IndexingUtils.cpp): no for
     # as many elements; offsets count as well, but the tensor that is asked about may be a contiguous copy. Read in
     # 2.14.0, 2.14.1 and 2.15.0. Other kernels that ask it choose between two Metal kernels, and raise in neither case.
-    Guard("reduction_2_to_32", _REDUCTIONS, Shape(Elements(_2_TO_32))),
-    Guard("reduction_2_to_32", _REDUCTIONS_2_15, Shape(Elements(_2_TO_32)), since="2.15"),
-    Guard("pool_2_to_31", _POOLS, Shape(Elements(_INT_MAX))),
-    Guard("pool_2_to_31", ("max_pool2d",), Shape(_is_pooled_in_steps)),
-    Guard("pool_2_to_31_other", _OTHER_POOLS, Shape(Elements(_INT_MAX))),
-    Guard("geqrf_2_to_31", ("geqrf",), Shape(Elements(_INT_MAX))),
+    guard("reduction_2_to_32", _REDUCTIONS, when=_elements(_2_TO_32)),
+    guard("reduction_2_to_32", _REDUCTIONS_2_15, when=_elements(_2_TO_32), first="2.15.0"),
+    guard("pool_2_to_31", _POOLS, when=_elements(_INT_MAX)),
+    guard("pool_2_to_31", "max_pool2d", when=_is_pooled_in_steps),
+    guard("pool_2_to_31_other", _OTHER_POOLS, when=_elements(_INT_MAX)),
+    guard("geqrf_2_to_31", "geqrf", when=_elements(_INT_MAX)),
 )
-
-
-def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
-    """A rule for each size that the kernel of ``operator`` refuses in the release of ``table``."""
-    return messages(GUARDS, operator, table, "size")
+SIZES = Conditions("size", "unsupported", "message", GUARDS, sentence)
+rules_of = SIZES.rules_of

@@ -2,47 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import facts_releases, load_facts
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap
 from mpsprobe_coverage.knowledge.kernels.table import NATIVE, KernelTable
 
 
-@dataclass(frozen=True)
-class UnsetStub:
-    """An operator that computes through stubs alone, none of which has a kernel for MPS.
-
-    Attributes:
-        names: of the stubs.
-        operator, release: what the rule is about.
-    """
-
-    names: tuple[str, ...]
-    operator: str = field(compare=False)
-    release: str = field(compare=False)
-    judge = "stub"
-    dtypes = None
-
-    def __call__(self, call: Call) -> Judgement | None:
-        if any(spec.numel == 0 for spec in call.outputs):  # without elements an operator returns before it asks
-            return None
-        names = ", ".join(self.names)
-        return refused(
-            f"DispatchStub: missing kernel for mps ({names})",
-            since_without_gap(facts_releases(), lambda release: _is_set(self.operator, release)),
-            source="stub",
-            evidence=f"nothing sets the MPS kernel of {names} in torch {self.release}",
-        )
-
-
 def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
-    """The rule of one operator, if there is one."""
-    names = tuple(sorted(load_facts(table.release).unset_stubs(operator)))
-    return (UnsetStub(names, operator, table.release),) if names else ()
+    """The rule of an operator that computes through stubs alone, none of which has a kernel for MPS."""
+    names = ", ".join(sorted(load_facts(table.release).unset_stubs(operator)))
+    return (Question("stub", _refuse, (names,), (operator, table.release)),) if names else ()
+
+
+def _refuse(call: Call, names: str, operator: str, release: str) -> Judgement | None:
+    if any(spec.numel == 0 for spec in call.outputs):  # without elements an operator returns before it asks
+        return None
+    return refused(
+        f"DispatchStub: missing kernel for mps ({names})",
+        since_without_gap(facts_releases(), lambda release: _is_set(operator, release)),
+        source="stub",
+        evidence=f"nothing sets the MPS kernel of {names} in torch {release}",
+    )
 
 
 def _is_set(operator: str, release: str) -> bool:

@@ -7,14 +7,12 @@ elements, as kernels return early without any.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
-from functools import cached_property
 
 import torch
 
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.calls.spec import TensorSpec, specs_in
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
+from mpsprobe_coverage.knowledge.calls.spec import TensorSpec, dtype_name, specs_in
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import CAST, EVERY, SAME, Refusal, facts_releases, load_facts
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -22,46 +20,27 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 _CALLED = {EVERY: "all tensors", SAME: "all tensors", CAST: "one of two dtypes"}
 
 
-@dataclass(frozen=True)
-class Switches:
-    """What the kernel of one operator refuses.
-
-    Attributes:
-        refusals: in the order in which they are asked.
-        operator, release: what the rule is about.
-    """
-
-    refusals: tuple[Refusal, ...]
-    operator: str = field(compare=False)
-    release: str = field(compare=False)
-    judge = "switches"
-
-    @cached_property
-    def dtypes(self) -> frozenset[torch.dtype]:
-        """Every dtype of which something is refused."""
-        names = frozenset[str]().union(*(refusal.dtypes for refusal in self.refusals))
-        return frozenset(getattr(torch, name) for name in names if hasattr(torch, name))
-
-    def __call__(self, call: Call) -> Judgement | None:
-        if _has_nothing(call):
-            return None
-        for refusal in self.refusals:
-            dtype = _dtype(refusal, call)
-            if dtype is not None:
-                said = refusal.message.replace("Trying to convert …", f"Trying to convert {dtype}")
-                what = _CALLED.get(refusal.argument, f"'{refusal.argument}'")
-                return refused(
-                    f"{said} ({what}: {dtype})" if said else f"its kernel raises for {dtype} ({what})",
-                    _accepted_since(self.operator, refusal.argument, dtype),
-                    evidence=refusal.message or f"the code of the kernel in torch {self.release}",
-                )
-        return None
-
-
 def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
-    """The rule of one operator, if there is one."""
-    refusals = load_facts(table.release).refusals.get(operator)
-    return () if refusals is None else (Switches(tuple(sorted(refusals, key=str)), operator, table.release),)
+    refusals = tuple(sorted(load_facts(table.release).refusals.get(operator, ()), key=str))
+    names = {name for refusal in refusals for name in refusal.dtypes if hasattr(torch, name)}
+    dtypes = frozenset(getattr(torch, name) for name in names)
+    return (Question("switches", _refuse, (refusals,), (operator, table.release), dtypes),) if refusals else ()
+
+
+def _refuse(call: Call, refusals: tuple[Refusal, ...], operator: str, release: str) -> Judgement | None:
+    if _has_nothing(call):
+        return None
+    for refusal in refusals:
+        dtype = _dtype(refusal, call)
+        if dtype is not None:
+            message = refusal.message.replace("Trying to convert …", f"Trying to convert {dtype}")
+            what = _CALLED.get(refusal.argument, f"'{refusal.argument}'")
+            return refused(
+                f"{message} ({what}: {dtype})" if message else f"its kernel raises for {dtype} ({what})",
+                _accepted_since(operator, refusal.argument, dtype),
+                evidence=refusal.message or f"the code of the kernel in torch {release}",
+            )
+    return None
 
 
 def _dtype(refusal: Refusal, call: Call) -> str | None:
@@ -76,8 +55,8 @@ def _dtype(refusal: Refusal, call: Call) -> str | None:
         specs = (*call.inputs, *call.outputs)
     else:
         specs = (_of_argument(refusal.argument, call),)
-    found = set(map(_name, specs))
-    dtype = found.pop() if len(found) == 1 else None
+    names = set(map(_name, specs))
+    dtype = names.pop() if len(names) == 1 else None
     return dtype if dtype in refusal.dtypes else None
 
 
@@ -92,7 +71,7 @@ def _has_nothing(call: Call) -> bool:
 
 
 def _name(spec: TensorSpec | None) -> str | None:
-    return None if spec is None else str(spec.dtype).removeprefix("torch.")
+    return None if spec is None else dtype_name(spec.dtype)
 
 
 def _casts_on_device(call: Call) -> bool:

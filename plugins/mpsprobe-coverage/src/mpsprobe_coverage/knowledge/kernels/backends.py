@@ -7,20 +7,28 @@ composite, is the same for every backend, and is taken from this package's table
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from packaging.version import Version
 
 from mpsprobe.errors import MpsprobeError, PluginError, TableError, UnknownName, UsageError
 from mpsprobe.protocols import Backend, BackendKernels, KernelTables
-from mpsprobe.suggestions import an, printable, said, type_name
-from mpsprobe_coverage.knowledge.kernels import backend_check, live
+from mpsprobe.suggestions import an, nearest, printable, said, type_name
+from mpsprobe_coverage.knowledge.kernels import live
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.knowledge.kernels.releases import as_version, installed_release
-from mpsprobe_coverage.knowledge.kernels.table import COMPOSITE_LABELS, DEFINED, KernelFamily, KernelTable
+from mpsprobe_coverage.knowledge.kernels.table import (
+    COMPOSITE_LABELS,
+    DEFINED,
+    KernelFamily,
+    KernelTable,
+    tensor_keys,
+)
 
 if TYPE_CHECKING:
     from mpsprobe.plugins.registry import Registry
@@ -34,31 +42,25 @@ OVERRIDEABLE = frozenset({
     "aten::_scaled_dot_product_fused_attention_overrideable_backward",
 })  # fmt: skip
 OTHERS = "Those of another backend come with a plugin: install it, or write one (docs/how-to/another-backend.md)."
+OPERATOR = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.\w+)?", re.ASCII)
+LONGEST = 200  # characters of an operator's name
 
 
 class PluginFamily(KernelFamily):
-    """The tables of one backend that a plugin brings.
+    """The tables of one backend that a plugin brings. Every method may raise ``PluginError``: they make no sense.
 
-    Args:
-        name: as the user types it.
-        owner: distribution and version of the plugin, for messages.
-        tables: what the plugin made.
-
-    Raises:
-        PluginError: what the plugin says about its backend makes no sense. Every method may raise it.
+    ``owner``: distribution and version of the plugin, for messages.
     """
 
     def __init__(self, name: str, owner: str, tables: KernelTables) -> None:
-        self.name = name
-        self.owner = owner
-        self._tables = tables
+        self.name, self.owner, self._tables = name, owner, tables
         self._loaded: dict[str, KernelTable] = {}
-        self.backend: Backend = backend_check.backend(tables.backend, self._fail)
+        self.backend: Backend = self._checked_backend(tables.backend)
 
     @functools.cached_property
     def releases(self) -> tuple[str, ...]:
         listed = self._ask("its list of releases", self._tables.releases)
-        if isinstance(listed, (str, bytes)) or not isinstance(listed, (list, tuple)):
+        if not isinstance(listed, (list, tuple)):
             self._fail(f"lists its releases as {an(type(listed).__name__)}, not as a list of versions")
         if not listed:
             self._fail("has no release at all")
@@ -81,13 +83,16 @@ class PluginFamily(KernelFamily):
 
     def routes(self, release: str) -> Mapping[str, Callable[..., Any]]:
         ask = getattr(self._tables, "routes", None)
-        given = {} if ask is None else self._ask(f"its routes of torch {release}", lambda: ask(release))
-        return backend_check.routes(given, self._fail)
+        routes = {} if ask is None else self._ask(f"its routes of torch {release}", lambda: ask(release))
+        self._want(isinstance(routes, Mapping), routes, "as its routes", "a mapping of operators")
+        self._operators(list(routes), "among its routes")
+        for name, function in routes.items():
+            self._want(callable(function), function, f"as its route of {name}", "a function")
+        return {name.removesuffix(".default"): function for name, function in routes.items()}
 
     def report_target(self, table: KernelTable, macos: str | None) -> BackendTarget:
         from mpsprobe.schemas import BackendTarget
 
-        del macos
         return BackendTarget(
             backend=self.name,
             label=self.backend.label,
@@ -113,7 +118,7 @@ class PluginFamily(KernelFamily):
         yield f"What kernels of {label} refuse (dtypes, sizes) is not known: native means that one is registered"
 
     def _completed(self, answer: Any, release: str) -> KernelTable:
-        given: BackendKernels = backend_check.kernels(answer, release, self.backend, self._fail)
+        given = self._checked(answer, release)
         labels = {name: set(general) for name, general in _general(release, self.owner).items()}
         key = self.backend.key
         named = {
@@ -154,24 +159,107 @@ class PluginFamily(KernelFamily):
             raise
         except BaseException as error:  # also SystemExit: a plugin must not end the process
             text = printable(" ".join(f"{type_name(error)}: {said(error)}".split()))
-            hint = f"This is for the authors of {self.owner.partition(' ')[0]}."
-            raise PluginError(f"the backend '{self.name}' of {self.owner} cannot give {what}: {text}", hint) from error
+            raise self._error(f"cannot give {what}: {text}") from error
 
-    def _fail(self, problem: str) -> Any:
-        raise PluginError(
-            f"the backend '{self.name}' of {self.owner} {problem}",
-            f"This is for the authors of {self.owner.partition(' ')[0]}.",
+    def _error(self, problem: str) -> PluginError:
+        hint = f"This is for the authors of {self.owner.partition(' ')[0]}."
+        return PluginError(f"the backend '{self.name}' of {self.owner} {problem}", hint)
+
+    def _fail(self, problem: str) -> NoReturn:
+        raise self._error(problem)
+
+    def _want(self, fits: bool, value: Any, where: str, wanted: str) -> None:
+        if not fits:
+            self._fail(f"has {an(type(value).__name__)} {where}, not {wanted}")
+
+    def _checked_backend(self, backend: Any) -> Backend:
+        """``backend`` if it is one that can be; its label filled in."""
+        self._want(type(backend) is Backend, backend, "as its backend", "a Backend")
+        for field in ("device", "key", "label"):
+            value = getattr(backend, field)
+            self._want(isinstance(value, str), value, f"as the {field} of its backend", "a str")
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,40}", backend.device):
+            self._fail(f"has the device type '{printable(backend.device)[:40]}', which is none that torch.device takes")
+        if not re.fullmatch(r"[A-Z][A-Za-z0-9]{0,40}", backend.key):
+            key = printable(backend.key)[:40]
+            self._fail(f"has the dispatch key '{key}', which is none of torch's (XPU, PrivateUse1, …)")
+        if backend.without_kernel not in ("raises", "cpu"):
+            self._fail("says what it does without a kernel in a word that is neither 'raises' nor 'cpu'")
+        if backend.variable is not None and not re.fullmatch(r"[A-Z][A-Z0-9_]*(=\S+)?", str(backend.variable)):
+            variable = printable(str(backend.variable))[:40]
+            self._fail(f"has '{variable}' as its variable, which is not of the form NAME=VALUE")
+        labelled: Backend = dataclasses.replace(backend, label=printable(backend.label)[:40] or backend.key)
+        return labelled
+
+    def _checked(self, table: Any, release: str) -> BackendKernels:
+        """``table`` if it is that of ``release``, with every operator's name as mpsprobe writes it."""
+        what, key = f"its table of torch {release}", self.backend.key
+        if type(table) is not BackendKernels:
+            self._fail(f"gives {an(type(table).__name__)} as {what}, not a BackendKernels")
+        if table.release != release:
+            self._fail(f"gives the table of torch '{printable(str(table.release))[:40]}' as {what}")
+        as_kernels = f"as the kernels of {what}"
+        self._want(isinstance(table.kernels, Mapping), table.kernels, as_kernels, "a mapping of dispatch keys")
+        before = ("Autocast", "Autograd", "Quantized", "NestedTensor")
+        keys = [*tensor_keys(key), *(prefix + key for prefix in before)]
+        for name in table.kernels:
+            if name not in keys:
+                near = nearest(str(name), keys, count=1)
+                hint = f"; did you mean '{near[0]}'?" if near else f": they are {', '.join(keys)}"
+                self._fail(f"has the dispatch key '{printable(str(name))[:40]}' in {what}, which is none of its{hint}")
+        kernels = {name: self._operators(listed, f"under {name} in {what}") for name, listed in table.kernels.items()}
+        fallback = self._operators(table.fallback, f"among the fallbacks of {what}")
+        if not kernels.get(key) and not fallback:
+            self._fail(f"has no operator under {key} in {what}: no tensor could be made there")
+        for field, kind in (("source", str), ("sha256", str), ("whole", bool)):
+            value = getattr(table, field)
+            self._want(isinstance(value, kind), value, f"as the {field} of {what}", an(kind.__name__))
+        if not table.source.strip():
+            self._fail(f"does not say what {what} was read from (its source)")
+        if table.sha256 and not re.fullmatch(r"[0-9a-f]{64}", table.sha256):
+            self._fail(f"has a sha256 in {what} that is none: 64 hexadecimal digits")
+        return dataclasses.replace(
+            table,
+            kernels=kernels,
+            source=printable(table.source),
+            fallback=fallback,
+            raising=self._operators(table.raising, f"among those that raise in {what}"),
+            refused_dtypes=self._dtypes(table.refused_dtypes, what),
+            notes=self._notes(table.notes, what),
         )
+
+    def _operators(self, names: Any, where: str) -> frozenset[str]:
+        """Operators by their full names; ``.default`` is left out, as everywhere."""
+        is_list = isinstance(names, Collection) and not isinstance(names, (str, bytes))
+        self._want(is_list, names, where, "a list of operators")
+        for name in names:
+            self._want(isinstance(name, str), name, where, "an operator's name")
+            if len(name) > LONGEST or not OPERATOR.fullmatch(name):
+                self._fail(f"names '{printable(name)[:60]}' {where}, which is not of the form namespace::name.overload")
+        return frozenset(name.removesuffix(".default") for name in names)
+
+    def _dtypes(self, dtypes: Any, what: str) -> dict[str, str]:
+        texts = [text for pair in dtypes.items() for text in pair] if isinstance(dtypes, Mapping) else [None]
+        if not all(isinstance(text, str) for text in texts):
+            self._fail(f"has refused dtypes in {what} that are no mapping of a dtype's name to a sentence")
+        for name in dtypes:
+            if not re.fullmatch(r"[a-z][a-z0-9_]{1,30}", name):
+                self._fail(
+                    f"refuses the dtype '{printable(name)[:40]}' in {what}, which is none: write it as 'float64'"
+                )
+        return {name: printable(text) for name, text in dtypes.items()}
+
+    def _notes(self, notes: Any, what: str) -> tuple[str, ...]:
+        is_list = isinstance(notes, Iterable) and not isinstance(notes, (str, bytes))
+        self._want(is_list, notes, f"as the notes of {what}", "a list of sentences")
+        texts = list(notes)
+        if not all(isinstance(text, str) for text in texts):
+            self._fail(f"has notes in {what} that are no text")
+        return tuple(map(printable, texts))
 
 
 def family_named(name: str, registry: Registry | None = None) -> KernelFamily:
-    """The kernel tables of the backend called ``name``.
-
-    Raises:
-        UnknownName: no installed plugin brings them; carries the nearest names.
-        UsageError: it is a backend of another framework than torch.
-        PluginError: two plugins bring them, or the plugin broke a rule.
-    """
+    """The kernel tables of the backend called ``name``."""
     if name == MPS_FAMILY.name:
         return MPS_FAMILY
     if registry is None:
@@ -193,11 +281,7 @@ def family_named(name: str, registry: Registry | None = None) -> KernelFamily:
 
 @functools.cache
 def _general(release: str, owner: str) -> dict[str, frozenset[str]]:
-    """What holds for every backend: which operators the release has, and their composite kernels.
-
-    Raises:
-        TableError: neither a table nor the installed torch tells.
-    """
+    """What holds for every backend: which operators the release has, and their composite kernels."""
     if release in MPS_FAMILY.releases:
         labels = MPS_FAMILY.load(release).labels
     elif release == installed_release():

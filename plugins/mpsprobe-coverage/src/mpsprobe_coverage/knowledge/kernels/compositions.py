@@ -16,14 +16,12 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from mpsprobe_coverage.knowledge.kernels.format import OnDemand, TableFile, apply, by_name, shipped_files, unseal
+from mpsprobe_coverage.knowledge.kernels.format import Kind, OnDemand, by_name
 from mpsprobe_coverage.knowledge.kernels.releases import library_releases
 from mpsprobe_coverage.knowledge.kernels.table import COMPOSITE, NATIVE, KernelTable
 
-MAGIC = "mpsprobe-compositions 1"
-SUFFIX = ".compositions"
+COMPOSITIONS = Kind("mpsprobe-compositions 1", ".compositions", {"calls": by_name})
 NOTHING = "-"
 INDEXING = {"getitem": "Tensor.__getitem__", "setitem": "Tensor.__setitem__"}
 _NAMES = """
@@ -45,35 +43,25 @@ _ELSEWHERE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Compositions:
-    """The compositions of one release.
-
-    Attributes:
-        release: of torch.
-        sha256: of the wheel, in hexadecimal.
-        calls: composite operator (without ``aten::``), derivative or indexing → the operators that its C++ may call.
-    """
-
     release: str
-    sha256: str
+    sha256: str  # of the wheel, in hexadecimal
+    # Composite operator (without `aten::`), derivative or indexing → the operators that its C++ may call.
     calls: Mapping[str, frozenset[str]] = field(repr=False)
 
     def reached(self, called: Iterable[str], table: KernelTable) -> frozenset[str]:
         """Operators and those that they are made of; ``table`` is of the same release."""
-        found = set(called)
-        waiting = [*found]
+        reached = set(called)
+        waiting = [*reached]
         while waiting:
             operator = waiting.pop()
             if table.verdict(f"aten::{operator}") == COMPOSITE:
-                parts = self.calls.get(operator, frozenset()) - found
-                found |= parts
+                parts = self.calls.get(operator, frozenset()) - reached
+                reached |= parts
                 waiting += parts
-        return frozenset(found)
+        return frozenset(reached)
 
     def parts(self, operator: str, table: KernelTable) -> frozenset[str]:
-        """The operators, not composite ones, that the composite ``aten::…`` may call on dense tensors of real numbers.
-
-        Those that are ``HARMLESS`` are not among them.
-        """
+        """What ``aten::…`` may call on dense tensors of real numbers, but composite and ``HARMLESS`` operators."""
         called = self.calls.get(operator.removeprefix("aten::"), frozenset())
         reached = {f"aten::{part}" for part in self.reached(called, table) if _ELSEWHERE.search(part) is None}
         return frozenset(part for part in reached if table.verdict(part) != COMPOSITE)
@@ -81,20 +69,13 @@ class Compositions:
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """A composite operator, a derivative or indexing that two releases make of different operators.
+    """A composite operator, a derivative or indexing that two releases make of different operators."""
 
-    Attributes:
-        name: as in ``Compositions``, composite operators with ``aten::``.
-        calls: operators that the target release calls there.
-        lacks_kernel: whether one of them has no kernel there, and the tracing release does not call it.
-    """
-
-    name: str
-    calls: frozenset[str]
-    lacks_kernel: bool
+    name: str  # as in ``Compositions``, composite operators with ``aten::``
+    calls: frozenset[str]  # operators that the target release calls there
+    lacks_kernel: bool  # one of them has no kernel there, and the tracing release does not call it
 
     def has(self, operator: str) -> bool:
-        """Whether the target release may call ``operator`` there."""
         return operator in self.calls or operator.removeprefix("aten::").partition(".")[0] in HARMLESS
 
 
@@ -109,7 +90,6 @@ class AsInstalled(Composition):
         super().__init__(name, frozenset(), lacks_kernel=False)
 
     def has(self, operator: str) -> bool:
-        """It calls what the installed torch calls."""
         del operator
         return True
 
@@ -118,22 +98,18 @@ class Differences:
     """What ``table``'s release composes otherwise than the release ``tracer``; nothing where they are the same.
 
     Where there is no file for the tracer, every composition of the target is in question, and a call is
-    known to be right where the target makes it too.
-
-    Attributes:
-        names: what differs, as in ``Compositions``.
-        operators: the composite operators among it.
+    known to be right where the target makes it too. ``names`` is what differs, ``operators`` the composite operators
+    among it.
     """
 
     def __init__(self, table: KernelTable, tracer: str) -> None:
         self._table = table
         known = () if table.source or tracer == table.release else composition_releases()
-        compared = (tracer, table.release) if table.release in known else ()
-        self._here, self._there = (load_compositions(one if one in known else None) for one in compared or (None, None))
+        compared = (tracer, table.release) if table.release in known else (None, None)
+        self._here, self._there = (load_compositions(name if name in known else None) for name in compared)
         # Texts are compared where both have them: taking all apart takes a tenth of a second.
-        here, there = (
-            one.calls.texts if isinstance(one.calls, OnDemand) else one.calls for one in (self._here, self._there)
-        )
+        calls = (release.calls for release in (self._here, self._there))
+        here, there = (called.texts if isinstance(called, OnDemand) else called for called in calls)
         self.names = frozenset(name for name in {*here, *there} if here.get(name) != there.get(name))
         self.operators = frozenset(f"aten::{name}" for name in self.names if not name[0].isupper())
         self._known: dict[str, Composition] = {}
@@ -141,15 +117,12 @@ class Differences:
     def of(self, name: str) -> Composition | None:
         """The difference in ``name`` (``aten::add``, ``AddcmulBackward0``); None where there is none."""
         short = name.removeprefix("aten::")
-        if short not in self.names:
-            return None
-        known = self._known.get(name)
-        if known is None:
-            known = self._known[name] = self._compare(name, short)
-        return known
+        if short in self.names and name not in self._known:
+            self._known[name] = self._compare(name, short)
+        return self._known.get(name)
 
     def _compare(self, name: str, short: str) -> Composition:
-        made_here, made_there = (one.calls.get(short) for one in (self._here, self._there))
+        made_here, made_there = (release.calls.get(short) for release in (self._here, self._there))
         compared = made_here is not None and made_there is not None
         if made_there is None and short[0].isupper():  # a derivative that had another name
             renamed = (n for n in self._there.calls.keys() - self._here.calls.keys() if n[0].isupper())
@@ -164,37 +137,15 @@ class Differences:
         return verdict not in (NATIVE, COMPOSITE) and _ELSEWHERE.search(operator) is None
 
 
-@dataclass(frozen=True, slots=True)
-class CompositionsFile(TableFile):
-    """One decoded file, whose ``changes`` are those of ``calls``."""
-
-
-def decode_compositions(data: bytes, name: str) -> CompositionsFile:
-    """A data file read back. Raises as ``unseal``."""
-
-    def read(document: Any) -> CompositionsFile:
-        changes = by_name(document.pop("calls"))
-        return CompositionsFile(document["release"], document["base"], document, changes)
-
-    return unseal(MAGIC, data, name, read)
-
-
 def composition_releases() -> tuple[str, ...]:
-    """The torch releases whose compositions come with the package, oldest first."""
-    return library_releases("torch", SUFFIX)
+    return library_releases("torch", COMPOSITIONS.suffix)
 
 
 @functools.cache
 def load_compositions(release: str | None) -> Compositions:
-    """The compositions of one torch release; none at all where the package has no file of it.
-
-    Raises:
-        TableError: a data file is damaged or missing.
-    """
-    calls: dict[str, str] = {}
-    shipped = composition_releases() if release in composition_releases() else ()
-    for file in shipped_files(f"torch-{{}}{SUFFIX}", shipped, decode_compositions):
-        apply(file.changes, calls)
-        if file.release == release:
-            return Compositions(release, file.header["sha256"], OnDemand(calls, _split))
-    return Compositions(release or "", "", {})
+    """The compositions of one torch release; none at all where the package has no file of it."""
+    known = COMPOSITIONS.known(release) if release is not None else None
+    if known is None:
+        return Compositions(release or "", "", {})
+    header, parts = known
+    return Compositions(header["release"], header["sha256"], OnDemand(parts["calls"], _split))

@@ -10,8 +10,6 @@ from mpsprobe_coverage.knowledge.kernels.table import NATIVE, UNKNOWN, KernelTab
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An operator whose verdict changed."""
-
     operator: str
     old: str
     new: str
@@ -19,27 +17,16 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """From one release to another, under the backend's own key.
-
-    Attributes:
-        old, new: the releases.
-        gained: native in the new release and not in the old one, new operators included.
-        lost: native in the old release, still there in the new one, not native any more.
-        changed: any other change of verdict of an operator that both have.
-        added, removed: operators that only the new, or only the old release has.
-        keys: for the other dispatch keys of MPS, the operators that gained and lost a kernel.
-        macos_minimum: oldest macOS of both.
-        markers_added, markers_removed: facts that only one of them shows.
-    """
+    """From one release to another, under the backend's own key."""
 
     old: str
     new: str
-    gained: tuple[Change, ...]
-    lost: tuple[Change, ...]
-    changed: tuple[Change, ...]
+    gained: tuple[Change, ...]  # native in the new release and not in the old one, new operators included
+    lost: tuple[Change, ...]  # native in the old release, still there in the new one, not native any more
+    changed: tuple[Change, ...]  # any other change of verdict of an operator that both have
     added: tuple[str, ...]
     removed: tuple[str, ...]
-    keys: dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
+    keys: dict[str, tuple[tuple[str, ...], tuple[str, ...]]]  # other keys → who gained, and lost a kernel
     macos_minimum: tuple[str | None, str | None]
     markers_added: tuple[str, ...]
     markers_removed: tuple[str, ...]
@@ -61,7 +48,6 @@ class Difference:
 
 
 def compare(old: KernelTable, new: KernelTable) -> Difference:
-    """What changed from ``old`` to ``new``."""
     gained, lost, changed = [], [], []
     for operator in sorted(old.operators | new.operators):
         change = Change(operator, old.verdict(operator), new.verdict(operator))

@@ -16,10 +16,8 @@ from mpsprobe_coverage.knowledge.kernels.kernel_facts import CAST, load_facts
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, releases_marked
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap, torch_releases
 
-MARKED: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
-    "bfloat16_refused": ("bfloat16", "bfloat16", ("bfloat16",)),
-}
-"""Marker → what such a tensor is called, what the release refuses, the dtypes."""
+MARKED: Mapping[str, str] = {"bfloat16_refused": "bfloat16"}
+"""Marker → the dtype that releases with it refuse."""
 CONVERSION = "aten::copy_"
 """What ``Tensor.to(dtype)`` calls for a tensor that is on the device."""
 
@@ -29,37 +27,24 @@ Use = Literal["computed", "held", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class DtypeUse:
-    """What one release does with a dtype.
-
-    Attributes:
-        use: see ``Use``.
-        since: the release from which on, without a gap, it is ``computed``; ``None`` if it is not in the newest.
-        reason: why it is not ``computed``; empty where it is.
-    """
-
     use: Use
-    since: str | None
-    reason: str = ""
+    since: str | None  # the release from which on, without a gap, it is `computed`; None if it is not in the newest
+    reason: str = ""  # why it is not `computed`
 
 
 @functools.cache
 def dtype_use(name: str, release: str) -> DtypeUse:
-    """What ``release``, one of ``torch_releases()``, does with the dtype that torch calls ``name``.
-
-    Raises:
-        TableError: a data file is damaged or missing.
-    """
+    """What ``release``, one of ``torch_releases()``, does with the dtype that torch calls ``name``."""
     use, reason = _use(name, release)
-    return DtypeUse(use, since_without_gap(torch_releases(), lambda one: _use(name, one)[0] == "computed"), reason)
+    return DtypeUse(use, since_without_gap(torch_releases(), lambda other: _use(name, other)[0] == "computed"), reason)
 
 
 def _use(name: str, release: str) -> tuple[Use, str]:
     if name in MPS_FAMILY.refused_dtypes:
         return "refused", MPS_FAMILY.refused_dtypes[name]
-    for marker, (_, what, names) in MARKED.items():
-        if name in names and release in releases_marked(marker):
-            return "refused", f"torch {release} refuses {what} on MPS"
+    if any(name == dtype and release in releases_marked(marker) for marker, dtype in MARKED.items()):
+        return "refused", f"torch {release} refuses {name} on MPS"
     refusals = load_facts(release).refusals.get(CONVERSION, frozenset())
-    if any(one.argument == CAST and name in one.dtypes for one in refusals):
+    if any(refusal.argument == CAST and name in refusal.dtypes for refusal in refusals):
         return "held", f"torch {release} cannot convert it on MPS"
     return "computed", ""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,7 +25,6 @@ from mpsprobe_coverage.knowledge.kernels import releases
 from mpsprobe_coverage.knowledge.kernels.table import KernelFamily, KernelTable
 
 T = TypeVar("T")
-MAGIC = "mpsprobe-kernel-table 1"
 PROVENANCE = ("library", "wheel", "sha256", "commit", "macos_minimum", "requires_torch")
 REINSTALL = "Reinstall the package: pip install --force-reinstall --no-deps mpsprobe-coverage"
 
@@ -47,19 +46,53 @@ class OnDemand(Mapping[str, T]):
 
 
 @dataclass(frozen=True, slots=True)
-class TableFile:
-    """One decoded data file of a release.
-
-    Attributes:
-        release, base: whose file it is, and the release before.
-        header: everything but the operators.
-        changes: operator → its labels joined by spaces, ``""`` when it is gone; for what changed since the base.
-    """
-
+class DataFile:
     release: str
-    base: str | None
-    header: Mapping[str, Any]
-    changes: Mapping[str, str]
+    base: str | None  # the release before
+    header: Mapping[str, Any]  # everything but the parts
+    changes: Mapping[str, Mapping[str, str]]  # part → name → what is known since the base, joined; "" when it is gone
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """One kind of data files: its first words, how their names end, and how each part of a document is grouped."""
+
+    magic: str
+    suffix: str
+    parts: Mapping[str, Callable[[Any], dict[str, str]]]
+
+    def decode(self, data: bytes, name: str) -> DataFile:
+
+        def read(document: Any) -> DataFile:
+            changes = {part: ungroup(document.pop(part)) for part, ungroup in self.parts.items()}
+            return DataFile(document["release"], document["base"], document, changes)
+
+        return unseal(self.magic, data, name, read)
+
+    def files(self, library: str = "torch") -> Iterator[DataFile]:
+        """Those that are shipped, oldest first, each based on the one before.
+
+        Raises:
+            TableError: as ``data_file``; or one between them is missing.
+        """
+        base = None
+        for release in releases.library_releases(library, self.suffix):
+            name = f"{library}-{release}{self.suffix}"
+            file = data_file(name, self.decode)
+            if (file.release, file.base) != (release, base):
+                raise TableError(f"the data file {name} does not fit", REINSTALL)
+            base = release
+            yield file
+
+    def known(self, release: str, library: str = "torch") -> tuple[Mapping[str, Any], dict[str, dict[str, str]]] | None:
+        """The header of a release, and all that is known of it, by part; None where no file of it is shipped."""
+        parts: dict[str, dict[str, str]] = {part: {} for part in self.parts}
+        for file in self.files(library) if release in releases.library_releases(library, self.suffix) else ():
+            for part, changes in file.changes.items():
+                apply(changes, parts[part])
+            if file.release == release:
+                return file.header, parts
+        return None
 
 
 def unseal(magic: str, data: bytes, name: str, read: Callable[[Any], T], hint: str = REINSTALL) -> T:
@@ -77,46 +110,14 @@ def unseal(magic: str, data: bytes, name: str, read: Callable[[Any], T], hint: s
         raise TableError(f"the data file {name} is damaged: {error}", hint) from error
 
 
-def decode(data: bytes, name: str) -> TableFile:
-    """A data file of a table read back. Raises as ``unseal``."""
-
-    def read(document: Any) -> TableFile:
-        changes = by_operator(document.pop("operators"))
-        return TableFile(document["release"], document["base"], document, changes)
-
-    return unseal(MAGIC, data, name, read)
-
-
-F = TypeVar("F", bound=TableFile)
-
-
 @functools.cache
 def data_file(name: str, decode: Callable[[bytes, str], T]) -> T:
-    """The data file called ``name``, decoded.
-
-    Raises:
-        TableError: it cannot be read, or is damaged.
-    """
+    """The data file called ``name``, decoded. Raises ``TableError``: it cannot be read, or is damaged."""
     try:
         data = (releases.data_folder() / name).read_bytes()
     except OSError as error:
         raise TableError(f"the data file {name} cannot be read: {error}", REINSTALL) from error
     return decode(data, name)
-
-
-def shipped_files(name: str, versions: Iterable[str], decode: Callable[[bytes, str], F]) -> Iterator[F]:
-    """The data files of one kind, oldest first, each based on the one before; ``name`` has ``{}`` for the release.
-
-    Raises:
-        TableError: as ``data_file``; or one between them is missing.
-    """
-    base = None
-    for release in versions:
-        file = data_file(name.format(release), decode)
-        if (file.release, file.base) != (release, base):
-            raise TableError(f"the data file {name.format(release)} does not fit", REINSTALL)
-        base = release
-        yield file
 
 
 def by_name(groups: Mapping[str, str]) -> dict[str, str]:
@@ -149,12 +150,11 @@ def split(joined: Mapping[str, str]) -> dict[str, frozenset[str]]:
     return {name: sets[text] for name, text in joined.items()}
 
 
-def to_table(family: KernelFamily, header: Mapping[str, Any], labels: Mapping[str, str]) -> KernelTable:
-    """The table of a release of ``family`` from its header and all of its operators.
+TABLES = Kind("mpsprobe-kernel-table 1", releases.SUFFIX, {"operators": by_operator})
 
-    Raises:
-        TableError: the header lacks something.
-    """
+
+def to_table(family: KernelFamily, header: Mapping[str, Any], labels: Mapping[str, str]) -> KernelTable:
+    """The table of a release of ``family`` from its header and all of its operators."""
     try:
         return KernelTable(
             family,

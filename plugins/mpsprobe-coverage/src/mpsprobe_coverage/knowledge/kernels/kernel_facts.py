@@ -21,21 +21,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from mpsprobe_coverage.knowledge.kernels.format import (
-    OnDemand,
-    TableFile,
-    apply,
-    by_name,
-    shipped_files,
-    split,
-    unseal,
-)
+from mpsprobe_coverage.knowledge.kernels.format import Kind, OnDemand, by_name, split
 from mpsprobe_coverage.knowledge.kernels.releases import library_releases
 
-MAGIC = "mpsprobe-kernel-facts 2"
-SUFFIX = ".kernels"
 CONVERTING = "cast:"
 METAL_TYPES: Mapping[str, str] = {
     "float": "float32",
@@ -81,18 +70,13 @@ _LONG = {short: text for text, short in _SHORT.items()}
 
 @dataclass(frozen=True, slots=True, order=True)
 class Refusal:
-    """Dtypes with which the code of a kernel cannot return.
+    """Dtypes with which the code of a kernel cannot return."""
 
-    Attributes:
-        argument: of which tensor; ``*`` where all tensors that the operator reads have the dtype, ``**`` where all do
-            that it reads or returns, ``cast`` where one of two tensors on MPS has it and the other has another one.
-        dtypes: by the names that torch has for them.
-        message: what the kernel raises with; empty where that is not one sentence.
-    """
-
+    # Of which tensor; `*` where all tensors that the operator reads have the dtype, `**` where all do that it reads or
+    # returns, `cast` where one of two tensors on MPS has it and the other has another one.
     argument: str
-    dtypes: frozenset[str]
-    message: str
+    dtypes: frozenset[str]  # by the names that torch has for them
+    message: str  # what the kernel raises with; empty where that is not one sentence
 
     def __str__(self) -> str:
         names: list[str] = []
@@ -105,7 +89,6 @@ class Refusal:
 
     @classmethod
     def parsed(cls, text: str) -> Refusal:
-        """What ``str`` made."""
         head, _, message = text.partition(": ")
         argument, _, dtypes = head.partition("=")
         names = dtypes.split(",")
@@ -115,11 +98,9 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """What is known of one release.
+    """What is known of one torch release.
 
     Attributes:
-        release: of torch.
-        sha256: of the wheel, in hexadecimal.
         kernels: Metal operation (``exp``) → the Metal types of its input; ``cast:`` before those that convert.
         operators: operator → how it computes, when it computes in no other way: ``unary:exp``, ``binary:fmax`` (one of
             them, where there are several), or ``stub:put_stub`` when it needs a stub that has no kernel for MPS.
@@ -130,7 +111,7 @@ class KernelFacts:
     """
 
     release: str
-    sha256: str
+    sha256: str  # of the wheel
     kernels: Mapping[str, frozenset[str]] = field(repr=False)
     operators: Mapping[str, frozenset[str]] = field(repr=False)
     refusals: Mapping[str, frozenset[Refusal]] = field(repr=False, default_factory=dict)
@@ -143,37 +124,12 @@ class KernelFacts:
 
     def operations(self, operator: str) -> Mapping[str, frozenset[str]]:
         """Kind of kernel (``unary``) → the Metal operations that ``operator`` can use; empty when that is not known."""
-        found: dict[str, set[str]] = {}
+        operations: dict[str, set[str]] = {}
         for fact in self.operators.get(operator, ()):
             kind, _, name = fact.partition(":")
             if kind != STUB:
-                found.setdefault(kind, set()).add(name)
-        return {kind: frozenset(names) for kind, names in found.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class FactsFile(TableFile):
-    """One decoded file, whose ``changes`` are those of operators.
-
-    Attributes:
-        kernels: Metal operation → the types of its input, in the same way.
-        refusals, graphs: operator → what it refuses, and whether it runs a graph, in the same way.
-    """
-
-    kernels: Mapping[str, str]
-    refusals: Mapping[str, str]
-    graphs: Mapping[str, str]
-
-
-def decode_facts(data: bytes, name: str) -> FactsFile:
-    """A data file read back. Raises as ``unseal``."""
-
-    def read(document: Any) -> FactsFile:
-        kernels, operators = by_name(document.pop("kernels")), _by_operator(document.pop("operators"))
-        refusals, graphs = _by_operator(document.pop("refusals", {})), _by_operator(document.pop("graphs", {}))
-        return FactsFile(document["release"], document["base"], document, operators, kernels, refusals, graphs)
-
-    return unseal(MAGIC, data, name, read)
+                operations.setdefault(kind, set()).add(name)
+        return {kind: frozenset(names) for kind, names in operations.items()}
 
 
 def _by_operator(groups: Mapping[str, str]) -> dict[str, str]:
@@ -185,9 +141,15 @@ def _by_operator(groups: Mapping[str, str]) -> dict[str, str]:
     return operators
 
 
+FACTS = Kind(
+    "mpsprobe-kernel-facts 2",
+    ".kernels",
+    {"kernels": by_name, "operators": _by_operator, "refusals": _by_operator, "graphs": _by_operator},
+)
+
+
 def facts_releases() -> tuple[str, ...]:
-    """The torch releases whose facts come with the package, oldest first."""
-    return library_releases("torch", SUFFIX)
+    return library_releases("torch", FACTS.suffix)
 
 
 @functools.cache
@@ -197,23 +159,12 @@ def _refusals(text: str) -> frozenset[Refusal]:
 
 @functools.cache
 def load_facts(release: str) -> KernelFacts:
-    """The facts of one torch release; without any kernel or operator when the package has none of it.
-
-    Raises:
-        TableError: a data file is damaged or missing.
-    """
-    kernels: dict[str, str] = {}
-    operators: dict[str, str] = {}
-    refusals: dict[str, str] = {}
-    graphs: dict[str, str] = {}
-    shipped = facts_releases() if release in facts_releases() else ()
-    for file in shipped_files(f"torch-{{}}{SUFFIX}", shipped, decode_facts):
-        apply(file.kernels, kernels)
-        apply(file.changes, operators)
-        apply(file.refusals, refusals)
-        apply(file.graphs, graphs)
-        if file.release == release:
-            parsed = OnDemand(refusals, _refusals)
-            known = split(kernels), split(operators), parsed, split(graphs)
-            return KernelFacts(release, file.header["sha256"], *known)
-    return KernelFacts(release, "", {}, {})
+    """The facts of one torch release; without any kernel or operator when the package has none of it."""
+    known = FACTS.known(release)
+    if known is None:
+        return KernelFacts(release, "", {}, {})
+    header, parts = known
+    refusals = OnDemand(parts["refusals"], _refusals)
+    return KernelFacts(
+        release, header["sha256"], split(parts["kernels"]), split(parts["operators"]), refusals, split(parts["graphs"])
+    )

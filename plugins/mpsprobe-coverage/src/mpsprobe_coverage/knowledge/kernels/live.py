@@ -8,14 +8,8 @@ import re
 from typing import Any
 
 from mpsprobe.errors import TableError
-from mpsprobe_coverage.knowledge.kernels.table import (
-    COMPOSITE_LABELS,
-    DEFINED,
-    MPS,
-    MPS_ERROR,
-    MPS_FALLBACK,
-    MPS_PYTHON,
-)
+from mpsprobe_coverage.knowledge.kernels import table
+from mpsprobe_coverage.knowledge.kernels.table import COMPOSITE_LABELS, DEFINED, MPS
 
 MPS_KEYS = (MPS, "SparseMPS", "SparseCsrMPS", "AutocastMPS")
 FALLBACK_SOURCE = "MPSFallback.mm"
@@ -35,11 +29,7 @@ def has_mps_build() -> bool:
 
 @functools.cache
 def labels(keys: tuple[str, ...] = ()) -> dict[str, frozenset[str]]:
-    """Each operator that the installed torch has → its composite kernels, and its kernels under ``keys``.
-
-    Raises:
-        TableError: the installed torch does not answer these questions.
-    """
+    """Each operator that the installed torch has → its composite kernels, and its kernels under ``keys``."""
     import torch
 
     ask = torch._C
@@ -57,7 +47,7 @@ def labels(keys: tuple[str, ...] = ()) -> dict[str, frozenset[str]]:
             labelled.setdefault(operator, set()).add(key)
     for operator, dump in dumps.items():
         origin = origin_of(dump, MPS)
-        if origin == MPS_PYTHON:
+        if origin == table.MPS_PYTHON:
             labelled[operator].discard(MPS)  # as in the shipped tables, whose key MPS holds what the binary registers
         if origin is not None:
             labelled[operator].add(origin)
@@ -87,6 +77,6 @@ def origin_of(dump: str, key: str) -> str | None:
         file = match["file"].replace("\\", "/").rpartition("/")[2]
         if file == FALLBACK_SOURCE:
             # mps_fallback is a boxed function; the other functions that this file registers only raise.
-            return MPS_FALLBACK if match["forms"] == "boxed" else MPS_ERROR
-        return MPS_PYTHON if file.endswith(".py") else None
+            return table.MPS_FALLBACK if match["forms"] == "boxed" else table.MPS_ERROR
+        return table.MPS_PYTHON if file.endswith(".py") else None
     return None

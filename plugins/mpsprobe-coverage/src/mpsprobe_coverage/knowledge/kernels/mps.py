@@ -14,8 +14,8 @@ from mpsprobe.protocols import Backend, BackendKernels
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.knowledge.kernels import live
 from mpsprobe_coverage.knowledge.kernels.compositions import load_compositions
-from mpsprobe_coverage.knowledge.kernels.format import TableFile, apply, decode, shipped_files, to_table
-from mpsprobe_coverage.knowledge.kernels.releases import SUFFIX, as_version, library_releases, torch_releases
+from mpsprobe_coverage.knowledge.kernels.format import TABLES, DataFile, to_table
+from mpsprobe_coverage.knowledge.kernels.releases import as_version, library_releases, torch_releases
 from mpsprobe_coverage.knowledge.kernels.table import MPS, NATIVE, UNKNOWN, KernelFamily, KernelTable, verdict_of
 
 if TYPE_CHECKING:
@@ -85,9 +85,11 @@ class MpsFamily(KernelFamily):
 
     @functools.cached_property
     def operators(self) -> frozenset[str]:
-        """Every operator of every release, torchvision's included."""
         return frozenset(
-            name for library in ("torch", *self.libraries) for file in _chain(library) for name in file.changes
+            name
+            for library in ("torch", *self.libraries)
+            for file in _chain(library)
+            for name in file.changes["operators"]
         )
 
     def history(self, operator: str, key: str | None = None) -> tuple[tuple[str, str], ...]:
@@ -118,11 +120,9 @@ class MpsTables:
     backend = MPS_BACKEND
 
     def releases(self) -> Sequence[str]:
-        """Every release with a table."""
         return torch_releases()
 
     def table(self, release: str) -> BackendKernels:
-        """What the wheel of ``release`` registers, kernels from torch's Python code included."""
         table = load_table(release)
         kernels = {**table.keys, MPS: table.native | table.python}
         return BackendKernels(release, kernels, table.wheel, table.sha256, fallback=table.fallback, raising=table.error)
@@ -130,20 +130,12 @@ class MpsTables:
 
 @functools.cache
 def load_table(release: str, library: str = "torch") -> KernelTable:
-    """The table of one release of ``library``, by its exact version; takes a few milliseconds.
-
-    Raises:
-        UnknownName: there is no table of that release.
-        TableError: a data file is damaged.
-    """
-    if release not in library_releases(library):
+    """The table of one release of ``library``, by its exact version; takes a few milliseconds."""
+    known = TABLES.known(release, library)
+    if known is None:
         raise UnknownName(f"{library} release", release, library_releases(library))
-    labels: dict[str, str] = {}
-    for file in _chain(library):
-        apply(file.changes, labels)
-        if file.release == release:
-            break
-    return to_table(MPS_FAMILY, file.header, labels)
+    header, parts = known
+    return to_table(MPS_FAMILY, header, parts["operators"])
 
 
 @functools.cache
@@ -151,9 +143,6 @@ def live_table() -> KernelTable:
     """What the installed torch has registered at this moment, for MPS and in general; nothing runs on the GPU.
 
     Its ``markers`` are those of the shipped table of the same release, if there is one: a process does not tell them.
-
-    Raises:
-        TableError: the installed torch does not answer these questions.
     """
     import torch
 
@@ -177,12 +166,11 @@ def torchvision_for(torch_release: str) -> str | None:
 
 def torchvision_releases(torch_release: str) -> list[str]:
     """The torchvision releases with a table that were made for ``torch_release``, oldest first."""
-    fitting = []
-    for release in library_releases("torchvision"):
-        required = UNPINNED_TORCHVISION.get(release) or load_table(release, "torchvision").requires_torch
-        if torch_release in SpecifierSet(required):
-            fitting.append(release)
-    return fitting
+    required = {
+        release: UNPINNED_TORCHVISION.get(release) or load_table(release, "torchvision").requires_torch
+        for release in library_releases("torchvision")
+    }
+    return [release for release, torch in required.items() if torch_release in SpecifierSet(torch)]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -193,7 +181,7 @@ def _history(operator: str, key: str) -> tuple[tuple[str, str], ...]:
     by_release: dict[str | None, tuple[str, ...]] = {}
     labels = ""
     for file in _chain(library):
-        labels = file.changes.get(operator, labels)
+        labels = file.changes["operators"].get(operator, labels)
         by_release[file.release] = tuple(labels.split(" ")) if labels else ()
     versions = {release: release if library == "torch" else torchvision_for(release) for release in torch_releases()}
     return tuple((release, verdict_of(by_release.get(version, ()), key)) for release, version in versions.items())
@@ -201,14 +189,10 @@ def _history(operator: str, key: str) -> tuple[tuple[str, str], ...]:
 
 @functools.cache
 def releases_marked(marker: str) -> frozenset[str]:
-    """The torch releases whose library has ``marker``; no table is made for it.
-
-    Raises:
-        TableError: a data file is damaged or missing.
-    """
+    """The torch releases whose library has ``marker``; no table is made for it."""
     return frozenset(file.release for file in _chain("torch") if marker in file.header.get("markers", ()))
 
 
 @functools.cache
-def _chain(library: str) -> tuple[TableFile, ...]:
-    return tuple(shipped_files(f"{library}-{{}}{SUFFIX}", library_releases(library), decode))
+def _chain(library: str) -> tuple[DataFile, ...]:
+    return tuple(TABLES.files(library))

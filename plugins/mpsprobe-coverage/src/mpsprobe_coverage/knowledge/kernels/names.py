@@ -19,12 +19,7 @@ def resolve_operators(texts: Iterable[str], known: frozenset[str]) -> list[str]:
 
     ``linalg_qr.out``, ``aten::linalg_qr.out``, ``aten.linalg_qr.out`` and ``torch.linalg.qr`` are understood. A name
     without an overload means all of its overloads; with ``.default`` it means the one that has no overload name.
-
-    Args:
-        known: those that there are (``KernelFamily.operators``).
-
-    Raises:
-        UnknownName: no release with a table has such an operator; carries the nearest names.
+    ``known`` are those that there are (``KernelFamily.operators``).
     """
     return list(dict.fromkeys(operator for text in texts for operator in _resolve(text, known)))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from packaging.version import Version
 
 from mpsprobe.errors import PluginError, UnknownName
-from mpsprobe_coverage.knowledge.kernels.releases import INSTALLED
+from mpsprobe_coverage.knowledge.kernels.releases import INSTALLED, since_without_gap
 
 if TYPE_CHECKING:
     from mpsprobe.plugins.registry import Registry
@@ -30,12 +30,9 @@ class RegisteredKernels(Protocol):
     One that knows wrong results of its backend may also have ``advisories() -> Sequence[Mapping[str, Any]]``, each with
     ``id``, ``title``, ``kind``, ``condition``, ``symptom``, ``workaround``, ``basis``, ``sources``, ``releases`` (those
     that have it; empty where that is not known) and ``operators``.
-
-    Attributes:
-        label: the backend as people write it.
     """
 
-    label: str
+    label: str  # the backend as people write it
 
     def releases(self) -> Sequence[str]:
         """The backend's own releases that have a table, oldest first; at least one."""
@@ -55,64 +52,44 @@ class RegisteredKernels(Protocol):
 
 
 class RegisteredFamily:
-    """The kernels of one backend.
-
-    Args:
-        name: as the user types it.
-        tables: what the plugin made.
-
-    Raises:
-        PluginError: it made something else.
-    """
+    """The kernels of one backend. Raises ``PluginError``: its plugin made something else."""
 
     def __init__(self, name: str, tables: object) -> None:
         if not isinstance(tables, RegisteredKernels):
             raise PluginError(f"the backend '{name}' is no RegisteredKernels", "This is for the authors of its plugin.")
-        self.name = name
-        self._tables = tables
+        self.name, self._tables = name, tables
         self.label = tables.label
         self.releases = tuple(tables.releases())
+        self.table = tables.table
 
     @functools.cached_property
     def operators(self) -> frozenset[str]:
-        """Every operator of which some release has a kernel."""
-        return frozenset(one["operator"] for release in self.releases for one in self.all_of(release))
-
-    def table(self, release: str) -> Mapping[str, Any]:
-        """What one release registers, as the plugin has it."""
-        return self._tables.table(release)
+        return frozenset(entry["operator"] for release in self.releases for entry in self.all_of(release))
 
     def advisories(self, release: str | None = None, operator: str | None = None) -> list[Entry]:
         """What is known of the backend, of all releases or one, and of all operators or one."""
-        asked = getattr(self._tables, "advisories", None)
-        named = set(self.resolve(release)) if release is not None else set()
+        ask = getattr(self._tables, "advisories", tuple)
+        named = set() if release is None else set(self.resolve(release))
         return [
-            one
-            for one in (asked() if asked is not None else ())
-            if (not named or not one["releases"] or named & set(one["releases"]))
-            and (operator is None or operator.lower() in map(str.lower, one["operators"]))
+            entry
+            for entry in ask()
+            if (not named or not entry["releases"] or named & set(entry["releases"]))
+            and (operator is None or operator.lower() in map(str.lower, entry["operators"]))
         ]
 
     def all_of(self, release: str) -> list[Entry]:
-        """Every registration of a release, those of some macOS included."""
+        """Every registration of a release; those of some macOS have an entry ``macos`` besides."""
         table = self.table(release)
-        return [*table["registrations"], *(one for group in table["conditional"] for one in group["registrations"])]
+        conditional = ({**entry, "macos": of["macos"]} for of in table["conditional"] for entry in of["registrations"])
+        return [*table["registrations"], *conditional]
 
     def of(self, operator: str, release: str) -> list[Entry]:
-        """The registrations of one operator; those of some macOS have an entry ``macos`` besides."""
-        table = self.table(release)
-        found = [one for one in table["registrations"] if one["operator"] == operator]
-        for group in table["conditional"]:
-            found += [{**one, "macos": group["macos"]} for one in group["registrations"] if one["operator"] == operator]
-        return found
+        return [entry for entry in self.all_of(release) if entry["operator"] == operator]
 
     def resolve(self, text: str) -> list[str]:
         """The releases that a user names: ``1.2.0``, several with commas, ``latest``, ``all``, ``installed``.
 
         Where none is installed, ``installed`` is the newest.
-
-        Raises:
-            UnknownName: there is no such release; carries the nearest ones.
         """
         if text == ALL:
             return list(self.releases)
@@ -130,36 +107,24 @@ class RegisteredFamily:
         return fitting[-1]
 
     def named(self, operators: Iterable[str]) -> list[str]:
-        """``operators``, each once; capital letters may be left out.
-
-        Raises:
-            UnknownName: no release has a kernel of one; carries the nearest names.
-        """
+        """``operators``, each once; capital letters may be left out."""
         by_lower = {name.lower(): name for name in self.operators}
         names = []
         for operator in dict.fromkeys(operators):
-            name = by_lower.get(operator.lower())
-            if name is None:
+            if operator.lower() not in by_lower:
                 hint = f"No release of {self.name} has a kernel of it: an operator of that name would run on the CPU."
                 raise UnknownName("operator", operator, self.operators, hint)
-            names.append(name)
+            names.append(by_lower[operator.lower()])
         return names
 
     def since(self, operator: str) -> str | None:
-        """The first release from which on an operator has a kernel, without a gap up to the newest."""
-        found = None
-        for release in reversed(self.releases):
-            if not any(one["operator"] == operator for one in self.all_of(release)):
-                break
-            found = release
-        return found
+        return since_without_gap(self.releases, lambda release: bool(self.of(operator, release)))
 
     def difference(self, old: str, new: str) -> tuple[list[Entry], list[Entry]]:
         """The registrations that came from one release to another, and those that went."""
         before, after = Counter(map(_key, self.all_of(old))), Counter(map(_key, self.all_of(new)))
-        return [_entry(key) for key in (after - before).elements()], [
-            _entry(key) for key in (before - after).elements()
-        ]
+        came, went = (after - before).elements(), (before - after).elements()
+        return list(map(_entry, came)), list(map(_entry, went))
 
 
 def registered_named(name: str, registry: Registry | None = None) -> RegisteredFamily | None:

@@ -19,30 +19,23 @@ LONGEST_VERSION = 40  # characters; packaging's parser is not asked about more
 
 
 def data_folder() -> Traversable:
-    """Where the data files lie."""
     return files("mpsprobe_coverage.knowledge.kernels") / "data"
 
 
 @functools.cache
 def library_releases(library: str, suffix: str = SUFFIX) -> tuple[str, ...]:
     """The releases of ``library`` (``torch`` or ``torchvision``) with a data file of that kind, oldest first."""
-    prefix = f"{library}-"
-    names = (entry.name for entry in data_folder().iterdir())
-    found = [n.removeprefix(prefix).removesuffix(suffix) for n in names if n.startswith(prefix) and n.endswith(suffix)]
-    return tuple(sorted(found, key=Version))
+    form = re.compile(f"{re.escape(library)}-(.*){re.escape(suffix)}")
+    matches = (form.fullmatch(entry.name) for entry in data_folder().iterdir())
+    return tuple(sorted((match[1] for match in matches if match is not None), key=Version))
 
 
 def torch_releases() -> tuple[str, ...]:
-    """The torch releases with a table of MPS, oldest first."""
     return library_releases("torch")
 
 
 def installed_release() -> str:
-    """The version of torch that is installed, without a local part; nothing is imported.
-
-    Raises:
-        MissingPackage: torch is not installed.
-    """
+    """The version of torch that is installed, without a local part; nothing is imported."""
     try:
         return Version(importlib.metadata.version("torch")).public
     except importlib.metadata.PackageNotFoundError as error:
@@ -52,7 +45,6 @@ def installed_release() -> str:
 
 
 def as_version(text: str) -> Version | None:
-    """``text`` as a version, or None if it is none."""
     try:
         return Version(text) if len(text) <= LONGEST_VERSION else None
     except InvalidVersion:

@@ -36,7 +36,7 @@ COMPOSITE_LABELS = (IMPLICIT, EXPLICIT, NON_FUNCTIONAL)
 
 
 def tensor_keys(key: str = MPS) -> tuple[str, ...]:
-    """The dispatch keys that a tensor of the backend with ``key`` can have: dense, COO, the compressed layouts."""
+    """Those that a tensor of the backend with ``key`` can have: dense, COO, the compressed layouts."""
     return key, f"{SPARSE}{key}", f"{SPARSE_CSR}{key}"
 
 
@@ -65,44 +65,26 @@ def verdict_of(labels: Iterable[str], key: str = MPS) -> str:
 
 @dataclass(frozen=True)
 class KernelTable:
-    """The operators that one release registers, as ``namespace::name.overload``.
-
-    Attributes:
-        family: the backend, and its other releases.
-        release: the library's version, for example ``2.13.0``.
-        labels: operator → what is known of it: ``defined``, dispatch keys, ``MPS:fallback``, ``MPS:error``,
-            ``MPS:python``. The sets below are views of it.
-        library: ``torch`` or ``torchvision``.
-        wheel: file name of the wheel that it was read from; empty where it was read from something else.
-        sha256: of what it was read from, in hexadecimal, if that is one file.
-        commit: of the source that the wheel was built from, where the wheel says.
-        macos_minimum: oldest macOS that the backend accepts, where the binary says (``14.0``).
-        requires_torch: which torch releases a torchvision release says it works with (``==2.13.0``); empty for torch.
-        markers: facts that are no registrations (``kernels/markers.py`` and ``foreach_mps``, ``fused_mps``).
-        only_in_binary, only_declared: where the binary and native_functions.yaml disagree, by dispatch key.
-            The binary is what counts.
-        whole: an operator without a label of the backend has no kernel there. False where that is not known.
-        source: what the table of a plugin was read from, in words.
-        refused_dtypes: dtype → why the backend has no tensors of it; what a plugin's table says.
-        notes: what a reader of a report should know of the table.
-    """
+    """The operators that one release registers, as ``namespace::name.overload``."""
 
     family: KernelFamily = field(repr=False, compare=False)
-    release: str
+    release: str  # the library's version, for example 2.13.0
+    # Operator → what is known of it: `defined`, dispatch keys, `MPS:fallback`, `MPS:error`, `MPS:python`.
     labels: Mapping[str, frozenset[str]] = field(repr=False)
-    library: str = "torch"
-    wheel: str = ""
-    sha256: str = ""
-    commit: str | None = None
-    macos_minimum: str | None = None
-    requires_torch: str = ""
-    markers: frozenset[str] = frozenset()
+    library: str = "torch"  # or torchvision
+    wheel: str = ""  # file name of the wheel that it was read from; empty where it was read from something else
+    sha256: str = ""  # of what it was read from, in hexadecimal, if that is one file
+    commit: str | None = None  # of the source that the wheel was built from, where the wheel says
+    macos_minimum: str | None = None  # oldest macOS that the backend accepts, where the binary says (14.0)
+    requires_torch: str = ""  # which releases a torchvision release says it works with (==2.13.0)
+    markers: frozenset[str] = frozenset()  # those of `markers.toml` and `foreach_mps`, `fused_mps`
+    # Where the binary and native_functions.yaml disagree, by dispatch key. The binary is what counts.
     only_in_binary: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     only_declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
-    whole: bool = True
-    source: str = ""
-    refused_dtypes: Mapping[str, str] = field(default_factory=dict, repr=False)
-    notes: tuple[str, ...] = ()
+    whole: bool = True  # an operator without a label of the backend has no kernel there; False where that is not known
+    source: str = ""  # what the table of a plugin was read from, in words
+    refused_dtypes: Mapping[str, str] = field(default_factory=dict, repr=False)  # of a plugin: dtype → why
+    notes: tuple[str, ...] = ()  # what a reader of a report should know of the table
 
     @property
     def backend(self) -> Backend:
@@ -111,7 +93,6 @@ class KernelTable:
 
     @property
     def autocast_key(self) -> str:
-        """The dispatch key under which the backend casts."""
         return "Autocast" + self.backend.key
 
     @cached_property
@@ -127,7 +108,6 @@ class KernelTable:
         return {label: frozenset(operators) for label, operators in sorted(by_label.items())}
 
     def with_label(self, label: str) -> frozenset[str]:
-        """The operators that carry ``label``."""
         return self._by_label.get(label, frozenset())
 
     @cached_property
@@ -148,7 +128,6 @@ class KernelTable:
 
     @property
     def error(self) -> frozenset[str]:
-        """Operators whose registered kernel only raises."""
         return self.with_label(f"{self.backend.key}:error")
 
     @property
@@ -158,21 +137,17 @@ class KernelTable:
 
     @cached_property
     def operators(self) -> frozenset[str]:
-        """Every operator that exists in the release or has a kernel there."""
         return frozenset(self.labels)
 
     @cached_property
     def missing(self) -> frozenset[str]:
-        """Operators that have no kernel for dense tensors, and are not made of others."""
         return frozenset(name for name in self.labels if self.verdict(name) == MISSING)
 
     @cached_property
     def namespaces(self) -> frozenset[str]:
-        """Those of the operators."""
         return frozenset({name[: name.index("::")] for name in self.labels})
 
     def at_least(self, version: str) -> bool:
-        """Whether the release is ``version`` or newer."""
         return Version(self.release) >= Version(version)
 
     def verdict(self, operator: str, key: str | None = None) -> str:
@@ -190,23 +165,14 @@ class KernelTable:
 
 
 class KernelFamily(ABC):
-    """The kernel tables of one backend, and questions that its releases answer together.
+    """The kernel tables of one backend, and questions that its releases answer together."""
 
-    Attributes:
-        name: as the user types it (``mps``, ``xpu``).
-        backend: what PyTorch calls it, and what it does with an operator that has no kernel there.
-        owner: the distribution whose tables they are, for messages; a plugin's with its version.
-        libraries: namespaces of further libraries, whose operators are in tables of their own.
-        runs_on_macos: what a release serves depends on the version of macOS.
-        refused_dtypes: dtype → why no release has tensors of it.
-    """
-
-    name: str
+    name: str  # as the user types it (mps, xpu)
     backend: Backend
-    owner: str
-    libraries: tuple[str, ...] = ()
-    runs_on_macos = False
-    refused_dtypes: Mapping[str, str] = MappingProxyType({})
+    owner: str  # the distribution whose tables they are, for messages; a plugin's with its version
+    libraries: tuple[str, ...] = ()  # namespaces of further libraries, whose operators are in tables of their own
+    runs_on_macos = False  # what a release serves depends on the version of macOS
+    refused_dtypes: Mapping[str, str] = MappingProxyType({})  # dtype → why no release has tensors of it
 
     @property
     def machine(self) -> str:
@@ -220,17 +186,11 @@ class KernelFamily(ABC):
 
     @property
     def releases_in_words(self) -> str:
-        """Which releases have a table, for the hint of an error."""
         return f"{self.owner} has tables of: {', '.join(self.releases)}."
 
     @abstractmethod
     def load(self, release: str) -> KernelTable:
-        """The table of one of ``releases``.
-
-        Raises:
-            TableError: it cannot be read.
-            PluginError: a plugin's is not what the protocol asks for.
-        """
+        """The table of one of ``releases``."""
 
     @abstractmethod
     def running(self) -> KernelTable | None:
@@ -245,11 +205,7 @@ class KernelFamily(ABC):
         return []
 
     def resolve(self, text: str) -> str:
-        """The release that ``text`` means: ``2.13.0``, ``v2.13.0+cpu``, ``2.13`` (its newest patch), ``latest``.
-
-        Raises:
-            UnknownName: there is no table of it; carries the nearest ones.
-        """
+        """The release that ``text`` means: ``2.13.0``, ``v2.13.0+cpu``, ``2.13`` (its newest patch), ``latest``."""
         if text.strip().lower() == "latest":
             return self.releases[-1]
         release = pick_release(text, self.releases)
@@ -258,12 +214,7 @@ class KernelFamily(ABC):
         return release
 
     def installed(self) -> KernelTable:
-        """What ``--torch installed`` means: the running dispatcher where it can be asked, else the release's table.
-
-        Raises:
-            UnknownName: the installed release has no table.
-            MissingPackage: torch is not installed.
-        """
+        """What ``--torch installed`` means: the running dispatcher where it can be asked, else the release's table."""
         running = self.running()
         if running is not None:
             return running
@@ -274,12 +225,10 @@ class KernelFamily(ABC):
         return self.load(release)
 
     def target(self, text: str) -> KernelTable:
-        """The table that ``--torch TEXT`` means. Raises as ``installed`` and ``resolve``."""
         return self.installed() if text == INSTALLED else self.load(self.resolve(text))
 
     @cached_property
     def operators(self) -> frozenset[str]:
-        """Every operator of every release."""
         return frozenset().union(*(self.load(release).operators for release in self.releases))
 
     def history(self, operator: str, key: str | None = None) -> tuple[tuple[str, str], ...]:
@@ -302,7 +251,6 @@ class KernelFamily(ABC):
 
     def is_made_of_native(self, operator: str, release: str) -> bool:
         """Whether all operators that the composite ``operator`` may call have a kernel; false where that is unknown."""
-        del operator, release
         return False
 
     def removed_in(self, operator: str) -> str | None:
@@ -315,7 +263,6 @@ class KernelFamily(ABC):
 
     def library(self, name: str, release: str) -> KernelTable | None:
         """The table of the further library ``name`` that belongs to a torch release; None where there is none."""
-        del name, release
         return None
 
     def loaded_libraries(self, release: str) -> dict[str, KernelTable]:
@@ -325,12 +272,10 @@ class KernelFamily(ABC):
 
     def routes(self, release: str) -> Mapping[str, Callable[..., Any]]:
         """Operator → what a plugin says the backend calls instead, where C++ asks for the device type."""
-        del release
         return {}
 
     def optimizer_forms(self, table: KernelTable) -> frozenset[str]:
         """Those of ``foreach`` and ``fused`` that torch's optimizers have on the backend, in the installed torch."""
-        del table
         from torch.utils import _foreach_utils
 
         devices = {

@@ -29,17 +29,9 @@ class Place(NamedTuple):
 
 
 class Allocator(Protocol):
-    """A model of one.
-
-    Attributes:
-        in_use: bytes handed out, as it rounds them.
-        reserved: bytes that it has of the driver.
-        segments: the size of each segment that it ever had, by its number.
-    """
-
-    in_use: int
-    reserved: int
-    segments: list[int]
+    in_use: int  # bytes handed out, as it rounds them
+    reserved: int  # bytes that it has of the driver
+    segments: list[int]  # the size of each segment that it ever had, by its number
 
     def allocate(self, nbytes: int) -> Any:
         """What ``free`` and ``place`` take. Raises ``OutOfMemory`` as PyTorch would raise."""
@@ -51,26 +43,18 @@ class Allocator(Protocol):
 
 @dataclass(slots=True)
 class Figures:
-    """The peaks of a run. Where it raised they are those before.
+    """The peaks of a run in bytes. Where it raised they are those before."""
 
-    Attributes:
-        live: bytes of storages.
-        in_use: handed out by the allocator.
-        reserved: asked of the driver.
-        raised: PyTorch's message where it would raise.
-        refused: the storage for which.
-    """
-
-    live: int = 0
-    in_use: int = 0
-    reserved: int = 0
-    raised: str | None = None
-    refused: Storage | None = None
+    live: int = 0  # of storages
+    in_use: int = 0  # handed out by the allocator
+    reserved: int = 0  # asked of the driver
+    raised: str | None = None  # PyTorch's message where it would raise
+    refused: Storage | None = None  # for which
 
 
 def replay(changes: Iterable[Change], allocator: Allocator, placed: list[Place] | None = None) -> Figures:
     """Run ``changes`` through ``allocator``, which is new; ``placed`` gets the place of each storage that begins."""
-    found = Figures()
+    figures = Figures()
     handles: dict[int, Any] = {}
     live = 0
     for change in changes:
@@ -84,15 +68,15 @@ def replay(changes: Iterable[Change], allocator: Allocator, placed: list[Place] 
         try:
             handles[id(storage)] = allocator.allocate(storage.nbytes)
         except OutOfMemory as error:
-            found.raised, found.refused = str(error), storage
-            return found
+            figures.raised, figures.refused = str(error), storage
+            return figures
         if placed is not None:
             placed.append(allocator.place(handles[id(storage)]))
         live += storage.nbytes
-        found.live = max(found.live, live)
-        found.in_use = max(found.in_use, allocator.in_use)
-        found.reserved = max(found.reserved, allocator.reserved)
-    return found
+        figures.live = max(figures.live, live)
+        figures.in_use = max(figures.in_use, allocator.in_use)
+        figures.reserved = max(figures.reserved, allocator.reserved)
+    return figures
 
 
 _numbers = count()
@@ -109,19 +93,16 @@ class Range:
         self.before: Range | None = None
         self.after: Range | None = None
 
+    @property
     def place(self) -> Place:
         return Place(self.segment, self.offset, self.size)
 
 
 class Ranges:
-    """Segments that are split into ranges, the smallest free one that fits first; neighbours that are free are merged.
-
-    Args:
-        least: what is left over of a range stays a range of its own from this size on.
-    """
+    """Segments that are split into ranges: the smallest free one that fits is taken, free neighbours are merged."""
 
     def __init__(self, least: int) -> None:
-        self.least = least
+        self.least = least  # what is left over of a range stays a range of its own from this size on
         self._free: list[tuple[int, int, Range]] = []  # by size, and by age
 
     @property
@@ -134,60 +115,48 @@ class Ranges:
         place = bisect_left(self._free, (size, -1))
         if place == len(self._free):
             return None
-        found = self._free.pop(place)[2]
-        if found.size - size >= self.least:
-            rest = Range(found.size - size, found.segment, found.offset + size)
-            rest.before, rest.after, found.after, found.size = found, found.after, rest, size
+        part = self._free.pop(place)[2]
+        if part.size - size >= self.least:
+            rest = Range(part.size - size, part.segment, part.offset + size)
+            rest.before, rest.after, part.after, part.size = part, part.after, rest, size
             if rest.after is not None:
                 rest.after.before = rest
             self._add(rest)
-        found.free = False
-        return found
+        part.free = False
+        return part
 
     def segment(self, size: int, number: int) -> None:
         """There is a new segment, all of it free."""
         self._add(Range(size, number))
 
-    def give_back(self, one: Range) -> None:
-        """``one`` is free again."""
-        one.free = True
-        if one.after is not None and one.after.free:
-            self._remove(one.after)
-            self._merge(one, one.after)
-        if one.before is not None and one.before.free:
-            self._remove(one.before)
-            one = self._merge(one.before, one)
-        self._add(one)
+    def give_back(self, part: Range) -> None:
+        part.free = True
+        for first, second in ((part, part.after), (part.before, part)):
+            if first is not None and second is not None and first.free and second.free:
+                self._remove(second if first is part else first)
+                first.size += second.size
+                first.after = second.after
+                if first.after is not None:
+                    first.after.before = first
+                part = first
+        self._add(part)
 
     def whole(self) -> list[Range]:
         """Free segments, taken away: nobody has a part of them."""
-        found = [one for _, _, one in self._free if one.before is None and one.after is None]
-        for one in found:
-            self._remove(one)
-        return found
+        segments = [part for _, _, part in self._free if part.before is None and part.after is None]
+        for segment in segments:
+            self._remove(segment)
+        return segments
 
-    @staticmethod
-    def _merge(one: Range, other: Range) -> Range:
-        one.size += other.size
-        one.after = other.after
-        if one.after is not None:
-            one.after.before = one
-        return one
+    def _add(self, part: Range) -> None:
+        insort(self._free, (part.size, part.number, part))
 
-    def _add(self, one: Range) -> None:
-        insort(self._free, (one.size, one.number, one))
-
-    def _remove(self, one: Range) -> None:
-        del self._free[bisect_left(self._free, (one.size, one.number))]
+    def _remove(self, part: Range) -> None:
+        del self._free[bisect_left(self._free, (part.size, part.number))]
 
 
 class Merging:
-    """Segments of two pools, for small and for large storages, whose ranges are split and merged; see ``Allocator``.
-
-    Args:
-        small: the pool for rounded sizes of up to 1 MiB.
-        large: that for others.
-    """
+    """Segments of two pools, whose ranges are split and merged: for rounded sizes of up to 1 MiB, and for others."""
 
     SMALL = 2**20
 
@@ -199,24 +168,24 @@ class Merging:
     def allocate(self, nbytes: int) -> tuple[Ranges, Range]:
         size = self._rounded(nbytes)
         pool = self._small if size <= self.SMALL else self._large
-        found = pool.take(size)
-        if found is None:
+        part = pool.take(size)
+        if part is None:
             segment = self._segment(size)
             pool.segment(segment, len(self.segments))
             self.segments.append(segment)
             self.reserved += segment
-            found = pool.take(size)
-            assert found is not None
-        self.in_use += found.size
-        return pool, found
+            part = pool.take(size)
+            assert part is not None
+        self.in_use += part.size
+        return pool, part
 
     def free(self, handle: tuple[Ranges, Range]) -> None:
-        pool, found = handle
-        self.in_use -= found.size
-        pool.give_back(found)
+        pool, part = handle
+        self.in_use -= part.size
+        pool.give_back(part)
 
     def place(self, handle: tuple[Ranges, Range]) -> Place:
-        return handle[1].place()
+        return handle[1].place
 
     def _rounded(self, nbytes: int) -> int:
         raise NotImplementedError

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 import torch
 from packaging.version import Version
 
-from mpsprobe_coverage.knowledge.calls.spec import Specs, TensorSpec
+from mpsprobe_coverage.knowledge.calls.spec import Specs, is_contiguous
 from mpsprobe_coverage.knowledge.memory.lifetimes import Event, Made
 
 STRIDES_SINCE = Version("15.0")
@@ -34,7 +34,7 @@ _ALWAYS = "what Metal and MPSGraph allocate for themselves: compiled graphs, and
 def bytes_inside(call: Made) -> int:
     """Bytes of buffers that the kernel of ``call`` makes for itself, at most at one time."""
     if call.operator in _CONVOLUTIONS and call.inputs and len(call.inputs[0].shape) == 5:
-        return 0 if _is_contiguous(call.inputs[0]) else call.inputs[0].nbytes
+        return 0 if is_contiguous(call.inputs[0]) else call.inputs[0].nbytes
     return 0
 
 
@@ -57,8 +57,7 @@ def is_prefill(operator: str, inputs: Specs) -> bool:
 def not_counted(events: Iterable[Event], macos: str | None) -> list[tuple[str, int | None]]:
     """What takes memory and is in no figure, in words; with bytes of the call that makes most of it, where known.
 
-    Args:
-        macos: the one that is asked about; None is a new one.
+    ``macos``: the one that is asked about; None is a new one.
     """
     attention = fallback = strided = 0
     gathers = macos is not None and Version(macos) < STRIDES_SINCE
@@ -70,21 +69,12 @@ def not_counted(events: Iterable[Event], macos: str | None) -> list[tuple[str, i
         elif event.operator == _ATTENTION and len(event.outputs) > 1:
             attention = max(attention, event.outputs[1].numel * 4)
         if gathers and event.verdict == "native":
-            strided = max(strided, sum(one.nbytes for one in event.inputs if not _is_contiguous(one)))
-    found: list[tuple[str, int | None]] = [(_ALWAYS, None)]
+            strided = max(strided, sum(spec.nbytes for spec in event.inputs if not is_contiguous(spec)))
+    uncounted: list[tuple[str, int | None]] = [(_ALWAYS, None)]
     if attention:
-        found.append(("scores in float32 inside the graph of attention, for each of its steps", attention))
+        uncounted.append(("scores in float32 inside the graph of attention, for each of its steps", attention))
     if fallback:
-        found.append(("copies that a CPU fallback makes, in the memory of the CPU", fallback))
+        uncounted.append(("copies that a CPU fallback makes, in the memory of the CPU", fallback))
     if strided:
-        found.append(("contiguous copies of a graph's strided inputs, before macOS 15", strided))
-    return found
-
-
-def _is_contiguous(spec: TensorSpec) -> bool:
-    step = 1
-    for size, stride in zip(reversed(spec.shape), reversed(spec.stride), strict=True):
-        if size != 1 and stride != step:
-            return False
-        step *= max(size, 1)
-    return True
+        uncounted.append(("contiguous copies of a graph's strided inputs, before macOS 15", strided))
+    return uncounted

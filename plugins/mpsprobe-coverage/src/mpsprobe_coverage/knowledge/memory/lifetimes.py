@@ -57,25 +57,15 @@ class Held:
 
 
 class Made(NamedTuple):
-    """A call has ended, which allocated what is new since the last one of these.
-
-    Attributes:
-        operator: its name.
-        module: the module that called it; None outside of all.
-        file: where in the source; None where that is not known.
-        line: in it.
-        inputs: of its tensors, where they are known.
-        outputs: likewise.
-        verdict: what becomes of it; empty where nobody judged it.
-    """
+    """A call has ended, which allocated what is new since the last one of these."""
 
     operator: str
-    module: str | None
-    file: str | None
+    module: str | None  # that called it; None outside of all
+    file: str | None  # where in the source; None where that is not known
     line: int
-    inputs: Specs = ()
+    inputs: Specs = ()  # of its tensors, where they are known
     outputs: Specs = ()
-    verdict: str = ""
+    verdict: str = ""  # what becomes of it; empty where nobody judged it
 
 
 class Phase(NamedTuple):
@@ -92,13 +82,11 @@ class Lifetimes:
     """The events of one run, in their order.
 
     ``events`` may be read at any time. Storages that live on have one entry there; ``end`` stops the recording.
-
-    Attributes:
-        returns_twice: whether a call with these inputs returns its first result for the second one too.
     """
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        # Whether a call with these inputs returns its first result for the second one too.
         self.returns_twice: Callable[[str, Specs], bool] | None = None
 
     def begin(self, nbytes: int) -> Held:
@@ -106,7 +94,6 @@ class Lifetimes:
         return Held(Block(nbytes), self.events)
 
     def has(self, held: Held) -> bool:
-        """Whether that storage began here, and not in another run."""
         return held._events is self.events
 
     def made(
@@ -128,12 +115,11 @@ class Lifetimes:
         self.events.append(Phase(name))
 
     def end(self) -> list[Event]:
-        """The events up to now; what ends after that is not in them."""
         return self.events.copy()
 
 
 def label(held: Iterable[tuple[Held | None, str | None]], category: str) -> None:
     """Say what storages hold, each with the name of its module; those that have a category already keep it."""
-    for one, owner in held:
-        if one is not None and one.block.category is None:
-            one.block.category, one.block.owner = category, owner
+    for storage, owner in held:
+        if storage is not None and storage.block.category is None:
+            storage.block.category, storage.block.owner = category, owner

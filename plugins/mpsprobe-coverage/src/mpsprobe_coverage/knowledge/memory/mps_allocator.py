@@ -25,6 +25,7 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from typing import NoReturn
 
 from packaging.version import Version
 
@@ -56,12 +57,10 @@ class Limits:
 
     @property
     def allowed(self) -> int:
-        """The limit at which the allocator raises."""
         return NO_LIMIT if self.recommended is None or not self.high else int(self.high * self.recommended)
 
     @property
     def short(self) -> int:
-        """From here on memory is short."""
         return NO_LIMIT if self.recommended is None or not self.low else int(self.low * self.recommended)
 
 
@@ -87,7 +86,6 @@ def _ratio(environ: Mapping[str, str], name: str, usual: float, most: float) -> 
 
 
 def allocator_of(release: str, limits: Limits) -> Allocator:
-    """A new allocator, as that torch release has it."""
     placed, shared = allocator_kind(release)
     unit = "iB" if Version(release) >= BINARY_SINCE else "B"
     return (Placed if placed else Buffers)(limits, shared=shared, unit=unit)
@@ -135,17 +133,14 @@ class _Heaps:
     def _fits(self, size: int) -> bool:
         return self.reserved + size <= self.limits.allowed
 
-    def _raise(self, size: int) -> None:
-        limited = f", max allowed: {self._size(self.limits.allowed)}" if self.limits.high else ""
-        hint = (
-            f" Use {HIGH_VARIABLE}=0.0 to disable upper limit for memory allocations (may cause system failure)."
-            if self.limits.high
-            else ""
-        )
-        reserved = self._size(self.reserved)
+    def _raise(self, size: int) -> NoReturn:
+        limited = hint = ""
+        if self.limits.high:
+            limited = f", max allowed: {self._size(self.limits.allowed)}"
+            hint = f" Use {HIGH_VARIABLE}=0.0 to disable upper limit for memory allocations (may cause system failure)."
         raise OutOfMemory(
-            f"MPS backend out of memory (MPS allocated: {reserved}, other allocations: 0 bytes{limited}). "
-            f"Tried to allocate {self._size(size)} on {'shared' if self.shared else 'private'} pool.{hint}"
+            f"MPS backend out of memory (MPS allocated: {self._size(self.reserved)}, other allocations: 0 bytes"
+            f"{limited}). Tried to allocate {self._size(size)} on {'shared' if self.shared else 'private'} pool.{hint}"
         )
 
 
@@ -155,14 +150,9 @@ _numbers = count()
 @dataclass(slots=True)
 class _Heap:
     total: int
-    ranges: Ranges
+    ranges: Ranges  # whose largest one is the largest buffer that still fits: `maxAvailableSizeWithAlignment`
     buffers: int = 0
     number: int = field(default_factory=lambda: next(_numbers))
-
-    @property
-    def available(self) -> int:
-        """The largest buffer that still fits: ``maxAvailableSizeWithAlignment``."""
-        return self.ranges.largest
 
 
 @dataclass(slots=True)
@@ -193,20 +183,19 @@ class Buffers(_Heaps):
         size = self._rounded(nbytes)
         apart = nbytes <= SCALAR and not self.shared
         pool = self._pools["scalar" if apart else "small" if size <= SMALL else "large"]
-        found = self._cached(pool, size) or self._new(pool, size)
-        if found is None:
+        buffer = self._cached(pool, size) or self._new(pool, size)
+        if buffer is None:
             self._release_one(pool, size)
-            found = self._new(pool, size)
-        if found is None:
-            for one in self._pools.values():
-                for _, _, buffer in one.free.copy():
-                    self._release(one, buffer)
-            found = self._new(pool, size)
-        if found is None:
+            buffer = self._new(pool, size)
+        if buffer is None:
+            for other in self._pools.values():
+                for _, _, cached in other.free.copy():
+                    self._release(other, cached)
+            buffer = self._new(pool, size)
+        if buffer is None:
             self._raise(size)
-            raise AssertionError
-        self.in_use += found.size
-        return pool, found
+        self.in_use += buffer.size
+        return pool, buffer
 
     def free(self, handle: tuple[_Pool, _Buffer]) -> None:
         pool, buffer = handle
@@ -215,7 +204,7 @@ class Buffers(_Heaps):
         insort(pool.free, (buffer.size, buffer.number, buffer))
 
     def place(self, handle: tuple[_Pool, _Buffer]) -> Place:
-        return handle[1].range.place()
+        return handle[1].range.place
 
     def _cached(self, pool: _Pool, size: int) -> _Buffer | None:
         if not self._fits(size):
@@ -231,7 +220,7 @@ class Buffers(_Heaps):
             if bisect_left(pool.heaps, (size, -1)) == len(pool.heaps):
                 self._release(pool, buffer, keep_heap=True)
                 short = False
-        if short and size < sum(one[0] for one in pool.free):
+        if short and size < sum(cached[0] for cached in pool.free):
             self._collect(pool)
         return None
 
@@ -247,20 +236,20 @@ class Buffers(_Heaps):
             heap.ranges.segment(total, len(self.segments))
             self.segments.append(total)
             self.reserved += total
-        found = heap.ranges.take(size)
-        assert found is not None
+        part = heap.ranges.take(size)
+        assert part is not None
         heap.buffers += 1
-        insort(pool.heaps, (heap.available, heap.number, heap))
-        return _Buffer(size, heap, found)
+        insort(pool.heaps, (heap.ranges.largest, heap.number, heap))
+        return _Buffer(size, heap, part)
 
     def _release(self, pool: _Pool, buffer: _Buffer, *, keep_heap: bool = False) -> None:
         del pool.free[bisect_left(pool.free, (buffer.size, buffer.number))]
         heap = buffer.heap
-        del pool.heaps[bisect_left(pool.heaps, (heap.available, heap.number))]
+        del pool.heaps[bisect_left(pool.heaps, (heap.ranges.largest, heap.number))]
         heap.ranges.give_back(buffer.range)
         heap.buffers -= 1
         if heap.buffers or keep_heap:
-            insort(pool.heaps, (heap.available, heap.number, heap))
+            insort(pool.heaps, (heap.ranges.largest, heap.number, heap))
         else:
             self.reserved -= heap.total
 
@@ -280,7 +269,7 @@ class Buffers(_Heaps):
         """Release cached buffers that have waited for more requests than the average, until memory is not short."""
         wanted, released = self.reserved - self.limits.short, 0
         while pool.free and released < wanted:
-            average = sum(one[2].freed for one in pool.free) / len(pool.free)
+            average = sum(cached[2].freed for cached in pool.free) / len(pool.free)
             for _, _, buffer in pool.free.copy():
                 if released < wanted and buffer.freed <= average:
                     released += buffer.size
@@ -304,4 +293,4 @@ class Placed(_Heaps, Merging):
 
     def _release(self) -> None:
         for pool in (self._small, self._large):
-            self.reserved -= sum(one.size for one in pool.whole())
+            self.reserved -= sum(segment.size for segment in pool.whole())

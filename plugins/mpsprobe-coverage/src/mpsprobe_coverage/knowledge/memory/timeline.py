@@ -8,7 +8,7 @@ gradients are None again after ``zero_grad``. Two steps on the CPU agree with it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mpsprobe_coverage.knowledge.memory.inside import bytes_inside
@@ -41,8 +41,6 @@ class Storage:
 
 @dataclass(slots=True)
 class Change:
-    """``storage`` begins or ends."""
-
     storage: Storage
     begins: bool
 
@@ -62,31 +60,18 @@ class Holder:
 
 @dataclass(slots=True)
 class Timeline:
-    """Bytes of the storages that are alive; those inside kernels are with them.
+    """Bytes of the storages that are alive; those inside kernels are with them."""
 
-    Attributes:
-        changes: every beginning and end, in order, for a model of an allocator.
-        peak: the most bytes at one time.
-        phase: in which it is.
-        by_category: what is alive at the peak.
-        by_module: likewise.
-        by_phase: the peak of each phase.
-        holders: likewise, the largest first.
-        curve: (phase, most bytes) of stretches of the run, at most ``POINTS``.
-        largest: the largest storage.
-        kernels: the most bytes that a kernel itself allocates in addition to its results.
-    """
-
-    changes: list[Change]
-    peak: int = 0
-    phase: str | None = None
-    by_category: dict[str, int] = field(default_factory=dict)
-    by_module: dict[str, int] = field(default_factory=dict)
-    by_phase: dict[str, int] = field(default_factory=dict)
-    holders: list[Holder] = field(default_factory=list)
-    curve: list[tuple[str, int]] = field(default_factory=list)
+    changes: list[Change]  # every beginning and end, in order, for a model of an allocator
+    peak: int = 0  # the most bytes at one time
+    phase: str | None = None  # in which it is
+    by_category: dict[str, int] = field(default_factory=dict)  # what is alive at the peak
+    by_module: dict[str, int] = field(default_factory=dict)  # likewise
+    by_phase: dict[str, int] = field(default_factory=dict)  # the peak of each phase
+    holders: list[Holder] = field(default_factory=list)  # at the peak, the largest first
+    curve: list[tuple[str, int]] = field(default_factory=list)  # (phase, most bytes) of up to `POINTS` stretches
     largest: Storage | None = None
-    kernels: int = 0
+    kernels: int = 0  # the most bytes that a kernel itself allocates in addition to its results
 
 
 def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
@@ -94,7 +79,7 @@ def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
 
     ``steady``: what the optimizer keeps is there from the beginning.
     """
-    found: list[Change] = []
+    later: list[Change] = []
     first: list[Change] = []
     alive: dict[Block, Storage] = {}
     new: list[Storage] = []
@@ -108,7 +93,7 @@ def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
                 alive[event] = storage
                 new.append(storage)
             early = begins and steady and storage.category == OPTIMIZER
-            (first if early else found).append(Change(storage, begins))
+            (first if early else later).append(Change(storage, begins))
         elif type(event) is Made:
             for storage in new:
                 storage.call = event
@@ -116,7 +101,7 @@ def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
             inside = bytes_inside(event)
             if inside:
                 kernel = Storage(inside, INSIDE, event.module, phase, event)
-                found += (Change(kernel, True), Change(kernel, False))
+                later += (Change(kernel, True), Change(kernel, False))
         elif type(event) is Phase:
             new.clear()  # what was moved to the device is made by no call
             if phase == FORWARD and event.name != FORWARD:
@@ -128,14 +113,13 @@ def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
                     if storage.category == FORWARD:
                         storage.category = ACTIVATIONS
             phase = event.name
-    for change in found:
+    for change in later:
         if change.storage.category == FORWARD:
             change.storage.category = TEMPORARY
-    return first + found
+    return first + later
 
 
 def timeline(events: Sequence[Event], *, steady: bool = True) -> Timeline:
-    """See ``Timeline``; ``steady`` as for ``changes``."""
     all_of_them = changes(events, steady=steady)
     made = Timeline(all_of_them)
     live = peak_at = 0
@@ -162,48 +146,41 @@ def timeline(events: Sequence[Event], *, steady: bool = True) -> Timeline:
         heights.append(live)
         phases.append(phase)
     made.curve = _curve(heights, phases)
-    _at(made, _alive(all_of_them[: peak_at + 1]))
+    before = all_of_them[: peak_at + 1]
+    ended = {id(change.storage) for change in before if not change.begins}
+    _at(made, (change.storage for change in before if change.begins and id(change.storage) not in ended))
     return made
-
-
-def _alive(before: Iterable[Change]) -> Iterator[Storage]:
-    alive: dict[int, Storage] = {}
-    for change in before:
-        if change.begins:
-            alive[id(change.storage)] = change.storage
-        else:
-            alive.pop(id(change.storage), None)
-    yield from alive.values()
 
 
 def _at(made: Timeline, alive: Iterable[Storage]) -> None:
     """Fill in what ``alive`` says about the peak."""
     holders: dict[tuple[object, ...], Holder] = {}
-    for one in alive:
-        call = one.call
-        module = one.module if one.module is not None or call is None else call.module
-        made.by_category[one.category] = made.by_category.get(one.category, 0) + one.nbytes
+    for storage in alive:
+        call = storage.call
+        module = storage.module if storage.module is not None or call is None else call.module
+        made.by_category[storage.category] = made.by_category.get(storage.category, 0) + storage.nbytes
         if module is not None:
-            made.by_module[module] = made.by_module.get(module, 0) + one.nbytes
-        known = call is not None and one.category in (ACTIVATIONS, TEMPORARY, INSIDE)
-        key = (one.category, call.operator, call.file, call.line) if known and call else (one.category, None, None, 0)
-        holder = holders.setdefault(key, Holder(*key))
-        holder.nbytes += one.nbytes
+            made.by_module[module] = made.by_module.get(module, 0) + storage.nbytes
+        holder = Holder(storage.category, None, None, 0)
+        if call is not None and storage.category in (ACTIVATIONS, TEMPORARY, INSIDE):
+            holder = Holder(storage.category, call.operator, call.file, call.line)
+        holder = holders.setdefault((holder.category, holder.operator, holder.file, holder.line), holder)
+        holder.nbytes += storage.nbytes
         holder.storages += 1
         if module is not None:
-            holder.modules[module] = holder.modules.get(module, 0) + one.nbytes
-    made.holders = sorted(holders.values(), key=lambda one: -one.nbytes)
+            holder.modules[module] = holder.modules.get(module, 0) + storage.nbytes
+    made.holders = sorted(holders.values(), key=lambda holder: -holder.nbytes)
 
 
 def _curve(heights: Sequence[int], phases: Sequence[str]) -> list[tuple[str, int]]:
     """The highest of each stretch; one never goes over the end of a phase."""
     width = max(1, len(heights) // POINTS + 1)
-    found: list[tuple[str, int]] = []
+    stretches: list[tuple[str, int]] = []
     start = 0
     for position, phase in enumerate(phases):
         if position - start >= width or phase != phases[start]:
-            found.append((phases[start], max(heights[start:position])))
+            stretches.append((phases[start], max(heights[start:position])))
             start = position
     if heights:
-        found.append((phases[start], max(heights[start:])))
-    return found
+        stretches.append((phases[start], max(heights[start:])))
+    return stretches

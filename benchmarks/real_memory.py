@@ -1,6 +1,9 @@
-"""The lifetimes of storages on any device that PyTorch knows: real ones, and those of ``FakeTensorMode``.
+"""What predicted memory is compared with: storages on real devices, and CUDA's caching allocator.
 
-The virtual device records its own; this is for what can be compared with a measurement, a run on CUDA or on the CPU.
+Of the allocator, facts from PyTorch's ``c10/cuda/CUDACachingAllocator.cpp`` and ``c10/core/AllocatorConfig.h``: sizes
+are rounded to 512 bytes; up to 1 MiB they come from segments of 2 MiB, below 10 MiB from segments of 20 MiB, others
+have a segment of their own, rounded to 2 MiB. The smallest free block that fits is taken and split where 512 bytes
+(small), or more than 1 MiB (large) are left; free neighbours are merged.
 """
 
 from __future__ import annotations
@@ -12,13 +15,14 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from mpsprobe_coverage.knowledge.memory.allocator import Merging, Ranges
 from mpsprobe_coverage.knowledge.memory.lifetimes import Held, Lifetimes
 
 _MARK = "of_lifetimes"
 
 
 class Tracking(TorchDispatchMode):
-    """Records the storages of one type of device that operators make inside ``with``.
+    """Records the storages of one type of device that operators make inside ``with``, on any that PyTorch knows.
 
     Args:
         lifetimes: gets the events.
@@ -65,3 +69,23 @@ class Tracking(TorchDispatchMode):
         """What stands for the storage of ``tensor``, if that was recorded."""
         found: Held | None = getattr(tensor.untyped_storage(), _MARK, None)
         return found
+
+
+_MIB = 2**20
+ROUND, SMALL = 512, Merging.SMALL
+SMALL_SEGMENT, LARGE_SEGMENT, LARGE, ROUND_LARGE = 2 * _MIB, 20 * _MIB, 10 * _MIB, 2 * _MIB
+
+
+class CudaAllocator(Merging):
+    """See ``Allocator``; memory does not end."""
+
+    def __init__(self) -> None:
+        super().__init__(Ranges(ROUND), Ranges(SMALL + 1))
+
+    def _rounded(self, nbytes: int) -> int:
+        return -(-nbytes // ROUND) * ROUND
+
+    def _segment(self, size: int) -> int:
+        if size <= SMALL:
+            return SMALL_SEGMENT
+        return LARGE_SEGMENT if size < LARGE else -(-size // ROUND_LARGE) * ROUND_LARGE
