@@ -36,11 +36,9 @@ _SCANNER = stepping.__file__
 
 
 class Origin(NamedTuple):
-    """``module`` is the qualified name ("" for the root, None outside every module); ``line`` 0 means unknown."""
-
-    module: str | None
+    module: str | None  # the qualified name; "" for the root, None outside every module
     file: str | None
-    line: int
+    line: int  # 0: unknown
 
 
 NOWHERE = Origin(None, None, 0)
@@ -73,7 +71,6 @@ class _Nodes:
         self.origins: list[Origin] = []
 
     def made(self, count: int, origin: Origin) -> None:
-        """The thread has made ``count`` nodes up to now, those that are new from ``origin``."""
         new = count - self.first - len(self.origins)
         if new > NODES_KEPT:
             self.first, self.origins, new = count - NODES_KEPT, [], NODES_KEPT
@@ -110,22 +107,15 @@ class Attribution:
     def follow_program(self, root_called: Callable[[torch.nn.Module], None]) -> None:
         """From now on modules are named as they are called: a root by its class, those inside it by class and path.
 
-        Args:
-            root_called: gets each module that is called outside of all others, at each of its calls.
+        ``root_called`` gets each module that is called outside of all others, at each of its calls.
         """
         self._root_called = root_called
 
     def ask_for_threads(self, now: Callable[[], int], of_node: Callable[[], int]) -> None:
-        """Know from now on which thread made a node.
-
-        Args:
-            now: PyTorch's number of the thread that asks; never used again.
-            of_node: of the thread that made the node that runs (``Node::thread_id`` in C++).
-        """
+        """Know from now on which thread made a node, by PyTorch's numbers of threads (``Node::thread_id`` in C++)."""
         self._thread_now, self._thread_of_node = now, of_node
 
     def name_of(self, module: torch.nn.Module) -> str | None:
-        """The name that calls of ``module`` have, if it has one."""
         return self._names.get(id(module))
 
     def __enter__(self) -> Attribution:

@@ -30,13 +30,11 @@ _EXPLICIT = (DispatchKey.CompositeExplicitAutogradNonFunctional, DispatchKey.Com
 
 
 class Others(Protocol):
-    """The other releases that a run is about: ``Asked``."""
+    """The other releases that a run is about: ``Asked`` in ``release_questions.py``, which leaves some out."""
 
-    def others_compose(self, name: str) -> bool:
-        """Whether one of them makes ``name`` of other operators than the installed torch does."""
+    def others_compose(self, name: str) -> bool: ...
 
-    def answered(self, question: Question, answer: bool) -> None:
-        """Leave out those that do not answer so."""
+    def answered(self, question: Question, answer: bool) -> None: ...
 
 
 class Question(NamedTuple):
@@ -48,19 +46,14 @@ class Question(NamedTuple):
 
 
 class Composing:
-    """What runs at this moment and is composed otherwise on the release of ``table``.
-
-    Args:
-        others: further releases that the run is about.
-        differences: of the release, where they were compared before.
-    """
+    """What runs at this moment and is composed otherwise on the release of ``table``."""
 
     def __init__(
         self, table: KernelTable, others: Others | None = None, differences: Differences | None = None
     ) -> None:
         self._table, self._others = table, others
         self.differences = differences or Differences(table, installed_release())
-        self._differ = bool(self.differences.names)
+        self.differ = bool(self.differences.names)  # does the release compose anything otherwise than the installed?
         self._inside: Composition | None = None
         self._as_installed: set[str] = set()
 
@@ -80,12 +73,11 @@ class Composing:
     def own(self, name: str) -> Composition | None:
         """As ``Differences.of``; an operator that the release does not have calls nothing there."""
         known = self.differences.of(name)
-        if known is None and self._differ and name.startswith("aten::") and self._table.verdict(name) == UNKNOWN:
+        if known is None and self.differ and name.startswith("aten::") and self._table.verdict(name) == UNKNOWN:
             known = Composition(name, frozenset(), lacks_kernel=False)
         return known
 
     def answer(self, question: Question) -> bool:
-        """What the release says to a question of a run on another one."""
         known = self.own(question.name)
         if question.about == "differs":
             return known is not None
@@ -94,10 +86,10 @@ class Composing:
         return known is None or known.has(question.operator)
 
     def _has(self, around: Composition, operator: str) -> bool:
-        found = around.has(operator)
+        has = around.has(operator)
         if self._others is not None:
-            self._others.answered(Question(around.name, "has", operator), found)
-        return found
+            self._others.answered(Question(around.name, "has", operator), has)
+        return has
 
     @contextmanager
     def inside(self, composition: Composition) -> Iterator[None]:
@@ -114,11 +106,6 @@ class Composing:
         finally:
             self._inside = around
 
-    @property
-    def differ(self) -> bool:
-        """Whether the release composes anything otherwise than the installed torch."""
-        return self._differ
-
     def current(self) -> str | None:
         """What calls operators at this moment, if the release composes that otherwise."""
         around = self._around()
@@ -132,33 +119,30 @@ class Composing:
         return None if around.name[0].isupper() and operator in SUMS_OF_GRADIENTS else around.name
 
     def _around(self) -> Composition | None:
-        if self._inside is not None or not (self._differ or self._others):
+        if self._inside is not None or not (self.differ or self._others):
             return self._inside
         node = _current_node()
         return None if node is None else self.difference(node.name())
 
     def above_autograd(self, routed: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
         """Operator → Python kernel for the AutogradMPS key, for the composite ones that differ and have no route."""
-        found: dict[str, Callable[..., Any]] = {}
+        kernels: dict[str, Callable[..., Any]] = {}
         for operator in sorted(self.differences.operators - routed.keys() - renames(self._table).keys()):
             followed = self._table.verdict(operator) in (COMPOSITE, UNKNOWN) and _is_followed_above(operator)
             composition = self.differences.of(operator)
             if composition is not None and followed:
-                found[operator] = partial(self._run, overload_named(operator), composition)
-        return found
+                kernels[operator] = partial(self._run, overload_named(operator), composition)
+        return kernels
 
     def below_autograd(self, taken: Container[str]) -> dict[str, Callable[..., Any]]:
-        """The same for the backend's key: composite operators with a derivative that differ, or that it does not have.
-
-        ``taken``: operators with another kernel there.
-        """
-        found: dict[str, Callable[..., Any]] = {}
-        for operator in sorted(torch._C._dispatch_get_all_op_names()) if self._differ else ():
+        """The same for the backend's key: composite operators with a derivative that differ, or are not there."""
+        kernels: dict[str, Callable[..., Any]] = {}
+        for operator in sorted(torch._C._dispatch_get_all_op_names()) if self.differ else ():
             key = next((key for key in _EXPLICIT if has_kernel(operator, key.name)), None)
             composition = None if key is None or operator in taken else self.difference(operator)
             if composition is not None and not (func := overload_named(operator)).is_view:
-                found[operator] = partial(self._run, func, composition, key=key)
-        return found
+                kernels[operator] = partial(self._run, func, composition, key=key)
+        return kernels
 
     def above(self, func: Any, *args: Any, **kwargs: Any) -> Any:
         """Run the composite kernel of ``func``, which another release composes otherwise, or registers."""

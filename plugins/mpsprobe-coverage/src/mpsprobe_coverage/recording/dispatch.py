@@ -18,14 +18,12 @@ from mpsprobe_coverage.knowledge.judging.chain import Judges
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.kernels.compositions import Composition
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
-from mpsprobe_coverage.recording.assumptions import Assume
 
 CALLS_KEPT = 2**10  # of one overload: a long program makes ever new ones
 LARGE = (1 << 31) - 1  # elements: from there on kernels refuse sizes
 
 
 def are_large(specs: Specs) -> bool:
-    """Whether one of them has ``LARGE`` elements or more."""
     return any(spec.numel >= LARGE for spec in specs)
 
 
@@ -56,7 +54,7 @@ class Plan:
     base: int | None = None  # the argument whose memory its results share
     takes_over: bool = False  # its first argument has the memory of the second afterwards
     inplace_view: bool = False
-    assume: Assume | None = None  # notes what values of the result are taken for
+    assume: Callable[[Any, Any], None] | None = None  # notes what values of the result are taken for
     tensor_positions: tuple[int, ...] = ()  # arguments that are tensors in the schema
     generator_positions: tuple[tuple[int, str], ...] = ()  # arguments that are random generators: position and name
     run: Any = None  # what computes it without MPS: the overload itself, or a reference of ours
@@ -80,7 +78,6 @@ class Plan:
 
     @property
     def registered(self) -> Judgement:
-        """What the target release's registrations say about it."""
         return self.judges.registered
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,18 +102,15 @@ class Dispatch(Protocol):
     """
 
     table: KernelTable
-    sizes_of_cpu: bool
-    """Whether results have the sizes that they have on the CPU, where MPS gives others."""
-    other_sizes: str
-    """Why a result had other sizes than on the CPU; empty if none had."""
+    sizes_of_cpu: bool  # results have the sizes that they have on the CPU, where MPS gives others
+    other_sizes: str  # why a result had other sizes than on the CPU; empty if none had
 
     def __enter__(self) -> Any: ...
 
     def __exit__(self, *exc: Any) -> Any: ...
 
     @property
-    def release(self) -> Release:
-        """What routes ask about the target release while they run."""
+    def release(self) -> Release: ...
 
     @property
     def phase(self) -> str | None:
@@ -126,8 +120,7 @@ class Dispatch(Protocol):
     def shadow_limit(self) -> int:
         """The largest tensor whose real values are kept, as ``TensorSpec.shadow_cost`` counts."""
 
-    def plan_of(self, func: Any) -> Plan:
-        """The plan for an overload."""
+    def plan_of(self, func: Any) -> Plan: ...
 
     def leaf(self, plan: Plan, args: Any, kwargs: Any, raised: str | None = None) -> Any:
         """Judge, run and record one operator that is not followed any further.
@@ -175,19 +168,14 @@ class Route:
     The virtual device's tensors carry MPS dispatch keys, but C++ ``device()`` says ``meta``. Code that
     branches on the device type therefore goes the wrong way, and only such code needs a route. Each says
     where the branch is and how that was established.
-
-    Attributes:
-        operator: its name, ``aten::convolution``.
-        run: called below autograd with (dispatch, plan, args, kwargs); returns the operator's result.
-        above_autograd: called in the operator's place at the AutogradMPS key, with its own arguments, for
-            composite operators whose pieces have derivatives of their own. It gets the dispatch first.
-        only_without_kernel: leave the operator alone in releases that register a kernel for it.
     """
 
     operator: str
-    run: Run
+    run: Run  # below autograd
+    # In the operator's place at the AutogradMPS key, with its own arguments after the dispatch: for composite operators
+    # whose pieces have derivatives of their own.
     above_autograd: Callable[..., Any] | None = None
-    only_without_kernel: bool = False
+    only_without_kernel: bool = False  # leave the operator alone in releases that register a kernel for it
 
 
 def composite_route(operator: str, function: Callable[..., Any]) -> Route:
@@ -198,8 +186,15 @@ def composite_route(operator: str, function: Callable[..., Any]) -> Route:
     """
 
     def run(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        del plan
         with dispatch:
             return function(dispatch, *args, **kwargs)
 
     return Route(operator, run, above_autograd=function)
+
+
+def as_it_is(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """As without a route: a leaf where it has a kernel or none at all, its composite kernel otherwise."""
+    if plan.registered.verdict == "composite" and plan.composite_key is not None:
+        with dispatch:
+            return plan.func._op_dk(plan.composite_key, *args, **kwargs)
+    return dispatch.leaf(plan, args, kwargs)

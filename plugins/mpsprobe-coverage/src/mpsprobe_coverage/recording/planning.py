@@ -6,20 +6,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import Any
+import operator
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, Protocol
 
 import torch
 from torch._C import DispatchKey
 
 from mpsprobe_coverage.knowledge.calls.keys import has_kernel, operator_name, overload_named
+from mpsprobe_coverage.knowledge.calls.spec import TensorSpec, spec_of
 from mpsprobe_coverage.knowledge.judging.chain import Chain, Judges
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.judging.registration import may_have_kernel
 from mpsprobe_coverage.knowledge.kernels.compositions import load_compositions
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
-from mpsprobe_coverage.recording.assumptions import ASSUMPTIONS
 from mpsprobe_coverage.recording.dispatch import Entry, Plan, Route
 from mpsprobe_coverage.recording.references import REFERENCES
 
@@ -95,7 +97,6 @@ _ARITHMETIC = frozenset(["add", "addcdiv", "addcmul", "div", "fill", "lerp", "mu
 
 
 def _finish(plan: Plan) -> Plan:
-    """Fill in what the schema says about writing and returning."""
     schema = plan.func._schema
     plan.run = REFERENCES.get(operator_name(plan.func), plan.func)
     plan.mutable = schema.is_mutable
@@ -122,3 +123,74 @@ def _finish(plan: Plan) -> Plan:
         returned.append(matches[0] if matches else None)
     plan.returned = tuple(returned)
     return plan
+
+
+# What the values of a result are taken for where they are not known, because of the operator that made it.
+# `assumed_truth` is what a truth value is taken for: checks of good data hold, and a count is compared as what it is.
+# `assumed_count` is how many there are of what a program counts: each element of a mask, or of whole numbers, is one,
+# but nothing is NaN. Where ones are scattered into zeros, as to choose experts, there are as many as were scattered: so
+# the numbers of all experts make the whole.
+class Assumed(Protocol):
+    """A tensor without values, and what they are taken for."""
+
+    spec: TensorSpec
+    assumed_truth: bool
+    assumed_count: Fraction | None
+
+
+def _true(args: Any, result: Assumed) -> None:
+    result.assumed_truth = True
+
+
+def _sum(args: Any, result: Assumed) -> None:
+    read = spec_of(args[0])
+    each = _count(args[0])
+    if each is None and not read.dtype.is_floating_point:
+        each = Fraction(1)
+    if each is not None and result.spec.numel:
+        result.assumed_count = each * read.numel / result.spec.numel
+
+
+def _same(args: Any, result: Assumed) -> None:
+    result.assumed_count = _count(args[0])
+
+
+def _copied(args: Any, result: Assumed) -> None:
+    result.assumed_count = _count(args[1])
+
+
+def _none(args: Any, result: Assumed) -> None:
+    result.assumed_count = Fraction(0)
+
+
+def _scattered(args: Any, result: Assumed) -> None:
+    if len(args) == 4 and isinstance(args[3], int | float) and args[3] == 1 and result.spec.numel:
+        result.assumed_count = Fraction(spec_of(args[2]).numel, result.spec.numel)
+
+
+def _compared(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Assumed], None]:
+    def assume(args: Any, result: Assumed) -> None:
+        count = _count(args[0])
+        if count is not None and isinstance(args[1], int | float):
+            result.assumed_truth = holds(count, args[1])
+
+    return assume
+
+
+def _count(value: Any) -> Fraction | None:
+    return getattr(value, "assumed_count", None)
+
+
+# By the name of the operator, of all its overloads.
+ASSUMPTIONS: dict[str, Callable[[Any, Assumed], None]] = {
+    # Checks that hold for data with nothing special in it; `any` and comparisons are taken for False.
+    "aten::all": _true,
+    "aten::_is_all_true": _true,
+    "aten::sum": _sum,
+    "aten::max": _same,
+    "aten::copy_": _copied,
+    "aten::isnan": _none,
+    "aten::scatter": _scattered,
+    "aten::scatter_": _scattered,
+    **{f"aten::{name}": _compared(getattr(operator, name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+}

@@ -8,7 +8,7 @@ calls is asked too (``Chain.others``); one that comes to another verdict is left
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from types import CellType, FunctionType
 from typing import Any
@@ -40,11 +40,9 @@ class Asked:
         return bool(self._answer(question, lambda chain: chain.table.at_least(version), kept=not for_memory))
 
     def has_kernel(self, operator: str) -> bool:
-        """Whether it has a kernel of its own for dense tensors."""
         return bool(self._answer(("kernel", operator), lambda chain: operator in chain.table.native))
 
     def autocast(self) -> None:
-        """The program used autocast."""
         key = self._chain.table.autocast_key
         self._answer(("autocast", key), lambda chain: chain.table.keys.get(key))
 
@@ -53,33 +51,31 @@ class Asked:
         self._leave_out(lambda other: not _alike(plan, other.plan(plan.func, key)))
 
     def others_compose(self, name: str) -> bool:
-        """Whether one of the other releases makes ``name`` of other operators than the installed torch does."""
-        others = zip(self._chain.others, self._chain.alike, strict=True)
-        return any(alike and _other(chain).composing.own(name) is not None for chain, alike in others)
+        return any(other.composing.own(name) is not None for other in self._alike_still())
 
     def answered(self, question: Question, answer: bool) -> None:
-        """A question to ``Composing``, which was answered."""
         if question not in self._known:
             self._known.add(question)
             self._leave_out(lambda other: other.composing.answer(question) != answer)
 
     def goes_on_alike(self, func: Any, key: str | None, chain: Chain) -> bool:
-        """Whether an operator that was met goes on in the same way on the release of ``chain``."""
         return _alike(_other(self._chain).plan(func, key), _other(chain).plan(func, key))
 
     def above_autograd(self) -> frozenset[str]:
         """Composite operators that one of the other releases treats above autograd, where no mode sees them."""
-        others = zip(self._chain.others, self._chain.alike, strict=True)
-        return frozenset[str]().union(*(_other(chain).above for chain, alike in others if alike))
+        return frozenset[str]().union(*(other.above for other in self._alike_still()))
+
+    def _alike_still(self) -> Iterator[_Other]:
+        return (_other(chain) for chain, alike in zip(self._chain.others, self._chain.alike, strict=True) if alike)
 
     def _answer(self, question: tuple[str, str], of: Callable[[Chain], Any], kept: bool = True) -> Any:
-        found = of(self._chain)
+        answer = of(self._chain)
         if question not in self._known:
             self._known.add(question)
             if kept:
-                self._answers.append((of, found))
-            self._leave_out(lambda other: of(other.chain) != found)
-        return found
+                self._answers.append((of, answer))
+            self._leave_out(lambda other: of(other.chain) != answer)
+        return answer
 
     def _leave_out(self, differs: Callable[[_Other], bool]) -> None:
         for number, chain in enumerate(self._chain.others):
@@ -97,8 +93,7 @@ class _Other:
 
     @cached_property
     def composing(self) -> Composing:
-        """What it composes otherwise than the installed torch; comparing takes ten milliseconds."""
-        return Composing(self.chain.table)
+        return Composing(self.chain.table)  # comparing takes ten milliseconds
 
     @cached_property
     def above(self) -> frozenset[str]:
@@ -151,5 +146,5 @@ def _same(one: Any, other: Any) -> bool:
 def asked(chain: Chain) -> tuple[Asked, Composing]:
     """The release of ``chain``, and what it composes, as a run asks about both."""
     release = Asked(chain)
-    known = _other(chain).composing.differences
-    return release, Composing(chain.table, release if any(chain.alike) else None, known)
+    differences = _other(chain).composing.differences
+    return release, Composing(chain.table, release if any(chain.alike) else None, differences)

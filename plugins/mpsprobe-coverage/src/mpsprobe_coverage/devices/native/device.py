@@ -13,7 +13,7 @@ from mpsprobe_coverage.devices.compiling import DEVICE
 from mpsprobe_coverage.devices.native.on_cpu import OnCpu, follow, seen
 from mpsprobe_coverage.devices.native.recording import Recording
 from mpsprobe_coverage.devices.native.registering import registered
-from mpsprobe_coverage.devices.native.surface.opening import mps_surface
+from mpsprobe_coverage.devices.native.surface import mps_surface
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.recording.attribution import Attribution
 from mpsprobe_coverage.recording.phases import optimizers_followed

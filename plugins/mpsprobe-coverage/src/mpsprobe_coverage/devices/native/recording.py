@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from itertools import count
 from typing import Any, NamedTuple
 
 import torch
 
-from mpsprobe_coverage.devices.native.refusals import refusal_of
 from mpsprobe_coverage.devices.native.registering import DERIVATIVE, Registered
 from mpsprobe_coverage.knowledge.advisories.conditions import matches
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.keys import overload_named, sparse_key
 from mpsprobe_coverage.knowledge.calls.spec import Specs, specs_in
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
-from mpsprobe_coverage.recording.advised_calls import Watching
 from mpsprobe_coverage.recording.attribution import NOWHERE, Origin
 from mpsprobe_coverage.recording.dispatch import Plan
 from mpsprobe_coverage.recording.phases import PHASES, phase_now
-from mpsprobe_coverage.recording.recorder import CallRecord, Recorder
+from mpsprobe_coverage.recording.recorder import CallRecord, Recorder, Watching
 
 _ANSWER = ctypes.POINTER(ctypes.c_int64)  # stays as it is where Ctrl-C comes first; C++ has Python raise it later
 _JUDGE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, _ANSWER)
 _NO_SLOT = -1
 _PLACE = ctypes.CFUNCTYPE(None, _ANSWER)
+VARIABLE = "PYTORCH_ENABLE_MPS_FALLBACK"
+# `mps_error_fallback` in aten/src/ATen/mps/MPSFallback.mm
+_MISSING = (
+    "The operator '{operator}' is not currently implemented for the MPS device. If you want this op to be considered "
+    "for addition please comment on https://github.com/pytorch/pytorch/issues/141287 and mention use-case, that "
+    "resulted in missing op. As a temporary fix, you can set the environment variable `{variable}=1` to use the CPU as "
+    "a fallback for this op. WARNING: this will be slower than running natively on MPS."
+)
+# Of a dtype that Metal does not have: aten/src/ATen/native/mps/OperationUtils.mm, ATen/mps/EmptyTensor.cpp
+_DTYPE = (
+    "Cannot convert a MPS Tensor to {dtype} dtype as the MPS framework doesn't support {dtype}. "
+    "Please use float32 instead."
+)
 
 
 class _Place(NamedTuple):
@@ -35,13 +47,7 @@ class _Place(NamedTuple):
 
 
 class Recording:
-    """Between C++, which counts, and a ``Recorder``, from which reports are made.
-
-    Args:
-        registered: what C++ records.
-        lines: find module and line of every call; without it only phases are known.
-        keep_going: a call that a Mac refuses is a finding, and the program goes on.
-    """
+    """Between C++, which counts, and a ``Recorder``, from which reports are made."""
 
     def __init__(self, registered: Registered, *, lines: bool, keep_going: bool) -> None:
         self.recorder = Recorder()
@@ -61,18 +67,12 @@ class Recording:
         self._lines = lines
 
     def start(self) -> None:
-        """Count from now on."""
         asked = self._lines or self._compositions.differ
         address = ctypes.cast(self._place, ctypes.c_void_p).value if asked else 0
         torch.ops.mpsprobe.set_raising(not self._keep_going)
         interrupt = ctypes.cast(ctypes.pythonapi.PyErr_SetInterrupt, ctypes.c_void_p).value
         torch.ops.mpsprobe.record(ctypes.cast(self._judge, ctypes.c_void_p).value, address, interrupt)
         self._dispatch.recording = self
-
-    @property
-    def phase(self) -> str:
-        """What the calls of this thread belong to now."""
-        return phase_now()
 
     def stop(self) -> None:
         """Count no more; everything is in ``recorder`` then."""
@@ -89,7 +89,6 @@ class Recording:
             self.recorder.add(self._slots.pop(slot), calls)
 
     def taken(self) -> Recorder:
-        """What was called since this was last asked."""
         self.take()
         taken, self.recorder = self.recorder, Recorder()
         return taken
@@ -173,3 +172,21 @@ class Recording:
                 if known == len(self._of_place):
                     self._of_place.append(place)
         return known
+
+
+def refusal_of(operator: str, judgement: Judgement) -> tuple[str, str] | None:
+    """The type of the exception that PyTorch raises on a Mac, and its text; None where the call does not raise.
+
+    Only the texts of operators without a kernel and of dtypes are PyTorch's to the letter; for the rest it is what is
+    known: the library's own message where the verdict rests on one, else the reason.
+    """
+    if judgement.verdict == "missing":
+        if os.environ.get(VARIABLE, "0").strip() not in ("", "0"):
+            return None
+        return "NotImplementedError", _MISSING.format(operator=operator, variable=VARIABLE)
+    if judgement.verdict != "unsupported":
+        return None
+    if judgement.source == "dtype":
+        return "TypeError", _DTYPE.format(dtype=judgement.evidence)
+    text = judgement.evidence if judgement.source in ("message", "device") else judgement.reason
+    return "RuntimeError", text or judgement.reason or f"{operator} is not supported on MPS"

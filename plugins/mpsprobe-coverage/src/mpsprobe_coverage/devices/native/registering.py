@@ -10,15 +10,16 @@ is taken apart by PyTorch's decompositions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
+from torch._C import DispatchKey
 
-from mpsprobe_coverage.devices.native.dispatch import LEAVES, Routed
 from mpsprobe_coverage.devices.native.references import REFERENCES, with_values_of_the_cpu
-from mpsprobe_coverage.knowledge.calls.keys import has_cpu_kernel, has_kernel, overload_named
+from mpsprobe_coverage.knowledge.calls.keys import has_cpu_kernel, has_kernel, operator_name, overload_named
+from mpsprobe_coverage.knowledge.calls.spec import Specs
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.judging.renames import renames
 from mpsprobe_coverage.knowledge.kernels.backends import OVERRIDEABLE
@@ -35,31 +36,100 @@ from mpsprobe_coverage.knowledge.kernels.table import (
 from mpsprobe_coverage.recording import missing_derivatives as underived
 from mpsprobe_coverage.recording.attribution import Attribution
 from mpsprobe_coverage.recording.composing import Composing
-from mpsprobe_coverage.recording.dispatch import Entry, Route
-from mpsprobe_coverage.recording.routing import attention, autograd_routes, convolution, normalisation, recurrent
-from mpsprobe_coverage.recording.routing import older_releases as older
-from mpsprobe_coverage.recording.routing import unsupported as hidden
+from mpsprobe_coverage.recording.dispatch import Entry, Plan, Route
+from mpsprobe_coverage.recording.phases import phase_now
+from mpsprobe_coverage.recording.planning import make_plan
+from mpsprobe_coverage.recording.recorder import Recorder
+from mpsprobe_coverage.recording.release_questions import Asked
+from mpsprobe_coverage.recording.routing import autograd_routes, compiled_with_mps, other_releases
 
 # Key of the device → that of the CPU's kernels.
 KEYS = {MPS: "CPU", "SparseMPS": "SparseCPU", "SparseCsrMPS": "SparseCsrCPU"}
 DERIVATIVE = "derivative of "  # in the names of operators: that of a registered fallback, which runs on the CPU too
 _COPY = "aten::copy_"  # `copy_impl` in native/Copy.cpp asks for the device type, inside `#ifdef USE_MPS`
-_IFDEF = (attention, convolution, recurrent, normalisation)
-_OF_OTHER_RELEASES = (hidden, older)
+# No tensor has this key; the kernels of operators that have a route wait there until the route wants them.
+LEAVES = "VE"
+
+
+class Records(Protocol):
+    """What records the calls that C++ does not see."""
+
+    recorder: Recorder
+
+    def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None: ...
+
+
+class Routed:
+    """The ``Dispatch`` of the native device: calls of routes go to the dispatcher, which records them."""
+
+    sizes_of_cpu, other_sizes = False, ""  # what runs here has the sizes of its values
+
+    def __init__(self, chain: Chain, attribution: Attribution, routed: frozenset[str]) -> None:
+        self.chain, self.table, self.attribution, self._routed = chain, chain.table, attribution, routed
+        self.release = Asked(chain)
+        self.recording: Records | None = None  # while the device is open
+        self._plans: dict[tuple[Any, str | None], Plan] = {}
+        self._decomposing: set[Plan] = set()
+
+    def __enter__(self) -> None:
+        """Everything is dispatched anyway."""
+
+    def __exit__(self, *error: Any) -> None:
+        """Nothing was changed."""
+
+    @property
+    def phase(self) -> str | None:
+        return None if self.recording is None else phase_now()
+
+    @property
+    def gradients_end(self) -> dict[str, Any]:
+        return {} if self.recording is None else self.recording.recorder.gradients_end
+
+    def run(self, route: Route, *args: Any, **kwargs: Any) -> Any:
+        plan = self.plan_of(overload_named(route.operator))
+        dispatch: Any = self  # routes for other targets ask for more, which values make needless
+        if plan in self._decomposing:
+            return self.leaf(plan, args, kwargs)
+        if plan.decomposition is None:
+            return route.run(dispatch, plan, args, kwargs)
+        self._decomposing.add(plan)
+        try:
+            return route.run(dispatch, plan, args, kwargs)
+        finally:
+            self._decomposing.discard(plan)
+
+    def plan_of(self, func: Any, key: str | None = None) -> Plan:
+        plan = self._plans.get((func, key))
+        if plan is None:
+            plan = self._plans[func, key] = make_plan(func, self.chain, {}, key)
+        return plan
+
+    def leaf(self, plan: Plan, args: Any, kwargs: Any, raised: str | None = None) -> Any:
+        if operator_name(plan.func) in self._routed or plan.decomposition is not None:
+            return plan.func._op_dk(getattr(DispatchKey, LEAVES), *args, **kwargs)
+        return plan.func(*args, **kwargs)
+
+    def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
+        if self.recording is not None:
+            self.recording.record(plan, args, kwargs, inputs, outputs)
+
+    def composing(self, name: str) -> AbstractContextManager[None]:
+        """Indexing is followed in C++."""
+        return nullcontext()
+
+    @contextmanager
+    def muted(self) -> Iterator[None]:
+        before = torch.ops.mpsprobe.mute(True)
+        try:
+            yield
+        finally:
+            torch.ops.mpsprobe.mute(before)
 
 
 class Registered(NamedTuple):
-    """What is registered.
-
-    Attributes:
-        operators: each at the position that its calls are reported by.
-        dispatch: what routes ask.
-        compositions: what the release composes otherwise than the installed torch.
-    """
-
-    operators: list[str]
+    operators: list[str]  # each at the position that its calls are reported by
     dispatch: Routed
-    compositions: Composing
+    compositions: Composing  # what the release composes otherwise than the installed torch
 
 
 @contextmanager
@@ -107,17 +177,11 @@ def registered(chain: Chain, attribution: Attribution) -> Iterator[Registered]:
 
 
 class _Chosen(NamedTuple):
-    """Operators by what stands for them under the key MPS; those in none are followed by the dispatcher.
+    """Operators by what stands for them under the key MPS; those in none are followed by the dispatcher."""
 
-    Attributes:
-        leaves: recorded, and computed by the CPU.
-        fallbacks: registered fallbacks.
-        apart: those that are taken apart by a decomposition.
-    """
-
-    leaves: list[str]
+    leaves: list[str]  # recorded, and computed by the CPU
     fallbacks: list[str]
-    apart: dict[str, Route]
+    apart: dict[str, Route]  # those that are taken apart by a decomposition
 
 
 def _chosen(chain: Chain, routes: Mapping[str, Route], dispatch: Routed) -> _Chosen:
@@ -156,12 +220,15 @@ def _sparse(chain: Chain, key: str) -> list[str]:
 
 
 def _routes(table: KernelTable) -> dict[str, Route]:
-    modules: tuple[Any, ...] = _IFDEF
+    routes = compiled_with_mps.routes(table)
     if table.release.rpartition(".")[0] != installed_release().rpartition(".")[0]:
-        modules += _OF_OTHER_RELEASES
-    found = [route for module in modules for route in module.routes(table) if _is_known(route.operator)]
+        routes += other_releases.routes(table)
     kernels = NATIVE, FALLBACK
-    return {r.operator: r for r in found if not (r.only_without_kernel and table.verdict(r.operator) in kernels)}
+    return {
+        route.operator: route
+        for route in routes
+        if _is_known(route.operator) and not (route.only_without_kernel and table.verdict(route.operator) in kernels)
+    }
 
 
 def _needs_reference(name: str) -> bool:

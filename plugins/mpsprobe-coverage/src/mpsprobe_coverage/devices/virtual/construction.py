@@ -19,9 +19,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
 from torch.utils._pytree import tree_map
 
-from mpsprobe_coverage.devices.virtual.generators import default_generator
-from mpsprobe_coverage.devices.virtual.mps_in_python import mps_in_python, replacing
-from mpsprobe_coverage.devices.virtual.tensor import parse_to
+from mpsprobe_coverage.devices.virtual.mps_in_python import default_generator, mps_in_python, replacing
+from mpsprobe_coverage.devices.virtual.tensor import MPS, parse_to
 from mpsprobe_coverage.knowledge.calls.spec import CPU, META, tensors_in
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 
@@ -35,33 +34,23 @@ _DATA_IN = {torch.tensor, torch.as_tensor, torch.asarray, *_ON_THE_CPU}
 
 
 class Construction(TorchFunctionMode):
-    """While on, factories make meta tensors (weights) or small real ones (everything else).
-
-    Args:
-        limit: largest real tensor, in elements.
-        attribution: notes the lines that make tensors.
-        weights: keep everything real on the CPU; real weights were asked for.
-        device: the type of the device that is imitated.
-
-    Attributes:
-        elsewhere: where a tensor is moved to a device of another type, and that type.
-    """
+    """While on, factories make meta tensors (weights) or small real ones (everything else)."""
 
     def __init__(self, limit: int, attribution: Attribution, weights: bool = False, device: str = "mps") -> None:
         super().__init__()
-        self.device = device
-        self.limit = limit
+        self.device = device  # the type of the one that is imitated
+        self.limit = limit  # of a real tensor, in elements
         self.attribution = attribution
-        self.elsewhere: dict[Origin, str] = {}
+        self.elsewhere: dict[Origin, str] = {}  # where a tensor is moved to a device of another type, and that type
         self._any_placed = False
-        self.weights = weights
+        self.weights = weights  # real weights were asked for: everything stays real, on the CPU
         self._factories = _device_constructors()
         self._exits = ExitStack()
 
     def __enter__(self) -> Self:
         if self.device == "mps":
             replace, _ = self._exits.enter_context(replacing())
-            mps_in_python(replace, default_generator(replace))
+            mps_in_python(replace, default_generator(replace, MPS))
         super().__enter__()
         return self
 
@@ -141,7 +130,6 @@ class Construction(TorchFunctionMode):
 
 
 def is_placed(tensor: torch.Tensor) -> bool:
-    """Whether a tensor that was made under ``Construction`` would be on the device."""
     return getattr(tensor, "placed", False)
 
 

@@ -19,8 +19,7 @@ import torch
 from mpsprobe.doubts import GUESSED
 from mpsprobe_coverage.devices.virtual.data_dependent import ONES_ASSUMPTION, assumed_scalar
 from mpsprobe_coverage.devices.virtual.storages import zeros_for
-from mpsprobe_coverage.devices.virtual.tensor import mapped, without_data
-from mpsprobe_coverage.devices.virtual.text import as_text
+from mpsprobe_coverage.devices.virtual.tensor import as_text, mapped, without_data
 from mpsprobe_coverage.knowledge.calls.keys import operator_name
 from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, spec_of, tensors_in
 from mpsprobe_coverage.recording.attribution import Attribution

@@ -22,7 +22,7 @@ from torch._C import DispatchKey
 
 from mpsprobe_coverage.devices.virtual.data_dependent import known_values_of
 from mpsprobe_coverage.devices.virtual.tensor import mapped, undispatched, virtual_tensor, without_data
-from mpsprobe_coverage.devices.virtual.wider_dtypes import lacks_code
+from mpsprobe_coverage.devices.virtual.without_data import lacks_code
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.keys import overload_named
 from mpsprobe_coverage.knowledge.calls.spec import CPU, META, Specs, TensorSpec, spec_of, specs_in, tensors_in

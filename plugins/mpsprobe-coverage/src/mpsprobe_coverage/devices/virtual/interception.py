@@ -19,10 +19,11 @@ from mpsprobe_coverage.devices.virtual.cpu_calls import Elsewhere
 from mpsprobe_coverage.devices.virtual.cpu_fallback import OnTheCPU
 from mpsprobe_coverage.devices.virtual.data_dependent import ONES_ASSUMPTION, DataDependent, filled, known_values_of
 from mpsprobe_coverage.devices.virtual.execution import Execution, Outcome, Outcomes
-from mpsprobe_coverage.devices.virtual.generators import is_of_mps
-from mpsprobe_coverage.devices.virtual.stand_ins import bare_call, bare_of
+from mpsprobe_coverage.devices.virtual.mps_in_python import is_of_device
 from mpsprobe_coverage.devices.virtual.tensor import (
     VirtualTensor,
+    bare_call,
+    bare_of,
     has_meta,
     known_values,
     layouts_seen,
@@ -35,11 +36,10 @@ from mpsprobe_coverage.knowledge.calls.keys import operator_name, sparse_key
 from mpsprobe_coverage.knowledge.calls.spec import META, Specs, spec_of, specs_in
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.judging.judgement import EVERYWHERE, Judgement, refused
-from mpsprobe_coverage.recording.advised_calls import Watching
 from mpsprobe_coverage.recording.attribution import Attribution
 from mpsprobe_coverage.recording.dispatch import Entry, Plan, Route
 from mpsprobe_coverage.recording.planning import make_plan
-from mpsprobe_coverage.recording.recorder import Recorder
+from mpsprobe_coverage.recording.recorder import Recorder, Watching
 from mpsprobe_coverage.recording.release_questions import asked
 
 _WITH_TAGS = frozenset({"aten", "prims"})  # namespaces whose operators say when their output depends on values
@@ -297,7 +297,7 @@ class Interception(TorchDispatchMode):
     ) -> Judgement:
         """The judgement on one call."""
         generators = [kwargs.get(n, args[p] if p < len(args) else None) for p, n in plan.generator_positions]
-        given = [is_of_mps(generator) for generator in generators if generator is not None]
+        given = [is_of_device(generator) for generator in generators if generator is not None]
         call = Call(plan.func, args, kwargs, inputs, outputs, any(given), not all(given), raised)
         judgement = plan.judges.judge(call)
         if judgement.verdict != "native":

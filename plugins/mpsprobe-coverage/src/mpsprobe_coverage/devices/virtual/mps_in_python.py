@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from torch.utils._device import _device_constructors
@@ -39,19 +40,24 @@ _ASKED_ONCE = {
 
 MACHINE = "m1-16gb"
 """The Mac that the device stands for where none is named; of a range of limits it has the lower one."""
-_Event, _Stream = torch.Event, torch.Stream
+_ABSENT = object()
+MACOS = 15, 0
+_Event, _Stream, _Generator = torch.Event, torch.Stream, torch.Generator
 
 
-class _EventType(type):
+class _Replacing(type):
     """``isinstance(event, torch.Event)`` holds for those of every device, and for ``torch.mps.Event``."""
 
+    original: type
+
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, _Event) or type.__instancecheck__(cls, instance)
+        return isinstance(instance, cls.original) or type.__instancecheck__(cls, instance)
 
 
-class Event(metaclass=_EventType):
+class Event(metaclass=_Replacing):
     """``torch.Event`` while the device is open; one of another device is PyTorch's own."""
 
+    original = _Event
     accelerator: torch.device = torch.device("mps", 0)
 
     def __new__(cls, device: Any = None, **options: Any) -> Any:
@@ -62,14 +68,12 @@ class Event(metaclass=_EventType):
     def __init__(
         self, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
     ) -> None:
-        del device, blocking, interprocess
         self.device = self.accelerator
         self.enable_timing = enable_timing
         self.event_id = 0
         self._recorded: float | None = None
 
     def record(self, stream: Any = None) -> None:
-        del stream
         self._recorded = time.perf_counter()
 
     def wait(self, stream: Any = None) -> None:
@@ -82,11 +86,7 @@ class Event(metaclass=_EventType):
         return True
 
     def elapsed_time(self, end_event: Any) -> float:
-        """Milliseconds between the records of two events on this machine.
-
-        Raises:
-            RuntimeError: one of them has no time.
-        """
+        """Milliseconds between the records of two events on this machine."""
         if not (self.enable_timing and end_event.enable_timing):
             raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
         if self._recorded is None or end_event._recorded is None:
@@ -98,21 +98,16 @@ class MpsEvent(Event):
     """``torch.mps.Event``, whose arguments are others."""
 
     def __new__(cls, enable_timing: bool = False) -> Any:
-        del enable_timing
         return object.__new__(cls)
 
     def __init__(self, enable_timing: bool = False) -> None:
         super().__init__(enable_timing=enable_timing)
 
 
-class _StreamType(type):
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, _Stream) or type.__instancecheck__(cls, instance)
-
-
-class Stream(metaclass=_StreamType):
+class Stream(metaclass=_Replacing):
     """``torch.Stream`` while the device is open. MPS has one stream, whatever is asked for (``MPSGuardImpl.h``)."""
 
+    original = _Stream
     accelerator: torch.device = torch.device("mps", 0)
     stream_id = device_index = 0
 
@@ -178,9 +173,6 @@ def replacing() -> Iterator[tuple[Replace, list[Callable[[], None]]]]:
             undo()
 
 
-_ABSENT = object()
-
-
 def _empty_caches_of_functions(put_back: list[Callable[[], None]]) -> None:
     """torch keeps sets of its functions once asked for them; sets made now would hold our replacements for ever."""
     caches: list[Any] = [_device_constructors, *vars(torch.overrides).values()]
@@ -198,24 +190,18 @@ def mps_in_python(
     replace: Replace,
     default_generator: torch.Generator,
     allocated: Callable[[], int] = int,
-    macos: tuple[int, int] = (15, 0),
     chip: str | None = None,
 ) -> None:
     """Make ``torch.backends.mps`` and ``torch.mps`` answer as on a Mac.
 
-    Args:
-        replace: sets an attribute, and puts it back when the device closes.
-        default_generator: the one of MPS that ``torch.mps.manual_seed`` and ``get_rng_state`` are about.
-        allocated: bytes that tensors on the device take now.
-        macos: the version that ``torch.backends.mps.is_macos_or_newer`` compares with.
-        chip: the one whose name, cores and limits of memory it answers with, as ``machine_named`` takes it; without
-            its memory, the smallest that it was sold with. ``None`` for an M1 with 16 GB.
+    ``default_generator`` is the one that ``torch.mps.manual_seed`` and ``get_rng_state`` are about; ``allocated`` says
+    how many bytes tensors on the device take now. Names, cores and limits of memory are those of the Mac with ``chip``.
     """
     machine = machine_or_usual(chip)
     limits = limits_of(machine)
 
     def is_macos_or_newer(major: int, minor: int = 0) -> bool:
-        return (major, minor) <= macos
+        return (major, minor) <= MACOS
 
     below: dict[str, Any] = {
         "has_mps": True,
@@ -258,13 +244,8 @@ def ask_again() -> None:
                 continue
 
 
-def accelerator_in_python(
-    replace: Replace, device: torch.device, allocated: Callable[[], int] = int, pinned: bool = True
-) -> None:
-    """Make ``torch.accelerator``, ``torch.Event`` and ``torch.Stream`` answer for ``device``, the only one of its kind.
-
-    ``pinned``: memory of the CPU can be pinned, which changes nothing but what ``is_pinned`` answers.
-    """
+def accelerator_in_python(replace: Replace, device: torch.device) -> None:
+    """Make ``torch.accelerator``, ``torch.Event`` and ``torch.Stream`` answer for ``device``, alone of its kind."""
     total = limits_of(MACHINE).recommended.low
     below: dict[str, Any] = {
         "getAccelerator": lambda: torch.device(device.type),
@@ -280,8 +261,8 @@ def accelerator_in_python(
         "emptyHostCache": lambda: None,
         "resetAccumulatedStats": lambda index: None,
         "resetPeakStats": lambda index: None,
-        "getDeviceStats": lambda index: _statistics(allocated()),
-        "getMemoryInfo": lambda index: (total - allocated(), total),
+        "getDeviceStats": lambda index: _no_memory_taken(),
+        "getMemoryInfo": lambda index: (total, total),
     }
     for name, answer in below.items():
         replace(torch._C, f"_accelerator_{name}", answer)
@@ -290,16 +271,16 @@ def accelerator_in_python(
     for kind in (Event, Stream):
         replace(kind, "accelerator", device)
         replace(torch, kind.__name__, kind)
-    if pinned:
-        _pinned_memory(replace)
+    _pinned_memory(replace)
 
 
-def _statistics(allocated: int) -> dict[str, Any]:
-    figures = {"current": allocated, "peak": allocated, "allocated": allocated, "freed": 0}
+def _no_memory_taken() -> dict[str, Any]:
+    figures = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
     return {f"{name}_bytes": {"all": dict(figures)} for name in ("allocated", "reserved", "active")}
 
 
 def _pinned_memory(replace: Replace) -> None:
+    """Memory of the CPU can be pinned, which changes nothing but what ``is_pinned`` answers."""
     pin, is_pinned = torch.Tensor.pin_memory, torch.Tensor.is_pinned
 
     def pin_memory(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -316,3 +297,52 @@ def _pinned_memory(replace: Replace) -> None:
 
     replace(torch.Tensor, "pin_memory", pin_memory)
     replace(torch.Tensor, "is_pinned", asked)
+
+
+# By the address of what C++ passes on: a generator comes back from there as another Python object.
+_of_device: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+
+class _GeneratorType(type(_Generator)):  # type: ignore[misc]
+    """``isinstance(generator, torch.Generator)`` holds for every generator, whoever made it."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _Generator)
+
+
+class Generator(_Generator, metaclass=_GeneratorType):
+    """``torch.Generator`` while the virtual device in Python is open; one of another device is PyTorch's own.
+
+    ``torch.Generator(device="mps")`` and ``torch.mps.get_rng_state()`` end in C++ that a build without MPS does not
+    have. Those of the device are CPU ones here that say ``mps:0``: kernels run on the CPU or on meta, where such a
+    generator is accepted, and the numbers that MPS would draw are not known anyway.
+    """
+
+    accelerator: torch.device = torch.device("mps", 0)
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        if torch.device(device).type != cls.accelerator.type:
+            return _Generator(device)
+        generator = super().__new__(cls, "cpu")  # type: ignore[call-arg]
+        _of_device[generator._cdata] = generator  # type: ignore[attr-defined]
+        return generator
+
+    device = property(lambda self: self.accelerator)
+
+    def clone_state(self) -> Any:
+        copied = Generator(self.accelerator)
+        copied.set_state(self.get_state())
+        return copied
+
+
+def is_of_device(value: object) -> bool:
+    """Whether ``value`` is a generator of the device, also after it has been through C++."""
+    return isinstance(value, _Generator) and value._cdata in _of_device  # type: ignore[attr-defined]
+
+
+def default_generator(replace: Replace, device: torch.device) -> torch.Generator:
+    """That of ``device``; ``torch.Generator`` makes those of the device until ``replace`` is undone."""
+    replace(Generator, "accelerator", device)
+    replace(torch, "Generator", Generator)
+    generator: torch.Generator = Generator(device)
+    return generator

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
@@ -22,9 +22,14 @@ from torch.utils import _foreach_utils
 from torch.utils._device import DeviceContext
 
 from mpsprobe_coverage.devices.virtual.cpu_fallback import keep_real
-from mpsprobe_coverage.devices.virtual.generators import default_generator
-from mpsprobe_coverage.devices.virtual.lazy_parameters import uninitialised
-from mpsprobe_coverage.devices.virtual.mps_in_python import accelerator_in_python, ask_again, mps_in_python, replacing
+from mpsprobe_coverage.devices.virtual.mps_in_python import (
+    Replace,
+    accelerator_in_python,
+    ask_again,
+    default_generator,
+    mps_in_python,
+    replacing,
+)
 from mpsprobe_coverage.devices.virtual.storages import loading
 from mpsprobe_coverage.devices.virtual.tensor import (
     VirtualTensor,
@@ -37,6 +42,7 @@ from mpsprobe_coverage.devices.virtual.tensor import (
     virtual_tensor,
     without_data,
 )
+from mpsprobe_coverage.devices.virtual.wrapping import uninitialised
 from mpsprobe_coverage.knowledge.calls.spec import CPU, META, spec_of
 from mpsprobe_coverage.recording.dispatch import Dispatch
 
@@ -62,7 +68,7 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
         for name in ("__getitem__", "__setitem__"):
             composing = partial(dispatch.composing, f"Tensor.{name}")
             replace(VirtualTensor, name, _composed(getattr(VirtualTensor, name), composing))
-        generator = default_generator(replace)
+        generator = default_generator(replace, stands_for.device)
         if stands_for.type == "mps":
             put_back.append(ask_again)
             mps_in_python(replace, generator)
@@ -74,13 +80,7 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
         yield
 
 
-def _answer(module: Any, answers: Mapping[str, Any], replace: Callable[[Any, str, Any], None]) -> None:
-    for name, answer in answers.items():
-        if hasattr(module, name):
-            replace(module, name, lambda *args, answer=answer, **kwargs: answer)
-
-
-def _other_module(replace: Callable[[Any, str, Any], None]) -> Callable[[], None]:
+def _other_module(replace: Replace) -> Callable[[], None]:
     """``torch.xpu`` and its like: that a device is available, and that it does everything at once.
 
     Where there is no such module (``torch.privateuseone``), an empty one: C++ imports it to initialise the device.
@@ -94,7 +94,9 @@ def _other_module(replace: Callable[[Any, str, Any], None]) -> Callable[[], None
         module._lazy_init = lambda: None
         vars(module).update(dict.fromkeys(_CONSTANTS))
         replace(torch, stands_for.type, module)
-    _answer(module, {**_CONSTANTS, **_IDLE}, replace)
+    for attribute, answer in {**_CONSTANTS, **_IDLE}.items():
+        if hasattr(module, attribute):
+            replace(module, attribute, lambda *args, answer=answer, **kwargs: answer)
     listed = _foreach_utils._get_foreach_kernels_supported_devices()
     if stands_for.type in listed:  # clipping asks C++ for the device of gradients, which says meta
         replace(_foreach_utils, "_get_foreach_kernels_supported_devices", lambda: [*listed, "meta"])

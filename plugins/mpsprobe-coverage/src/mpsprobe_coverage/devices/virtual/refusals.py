@@ -16,8 +16,7 @@ from torch.overrides import TorchFunctionMode
 from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.devices.virtual.interception import Interception
 from mpsprobe_coverage.devices.virtual.tensor import VirtualTensor, mapped, stands_for, undispatched, virtual_tensor
-from mpsprobe_coverage.devices.virtual.wider_dtypes import in_another_dtype, lacks_code
-from mpsprobe_coverage.devices.virtual.without_data import MATERIALISE_LIMIT
+from mpsprobe_coverage.devices.virtual.without_data import MATERIALISE_LIMIT, in_another_dtype, lacks_code
 from mpsprobe_coverage.knowledge.calls.spec import CPU, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.knowledge.judging.judgement import EVERYWHERE, refused
 

@@ -2,35 +2,30 @@
 
 They can stand for those of another backend just as well.
 
-A ``VirtualTensor`` is made with ``_make_subclass(…, dispatch_device=False, device_for_backend_keys=mps)``:
-its dispatch keys are those of an MPS tensor, while C++ ``device()`` says ``meta``. With
-``dispatch_device=True`` a backward pass would ask for an MPS device guard, which a build without
-MPS does not have, and end the process.
-
-Seven Python attributes ride on it. ``spec`` is its shape, strides and dtype, interned, so that equal
-specs are the same object and make cheap dictionary keys. ``shadow`` is a real CPU tensor with its
-values, where they are known and small: models read such values to decide what to run. ``shadow``
-follows PyTorch's aliasing, because views of shadows are real views. ``assumed_truth`` is
-what a truth value of unknown data is taken for when the program asks, and ``assumed_count`` what its
-numbers are taken for: see ``assumptions.py``. ``is_most`` marks what holds the most that could be found, over which
-a program may loop. ``memory`` stands for its storage where lifetimes are recorded; views
-have that of their base.
+A ``VirtualTensor`` is made with ``_make_subclass(…, dispatch_device=False, device_for_backend_keys=mps)``: its dispatch
+keys are those of an MPS tensor, while C++ ``device()`` says ``meta``. With ``dispatch_device=True`` a backward pass
+would ask for an MPS device guard, which a build without MPS does not have, and end the process.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import torch
+from torch._tensor_str import PRINT_OPTS, _add_suffixes, _tensor_str
 from torch.utils._pytree import tree_map
 
 from mpsprobe_coverage.devices.virtual.storages import on_the_device, reduced, zeros_for
-from mpsprobe_coverage.devices.virtual.text import as_text
-from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, spec_of
+from mpsprobe_coverage.knowledge.calls.call import Call
+from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, interned, spec_of
 from mpsprobe_coverage.knowledge.memory.lifetimes import Held, Lifetimes
 
+_PREFIX = "tensor("
+_UNTOLD = (torch.int64, torch.bool)  # dtypes that can be seen from the values
 MPS = torch.device("mps", 0)
 MOST_STEPS = 4096  # of a loop over the most that could be found
 
@@ -59,23 +54,21 @@ _PLAIN_DISPATCH = torch.Tensor.__torch_dispatch__
 _base_to = torch._C.TensorBase.to
 _tensor = torch.tensor
 _base_data: Any = torch._C.TensorBase.data
-
-
 layouts_seen: set[torch.layout] = set()  # sparse ones of virtual tensors; calls are looked through once there are any
-
-
 without_data: set[type] = set()  # classes of tensors of the CPU that have none (``on_the_cpu.py``, ``elsewhere.py``)
 
 
 class VirtualTensor(torch.Tensor):
     """Dispatches as an MPS tensor; see the module's docstring. Made by ``virtual_tensor`` only."""
 
-    spec: TensorSpec
+    spec: TensorSpec  # interned: equal ones are the same object and make cheap dictionary keys
+    # A real CPU tensor with its values, where they are known and small: models read such values to decide what to run.
+    # It follows PyTorch's aliasing, because views of shadows are real views.
     shadow: torch.Tensor | None
-    assumed_truth: bool = False
-    assumed_count: Fraction | None = None
-    memory: Held | None = None
-    is_most: bool = False
+    assumed_truth: bool = False  # what a truth value of unknown data is taken for when the program asks
+    assumed_count: Fraction | None = None  # what its numbers are taken for: `ASSUMPTIONS` in `recording/planning.py`
+    memory: Held | None = None  # its storage, where lifetimes are recorded; views have that of their base
+    is_most: bool = False  # it holds the most that could be found, over which a program may loop
 
     # Without this, each torch function called with such a tensor would pass through Python twice.
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
@@ -154,7 +147,6 @@ class VirtualTensor(torch.Tensor):
     def new_tensor(
         self, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
     ) -> Any:
-        del pin_memory
         target = stands_for.device if device is None else device
         return torch.tensor(data, dtype=dtype or self.dtype, device=target, requires_grad=requires_grad)
 
@@ -186,7 +178,6 @@ class VirtualTensor(torch.Tensor):
         return object.__format__(self, format_spec) if self.dim() else format(self.detach().item(), format_spec)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        del protocol
         return reduced(self, known_values(self))
 
     def as_subclass(self, cls: Any) -> Any:
@@ -306,10 +297,7 @@ def virtual_tensor(
     requires_grad: bool = False,
     base: VirtualTensor | None = None,
 ) -> VirtualTensor:
-    """A fresh virtual tensor of ``spec``, which shares the memory of ``base``.
-
-    Outside the dispatch mode's handler, call it under ``undispatched``.
-    """
+    """A fresh one, which shares the memory of ``base``. Outside the dispatch mode's handler: under ``undispatched``."""
     if base is not None and torch.is_inference_mode_enabled() and not base.is_inference():
         with torch.inference_mode(False):  # a view is an inference tensor only where its base is one
             return virtual_tensor(spec, shadow, requires_grad, base)
@@ -328,9 +316,8 @@ def virtual_tensor(
 
 
 def virtual_parameter(spec: TensorSpec, shadow: torch.Tensor | None, requires_grad: bool) -> VirtualTensor:
-    """Like ``virtual_tensor``, and ``isinstance(…, torch.nn.Parameter)`` holds."""
     virtual = virtual_tensor(spec, shadow, requires_grad)
-    virtual._is_param = True
+    virtual._is_param = True  # so that it is an instance of `torch.nn.Parameter`
     return virtual
 
 
@@ -398,3 +385,49 @@ def has_meta(args: Any, kwargs: Any) -> bool:
                 if isinstance(item, torch.Tensor) and (item.is_meta or type(item) is VirtualTensor):
                     return True
     return False
+
+
+def as_text(tensor: Any, known: torch.Tensor | None, contents: str | None = None) -> str:
+    """What ``repr`` of a tensor says, for one that C++ believes to be on ``meta``; ``...`` for values not known."""
+    suffixes = [f"device='{tensor.device}'"]
+    empty = tensor.numel() == 0
+    if known is None or (empty and tensor.dim() != 1) or not (empty or PRINT_OPTS.edgeitems):
+        suffixes.append(f"size={tuple(tensor.shape)}")
+    default = torch.get_default_dtype()
+    seen = (default, torch.cdouble if default is torch.double else torch.cfloat, *_UNTOLD)
+    if tensor.dtype not in ((default,) if known is None or empty else seen):
+        suffixes.append(f"dtype={tensor.dtype}")
+    if contents is None:
+        contents = "..." if known is None else "[]" if empty else _text_of_values(known)
+    if tensor.grad_fn is not None:
+        name = type(tensor.grad_fn).__name__
+        suffixes.append(f"grad_fn=<{tensor.grad_fn.name().rsplit('::', 1)[-1] if name == 'CppFunction' else name}>")
+    elif tensor.requires_grad:
+        suffixes.append("requires_grad=True")
+    text: str = _add_suffixes(_PREFIX + contents, suffixes, len(_PREFIX), force_newline=False)
+    return f"Parameter containing:\n{text}" if isinstance(tensor, torch.nn.Parameter) else text
+
+
+def _text_of_values(known: torch.Tensor) -> str:
+    with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes():
+        text: str = _tensor_str(known.detach(), len(_PREFIX))
+    return text
+
+
+# Virtual tensors that stand for others in what is kept of a call: without values, memory and graph.
+with undispatched():
+    _NOTHING = virtual_tensor(interned((0,), (1,), torch.float32))
+
+
+@functools.lru_cache(2**14)
+def bare_of(spec: TensorSpec) -> VirtualTensor:
+    with undispatched():
+        return virtual_tensor(spec, base=_NOTHING)
+
+
+def bare_call(call: Call) -> Call:
+    def bare(value: Any) -> Any:
+        return bare_of(value.spec) if type(value) is VirtualTensor else value
+
+    args, kwargs = mapped(bare, (call.args, call.kwargs))
+    return replace(call, args=args, kwargs=kwargs)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.nn.parameter import is_lazy
 
 from mpsprobe_coverage.devices.virtual.construction import is_placed
-from mpsprobe_coverage.devices.virtual.lazy_parameters import uninitialised
 from mpsprobe_coverage.devices.virtual.tensor import (
     VirtualTensor,
     stands_for,
@@ -20,8 +19,7 @@ from mpsprobe_coverage.devices.virtual.tensor import (
     virtual_tensor,
 )
 from mpsprobe_coverage.devices.virtual.without_data import MATERIALISE_LIMIT
-from mpsprobe_coverage.knowledge.calls.spec import CPU, spec_of
-from mpsprobe_coverage.knowledge.memory.lifetimes import Held
+from mpsprobe_coverage.knowledge.calls.spec import CPU, interned, spec_of
 
 
 class NotStrided(TypeError):
@@ -32,25 +30,15 @@ NESTED = "its layout is strided, whose storage must be on a device that NestedTe
 
 
 class Wrapper:
-    """Wraps each tensor once, so that tied parameters stay tied.
-
-    Args:
-        shadow_limit: largest tensor, in elements, whose real values are kept.
-        keep_parameters: keep the values of parameters too (real weights were asked for).
-    """
+    """Wraps each tensor once, so that tied parameters stay tied."""
 
     def __init__(self, shadow_limit: int, keep_parameters: bool = False) -> None:
-        self.shadow_limit = shadow_limit
-        self.keep_parameters = keep_parameters
+        self.shadow_limit = shadow_limit  # elements: of larger tensors real values are not kept
+        self.keep_parameters = keep_parameters  # real weights were asked for
         self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._again: dict[int, tuple[Held, Held]] = {}
 
     def tensor(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The virtual tensor for ``tensor``, or a tensor of its class that holds such; parameters become parameters.
-
-        Raises:
-            NotStrided: for layouts other than strided and sparse.
-        """
+        """The virtual tensor for ``tensor``, or a tensor of its class that holds such; parameters become parameters."""
         if isinstance(tensor, VirtualTensor):
             self._begin_again(tensor)
             return tensor
@@ -155,3 +143,35 @@ def _rebuilt(original: Any, items: dict[Any, Any]) -> Any:
         for key, item in items.items():
             original[key] = item
         return original
+
+
+# Parameters that have no shape before the first forward pass (`nn.LazyConv2d` and its like). On a Mac they are moved
+# without one, and the first forward pass makes them there: `materialize` calls `empty` on the device, and the module
+# then draws its values. The same object becomes the parameter, so an optimizer that was made before it knows it (tried
+# with torch's AdamW: plain, foreach and fused).
+def _materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
+    made = torch.empty(shape, device=stands_for.device if device is None else device, dtype=dtype or self.spec.dtype)
+    self.__class__ = VirtualTensor
+    self.data = made
+
+
+class _Parameter(torch.nn.UninitializedParameter, VirtualTensor):
+    materialize = _materialize
+
+
+class _Buffer(torch.nn.UninitializedBuffer, VirtualTensor):
+    materialize = _materialize
+
+
+def uninitialised(tensor: torch.Tensor) -> VirtualTensor:
+    """``tensor``, an uninitialised parameter or buffer, on the device: ``materialize`` makes an ordinary one of it."""
+    is_parameter = isinstance(tensor, torch.nn.Parameter)
+    make = virtual_parameter if is_parameter else virtual_tensor
+    with undispatched():
+        virtual = make(interned((0,), (1,), tensor.dtype), None, tensor.requires_grad)
+    virtual.__class__ = _Parameter if is_parameter else _Buffer
+    return virtual
+
+
+def initialised(tensors: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
+    return (tensor for tensor in tensors if not is_lazy(tensor))
