@@ -95,7 +95,7 @@ def report(observation: Observation, name: str, profile_log: str | None = None) 
             phase="program",
             dtype="",
             parameters=0,
-            notes=[*differing, *observation.limits, *notes],
+            notes=[*differing, *notes],
         ),
         operators=operators,
         method="observed",

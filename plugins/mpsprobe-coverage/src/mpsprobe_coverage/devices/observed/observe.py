@@ -12,32 +12,45 @@ from typing import Self
 import torch
 
 from mpsprobe.errors import UsageError
-from mpsprobe_coverage.devices.observed.in_cpp import ObserverInCpp
-from mpsprobe_coverage.devices.observed.in_python import ObserverInPython
-from mpsprobe_coverage.devices.observed.kinds import Counted, Kind, Observer
-from mpsprobe_coverage.devices.observed.verdicts import RAISED, judged
+from mpsprobe_coverage.devices.observed.listener import Counted, Happened, Kind, Listener
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.recording.attribution import Attribution
 from mpsprobe_coverage.recording.recorder import Recorder
 
 MOST_KINDS = 2**16  # as in ``table.h``; ``finish`` may be called often
 LEFT_OUT = "more than 65,536 kinds of calls: the tensors of these are not separated"
+RAN = Judgement("native", evidence="it ran there")
+FELL_BACK = Judgement(
+    "fallback", "PyTorch's kernel for the device ran it on the CPU", evidence="PyTorch's CPU fallback was seen to run"
+)
+THERE_AND_BACK = Judgement(
+    "fallback", "its kernel copied to the CPU and back", evidence="copies both ways were seen inside one call"
+)
+NO_KERNEL = "the device has no kernel for it"
+MISSING = Judgement("missing", NO_KERNEL, evidence="it raised")
+MISSING_RUN = Judgement("missing", f"{NO_KERNEL}; it ran on the CPU", evidence="PyTorch's CPU fallback was seen to run")
+RAISED = "it raised: whether that is the device or the program is not known"
+
+
+def judged(happened: Happened) -> Judgement | None:
+    """The judgement on calls of which ``happened`` was seen; None where nothing is known of the device.
+
+    A kernel that raises may refuse what the device cannot do, or what no device can: the program knows.
+    """
+    registered = Happened.REGISTERED in happened
+    if Happened.FELL_BACK in happened:
+        return FELL_BACK if registered else MISSING_RUN
+    if Happened.RAISED in happened:
+        return None if registered else MISSING
+    return THERE_AND_BACK if Happened.THERE_AND_BACK in happened else RAN
 
 
 @dataclass(slots=True)
 class ObservedCall:
-    """Calls that agree in everything but their number.
-
-    Attributes:
-        kind: operator, device, phase, place and tensors.
-        judgement: what they say about their device; None where nothing is known, because they raised.
-        calls: how many.
-        to_cpu_bytes: what they copied from the device to the CPU.
-        from_cpu_bytes: what they copied from the CPU to the device.
-    """
+    """Calls that agree in everything but their number."""
 
     kind: Kind
-    judgement: Judgement | None
+    judgement: Judgement | None  # what they say about their device; None where nothing is known, because they raised
     calls: int = 0
     to_cpu_bytes: int = 0
     from_cpu_bytes: int = 0
@@ -52,7 +65,9 @@ class Observation:
         name: the device that it is about, as ``torch.device`` types are called.
         recorder: the calls on that device, after ``finish`` or the end of ``with``; reports are made from it.
         attribution: whose calls they are.
-        limits: what this observer cannot see, in sentences; empty for the one in C++.
+
+    Raises:
+        UsageError: where the ``with`` begins: there is no listener, and nothing to build it with.
     """
 
     def __init__(self, device: str, lines: bool) -> None:
@@ -60,7 +75,6 @@ class Observation:
         self.recorder = Recorder()
         self.attribution = Attribution()
         self.attribution.follow_program(lambda root: None)
-        self.limits: tuple[str, ...] = ()
         self._calls: dict[Kind, ObservedCall] = {}
 
     def __enter__(self) -> Self:
@@ -79,7 +93,6 @@ class Observation:
         return iter(self._calls.values())
 
     def add(self, counted: Counted) -> None:
-        """Count calls that an observer saw."""
         kind, number = counted.kind, counted.calls
         if kind not in self._calls and len(self._calls) >= MOST_KINDS:
             kind = kind._replace(inputs=None, outputs=None)
@@ -108,19 +121,10 @@ class Observation:
 
 
 def observe(device: str | torch.device | None = None, *, lines: bool = True) -> Observation:
-    """Watch what runs in ``with observe() as seen:`` on a real device; numbers are what they are without it.
-
-    Args:
-        device: whose calls ``recorder`` gets: ``mps``, ``cuda``, ``cpu``; without it the accelerator that is there,
-            else the CPU. ``calls()`` has those of all devices.
-        lines: find the module and the source line of each call, which takes some microseconds.
-
-    Raises:
-        UsageError: torch knows no such device.
-    """
+    """As ``mpsprobe.observe``, on a real device alone."""
     if device is None:
-        found = torch.accelerator.current_accelerator()
-        return Observation("cpu" if found is None else found.type, lines)
+        accelerator = torch.accelerator.current_accelerator()
+        return Observation("cpu" if accelerator is None else accelerator.type, lines)
     try:
         return Observation(torch.device(device).type, lines)
     except RuntimeError as error:
@@ -128,21 +132,20 @@ def observe(device: str | torch.device | None = None, *, lines: bool = True) -> 
 
 
 class _Sharing:
-    """One observer for all observations that are open. Whenever one comes or goes, what was seen is shared out."""
+    """One listener for all observations that are open. Whenever one comes or goes, what was seen is shared out."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._open: list[Observation] = []
-        self._observer: Observer | None = None
+        self._listener: Listener | None = None
         self._running = False
         self._asked: Attribution | None = None
         self._attributions = ExitStack()
 
     def opened(self, observation: Observation) -> None:
         with self._lock:
-            self._observer = self._observer or _make_observer()
+            self._listener = self._listener or Listener()
             self.share()
-            observation.limits = self._observer.limits
             if observation.lines and observation not in self._open:
                 self._attributions.enter_context(observation.attribution)
             self._open.append(observation)
@@ -167,10 +170,10 @@ class _Sharing:
 
     def share(self) -> None:
         with self._lock:
-            if self._observer is None:
+            if self._listener is None:
                 return
             everyone = list({id(one): one for one in self._open}.values())
-            for counted in self._observer.take():
+            for counted in self._listener.take():
                 for observation in everyone:
                     observation.add(counted)
 
@@ -181,25 +184,18 @@ class _Sharing:
 
     def _follow(self) -> None:
         """Ask the first observation that wants lines for them; a new start forgets where autograd's nodes were made."""
-        assert self._observer is not None
+        assert self._listener is not None
         asked = next((one.attribution for one in self._open if one.lines), None)
         if self._running and asked is not self._asked:
             self._stop()
         if not self._running:
-            self._observer.start(asked)
+            self._listener.start(asked)
             self._running, self._asked = True, asked
 
     def _stop(self) -> None:
-        assert self._observer is not None
+        assert self._listener is not None
         self._running = False
-        self._observer.stop()
-
-
-def _make_observer() -> Observer:
-    try:
-        return ObserverInCpp()
-    except UsageError as error:
-        return ObserverInPython(error.message)
+        self._listener.stop()
 
 
 _sharing = _Sharing()

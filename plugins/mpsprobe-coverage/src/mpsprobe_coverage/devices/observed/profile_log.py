@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from mpsprobe_coverage.devices.observed.kinds import Happened, Kind
+from mpsprobe_coverage.devices.observed.listener import Happened, Kind
 
 OPTION = ("PYTORCH_MPS_LOG_PROFILE_INFO", "4")
 _LINE = re.compile(r"^CPU Fallback::(?P<operator>\w+::\w+)\b.*\(id=\d+, run=(?P<run>\d+), CopyOverhead=", re.MULTILINE)
@@ -32,12 +32,7 @@ def logged_fallbacks(log: str) -> Counter[str]:
 
 
 def disagreements(calls: Iterable[tuple[Kind, int]], log: str) -> list[str]:
-    """Where the log and the ``calls`` that were observed differ, in sentences; empty where they agree.
-
-    Args:
-        calls: kinds of calls and how many there were.
-        log: what was written to standard error meanwhile.
-    """
+    """Where the ``log`` and the ``calls`` that were observed differ, in sentences; empty where they agree."""
     seen: Counter[str] = Counter()
     for kind, number in calls:
         if Happened.FELL_BACK in kind.happened:

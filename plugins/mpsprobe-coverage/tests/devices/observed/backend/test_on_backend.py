@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from mpsprobe_coverage.devices.observed.kinds import Happened
+from mpsprobe_coverage.devices.observed.listener import Happened
 from mpsprobe_coverage.devices.observed.observe import Observation, observe
 from mpsprobe_coverage.programs.observed_report import report
 

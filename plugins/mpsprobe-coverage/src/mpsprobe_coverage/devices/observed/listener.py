@@ -1,4 +1,4 @@
-"""The observer in C++ (``observer.cpp``): all threads, a microsecond a call."""
+"""The listener in C++ (``observer.cpp``): every call of every thread, at a microsecond each, by kinds."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import ctypes
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from enum import IntFlag
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from mpsprobe_coverage.devices.compiling import OBSERVER
-from mpsprobe_coverage.devices.observed.kinds import Counted, Happened, Kind
-from mpsprobe_coverage.knowledge.calls.spec import TensorSpec, interned
+from mpsprobe_coverage.knowledge.calls.spec import Specs, TensorSpec, interned
 from mpsprobe_coverage.recording.attribution import NOWHERE, Attribution, Origin
 from mpsprobe_coverage.recording.phases import PHASES, optimizers_followed
 
@@ -33,14 +33,38 @@ _DTYPES = {
 }  # fmt: skip
 
 
-class ObserverInCpp:
-    """Satisfies ``Observer``.
+class Happened(IntFlag):
+    """What was seen of a call; the numbers are those of ``observer.cpp``."""
 
-    Raises:
-        UsageError: it cannot be built, having no compiler.
-    """
+    FELL_BACK = 1  # PyTorch's CPU fallback ran it
+    REGISTERED = 2  # the device has a kernel for it, or it is made of other operators
+    RAISED = 4
+    THERE_AND_BACK = 8  # its kernel copied to the CPU and back
 
-    limits: tuple[str, ...] = ()
+
+class Kind(NamedTuple):
+    """Calls that agree in all of this. ``inputs`` and ``outputs`` are None where their tensors were left out."""
+
+    operator: str
+    device: str
+    phase: str
+    origin: Origin
+    happened: Happened
+    inputs: Specs | None
+    outputs: Specs | None
+
+
+class Counted(NamedTuple):
+    """How often a kind of call was made, and the bytes that those calls copied between the CPU and the device."""
+
+    kind: Kind
+    calls: int
+    to_cpu_bytes: int
+    from_cpu_bytes: int
+
+
+class Listener:
+    """There is one in a process; ``observe.py`` shares out what it sees. ``UsageError`` where it cannot be built."""
 
     def __init__(self) -> None:
         _load()
@@ -52,7 +76,6 @@ class ObserverInCpp:
         self._optimizers = ExitStack()
 
     def start(self, attribution: Attribution | None) -> None:
-        """See every call of every thread; with ``attribution`` also where it is made."""
         self._attribution = attribution
         place = 0 if attribution is None else _address(self._place)
         torch.ops.mpsprobe_observer.start(place, _address(ctypes.pythonapi.PyErr_SetInterrupt))
@@ -67,15 +90,14 @@ class ObserverInCpp:
             raise error
 
     def take(self) -> list[Counted]:
-        """What was seen since the last time."""
         words = torch.ops.mpsprobe_observer.take()
         names = torch.ops.mpsprobe_observer.operators()
-        found, position = [], 0
+        kinds, position = [], 0
         while position < len(words):
             end = position + 1 + words[position]
-            found.append(self._counted(words[position + 1 : end], names))
+            kinds.append(self._counted(words[position + 1 : end], names))
             position = end
-        return found
+        return kinds
 
     def _counted(self, words: Sequence[int], names: Sequence[str]) -> Counted:
         calls, to_cpu, from_cpu, operator, place, phase, device_and_flags, *tensors = words
