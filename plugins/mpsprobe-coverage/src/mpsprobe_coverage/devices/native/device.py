@@ -26,7 +26,7 @@ class NativeDevice:
     """Tensors on ``mps:0`` in C++ too, with values, computed by the CPU; every call is judged.
 
     C++ knows one device of this type in a process, for as long as the process lives; ``with`` is for the kernels, and
-    for what is recorded.
+    for what is recorded. ``UsageError`` where it cannot be built, or torch has looked for MPS in this process.
 
     Args:
         chain: judges the calls; its table says which kernels there are.
@@ -34,9 +34,6 @@ class NativeDevice:
         lines: record the module and the line of every call.
         cpu: also follow what is computed with tensors of the CPU alone.
         chip: the Mac's that ``torch.mps`` answers for; ``None`` for an M1.
-
-    Raises:
-        UsageError: it cannot be built, or torch has looked for MPS in this process.
     """
 
     name = "virtual"
@@ -59,7 +56,7 @@ class NativeDevice:
         atexit.register(_await_autograd)
         operators = torch.ops.mpsprobe
         self.attribution.ask_for_threads(operators.thread_now.default, operators.thread_of_node.default)
-        if not torch.ops.mpsprobe.is_found():
+        if not operators.is_found():
             raise UsageError(
                 "torch has looked for MPS in this process before, and looks only once",
                 "Open the device before anything else is done with torch.",
@@ -98,7 +95,6 @@ class NativeDevice:
         return number
 
     def on_cpu(self) -> OnCpu:
-        """What was computed with tensors of the CPU alone."""
         assert self._recording is not None
         return seen(self._recording.place_of)
 

@@ -16,37 +16,22 @@ _MOVED, _FROM_DEVICE, _WEIGHTS = 1, 2, 4
 
 
 class Site(NamedTuple):
-    """Calls of one operator at one place.
-
-    Attributes:
-        data_bytes: what they read and wrote.
-        moved: results of theirs came to the device.
-        from_device: they read what was copied from there.
-        weights: they read tensors that require a gradient.
-    """
+    """Calls of one operator at one place."""
 
     operator: str
     phase: str
     origin: Origin
     calls: int
-    data_bytes: int
-    moved: bool = False
-    from_device: bool = False
-    weights: bool = False
+    data_bytes: int  # what they read and wrote
+    moved: bool = False  # results of theirs came to the device
+    from_device: bool = False  # they read what was copied from there
+    weights: bool = False  # they read tensors that require a gradient
 
 
 class OnCpu(NamedTuple):
-    """All of them.
-
-    Attributes:
-        sites: each once.
-        flows: pairs of positions in ``sites``: the second has read what the first wrote.
-        device_bytes: what calls on the device read and wrote.
-    """
-
-    sites: Sequence[Site] = ()
-    flows: Iterable[tuple[int, int]] = ()
-    device_bytes: int = 0
+    sites: Sequence[Site] = ()  # each once
+    flows: Iterable[tuple[int, int]] = ()  # positions in ``sites``: the second has read what the first wrote
+    device_bytes: int = 0  # what calls on the device read and wrote
 
 
 def follow(now: bool) -> None:
@@ -57,11 +42,7 @@ def follow(now: bool) -> None:
 
 
 def seen(place_of: Callable[[int], tuple[str, Origin]]) -> OnCpu:
-    """What was seen.
-
-    Args:
-        place_of: phase and origin of a place, by its number.
-    """
+    """What was seen; ``place_of`` gives phase and origin of a place, by its number."""
     words, names, pairs, device_bytes = torch.ops.mpsprobe.on_cpu()
     sites = []
     for position in range(0, len(words), _WORDS):

@@ -37,19 +37,12 @@ _PROMOTE = {
 
 
 class Casts:
-    """Casts tensors, each weight once for a region as PyTorch's weight cache does.
-
-    Attributes:
-        used: whether a region of autocast ended, on whatever device.
-    """
+    """Casts tensors, each weight once for a region as PyTorch's weight cache does."""
 
     def __init__(self) -> None:
-        self.used = False
+        self.used = False  # a region of autocast ended, on whatever device
         self._cache: dict[tuple[int, torch.dtype], tuple[Any, Any]] = {}
-
-    def forget(self) -> None:
-        """Leave the region: the next one casts its weights anew."""
-        self._cache.clear()
+        self.forget = self._cache.clear  # at the end of a region: the next one casts its weights anew
 
     def to(self, value: Any, dtype: torch.dtype) -> Any:
         """``value`` as ``dtype`` if it is a virtual float16, bfloat16 or float32 tensor; anything else as it is."""

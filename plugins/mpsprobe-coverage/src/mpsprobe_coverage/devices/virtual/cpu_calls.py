@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import ExitStack
+from math import prod
 from typing import Any
 
 import torch
@@ -33,34 +34,24 @@ _TRUE_OF_GOOD_DATA = frozenset({"aten::all", "aten::_is_all_true"})
 
 
 class Elsewhere:
-    """Runs calls on the CPU for one device, which is open.
-
-    Attributes:
-        data: every tensor of the CPU has its data, whatever its size.
-    """
+    """Runs calls on the CPU for one device, which is open."""
 
     def __init__(self, dispatch: Dispatch, attribution: Attribution) -> None:
         self._dispatch, self._attribution = dispatch, attribution
-        self.data = True
+        self.data = True  # every tensor of the CPU has its data, whatever its size
         self._mode: Any = None  # importing it takes a second
         self._undo = ExitStack()
-
-    def close(self) -> None:
-        """Put back what was replaced."""
-        self._undo.close()
+        self.close = self._undo.close
 
     def is_without_data(self, elements: int) -> bool:
         """Whether a new tensor of so many has no data."""
         return not self.data and elements > LARGE
 
     def run(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """A call of ``func`` on the CPU; ``types`` are the classes of its tensors.
-
-        What it makes is marked with its line, which is the one to mend if the device meets it.
-        """
+        """A call of ``func`` on the CPU; ``types`` are the classes of its tensors."""
         result = func(*args, **kwargs) if self.data else self._run(func, types, args, kwargs)
         if self._dispatch.phase is not None and isinstance(result, torch.Tensor):
-            self._attribution.mark(result)
+            self._attribution.mark(result)  # the line to mend if the device meets it
         return result
 
     def _run(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -89,22 +80,16 @@ class Elsewhere:
         try:
             made = self._shapes_of(func, args, kwargs)
         except DataDependentOutputException:
-            return self._scalar(func, tensors_in((args, kwargs))[0])
+            self._dispatch.assumed(operator_name(func), GUESSED)
+            return assumed_scalar(func, tensors_in((args, kwargs))[0])
         except DynamicOutputShapeException:
-            self._assumed(func, ONES_ASSUMPTION)
+            self._dispatch.assumed(operator_name(func), ONES_ASSUMPTION)
             return mapped(self._large_without_data, func(*mapped(_ones, args), **mapped(_ones, kwargs)))
         if func._schema.is_mutable and _is_written(func, args, kwargs):
-            self._assumed(func, WRITTEN_ASSUMPTION)
+            self._dispatch.assumed(operator_name(func), WRITTEN_ASSUMPTION)
         if func._schema.name in _TRUE_OF_GOOD_DATA:
             made.assumed_truth = True
         return made
-
-    def _scalar(self, func: Any, tensor: torch.Tensor) -> Any:
-        self._assumed(func, GUESSED)
-        return assumed_scalar(func, tensor)
-
-    def _assumed(self, func: Any, text: str) -> None:
-        self._dispatch.assumed(operator_name(func), text)
 
     def _large_without_data(self, value: Any) -> Any:
         large = isinstance(value, torch.Tensor) and value.numel() > LARGE
@@ -158,8 +143,6 @@ _inside = _Inside()
 
 
 def _mode(kind: Any) -> Any:
-    """PyTorch's mode for tensors without data."""
-
     class Mode(kind):  # type: ignore[misc]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             before, _inside.now = _inside.now, True
@@ -218,11 +201,7 @@ def _asks_for_many(args: Any) -> bool:
     for value in args:
         if isinstance(value, (int, float)) and value > LARGE:
             return True
-        if isinstance(value, (list, tuple)) and all(isinstance(size, int) for size in value):
-            number = 1
-            for size in value:
-                number *= size
-            if number > LARGE:
+        if isinstance(value, (list, tuple)) and all(isinstance(s, int) for s in value) and prod(value) > LARGE:
                 return True
     return False
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -39,21 +40,17 @@ _CALL = "mpsprobe fallback"  # where autograd nodes of copies have the call that
 _current_node: Callable[[], Any] = torch._C._current_autograd_node
 
 
+@dataclass(slots=True, eq=False)
 class FallbackCall:
-    """A call of the forward pass, and the gradients that were copied for it since its derivative was last recorded.
+    """A call of the forward pass, and the gradients that were copied for it since its derivative was last recorded."""
 
-    Those copied to the CPU stand under the number of the result that they are of.
-    """
-
-    __slots__ = ("from_cpu", "judgement", "operator", "origin", "to_cpu")
-
-    def __init__(self, operator: str, judgement: Judgement, origin: Origin) -> None:
-        self.operator, self.judgement, self.origin = operator, judgement, origin
-        self.to_cpu: dict[int, TensorSpec] = {}
-        self.from_cpu: list[TensorSpec] = []
+    operator: str
+    judgement: Judgement
+    origin: Origin
+    to_cpu: dict[int, TensorSpec] = field(default_factory=dict)  # by the number of the result that they are of
+    from_cpu: list[TensorSpec] = field(default_factory=list)
 
     def record(self, recorder: Recorder) -> None:
-        """Record that the derivative ran."""
         recorder.call(self.operator, self.judgement, self.origin, tuple(self.to_cpu.values()), tuple(self.from_cpu))
         self.to_cpu, self.from_cpu = {}, []
 
@@ -75,7 +72,8 @@ class OnTheCPU:
 
     def _run(self, func: Any, *args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors_in((args, kwargs))):
-            return _below_autograd(func, args, kwargs)
+            with torch._C._AutoDispatchBelowAutograd():
+                return func(*args, **kwargs)
         with self._copies():
             there = mapped(_to_cpu, (args, kwargs))
         try:
@@ -196,11 +194,6 @@ def keep_real(moved: torch.Tensor) -> None:
     """The program moved a tensor from the CPU: its gradient goes back to where tensors have data."""
     node: Any = moved.grad_fn
     node.metadata[_REAL] = True
-
-
-def _below_autograd(func: Any, args: Any, kwargs: Any) -> Any:
-    with torch._C._AutoDispatchBelowAutograd():
-        return func(*args, **kwargs)
 
 
 def _to_cpu(value: Any) -> Any:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from math import prod
 from typing import Any, Literal
 
@@ -37,35 +38,26 @@ from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, interned, le
 from mpsprobe_coverage.recording.dispatch import Dispatch, Plan, written_arguments
 
 ONES_ASSUMPTION = "ones: everything is found or selected"
+# How many an operator finds among values that are not known: as many as among ones, or an end of what is possible.
 Found = Literal["ones", "fewest", "most"]
-"""How many an operator finds among values that are not known: as many as among ones, or an end of what is possible."""
+# Of ones they find a single value, and most where no two are equal.
 UNIQUE = frozenset(
     f"aten::{name}" for name in ("_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive")
 )
-"""Of ones they find a single value, and most where no two are equal."""
+# Operators, without overload, that find no more than they are given. There is no most of what others make: counts and
+# class numbers (`repeat_interleave`, `bincount`, `one_hot`) can be any number.
 BOUNDED = UNIQUE | {"aten::nonzero", "aten::argwhere", "aten::masked_select", "aten::index", "aten::_unsafe_index"}
-"""Operators, without overload, that find no more than they are given. There is no most of what others make: counts and
-class numbers (``repeat_interleave``, ``bincount``, ``one_hot``) can be any number."""
-
-
 # What their first argument holds does not matter for the size of the result.
 _DECIDED_BY_SECOND = frozenset({"aten::index.Tensor", "aten::_unsafe_index.Tensor", "aten::masked_select"})
-
-
 Values = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
-"""Makes a tensor of a shape and a dtype."""
 
 
 class DataDependent:
-    """Answers for one device.
-
-    Attributes:
-        found: how many are found where values are not known.
-    """
+    """Answers for one device."""
 
     def __init__(self, dispatch: Dispatch) -> None:
         self._dispatch = dispatch
-        self.found: Found = "ones"
+        self.found: Found = "ones"  # how many are found where values are not known
 
     def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         """Run an operator tagged ``data_dependent_output`` or ``dynamic_output_shape``."""
@@ -120,8 +112,8 @@ class DataDependent:
         """What unknown values are taken for, for an operator."""
         operator = name.partition(".")[0]
         if operator in BOUNDED and self.found == "fewest":
-            return _zeros
-        return _different if operator in UNIQUE and self.found == "most" else _ones
+            return partial(_same, 0)
+        return _different if operator in UNIQUE and self.found == "most" else partial(_same, 1)
 
     @staticmethod
     def _real(value: Any, unknown_values: Values) -> Any:
@@ -151,13 +143,9 @@ class DataDependent:
         return virtual_tensor(spec_of(value), value if keep and small else None)
 
 
-def _ones(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+def _same(number: int, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """One element, seen as many: nothing is allocated for values that are not known."""
-    return torch.ones((), dtype=dtype, device=CPU).expand(shape)
-
-
-def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    return torch.zeros((), dtype=dtype, device=CPU).expand(shape)
+    return torch.full((), number, dtype=dtype, device=CPU).expand(shape)
 
 
 def _different(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

@@ -49,16 +49,11 @@ Outcomes = dict[tuple[Any, ...], Outcome]
 
 
 class Execution:
-    """Runs operators on virtual tensors.
-
-    Args:
-        shadow_limit: the largest real value kept, in elements.
-        outcomes: what is remembered. It holds for every release, so several devices may share it.
-    """
+    """Runs operators on virtual tensors."""
 
     def __init__(self, shadow_limit: int, outcomes: Outcomes) -> None:
-        self.shadow_limit = shadow_limit
-        self._outcomes = outcomes
+        self.shadow_limit = shadow_limit  # the largest real value kept, in elements
+        self._outcomes = outcomes  # they hold for every release, so several devices may share them
         self._parts = 0
 
     def run(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[TensorSpec], Outcome]:
@@ -127,13 +122,13 @@ class Execution:
 
     @staticmethod
     def _worked_out(plan: Plan, args: Any, kwargs: Any) -> Outcome:
-        found = left_behind(plan, args, kwargs)
+        left = left_behind(plan, args, kwargs)
         reshaped = []
         for index, tensor in enumerate(written_arguments(plan, args, kwargs)):
-            after = found.after.get(id(tensor))
+            after = left.after.get(id(tensor))
             if after is not None and after is not spec_of(tensor):
                 reshaped.append((index, after))
-        return Outcome(found.outputs, tuple(reshaped), found.refused)
+        return Outcome(left.outputs, tuple(reshaped), left.refused)
 
     def _shadow(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome) -> Any:
         """The real result, when every tensor argument has a real value and the result is small."""

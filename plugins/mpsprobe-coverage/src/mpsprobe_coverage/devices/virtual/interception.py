@@ -53,18 +53,6 @@ class Interception(TorchDispatchMode):
     """One target release's judgement of whatever runs while this mode is on.
 
     It is the ``Dispatch`` that routes and data-dependent operators ask.
-
-    Args:
-        chain: the judges of the release.
-        routes: operator name → the route for it.
-        recorder: keeps each call; nothing is recorded while its ``phase`` is None.
-        shadow_limit: largest tensor, in elements, whose real values are kept where they are known.
-        outcomes: what ``Execution`` remembers.
-
-    Attributes:
-        passed_over: messages of PyTorch's own refusals at which a program does not end.
-        refusals: those that operators raised, and that are findings.
-        plans: those that were made, by overload; for sparse arguments by overload and dispatch key.
     """
 
     supports_higher_order_operators = True
@@ -84,11 +72,8 @@ class Interception(TorchDispatchMode):
         outcomes: Outcomes,
     ) -> None:
         super().__init__()
-        self.chain = chain
-        self.table = chain.table
-        self.backend = chain.table.backend
-        self.recorder = recorder
-        self.attribution = attribution
+        self.chain, self.table, self.backend = chain, chain.table, chain.table.backend
+        self.recorder, self.attribution = recorder, attribution
         self.execution = Execution(shadow_limit, outcomes)
         self.data_dependent = DataDependent(self)
         self.on_the_cpu = OnTheCPU(self, recorder, attribution)
@@ -96,12 +81,12 @@ class Interception(TorchDispatchMode):
         self._routes = routes
         self.release, self.compositions = asked(chain)
         self._watching = Watching(chain.table, *(other.table for other in chain.others))
-        self.plans: dict[Any, Plan] = {}
+        self.plans: dict[Any, Plan] = {}  # by overload; for sparse arguments by overload and dispatch key
         self._judged: WeakKeyDictionary[Outcome, Judgement] = WeakKeyDictionary()
         self._decomposing: set[tuple[int, Plan]] = set()  # in which thread
         self._factory_dtypes: Mapping[Any, Any] | None = None
-        self.passed_over: frozenset[str] = frozenset()
-        self.refusals: set[str] = set()
+        self.passed_over: frozenset[str] = frozenset()  # PyTorch's own refusals at which a program does not end
+        self.refusals: set[str] = set()  # those that operators raised, and that are findings
         self.sizes_of_cpu, self.other_sizes = False, ""
 
     @property
@@ -172,7 +157,6 @@ class Interception(TorchDispatchMode):
         return None if difference is None else self.compositions.inside(difference)
 
     def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
-        """A call that belongs to the virtual device."""
         if layouts_seen:
             key = sparse_key((*args, *kwargs.values()), self.backend.key)
             if key is not None:
@@ -277,7 +261,10 @@ class Interception(TorchDispatchMode):
                 if raised is None:  # an outcome stands for one operator, its specs and all other arguments
                     self._judged[outcome] = judgement
             if plan.watchers and judgement.verdict == "native":
-                self._watch(plan, args, kwargs, tuple(inputs), outcome)
+                for advisory in self._watching.matching(
+                    plan, args, kwargs, tuple(inputs), outcome, self.recorder.phase
+                ):
+                    self.recorder.advised(advisory, plan.name, self.attribution.current())
             self._record(plan.name, judgement, tuple(inputs), outcome.flat)
         return result
 
@@ -295,7 +282,6 @@ class Interception(TorchDispatchMode):
     def judge(
         self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs, raised: str | None = None
     ) -> Judgement:
-        """The judgement on one call."""
         generators = [kwargs.get(n, args[p] if p < len(args) else None) for p, n in plan.generator_positions]
         given = [is_of_device(generator) for generator in generators if generator is not None]
         call = Call(plan.func, args, kwargs, inputs, outputs, any(given), not all(given), raised)
@@ -306,15 +292,8 @@ class Interception(TorchDispatchMode):
             plan.calls.append(bare_call(call))
         return judgement
 
-    def _watch(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outcome: Outcome) -> None:
-        """Note the advisories that a call is one for, where a kernel computes it."""
-        phase = self.recorder.phase
-        assert phase is not None
-        for advisory in self._watching.matching(plan, args, kwargs, inputs, outcome, phase):
-            self.recorder.advised(advisory, plan.name, self.attribution.current())
-
     def plan_of(self, func: Any, key: str | None = None) -> Plan:
-        """The plan for an overload; ``key`` is the dispatch key of sparse arguments, which take no routes."""
+        """``key`` is the dispatch key of sparse arguments, which take no routes."""
         met = func if key is None else (func, key)
         plan = self.plans.get(met)
         if plan is None:
@@ -359,12 +338,9 @@ class Interception(TorchDispatchMode):
         return filled(spec_of(tensor), fill)
 
     def _view(self, plan: Plan, args: Any, kwargs: Any) -> Any:
-        """A view that is composite: on a Mac it ends in ``as_strided``, which every release has.
-
-        Nothing is recorded, as for every composite; the origin is noted for the backward pass.
-        """
+        """A view that is composite: on a Mac it ends in ``as_strided``, which every release has."""
         result, _, outcome = self.execution.run(plan, args, kwargs)
-        if self.recorder.phase is not None:
+        if self.recorder.phase is not None:  # nothing is recorded; the origin is noted for the backward pass
             self.attribution.current()
         if plan.inplace_view and type(args[0]) is VirtualTensor and outcome.reshaped:
             reshape_in_place(args[0], outcome.reshaped[0][1])

@@ -28,7 +28,8 @@ def as_before(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
     kept: dict[int, tuple[Any, list[Any]]] = {}
     modules = [*modules]
     caches = [*_caches({kind for module in modules for kind in type(module).__mro__})]
-    _clear(caches)
+    for cache in caches:
+        cache.cache_clear()
     for module in modules:
         attributes = vars(module).copy()
         _keep(attributes, kept, _DEEP)
@@ -43,7 +44,8 @@ def as_before(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
         for held, before in kept.values():
             if held or before:  # most are empty, before and after
                 _put_back(held, before)
-        _clear(caches)
+        for cache in caches:
+            cache.cache_clear()
 
 
 def _caches(kinds: Iterable[type]) -> Iterator[Any]:
@@ -61,11 +63,6 @@ def _closure(function: FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # it is empty
             yield cell.cell_contents
-
-
-def _clear(caches: Iterable[Any]) -> None:
-    for one in caches:
-        one.cache_clear()
 
 
 def _keep(attributes: dict[str, Any], kept: dict[int, tuple[Any, list[Any]]], deep: int) -> None:

@@ -22,16 +22,12 @@ _PRIVATE: Any = (
 
 
 def on_the_device(storage: Any) -> Any:
-    """``storage``, which is one of the device from now on."""
     setattr(storage, _OF_DEVICE, True)
     return storage
 
 
 def zeros_for(storage: Any) -> torch.UntypedStorage:
-    """In place of a ``storage`` without data one of as many zeros, always the same.
-
-    The system gives memory for it where it is written, and nobody writes there.
-    """
+    """In place of a ``storage`` without data one of as many zeros, always the same: memory that nobody writes to."""
     if not hasattr(storage, "zeros"):  # PyTorch keeps the Python object of a storage while a tensor uses that
         memory = mmap.mmap(-1, max(storage.nbytes(), 1), **_PRIVATE)
         storage.zeros = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
@@ -55,10 +51,7 @@ def reduced(tensor: Any, known: torch.Tensor | None) -> tuple[Any, ...]:
 def loading(
     device: torch.device, place: Callable[[torch.Tensor], Any], replace: Callable[[Any, str, Any], None]
 ) -> Callable[[], None]:
-    """Let ``torch.load`` put tensors on ``device``; returns what undoes that.
-
-    ``place`` makes a tensor of the device of one of the CPU, and may keep its memory.
-    """
+    """Let ``torch.load`` put tensors on ``device``, made by ``place`` of the CPU's; returns what undoes that."""
 
     def location(storage: Any) -> str | None:
         return device.type if getattr(storage, _OF_DEVICE, False) else None
