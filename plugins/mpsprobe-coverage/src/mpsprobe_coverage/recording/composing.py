@@ -17,10 +17,13 @@ import torch
 from torch._C import DispatchKey
 
 from mpsprobe_coverage.knowledge.calls.keys import has_kernel, is_implicit, operator_name, overload_named
+from mpsprobe_coverage.knowledge.calls.spec import tensors_in
 from mpsprobe_coverage.knowledge.judging.renames import renames
 from mpsprobe_coverage.knowledge.kernels.compositions import HARMLESS, AsInstalled, Composition, Differences
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.knowledge.kernels.table import COMPOSITE, UNKNOWN, KernelTable
+from mpsprobe_coverage.recording.attribution import Attribution
+from mpsprobe_coverage.recording.recorder import Recorder
 
 _current_node: Callable[[], Any] = torch._C._current_autograd_node
 # Made by autograd's engine while a node is still the current one: of a tensor that is used twice, or was broadcast.
@@ -33,7 +36,6 @@ class Others(Protocol):
     """The other releases that a run is about: ``Asked`` in ``release_questions.py``, which leaves some out."""
 
     def others_compose(self, name: str) -> bool: ...
-
     def answered(self, question: Question, answer: bool) -> None: ...
 
 
@@ -167,3 +169,57 @@ def _is_followed_above(operator: str) -> bool:
 
 def _is_harmless(operator: str) -> bool:
     return operator.removeprefix("aten::").partition(".")[0] in HARMLESS
+
+
+# Operators that have a kernel and no derivative in the release, because they are composite on other devices.
+# `linalg_lu_factor` had a kernel of MPS from 2.5 to 2.9 (pytorch#99269, taken out by pytorch#165871). With a kernel
+# autograd does not use the composite one, and there is no formula: the result requires a gradient and passes none on.
+# PyTorch warns of that in the backward pass, where it says nothing of MPS; here the report says it.
+@cache
+def is_composite(name: str) -> bool:
+    """Whether autograd goes through the operator in the installed torch by what it is made of."""
+    return is_implicit(name) and not has_kernel(name, "Autograd")
+
+
+def now_composite(table: KernelTable) -> frozenset[str]:
+    """Those with a derivative in the release that the installed torch makes of one with another name (``prelu``)."""
+    return frozenset(name for name in renames(table).values() if is_composite(name))
+
+
+def ending_gradients(table: KernelTable, recorder: Recorder, attribution: Attribution) -> dict[str, Callable[..., Any]]:
+    """Operator → what stands above autograd for it."""
+    names = (n for n in table.native - now_composite(table) if n.startswith("aten::") and is_composite(n))
+    # Those that write into their arguments (``diag.out``) are called below autograd.
+    overloads = ((name, overload_named(name)) for name in names)
+
+    def ends(name: str) -> None:
+        if recorder.phase is not None:
+            recorder.gradients_end[name] = attribution.current()
+
+    return {
+        name: partial(_run_and_end, func, partial(ends, name))
+        for name, func in overloads
+        if not func._schema.is_mutable
+    }
+
+
+def _run_and_end(func: Any, ends: Callable[[], None], *args: Any, **kwargs: Any) -> Any:
+    def below_autograd() -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            return func(*args, **kwargs)
+
+    return _Ends.apply(below_autograd, ends, *tensors_in((args, kwargs)))
+
+
+class _Ends(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, run: Callable[[], Any], ends: Callable[[], None], *tensors: torch.Tensor) -> Any:
+        ctx.ends, ctx.count = ends, len(tensors)
+        ctx.set_materialize_grads(False)
+        result = run()
+        return tuple(result) if isinstance(result, tuple) else result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        ctx.ends()
+        return (None,) * (2 + ctx.count)

@@ -91,7 +91,6 @@ class Release(Protocol):
     """The target release, as routes ask about it while they run: ``Asked``."""
 
     def at_least(self, version: str) -> bool: ...
-
     def has_kernel(self, operator: str) -> bool: ...
 
 
@@ -106,51 +105,31 @@ class Dispatch(Protocol):
     other_sizes: str  # why a result had other sizes than on the CPU; empty if none had
 
     def __enter__(self) -> Any: ...
-
     def __exit__(self, *exc: Any) -> Any: ...
-
     @property
     def release(self) -> Release: ...
-
     @property
-    def phase(self) -> str | None:
-        """What is recorded now: ``forward``, ``backward``, ``optimizer``; None for nothing."""
-
+    def phase(self) -> str | None: ...  # what is recorded now; None for nothing
     @property
-    def shadow_limit(self) -> int:
-        """The largest tensor whose real values are kept, as ``TensorSpec.shadow_cost`` counts."""
-
+    def shadow_limit(self) -> int: ...  # the largest tensor whose real values are kept, as `shadow_cost` counts
     def plan_of(self, func: Any) -> Plan: ...
-
-    def leaf(self, plan: Plan, args: Any, kwargs: Any, raised: str | None = None) -> Any:
-        """Judge, run and record one operator that is not followed any further.
-
-        ``raised``: what its composite kernel raised for sparse arguments.
-        """
-
-    def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
-        """Judge and record a call that was run elsewhere."""
-
-    def record_transfer(self, tensor: torch.Tensor) -> None:
-        """Judge and record the copy of ``tensor`` between the CPU and the device."""
-
-    def assumed(self, operator: str, text: str) -> None:
-        """Note that the program read a value that is not known, and went on with ``text``."""
-
-    def known_values(self, tensor: Any) -> torch.Tensor | None:
-        """The real values of a tensor without data, or None where they are not known (any more)."""
-
-    def known_or_assumed(self, tensor: torch.Tensor, operator: str, text: str, fill: Fraction | int) -> torch.Tensor:
-        """The real values of ``tensor`` on the CPU, or ``fill`` everywhere, with a note."""
-
-    def composing(self, name: str) -> AbstractContextManager[None] | None:
-        """To be open while ``name`` runs; None where the target release composes it as the installed torch does."""
-
-    def muted(self) -> AbstractContextManager[None]:
-        """Nothing is recorded inside."""
-
-    def replacing_dtypes(self, dtypes: Mapping[Any, Any]) -> AbstractContextManager[None]:
-        """Inside, factories make tensors of other dtypes than C++ asks for."""
+    # Judge, run and record one operator that is not followed any further; `raised`: by its composite kernel, for sparse.
+    def leaf(self, plan: Plan, args: Any, kwargs: Any, raised: str | None = None) -> Any: ...
+    # Judge and record a call that was run elsewhere.
+    def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None: ...
+    def record_transfer(self, tensor: torch.Tensor) -> None: ...
+    # Note that the program read a value that is not known, and went on with `text`.
+    def assumed(self, operator: str, text: str) -> None: ...
+    def known_values(self, tensor: Any) -> torch.Tensor | None: ...
+    # The real values on the CPU, or `fill` everywhere, with a note.
+    def known_or_assumed(
+        self, tensor: torch.Tensor, operator: str, text: str, fill: Fraction | int
+    ) -> torch.Tensor: ...
+    # To be open while `name` runs; None where the target release composes it as the installed torch does.
+    def composing(self, name: str) -> AbstractContextManager[None] | None: ...
+    def muted(self) -> AbstractContextManager[None]: ...  # nothing is recorded inside
+    # Inside, factories make tensors of other dtypes than C++ asks for.
+    def replacing_dtypes(self, dtypes: Mapping[Any, Any]) -> AbstractContextManager[None]: ...
 
 
 def written_arguments(plan: Plan, args: Any, kwargs: Any) -> list[Any]:

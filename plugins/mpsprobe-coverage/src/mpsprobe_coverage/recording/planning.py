@@ -9,13 +9,13 @@ import functools
 import operator
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch._C import DispatchKey
 
 from mpsprobe_coverage.knowledge.calls.keys import has_kernel, operator_name, overload_named
-from mpsprobe_coverage.knowledge.calls.spec import TensorSpec, spec_of
+from mpsprobe_coverage.knowledge.calls.spec import spec_of
 from mpsprobe_coverage.knowledge.judging.chain import Chain, Judges
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.judging.registration import may_have_kernel
@@ -130,19 +130,11 @@ def _finish(plan: Plan) -> Plan:
 # `assumed_count` is how many there are of what a program counts: each element of a mask, or of whole numbers, is one,
 # but nothing is NaN. Where ones are scattered into zeros, as to choose experts, there are as many as were scattered: so
 # the numbers of all experts make the whole.
-class Assumed(Protocol):
-    """A tensor without values, and what they are taken for."""
-
-    spec: TensorSpec
-    assumed_truth: bool
-    assumed_count: Fraction | None
-
-
-def _true(args: Any, result: Assumed) -> None:
+def _true(args: Any, result: Any) -> None:
     result.assumed_truth = True
 
 
-def _sum(args: Any, result: Assumed) -> None:
+def _sum(args: Any, result: Any) -> None:
     read = spec_of(args[0])
     each = _count(args[0])
     if each is None and not read.dtype.is_floating_point:
@@ -151,25 +143,25 @@ def _sum(args: Any, result: Assumed) -> None:
         result.assumed_count = each * read.numel / result.spec.numel
 
 
-def _same(args: Any, result: Assumed) -> None:
+def _same(args: Any, result: Any) -> None:
     result.assumed_count = _count(args[0])
 
 
-def _copied(args: Any, result: Assumed) -> None:
+def _copied(args: Any, result: Any) -> None:
     result.assumed_count = _count(args[1])
 
 
-def _none(args: Any, result: Assumed) -> None:
+def _none(args: Any, result: Any) -> None:
     result.assumed_count = Fraction(0)
 
 
-def _scattered(args: Any, result: Assumed) -> None:
+def _scattered(args: Any, result: Any) -> None:
     if len(args) == 4 and isinstance(args[3], int | float) and args[3] == 1 and result.spec.numel:
         result.assumed_count = Fraction(spec_of(args[2]).numel, result.spec.numel)
 
 
-def _compared(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Assumed], None]:
-    def assume(args: Any, result: Assumed) -> None:
+def _compared(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], None]:
+    def assume(args: Any, result: Any) -> None:
         count = _count(args[0])
         if count is not None and isinstance(args[1], int | float):
             result.assumed_truth = holds(count, args[1])
@@ -182,7 +174,7 @@ def _count(value: Any) -> Fraction | None:
 
 
 # By the name of the operator, of all its overloads.
-ASSUMPTIONS: dict[str, Callable[[Any, Assumed], None]] = {
+ASSUMPTIONS: dict[str, Callable[[Any, Any], None]] = {
     # Checks that hold for data with nothing special in it; `any` and comparisons are taken for False.
     "aten::all": _true,
     "aten::_is_all_true": _true,

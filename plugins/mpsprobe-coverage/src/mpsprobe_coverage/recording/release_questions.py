@@ -15,8 +15,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from mpsprobe_coverage.knowledge.judging.chain import Chain
-from mpsprobe_coverage.recording import missing_derivatives as underived
-from mpsprobe_coverage.recording.composing import Composing, Question
+from mpsprobe_coverage.recording.composing import Composing, Question, is_composite
 from mpsprobe_coverage.recording.dispatch import Plan, Route
 from mpsprobe_coverage.recording.planning import make_plan
 from mpsprobe_coverage.recording.routing import routes_for
@@ -101,7 +100,7 @@ class _Other:
         routed = {name for name, route in self._routes.items() if route.above_autograd is not None}
         table = self.chain.table
         names = routed | self.composing.above_autograd(self._routes).keys() | table.native | table.fallback
-        return frozenset(n for n in names if n.startswith("aten::") and underived.is_composite(n))
+        return frozenset(n for n in names if n.startswith("aten::") and is_composite(n))
 
     def plan(self, func: Any, key: str | None) -> Plan:
         if (func, key) not in self._plans:

@@ -3,23 +3,65 @@
 from __future__ import annotations
 
 import atexit
+import os
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from typing import Any, Self
+from functools import cache
+from typing import Any, NamedTuple, Self
 
 import torch
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.compiling import DEVICE
-from mpsprobe_coverage.devices.native.on_cpu import OnCpu, follow, seen
 from mpsprobe_coverage.devices.native.recording import Recording
 from mpsprobe_coverage.devices.native.registering import registered
 from mpsprobe_coverage.devices.native.surface import mps_surface
 from mpsprobe_coverage.knowledge.judging.chain import Chain
-from mpsprobe_coverage.recording.attribution import Attribution
+from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.phases import optimizers_followed
 from mpsprobe_coverage.recording.recorder import Recorder
 
+_WORDS = 5  # of one site
+_MOVED, _FROM_DEVICE, _WEIGHTS = 1, 2, 4
 _open: list[NativeDevice] = []
+
+
+# Calls with tensors of the CPU alone, and where their results went, as C++ saw them (`on_cpu.cpp`).
+class Site(NamedTuple):
+    """Calls of one operator at one place."""
+
+    operator: str
+    phase: str
+    origin: Origin
+    calls: int
+    data_bytes: int  # what they read and wrote
+    moved: bool = False  # results of theirs came to the device
+    from_device: bool = False  # they read what was copied from there
+    weights: bool = False  # they read tensors that require a gradient
+
+
+class OnCpu(NamedTuple):
+    sites: Sequence[Site] = ()  # each once
+    flows: Iterable[tuple[int, int]] = ()  # positions in ``sites``: the second has read what the first wrote
+    device_bytes: int = 0  # what calls on the device read and wrote
+
+
+def _seen(place_of: Callable[[int], tuple[str, Origin]]) -> OnCpu:
+    """What was seen; ``place_of`` gives phase and origin of a place, by its number."""
+    words, names, pairs, device_bytes = torch.ops.mpsprobe.on_cpu()
+    sites = []
+    for position in range(0, len(words), _WORDS):
+        place, name, calls, data_bytes, flags = words[position : position + _WORDS]
+        happened = (bool(flags & one) for one in (_MOVED, _FROM_DEVICE, _WEIGHTS))
+        sites.append(Site(names[name], *place_of(place), calls, data_bytes, *happened))
+    return OnCpu(sites, list(zip(pairs[::2], pairs[1::2], strict=True)), device_bytes)
+
+
+@cache
+def _stop_in_children() -> None:
+    """A forked process sees no such calls."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: torch.ops.mpsprobe.follow_cpu(False))
 
 
 class NativeDevice:
@@ -69,17 +111,19 @@ class NativeDevice:
         return self._recording.recorder
 
     def __enter__(self) -> Self:
+        operators = torch.ops.mpsprobe
         with ExitStack() as exits:
-            found = exits.enter_context(registered(self.chain, self.attribution))
+            kernels = exits.enter_context(registered(self.chain, self.attribution))
             exits.enter_context(mps_surface(self._chip))
             exits.enter_context(self.attribution)
-            self._recording = Recording(found, lines=self._lines, keep_going=self._keep_going)
+            self._recording = Recording(kernels, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)
             self._recording.start()
             if self._cpu:
-                exits.callback(follow, False)
-                follow(True)
-            exits.enter_context(optimizers_followed(torch.ops.mpsprobe.in_optimizer))
+                _stop_in_children()
+                exits.callback(operators.follow_cpu, False)
+                operators.follow_cpu(True)
+            exits.enter_context(optimizers_followed(operators.in_optimizer))
             exits.callback(_open.remove, self)
             _open.append(self)
             self._exits = exits.pop_all()
@@ -96,7 +140,7 @@ class NativeDevice:
 
     def on_cpu(self) -> OnCpu:
         assert self._recording is not None
-        return seen(self._recording.place_of)
+        return _seen(self._recording.place_of)
 
     def taken(self) -> Recorder:
         """What was called since this was last asked; it is not in ``recorder`` then."""

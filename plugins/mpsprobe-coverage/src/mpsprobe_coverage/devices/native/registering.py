@@ -33,9 +33,8 @@ from mpsprobe_coverage.knowledge.kernels.table import (
     UNSUPPORTED,
     KernelTable,
 )
-from mpsprobe_coverage.recording import missing_derivatives as underived
 from mpsprobe_coverage.recording.attribution import Attribution
-from mpsprobe_coverage.recording.composing import Composing
+from mpsprobe_coverage.recording.composing import Composing, ending_gradients, now_composite
 from mpsprobe_coverage.recording.dispatch import Entry, Plan, Route
 from mpsprobe_coverage.recording.phases import phase_now
 from mpsprobe_coverage.recording.planning import make_plan
@@ -154,7 +153,7 @@ def registered(chain: Chain, attribution: Attribution) -> Iterator[Registered]:
 
     try:
         above = compositions.above_autograd(routes)
-        above |= underived.kernels(table, dispatch, dispatch.attribution)
+        above |= ending_gradients(table, dispatch, dispatch.attribution)
         above |= autograd_routes(routes, dispatch)
         in_python(f"Autograd{MPS}", {name: run for name, run in above.items() if _is_known(name)})
         in_python("CPU", {name: run for name, run in REFERENCES.items() if _needs_reference(name)})
@@ -186,7 +185,7 @@ class _Chosen(NamedTuple):
 
 def _chosen(chain: Chain, routes: Mapping[str, Route], dispatch: Routed) -> _Chosen:
     chosen, renamed = _Chosen([], [], {}), renames(chain.table)
-    left_out = underived.now_composite(chain.table)
+    left_out = now_composite(chain.table)
     for name in sorted(torch._C._dispatch_get_all_op_names()):
         table = chain.tables.get(name.partition("::")[0])
         if table is None or name in routes or name in left_out or has_kernel(name, MPS):

@@ -19,6 +19,13 @@ from typing import Any, Literal
 import torch
 
 from mpsprobe.doubts import GUESSED
+from mpsprobe_coverage.devices.virtual.execution import (
+    MATERIALISE_LIMIT,
+    Sizes,
+    in_another_dtype,
+    on_smaller,
+    specs_of,
+)
 from mpsprobe_coverage.devices.virtual.tensor import (
     VirtualTensor,
     known_values,
@@ -26,13 +33,6 @@ from mpsprobe_coverage.devices.virtual.tensor import (
     reshape_in_place,
     virtual_tensor,
     without_data,
-)
-from mpsprobe_coverage.devices.virtual.without_data import (
-    MATERIALISE_LIMIT,
-    Sizes,
-    in_another_dtype,
-    on_smaller,
-    specs_of,
 )
 from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, interned, leaves, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.recording.dispatch import Dispatch, Plan, written_arguments

@@ -14,14 +14,12 @@ from torch.utils._pytree import tree_leaves
 
 from mpsprobe.errors import PluginError, UsageError
 from mpsprobe.suggestions import first_line
-from mpsprobe_coverage.devices.virtual.autocast import Casts, autocast_kernels
 from mpsprobe_coverage.devices.virtual.construction import Construction
 from mpsprobe_coverage.devices.virtual.data_dependent import Found
 from mpsprobe_coverage.devices.virtual.execution import Outcomes
-from mpsprobe_coverage.devices.virtual.interception import Interception
+from mpsprobe_coverage.devices.virtual.interception import Interception, PassingOver
 from mpsprobe_coverage.devices.virtual.python_surface import device_in_python
-from mpsprobe_coverage.devices.virtual.refusals import PassingOver
-from mpsprobe_coverage.devices.virtual.registrations import noting, registered
+from mpsprobe_coverage.devices.virtual.registrations import Casts, autocast_kernels, noting, registered
 from mpsprobe_coverage.devices.virtual.tensor import VirtualTensor, stands_for
 from mpsprobe_coverage.devices.virtual.wrapping import Wrapper
 from mpsprobe_coverage.knowledge.calls.call import Calls
@@ -32,8 +30,8 @@ from mpsprobe_coverage.knowledge.kernels.live import has_mps_build
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.knowledge.memory.inside import PREFILL_SINCE, is_prefill
 from mpsprobe_coverage.knowledge.memory.lifetimes import Lifetimes
-from mpsprobe_coverage.recording import missing_derivatives as underived
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
+from mpsprobe_coverage.recording.composing import ending_gradients
 from mpsprobe_coverage.recording.recorder import Recorder
 from mpsprobe_coverage.recording.release_questions import Asked
 from mpsprobe_coverage.recording.routing import autograd_routes, routes_for
@@ -137,7 +135,7 @@ class VirtualDevice:
             # Real shadows draw random numbers; the program's own generator must not notice.
             exits.enter_context(torch.random.fork_rng(devices=[]))
             above = self._interception.compositions.above_autograd(self._routes)
-            above |= underived.kernels(self.table, self.recorder, self.attribution)
+            above |= ending_gradients(self.table, self.recorder, self.attribution)
             above |= self._interception.on_the_cpu.kernels()
             above |= autograd_routes(self._routes, self._interception)
             go_on, elsewhere = self._interception.compositions.above, self.asked.above_autograd()

@@ -11,14 +11,22 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch._C import DispatchKey
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from mpsprobe.suggestions import first_line
-from mpsprobe_coverage.devices.virtual.cpu_calls import Elsewhere
-from mpsprobe_coverage.devices.virtual.cpu_fallback import OnTheCPU
+from mpsprobe_coverage.devices.virtual.cpu_calls import Elsewhere, OnTheCPU
 from mpsprobe_coverage.devices.virtual.data_dependent import ONES_ASSUMPTION, DataDependent, filled, known_values_of
-from mpsprobe_coverage.devices.virtual.execution import Execution, Outcome, Outcomes
+from mpsprobe_coverage.devices.virtual.execution import (
+    MATERIALISE_LIMIT,
+    Execution,
+    Outcome,
+    Outcomes,
+    accepting_numbers,
+    in_another_dtype,
+    lacks_code,
+)
 from mpsprobe_coverage.devices.virtual.mps_in_python import is_of_device
 from mpsprobe_coverage.devices.virtual.tensor import (
     VirtualTensor,
@@ -27,13 +35,16 @@ from mpsprobe_coverage.devices.virtual.tensor import (
     has_meta,
     known_values,
     layouts_seen,
+    mapped,
     reshape_in_place,
+    stands_for,
     takes_apart,
+    undispatched,
+    virtual_tensor,
 )
-from mpsprobe_coverage.devices.virtual.without_data import accepting_numbers
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.keys import operator_name, sparse_key
-from mpsprobe_coverage.knowledge.calls.spec import META, Specs, spec_of, specs_in
+from mpsprobe_coverage.knowledge.calls.spec import CPU, META, Specs, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.judging.judgement import EVERYWHERE, Judgement, refused
 from mpsprobe_coverage.recording.attribution import Attribution
@@ -47,6 +58,7 @@ _ENDS_THERE = ("missing", "unsupported")
 _PRIM_DEVICE = torch.ops.prim.device.default
 _TO_COPY = torch.ops.aten._to_copy.default
 _COPY = torch.ops.aten.copy_.default
+NOT_FOLLOWED = "it stops on the virtual device, though not on the CPU: {}"
 
 
 class Interception(TorchDispatchMode):
@@ -377,3 +389,83 @@ class Interception(TorchDispatchMode):
         )
         with self:
             return func.dispatch(DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
+
+
+# A run that goes on where an earlier one ended with PyTorch's own refusal. What every device refuses raises, because a
+# program may catch it, and what it does then is what a Mac would do. Where nobody catches it, the scan runs the
+# workload again and passes over that message: the call gets its verdict, and a result of the size that another dtype
+# gives. Operators do so by themselves; here are functions that raise before they reach one, in C++ that is made of
+# operators or in torch's Python.
+class PassingOver(TorchFunctionMode):
+    """While on, a function of torch that raises one of the interception's ``passed_over`` messages goes on."""
+
+    def __init__(self, interception: Interception) -> None:
+        super().__init__()
+        self._interception = interception
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        try:
+            return func(*args, **kwargs)
+        except Exception as error:
+            tensors = [t for t in tensors_in((args, kwargs)) if type(t) is VirtualTensor]
+            if first_line(error) not in self._interception.passed_over or not tensors:
+                raise
+            if sum(spec_of(tensor).stored for tensor in tensors) > MATERIALISE_LIMIT:
+                raise
+            made = self._result_of_cpu(func, args, kwargs, first_line(error))
+            if made is None:
+                raise
+            return made[0]
+
+    def _result_of_cpu(self, func: Any, args: Any, kwargs: Any, message: str) -> tuple[Any] | None:
+        """The result, from the CPU; None where no dtype helps: then the message is about the call."""
+        on_zeros = mapped(lambda v: _filled(v, 0), (args, kwargs))
+        ran, holds_everywhere = None, False
+        try:
+            result = func(*on_zeros[0], **on_zeros[1])
+        except Exception as error:  # noqa: BLE001 - whatever it is, it decides
+            # Code that asks for the dtype above all operators is the same for every device.
+            holds_everywhere = not lacks_code(error) or first_line(error) == message
+            on_units = mapped(_unit, (args, kwargs))  # zeros are singular
+            ran = in_another_dtype(func, *on_zeros) or in_another_dtype(func, *on_units)
+            if ran is None:
+                return None
+            result = ran.result
+        grad = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_in((args, kwargs)))
+
+        def virtual(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor) or value.is_nested:
+                return value
+            if ran is not None and value.dtype is not ran.original(value.dtype):
+                value = value.to(ran.original(value.dtype))
+            with undispatched():
+                return virtual_tensor(spec_of(value), None, grad and value.is_floating_point())
+
+        made = mapped(virtual, result)
+        if message not in self._interception.refusals:
+            self._record(func, message, specs_in((args, kwargs)), specs_in(made), holds_everywhere)
+        return (made,)
+
+    def _record(self, func: Any, message: str, inputs: Any, outputs: Any, holds_everywhere: bool) -> None:
+        recorder, origin = self._interception.recorder, self._interception.attribution.current()
+        if recorder.phase is None:
+            return
+        name = getattr(func, "__name__", str(func))
+        operator = f"aten::{name}" if hasattr(torch.ops.aten, name) else f"torch::{name}"
+        if holds_everywhere:
+            recorder.call(operator, refused(message, evidence=EVERYWHERE), origin, inputs, outputs)
+        else:
+            recorder.unjudged(operator, NOT_FOLLOWED.format(message), origin)
+
+
+def _filled(value: Any, number: int) -> Any:
+    if isinstance(value, torch.Tensor):
+        return spec_of(value).filled(number)
+    return CPU if isinstance(value, torch.device) and value.type == stands_for.type else value
+
+
+def _unit(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or value.dim() < 2:
+        return _filled(value, 1)
+    return torch.eye(*value.shape[-2:], device=CPU).to(value.dtype).expand(value.shape)

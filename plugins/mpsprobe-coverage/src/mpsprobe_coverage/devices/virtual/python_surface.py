@@ -21,7 +21,7 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _foreach_utils
 from torch.utils._device import DeviceContext
 
-from mpsprobe_coverage.devices.virtual.cpu_fallback import keep_real
+from mpsprobe_coverage.devices.virtual.cpu_calls import keep_real
 from mpsprobe_coverage.devices.virtual.mps_in_python import (
     Replace,
     accelerator_in_python,
@@ -30,11 +30,11 @@ from mpsprobe_coverage.devices.virtual.mps_in_python import (
     mps_in_python,
     replacing,
 )
-from mpsprobe_coverage.devices.virtual.storages import loading
 from mpsprobe_coverage.devices.virtual.tensor import (
     VirtualTensor,
     data_of_tensors,
     known_places,
+    loading,
     mapped,
     parse_to,
     stands_for,

@@ -10,6 +10,8 @@ would ask for an MPS device guard, which a build without MPS does not have, and 
 from __future__ import annotations
 
 import functools
+import mmap
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -19,7 +21,6 @@ import torch
 from torch._tensor_str import PRINT_OPTS, _add_suffixes, _tensor_str
 from torch.utils._pytree import tree_map
 
-from mpsprobe_coverage.devices.virtual.storages import on_the_device, reduced, zeros_for
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, interned, spec_of
 from mpsprobe_coverage.knowledge.memory.lifetimes import Held, Lifetimes
@@ -28,6 +29,11 @@ _PREFIX = "tensor("
 _UNTOLD = (torch.int64, torch.bool)  # dtypes that can be seen from the values
 MPS = torch.device("mps", 0)
 MOST_STEPS = 4096  # of a loop over the most that could be found
+_OF_DEVICE = "of_virtual_device"
+_FIRST = 5  # before the package of the CPU
+_PRIVATE: Any = (
+    {"flags": mmap.MAP_PRIVATE} if hasattr(mmap, "MAP_PRIVATE") else {}
+)  # shared memory is given when it is read
 
 
 class _StandsFor:
@@ -431,3 +437,58 @@ def bare_call(call: Call) -> Call:
 
     args, kwargs = mapped(bare, (call.args, call.kwargs))
     return replace(call, args=args, kwargs=kwargs)
+
+
+# Saving tensors of the device, and loading tensors onto it: `torch.save`, `torch.load`, `pickle`. C++ has no storage on
+# the device here. A storage of the CPU with the mark of the device stands for one: PyTorch's serialization asks a
+# registered package where a storage is, and what to do with one that was there.
+def on_the_device(storage: Any) -> Any:
+    setattr(storage, _OF_DEVICE, True)
+    return storage
+
+
+def zeros_for(storage: Any) -> torch.UntypedStorage:
+    """In place of a ``storage`` without data one of as many zeros, always the same: memory that nobody writes to."""
+    if not hasattr(storage, "zeros"):  # PyTorch keeps the Python object of a storage while a tensor uses that
+        memory = mmap.mmap(-1, max(storage.nbytes(), 1), **_PRIVATE)
+        storage.zeros = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
+    zeros: torch.UntypedStorage = storage.zeros
+    return zeros
+
+
+def reduced(tensor: Any, known: torch.Tensor | None) -> tuple[Any, ...]:
+    """What ``__reduce_ex__`` returns for ``tensor``; where values are not known, it is copied first."""
+    hooks: OrderedDict[Any, Any] = OrderedDict()
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch._utils._rebuild_parameter, (tensor.detach(), tensor.requires_grad, hooks)
+    real = tensor.detach().cpu() if known is None else known.detach()
+    rebuild, arguments = real.__reduce_ex__(2)
+    on_the_device(real.untyped_storage())
+    if rebuild is torch._utils._rebuild_tensor_v2:
+        arguments = (*arguments[:4], tensor.requires_grad, *arguments[5:])
+    return rebuild, arguments
+
+
+def loading(
+    device: torch.device, place: Callable[[torch.Tensor], Any], replace: Callable[[Any, str, Any], None]
+) -> Callable[[], None]:
+    """Let ``torch.load`` put tensors on ``device``, made by ``place`` of the CPU's; returns what undoes that."""
+
+    def location(storage: Any) -> str | None:
+        return device.type if getattr(storage, _OF_DEVICE, False) else None
+
+    def restore(storage: Any, where: str) -> Any:
+        return on_the_device(storage) if where.partition(":")[0] == device.type else None
+
+    original: Any = torch._utils._rebuild_tensor
+
+    @functools.wraps(original)  # torch.load allows functions by their names
+    def rebuild(storage: Any, *rest: Any) -> Any:
+        made = original(storage, *rest)
+        return place(made) if location(storage._untyped_storage) else made
+
+    package = (_FIRST, location, restore)
+    torch.serialization.register_package(*package)
+    replace(torch._utils, "_rebuild_tensor", rebuild)
+    replace(torch.UntypedStorage, device.type, on_the_device)
+    return lambda: torch.serialization._package_registry.remove(package)

@@ -11,6 +11,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from mpsprobe_coverage.devices.virtual.construction import is_placed
+from mpsprobe_coverage.devices.virtual.execution import MATERIALISE_LIMIT
 from mpsprobe_coverage.devices.virtual.tensor import (
     VirtualTensor,
     stands_for,
@@ -18,7 +19,6 @@ from mpsprobe_coverage.devices.virtual.tensor import (
     virtual_parameter,
     virtual_tensor,
 )
-from mpsprobe_coverage.devices.virtual.without_data import MATERIALISE_LIMIT
 from mpsprobe_coverage.knowledge.calls.spec import CPU, interned, spec_of
 
 
