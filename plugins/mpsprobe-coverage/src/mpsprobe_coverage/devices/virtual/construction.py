@@ -11,7 +11,7 @@ as on a Mac: models ask them whether to make tables in float64 (Lumina2's rotary
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, Self
 
 import torch
@@ -81,13 +81,11 @@ class Construction(TorchFunctionMode):
         try:
             return func(*args, **kwargs)
         except RuntimeError as error:
-            if _mixes_devices((args, kwargs)):
+            if {tensor.device.type for tensor in tensors_in((args, kwargs))} == {"cpu", "meta"}:
                 # A weight on meta met a small real tensor: the result has no values either.
                 moved_args, moved_kwargs = tree_map(_to_meta, (args, kwargs))
-                try:
+                with suppress(RuntimeError):
                     return func(*moved_args, **moved_kwargs)
-                except RuntimeError:
-                    return self._on_unit_matrices(func, args, kwargs, error)
             return self._on_unit_matrices(func, args, kwargs, error)
 
     def _on_unit_matrices(self, func: Any, args: Any, kwargs: Any, error: RuntimeError) -> Any:
@@ -147,7 +145,3 @@ def _unit(value: Any) -> Any:
 
 def _to_meta(value: Any) -> Any:
     return value.to("meta") if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() else value
-
-
-def _mixes_devices(values: Any) -> bool:
-    return {tensor.device.type for tensor in tensors_in(values)} == {"cpu", "meta"}

@@ -11,7 +11,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary
@@ -45,6 +45,10 @@ MACOS = 15, 0
 _Event, _Stream, _Generator = torch.Event, torch.Stream, torch.Generator
 
 
+def _nothing_pending(*_: Any) -> None:
+    """What is to be waited for is done already."""
+
+
 class _Replacing(type):
     """``isinstance(event, torch.Event)`` holds for those of every device, and for ``torch.mps.Event``."""
 
@@ -59,6 +63,7 @@ class Event(metaclass=_Replacing):
 
     original = _Event
     accelerator: torch.device = torch.device("mps", 0)
+    wait = synchronize = _nothing_pending
 
     def __new__(cls, device: Any = None, **options: Any) -> Any:
         if device is not None and torch.device(device).type != cls.accelerator.type:
@@ -75,12 +80,6 @@ class Event(metaclass=_Replacing):
 
     def record(self, stream: Any = None) -> None:
         self._recorded = time.perf_counter()
-
-    def wait(self, stream: Any = None) -> None:
-        """Nothing is pending."""
-
-    def synchronize(self) -> None:
-        """Nothing is pending."""
 
     def query(self) -> bool:
         return True
@@ -110,6 +109,7 @@ class Stream(metaclass=_Replacing):
     original = _Stream
     accelerator: torch.device = torch.device("mps", 0)
     stream_id = device_index = 0
+    synchronize = wait_event = wait_stream = _nothing_pending
 
     def __new__(cls, device: Any = None, *rest: Any, **options: Any) -> Any:
         if isinstance(device, (str, torch.device)) and torch.device(device).type != cls.accelerator.type:
@@ -122,18 +122,8 @@ class Stream(metaclass=_Replacing):
     def query(self) -> bool:
         return True
 
-    def is_capturing(self) -> bool:
-        """Optimizers ask whether a graph is being captured: never."""
+    def is_capturing(self) -> bool:  # optimizers ask whether a graph is being captured
         return False
-
-    def synchronize(self) -> None:
-        """Nothing is pending."""
-
-    def wait_event(self, event: Any) -> None:
-        """Nothing is pending."""
-
-    def wait_stream(self, other: Any) -> None:
-        """Nothing is pending."""
 
     def record_event(self, event: Any = None) -> Any:
         event = Event() if event is None else event
@@ -154,30 +144,29 @@ class Stream(metaclass=_Replacing):
 
 
 @contextmanager
-def replacing() -> Iterator[tuple[Replace, list[Callable[[], None]]]]:
-    """What sets attributes and, at the end, undoes that in the opposite order; the list takes other things to undo."""
-    put_back: list[Callable[[], None]] = []
-    _empty_caches_of_functions(put_back)
+def replacing() -> Iterator[tuple[Replace, ExitStack]]:
+    """What sets attributes and, at the end, undoes that in the opposite order; the stack takes other things to undo."""
+    with ExitStack() as put_back:
+        # torch keeps sets of its functions once asked for them; sets made now would hold our replacements for ever.
+        for cache in {_device_constructors, *filter(_is_cache, vars(torch.overrides).values())}:
+            if not cache.cache_info().currsize:
+                put_back.callback(cache.cache_clear)
 
-    def replace(owner: Any, name: str, value: Any) -> None:
-        own = vars(owner).get(name, _ABSENT)
-        if hasattr(own, "__wrapped__"):  # torch._dynamo looks through the caches of torch.backends.mps
-            value.__wrapped__ = own.__wrapped__
-        setattr(owner, name, value)
-        put_back.append((lambda: delattr(owner, name)) if own is _ABSENT else (lambda: setattr(owner, name, own)))
+        def replace(owner: Any, name: str, value: Any) -> None:
+            own = vars(owner).get(name, _ABSENT)
+            if hasattr(own, "__wrapped__"):  # torch._dynamo looks through the caches of torch.backends.mps
+                value.__wrapped__ = own.__wrapped__
+            setattr(owner, name, value)
+            if own is _ABSENT:
+                put_back.callback(delattr, owner, name)
+            else:
+                put_back.callback(setattr, owner, name, own)
 
-    try:
         yield replace, put_back
-    finally:
-        for undo in reversed(put_back):
-            undo()
 
 
-def _empty_caches_of_functions(put_back: list[Callable[[], None]]) -> None:
-    """torch keeps sets of its functions once asked for them; sets made now would hold our replacements for ever."""
-    caches: list[Any] = [_device_constructors, *vars(torch.overrides).values()]
-    known = {id(cache): cache for cache in caches if hasattr(cache, "cache_clear")}.values()
-    put_back.extend(cache.cache_clear for cache in known if not cache.cache_info().currsize)
+def _is_cache(value: Any) -> bool:
+    return hasattr(value, "cache_clear")
 
 
 def machine_or_usual(chip: str | None) -> Machine:
@@ -200,9 +189,6 @@ def mps_in_python(
     machine = machine_or_usual(chip)
     limits = limits_of(machine)
 
-    def is_macos_or_newer(major: int, minor: int = 0) -> bool:
-        return (major, minor) <= MACOS
-
     below: dict[str, Any] = {
         "has_mps": True,
         "mps_is_available": lambda: True,
@@ -220,8 +206,8 @@ def mps_in_python(
         replace(torch._C, f"_{name}", answer)
     cached: dict[str, Any] = {
         "is_available": lambda: True,
-        "is_macos_or_newer": is_macos_or_newer,
-        "is_macos13_or_newer": lambda minor=0: is_macos_or_newer(13, minor),
+        "is_macos_or_newer": lambda major, minor=0: (major, minor) <= MACOS,
+        "is_macos13_or_newer": lambda minor=0: (13, minor) <= MACOS,
         "get_name": lambda: machine.chip.label,
         "get_core_count": lambda: max(machine.chip.gpu_cores),
     }
@@ -247,6 +233,7 @@ def ask_again() -> None:
 def accelerator_in_python(replace: Replace, device: torch.device) -> None:
     """Make ``torch.accelerator``, ``torch.Event`` and ``torch.Stream`` answer for ``device``, alone of its kind."""
     total = limits_of(MACHINE).recommended.low
+    figures = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
     below: dict[str, Any] = {
         "getAccelerator": lambda: torch.device(device.type),
         "getDeviceIndex": lambda: 0,
@@ -261,7 +248,9 @@ def accelerator_in_python(replace: Replace, device: torch.device) -> None:
         "emptyHostCache": lambda: None,
         "resetAccumulatedStats": lambda index: None,
         "resetPeakStats": lambda index: None,
-        "getDeviceStats": lambda index: _no_memory_taken(),
+        "getDeviceStats": lambda index: {
+            f"{name}_bytes": {"all": dict(figures)} for name in ("allocated", "reserved", "active")
+        },
         "getMemoryInfo": lambda index: (total, total),
     }
     for name, answer in below.items():
@@ -272,11 +261,6 @@ def accelerator_in_python(replace: Replace, device: torch.device) -> None:
         replace(kind, "accelerator", device)
         replace(torch, kind.__name__, kind)
     _pinned_memory(replace)
-
-
-def _no_memory_taken() -> dict[str, Any]:
-    figures = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
-    return {f"{name}_bytes": {"all": dict(figures)} for name in ("allocated", "reserved", "active")}
 
 
 def _pinned_memory(replace: Replace) -> None:

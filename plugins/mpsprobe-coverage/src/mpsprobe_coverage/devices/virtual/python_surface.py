@@ -7,16 +7,16 @@ device (``torch.backends.mps.is_available()``). Everything is put back when the 
 
 from __future__ import annotations
 
-import importlib
 import sys
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 import torch
 from torch.nn.parameter import is_lazy
+from torch.optim.optimizer import _foreach_supported_types
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _foreach_utils
 from torch.utils._device import DeviceContext
@@ -62,35 +62,38 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
         replace(torch.Tensor, "_make_wrapper_subclass", staticmethod(_holder))
         for name in ("tensor", "as_tensor", "asarray"):
             replace(torch, name, _factory(getattr(torch, name), dispatch))
-        put_back.append(loading(stands_for.device, lambda tensor: _placed(tensor, dispatch), replace))
+        put_back.callback(loading(stands_for.device, lambda tensor: _placed(tensor, dispatch), replace))
         replace(torch, "compile", _eager)
         replace(VirtualTensor, "__setitem__", _assign_tensors(dispatch))
-        for name in ("__getitem__", "__setitem__"):
+        for name in ("__getitem__", "__setitem__"):  # their calls are those of the installed torch
             composing = partial(dispatch.composing, f"Tensor.{name}")
             replace(VirtualTensor, name, _composed(getattr(VirtualTensor, name), composing))
         generator = default_generator(replace, stands_for.device)
         if stands_for.type == "mps":
-            put_back.append(ask_again)
+            put_back.callback(ask_again)
             mps_in_python(replace, generator)
             ask_again()
         else:
-            put_back.append(_other_module(replace))
+            _other_module(replace, put_back)
         accelerator_in_python(replace, stands_for.device)
-        _extend_optimizer_types(put_back)
+        # Optimizers take their fused or foreach form only for tensor types on a list of their own.
+        lists = (_foreach_utils._foreach_supported_types, _foreach_supported_types)
+        for supported in {id(one): one for one in lists}.values():
+            supported.append(VirtualTensor)
+            put_back.callback(supported.remove, VirtualTensor)
         yield
 
 
-def _other_module(replace: Replace) -> Callable[[], None]:
+def _other_module(replace: Replace, put_back: ExitStack) -> None:
     """``torch.xpu`` and its like: that a device is available, and that it does everything at once.
 
     Where there is no such module (``torch.privateuseone``), an empty one: C++ imports it to initialise the device.
-    Returns what takes it out of ``sys.modules`` again.
     """
-    name, absent = f"torch.{stands_for.type}", False
+    name = f"torch.{stands_for.type}"
     module: Any = getattr(torch, stands_for.type, None)
     if module is None and name not in sys.modules:
-        absent = True
         module = sys.modules[name] = types.ModuleType(name)
+        put_back.callback(sys.modules.pop, name, None)
         module._lazy_init = lambda: None
         vars(module).update(dict.fromkeys(_CONSTANTS))
         replace(torch, stands_for.type, module)
@@ -103,12 +106,6 @@ def _other_module(replace: Replace) -> Callable[[], None]:
     if stands_for.type in vars(torch._C.TensorBase):  # `tensor.xpu()` looks for its device in C++
         device = stands_for.device
         replace(torch.Tensor, stands_for.type, lambda self, *args, **kwargs: self.to(device))
-
-    def take_out() -> None:
-        if absent:
-            sys.modules.pop(name, None)
-
-    return take_out
 
 
 def _assign_tensors(dispatch: Dispatch) -> Any:
@@ -125,8 +122,6 @@ def _assign_tensors(dispatch: Dispatch) -> Any:
 
 
 def _composed(original: Any, composing: Any) -> Any:
-    """``original``, whose calls are those of the installed torch."""
-
     def run(self: VirtualTensor, *args: Any) -> Any:
         with composing() or nullcontext():
             return original(self, *args)
@@ -137,15 +132,6 @@ def _composed(original: Any, composing: Any) -> Any:
 def _eager(model: Any = None, **_options: Any) -> Any:
     """``torch.compile`` that compiles nothing: eager operators are judged; ``cond`` and its like compile themselves."""
     return model if model is not None else lambda function: function
-
-
-def _extend_optimizer_types(put_back: list[Callable[[], None]]) -> None:
-    """Optimizers take their fused or foreach form only for tensor types on a list of their own."""
-    modules = [importlib.import_module(name) for name in ("torch.utils._foreach_utils", "torch.optim.optimizer")]
-    lists = {id(module._foreach_supported_types): module._foreach_supported_types for module in modules}
-    for supported in lists.values():
-        supported.append(VirtualTensor)
-        put_back.append(lambda supported=supported: supported.remove(VirtualTensor))  # type: ignore[misc]
 
 
 def _tensor_to(dispatch: Dispatch) -> Any:
@@ -229,11 +215,8 @@ def _factory(original: Any, dispatch: Dispatch) -> Any:
 
 def _default_device() -> torch.device:
     """Of ``with torch.device(…)``; ``torch.get_default_device`` itself calls ``torch.tensor``."""
-    for mode in reversed(_get_current_function_mode_stack()):
-        if isinstance(mode, DeviceContext):
-            device: torch.device = mode.device
-            return device
-    return CPU
+    modes = reversed(_get_current_function_mode_stack())
+    return next((mode.device for mode in modes if isinstance(mode, DeviceContext)), CPU)
 
 
 def _bare(data: Any) -> Any:

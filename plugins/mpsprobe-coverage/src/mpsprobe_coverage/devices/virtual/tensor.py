@@ -188,11 +188,8 @@ class VirtualTensor(torch.Tensor):
 
     def as_subclass(self, cls: Any) -> Any:
         # Of a class without dispatch of its own: C++ would make an alias that nothing here knows.
-        return (
-            torch.ops.aten.alias.default(self)
-            if cls.__torch_dispatch__ is _PLAIN_DISPATCH
-            else super().as_subclass(cls)
-        )
+        plain = cls.__torch_dispatch__ is _PLAIN_DISPATCH
+        return torch.ops.aten.alias.default(self) if plain else super().as_subclass(cls)
 
     def untyped_storage(self) -> Any:
         known = known_values(self)
@@ -205,10 +202,6 @@ class VirtualTensor(torch.Tensor):
     def storage_offset(self) -> Any:
         known = known_values(self)
         return super().storage_offset() if known is None else known.storage_offset()
-
-
-def _get_data(self: torch.Tensor) -> Any:
-    return _base_data.__get__(self)
 
 
 def _set_data(self: torch.Tensor, value: Any) -> None:
@@ -231,7 +224,7 @@ def _set_data(self: torch.Tensor, value: Any) -> None:
 
 # Of every other tensor, while a device is open: `.to("mps")` of a module swaps the data of its parameters, which stay
 # the same objects, so that an optimizer made before knows them. C++ gives such a tensor all keys but that of Python.
-data_of_tensors = property(_get_data, _set_data)
+data_of_tensors = property(_base_data.__get__, _set_data)
 
 
 def _leave(tensor: VirtualTensor, value: torch.Tensor) -> None:
@@ -383,13 +376,9 @@ def has_meta(args: Any, kwargs: Any) -> bool:
     no key of Python (``data_of_tensors``).
     """
     for value in (*args, *kwargs.values()):
-        if isinstance(value, torch.Tensor):
-            if value.is_meta or type(value) is VirtualTensor:
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(item, torch.Tensor) and (item.is_meta or type(item) is VirtualTensor):
                 return True
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                if isinstance(item, torch.Tensor) and (item.is_meta or type(item) is VirtualTensor):
-                    return True
     return False
 
 
