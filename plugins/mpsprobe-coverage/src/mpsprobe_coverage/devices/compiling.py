@@ -40,8 +40,6 @@ _ON_A_MAC = " (xcode-select --install)" if sys.platform == "darwin" else ""
 
 
 class Library(NamedTuple):
-    """What is compiled into one file."""
-
     name: str
     folder: str  # where its sources are, below this one
     without: str  # what happens where there is no compiler
@@ -67,11 +65,9 @@ class Library(NamedTuple):
 
     @property
     def is_there(self) -> bool:
-        """Whether it can be loaded without a compiler."""
         return self.shipped.is_file() or _is_own(self.kept)
 
     def load(self) -> None:
-        """Load it into this process, compiling it if need be."""
         if self.shipped.is_file():
             try:
                 torch.ops.load_library(str(self.shipped))

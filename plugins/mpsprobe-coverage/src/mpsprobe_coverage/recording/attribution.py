@@ -100,7 +100,6 @@ class Attribution:
         self.deepest_module: str | None = None  # where the first exception to leave a module was raised
 
     def name_modules(self, model: torch.nn.Module) -> None:
-        """Take the names of ``model``'s modules; a module that occurs twice keeps its first name."""
         self._model = model  # keeps the ids alive
         self._names = {id(module): name for name, module in model.named_modules()}
 
@@ -146,7 +145,6 @@ class Attribution:
         torch.nn.Module.__call__ = self._original_call  # type: ignore[method-assign]
 
     def current(self) -> Origin:
-        """The origin of the operator call that is being dispatched now."""
         thread = self._thread
         stack = thread.stack
         if not stack:

@@ -109,7 +109,6 @@ class Composing:
             self._inside = around
 
     def current(self) -> str | None:
-        """What calls operators at this moment, if the release composes that otherwise."""
         around = self._around()
         return None if around is None else around.name
 
@@ -127,7 +126,6 @@ class Composing:
         return None if node is None else self.difference(node.name())
 
     def above_autograd(self, routed: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
-        """Operator → Python kernel for the AutogradMPS key, for the composite ones that differ and have no route."""
         kernels: dict[str, Callable[..., Any]] = {}
         for operator in sorted(self.differences.operators - routed.keys() - renames(self._table).keys()):
             followed = self._table.verdict(operator) in (COMPOSITE, UNKNOWN) and _is_followed_above(operator)
@@ -187,7 +185,6 @@ def now_composite(table: KernelTable) -> frozenset[str]:
 
 
 def ending_gradients(table: KernelTable, recorder: Recorder, attribution: Attribution) -> dict[str, Callable[..., Any]]:
-    """Operator → what stands above autograd for it."""
     names = (n for n in table.native - now_composite(table) if n.startswith("aten::") and is_composite(n))
     # Those that write into their arguments (``diag.out``) are called below autograd.
     overloads = ((name, overload_named(name)) for name in names)

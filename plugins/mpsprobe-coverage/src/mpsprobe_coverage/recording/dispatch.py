@@ -81,7 +81,6 @@ class Plan:
         return self.judges.registered
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by name, defaults included."""
         arguments = self.func._schema.arguments
         defaults = {argument.name: argument.default_value for argument in arguments}
         return {**defaults, **dict(zip(defaults, args, strict=False)), **kwargs}

@@ -64,7 +64,6 @@ def _depends_on_values(func: Any) -> bool:
 
 
 def composite_key(func: Any) -> Any:
-    """The composite dispatch key that the installed torch has a kernel for, or None."""
     return next((key for key in _COMPOSITE_KEYS if has_kernel(operator_name(func), key.name)), None)
 
 

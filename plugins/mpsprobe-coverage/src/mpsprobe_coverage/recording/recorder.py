@@ -47,8 +47,6 @@ class CallRecord:
 
 @dataclass(slots=True)
 class Note:
-    """Something that could not be judged or known, and where."""
-
     operator: str
     text: str
     origin: Origin
@@ -130,7 +128,6 @@ class Recorder:
         record.calls += calls
 
     def example(self, operator: str, judgement: Judgement, call: Call) -> None:
-        """Keep ``call``, which is not native, as an example of what its operator is called with."""
         kept = self.examples.setdefault((operator, judgement), {})
         if len(kept) < EXAMPLES_KEPT and (text := example(call)) is not None:
             kept.setdefault(text, sum(map(len, self.examples.values())))
@@ -159,7 +156,6 @@ class Recorder:
         return iter(self._calls.values())
 
     def marked(self) -> dict[int, int]:
-        """How often each record was counted up to now, for ``since``."""
         kept: tuple[dict[Any, Any], ...] = (self._calls, self._unjudged, self._assumed, self._advised)
         return {id(one): one.calls for group in kept for one in list(group.values())}
 
@@ -201,8 +197,6 @@ def _count(notes: dict[tuple[Any, ...], Note], operator: str, text: str, origin:
 
 
 class Outcome(Protocol):
-    """What a call left behind: one object for all calls that are alike."""
-
     flat: Specs
 
 
@@ -227,7 +221,6 @@ class Watching:
     def matching(
         self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outcome: Outcome, phase: str
     ) -> tuple[str, ...]:
-        """The identifiers of the advisories that a call is one for."""
         known = self._known.get((outcome, phase))
         if known is None:
             call = Call(plan.func, args, kwargs, inputs, outcome.flat)

@@ -46,7 +46,6 @@ class Asked:
         self._answer(("autocast", key), lambda chain: chain.table.keys.get(key))
 
     def planned(self, plan: Plan, key: str | None) -> None:
-        """How an operator goes on that was not met before; ``key`` as in ``make_plan``."""
         self._leave_out(lambda other: not _alike(plan, other.plan(plan.func, key)))
 
     def others_compose(self, name: str) -> bool:
@@ -83,8 +82,6 @@ class Asked:
 
 
 class _Other:
-    """What a run on another release would do: kept with its chain."""
-
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
         self._routes = routes_for(chain.table)
@@ -96,7 +93,6 @@ class _Other:
 
     @cached_property
     def above(self) -> frozenset[str]:
-        """The composite operators that it treats above autograd."""
         routed = {name for name, route in self._routes.items() if route.above_autograd is not None}
         table = self.chain.table
         names = routed | self.composing.above_autograd(self._routes).keys() | table.native | table.fallback
@@ -143,7 +139,6 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def asked(chain: Chain) -> tuple[Asked, Composing]:
-    """The release of ``chain``, and what it composes, as a run asks about both."""
     release = Asked(chain)
     differences = _other(chain).composing.differences
     return release, Composing(chain.table, release if any(chain.alike) else None, differences)

@@ -15,8 +15,6 @@ from mpsprobe_coverage.recording.release_questions import Asked
 
 @dataclass(slots=True)
 class Trace:
-    """What one release does with the workload."""
-
     table: KernelTable
     recorder: Recorder
     calls: Calls

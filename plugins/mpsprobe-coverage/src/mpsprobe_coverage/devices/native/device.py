@@ -28,8 +28,6 @@ _open: list[NativeDevice] = []
 
 # Calls with tensors of the CPU alone, and where their results went, as C++ saw them (`on_cpu.cpp`).
 class Site(NamedTuple):
-    """Calls of one operator at one place."""
-
     operator: str
     phase: str
     origin: Origin
@@ -47,7 +45,6 @@ class OnCpu(NamedTuple):
 
 
 def _seen(place_of: Callable[[int], tuple[str, Origin]]) -> OnCpu:
-    """What was seen; ``place_of`` gives phase and origin of a place, by its number."""
     words, names, pairs, device_bytes = torch.ops.mpsprobe.on_cpu()
     sites = []
     for position in range(0, len(words), _WORDS):
@@ -106,7 +103,6 @@ class NativeDevice:
 
     @property
     def recorder(self) -> Recorder:
-        """What was called, after ``finish``."""
         assert self._recording is not None, "the device was never open"
         return self._recording.recorder
 
@@ -134,7 +130,6 @@ class NativeDevice:
 
     @property
     def threads(self) -> int:
-        """How many threads of the program called operators."""
         number: int = torch.ops.mpsprobe.threads()
         return number
 
@@ -148,13 +143,11 @@ class NativeDevice:
         return self._recording.taken()
 
     def finish(self) -> None:
-        """Bring what was counted into ``recorder``; the device may stay open."""
         assert self._recording is not None
         self._recording.take()
 
 
 def native_device_now() -> NativeDevice | None:
-    """The one that is open in this process."""
     return _open[-1] if _open else None
 
 

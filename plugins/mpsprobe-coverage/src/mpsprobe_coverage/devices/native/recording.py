@@ -75,7 +75,6 @@ class Recording:
         self._dispatch.recording = self
 
     def stop(self) -> None:
-        """Count no more; everything is in ``recorder`` then."""
         torch.ops.mpsprobe.record(0, 0, 0)
         self._dispatch.recording = None
         self.take()
@@ -83,7 +82,6 @@ class Recording:
             raise self._error
 
     def take(self) -> None:
-        """Bring what C++ has counted into ``recorder``."""
         taken = torch.ops.mpsprobe.take_counts()
         for slot, calls in zip(taken[::2], taken[1::2], strict=True):
             self.recorder.add(self._slots.pop(slot), calls)
@@ -108,7 +106,6 @@ class Recording:
         return CallRecord(name, judgement, phase, place.origin, inputs, outputs, mark, advisories=found)
 
     def place_of(self, number: int) -> tuple[str, Origin]:
-        """Phase and origin of a place, by the number that C++ has."""
         return self._of_place[number][:2]
 
     def _judged(self, operator: int, place: int, answer: Any) -> None:

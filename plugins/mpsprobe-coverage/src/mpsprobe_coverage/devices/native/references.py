@@ -78,7 +78,6 @@ def _convolution_backward(
 def _transposed_backward(
     x: Any, grad: Any, weight: Any, padding: Any, out_padding: Any, stride: Any, dilation: Any, groups: int, mask: Any
 ) -> Any:
-    """The same for the transposed one."""
     first, second, _last.bias = _aten.convolution_backward(
         grad, x, weight, [grad.shape[1]], stride, padding, dilation, True, out_padding, groups, [*mask[:2], True]
     )

@@ -133,7 +133,6 @@ class Registered(NamedTuple):
 
 @contextmanager
 def registered(chain: Chain, attribution: Attribution) -> Iterator[Registered]:
-    """Register everything, as long as it is open."""
     table, compositions = chain.table, Composing(chain.table)
     routes = with_values_of_the_cpu(_routes(table))
     dispatch: Any = Routed(chain, attribution, frozenset(routes))
@@ -231,7 +230,6 @@ def _routes(table: KernelTable) -> dict[str, Route]:
 
 
 def _needs_reference(name: str) -> bool:
-    """Whether nothing in the installed torch computes it on the CPU."""
     return _is_known(name) and (name in OVERRIDEABLE or not has_cpu_kernel(name))
 
 

@@ -55,8 +55,6 @@ class Kind(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """How often a kind of call was made, and the bytes that those calls copied between the CPU and the device."""
-
     kind: Kind
     calls: int
     to_cpu_bytes: int
@@ -114,7 +112,6 @@ class Listener:
         return Counted(kind, calls, to_cpu, from_cpu)
 
     def _placed(self, answer: Any) -> None:
-        """The number of the place that this thread is at; called from C++."""
         try:
             assert self._attribution is not None
             origin = self._attribution.current()

@@ -47,8 +47,6 @@ def judged(happened: Happened) -> Judgement | None:
 
 @dataclass(slots=True)
 class ObservedCall:
-    """Calls that agree in everything but their number."""
-
     kind: Kind
     judgement: Judgement | None  # what they say about their device; None where nothing is known, because they raised
     calls: int = 0

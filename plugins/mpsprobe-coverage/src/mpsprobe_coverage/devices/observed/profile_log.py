@@ -26,7 +26,6 @@ _DIFFER = "{operator} fell back {seen} times as observed, and {logged} times in 
 
 
 def logged_fallbacks(log: str) -> Counter[str]:
-    """Operators, without overloads, and how often the lines in ``log`` say that they fell back."""
     runs = {(found["operator"], int(found["run"])) for found in _LINE.finditer(log)}
     return Counter(operator for operator, _ in runs)
 

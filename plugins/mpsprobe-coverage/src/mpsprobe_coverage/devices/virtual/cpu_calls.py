@@ -53,8 +53,6 @@ _current_node: Callable[[], Any] = torch._C._current_autograd_node
 
 
 class Elsewhere:
-    """Runs calls on the CPU for one device, which is open."""
-
     def __init__(self, dispatch: Dispatch, attribution: Attribution) -> None:
         self._dispatch, self._attribution = dispatch, attribution
         self.data = True  # every tensor of the CPU has its data, whatever its size
@@ -63,11 +61,9 @@ class Elsewhere:
         self.close = self._undo.close
 
     def is_without_data(self, elements: int) -> bool:
-        """Whether a new tensor of so many has no data."""
         return not self.data and elements > LARGE
 
     def run(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """A call of ``func`` on the CPU; ``types`` are the classes of its tensors."""
         result = func(*args, **kwargs) if self.data else self._run(func, types, args, kwargs)
         if self._dispatch.phase is not None and isinstance(result, torch.Tensor):
             self._attribution.mark(result)  # the line to mend if the device meets it
@@ -88,7 +84,6 @@ class Elsewhere:
         return made if any(tensor.numel() > LARGE for tensor in tensors_in(made)) else func(*args, **kwargs)
 
     def empty(self, spec: TensorSpec) -> torch.Tensor:
-        """A tensor of the CPU without data."""
         options = {"dtype": spec.dtype, "device": CPU}
         made: torch.Tensor = self._shapes_of(torch.ops.aten.empty_strided.default, (spec.shape, spec.stride), options)
         return made
@@ -277,7 +272,6 @@ class OnTheCPU:
         self._fakes: Any = None  # torch's mode for tensors without data; importing it takes a second
 
     def kernels(self) -> dict[str, Callable[..., Any]]:
-        """Operator → what stands above autograd for it: the composite ones that are registered fallbacks."""
         names = (name for name in self._dispatch.table.fallback if name.startswith("aten::"))
         return {name: partial(self._run, overload_named(name)) for name in names if is_composite(name)}
 
@@ -384,7 +378,6 @@ class OnTheCPU:
         return True
 
     def record_gradients(self) -> None:
-        """Record each derivative that ran since, once: gradients of the results in, of the arguments out."""
         for call in self._with_gradients:
             call.record(self._recorder)
         self._with_gradients.clear()
@@ -420,6 +413,5 @@ def _cast(before: torch.dtype, after: torch.dtype) -> Callable[[Any], Any]:
 
 
 def _spec_of_copy(tensor: torch.Tensor, kwargs: dict[str, Any]) -> TensorSpec:
-    """The spec of a copy of ``tensor``."""
     with undispatched():
         return spec_of(_TO_COPY(spec_of(tensor).empty(), **{**kwargs, "device": META}))

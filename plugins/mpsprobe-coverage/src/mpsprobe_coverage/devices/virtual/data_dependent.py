@@ -19,13 +19,7 @@ from typing import Any, Literal
 import torch
 
 from mpsprobe.doubts import GUESSED
-from mpsprobe_coverage.devices.virtual.execution import (
-    MATERIALISE_LIMIT,
-    Sizes,
-    in_another_dtype,
-    on_smaller,
-    specs_of,
-)
+from mpsprobe_coverage.devices.virtual.execution import MATERIALISE_LIMIT, Sizes, in_another_dtype, on_smaller, specs_of
 from mpsprobe_coverage.devices.virtual.tensor import (
     VirtualTensor,
     known_values,
@@ -53,8 +47,6 @@ Values = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
 
 
 class DataDependent:
-    """Answers for one device."""
-
     def __init__(self, dispatch: Dispatch) -> None:
         self._dispatch = dispatch
         self.found: Found = "ones"  # how many are found where values are not known
@@ -109,7 +101,6 @@ class DataDependent:
         return _written_into(plan, args, kwargs, virtual) if plan.mutable else virtual
 
     def _values(self, name: str) -> Values:
-        """What unknown values are taken for, for an operator."""
         operator = name.partition(".")[0]
         if operator in BOUNDED and self.found == "fewest":
             return partial(_same, 0)
@@ -130,7 +121,6 @@ class DataDependent:
 
     @classmethod
     def _regular(cls, value: Any, unknown_values: Values) -> Any:
-        """As ``_real``, with unit matrices where values are not known."""
         if not isinstance(value, torch.Tensor) or known_values_of(value) is not None or value.dim() < 2:
             return cls._real(value, unknown_values)
         shape = spec_of(value).shape
@@ -225,7 +215,6 @@ def filled(spec: TensorSpec, count: Fraction | int) -> torch.Tensor:
 
 
 def known_values_of(tensor: Any) -> torch.Tensor | None:
-    """The real values of a tensor, virtual or not; None where they are not known."""
     if type(tensor) is VirtualTensor:
         return known_values(tensor)
     return None if tensor.is_meta or type(tensor) in without_data else tensor

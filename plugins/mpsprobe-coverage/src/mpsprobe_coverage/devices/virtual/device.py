@@ -115,7 +115,6 @@ class VirtualDevice:
         self._exits = ExitStack()
 
     def construction(self) -> Construction:
-        """The context to build a model in, before or inside ``with``."""
         return Construction(self._shadow_limit, self.attribution, self.keep_weights, self.table.backend.device)
 
     def _returns_twice(self, operator: str, inputs: Specs) -> bool:
@@ -196,7 +195,6 @@ class VirtualDevice:
 
     @property
     def other_sizes(self) -> str:
-        """Why a result had other sizes than on the CPU; empty if none had."""
         return self._interception.other_sizes
 
     def calls(self) -> Calls:
@@ -224,7 +222,6 @@ class VirtualDevice:
 
 
 def device_now() -> VirtualDevice | None:
-    """The one that is open in this process."""
     return _open[-1] if _open else None
 
 
@@ -271,7 +268,6 @@ class _Following(TorchDispatchMode):
 
 @contextmanager
 def followed_into_threads(mode: TorchDispatchMode) -> Iterator[None]:
-    """Threads started inside have ``mode`` on, until the context is left."""
     original, following = threading.Thread.start, set[_Following]()
 
     def start(thread: Any) -> None:

@@ -74,15 +74,12 @@ Outcomes = dict[tuple[Any, ...], Outcome]
 
 
 class Execution:
-    """Runs operators on virtual tensors."""
-
     def __init__(self, shadow_limit: int, outcomes: Outcomes) -> None:
         self.shadow_limit = shadow_limit  # the largest real value kept, in elements
         self._outcomes = outcomes  # they hold for every release, so several devices may share them
         self._parts = 0
 
     def run(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[TensorSpec], Outcome]:
-        """Run a leaf. Returns its result, the specs of its tensor arguments, and the outcome."""
         key: list[Any] = [plan.func]
         specs: list[TensorSpec] = []
         shadows = 0
@@ -244,7 +241,6 @@ def left_behind(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
 
 
 def _another_way(plan: Plan, args: Any, kwargs: Any, error: Exception) -> LeftBehind:
-    """The meta kernel raised ``error``."""
     specs = [spec_of(t) for t in tensors_in((args, kwargs))]
     stored = sum(spec.stored for spec in specs)
     if stored > _OF_OTHERS and plan.func.namespace != "aten":

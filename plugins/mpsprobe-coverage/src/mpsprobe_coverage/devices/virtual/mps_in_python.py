@@ -85,7 +85,6 @@ class Event(metaclass=_Replacing):
         return True
 
     def elapsed_time(self, end_event: Any) -> float:
-        """Milliseconds between the records of two events on this machine."""
         if not (self.enable_timing and end_event.enable_timing):
             raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
         if self._recorded is None or end_event._recorded is None:

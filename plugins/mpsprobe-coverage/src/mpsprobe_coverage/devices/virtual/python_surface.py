@@ -55,7 +55,6 @@ _IDLE = dict.fromkeys(("synchronize", "empty_cache", "manual_seed", "manual_seed
 
 @contextmanager
 def device_in_python(dispatch: Dispatch) -> Iterator[None]:
-    """Make Python's view of torch say that MPS, or the other backend, is there."""
     with replacing() as (replace, put_back):
         replace(torch.Tensor, "to", _tensor_to(dispatch))
         replace(torch.Tensor, "data", data_of_tensors)
@@ -191,7 +190,6 @@ def adopt(tensor: torch.Tensor, dispatch: Dispatch) -> Any:
 
 
 def _placed(tensor: torch.Tensor, dispatch: Dispatch) -> Any:
-    """``tensor``, which was loaded onto the device."""
     spec = spec_of(tensor)
     with undispatched():
         return virtual_tensor(spec, tensor if spec.shadow_cost <= dispatch.shadow_limit else None)

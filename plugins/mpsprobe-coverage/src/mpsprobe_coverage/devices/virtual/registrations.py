@@ -153,7 +153,6 @@ class Casts:
 
 @contextmanager
 def autocast_kernels(table: KernelTable, casts: Casts) -> Iterator[None]:
-    """Register the release's autocast kernels for as long as the context is open."""
     key = table.autocast_key
     parsed = torch._C._parse_dispatch_key(key)
     if parsed is None:  # the installed torch has no autocast for this backend (2.6: MTIA), so it casts nothing

@@ -275,7 +275,6 @@ def mapped(change: Callable[[Any], Any], value: Any) -> Any:
 
 
 def known_values(tensor: VirtualTensor) -> torch.Tensor | None:
-    """The real values of ``tensor``, or None where they are not known (any more)."""
     shadow = tensor.shadow
     if shadow is not None and getattr(shadow.untyped_storage(), "spoiled", False):
         shadow = tensor.shadow = None

@@ -30,8 +30,6 @@ NESTED = "its layout is strided, whose storage must be on a device that NestedTe
 
 
 class Wrapper:
-    """Wraps each tensor once, so that tied parameters stay tied."""
-
     def __init__(self, shadow_limit: int, keep_parameters: bool = False) -> None:
         self.shadow_limit = shadow_limit  # elements: of larger tensors real values are not kept
         self.keep_parameters = keep_parameters  # real weights were asked for
@@ -106,7 +104,6 @@ class Wrapper:
         return module
 
     def nested(self, value: Any) -> Any:
-        """``value`` with every tensor in modules, lists, tuples, mappings and dataclasses replaced."""
         if isinstance(value, torch.Tensor):
             return self.tensor(value)
         if isinstance(value, torch.nn.Module):

@@ -12,7 +12,6 @@ from mpsprobe_coverage.recording.routing import compiled_with_mps, device_type, 
 
 
 def routes_for(table: KernelTable) -> dict[str, Route]:
-    """The routes that hold for the release of ``table``, by operator name."""
     routes: list[Route] = []
     if table.backend.key == MPS:
         routes += [*device_type.routes_of_mps(table), *compiled_with_mps.routes(table), *other_releases.routes(table)]
@@ -32,7 +31,6 @@ def _of_plugin(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def autograd_routes(routes: Mapping[str, Route], dispatch: Dispatch) -> dict[str, Any]:
-    """Python kernels for the AutogradMPS key (or that of another backend), by operator name."""
     return {
         name: functools.partial(route.above_autograd, dispatch)
         for name, route in routes.items()

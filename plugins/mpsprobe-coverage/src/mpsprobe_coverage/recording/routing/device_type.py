@@ -145,7 +145,6 @@ def tensordot(
 
 
 def tensor_split(dispatch: Dispatch, tensor: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any:
-    """Parts of ``tensor`` along ``dim``, divided before each of ``places`` (n), or into ``places`` () parts."""
     real = places
     if has_no_data(places):
         real = dispatch.known_or_assumed(places, operator_name(_SPLIT), "ones", fill=1)
