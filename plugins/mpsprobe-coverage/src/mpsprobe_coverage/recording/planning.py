@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -91,6 +91,10 @@ def _base(func: Any) -> int | None:
     return shared.index(True) if func.is_view and any(shared) else None
 
 
+# Checks that hold for data with nothing special in it; `any` and comparisons are taken for False.
+_TRUE_OF_GOOD_DATA = frozenset(["all", "_is_all_true"])
+_COMPARISONS = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
+_ASSUMED = _TRUE_OF_GOOD_DATA | _COMPARISONS.keys() | {"sum", "max", "copy_", "isnan", "scatter", "scatter_"}
 # Of optimizers: the number may be another one in each step (`value=-step_size`).
 _ARITHMETIC = frozenset(["add", "addcdiv", "addcmul", "div", "fill", "lerp", "mul", "sub"])
 
@@ -104,7 +108,7 @@ def _finish(plan: Plan) -> Plan:
     plan.takes_over = schema.name == "aten::set_"
     base = schema.name.removeprefix("aten::")
     plan.arithmetic = base.startswith("_fused_") or base.removeprefix("_foreach_").strip("_") in _ARITHMETIC
-    plan.assume = ASSUMPTIONS.get(schema.name)
+    plan.assume = functools.partial(_assume, base) if base in _ASSUMED else None
     written, sets, tensors, generators = [], [], [], []
     for position, argument in enumerate(schema.arguments):
         if isinstance(argument.type, torch.TensorType):
@@ -129,59 +133,22 @@ def _finish(plan: Plan) -> Plan:
 # `assumed_count` is how many there are of what a program counts: each element of a mask, or of whole numbers, is one,
 # but nothing is NaN. Where ones are scattered into zeros, as to choose experts, there are as many as were scattered: so
 # the numbers of all experts make the whole.
-def _true(args: Any, result: Any) -> None:
-    result.assumed_truth = True
-
-
-def _sum(args: Any, result: Any) -> None:
-    read = spec_of(args[0])
-    each = _count(args[0])
-    if each is None and not read.dtype.is_floating_point:
-        each = Fraction(1)
-    if each is not None and result.spec.numel:
-        result.assumed_count = each * read.numel / result.spec.numel
-
-
-def _same(args: Any, result: Any) -> None:
-    result.assumed_count = _count(args[0])
-
-
-def _copied(args: Any, result: Any) -> None:
-    result.assumed_count = _count(args[1])
-
-
-def _none(args: Any, result: Any) -> None:
-    result.assumed_count = Fraction(0)
-
-
-def _scattered(args: Any, result: Any) -> None:
-    if len(args) == 4 and isinstance(args[3], int | float) and args[3] == 1 and result.spec.numel:
-        result.assumed_count = Fraction(spec_of(args[2]).numel, result.spec.numel)
-
-
-def _compared(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], None]:
-    def assume(args: Any, result: Any) -> None:
-        count = _count(args[0])
+def _assume(name: str, args: Any, result: Any) -> None:
+    if name in _TRUE_OF_GOOD_DATA:
+        result.assumed_truth = True
+        return
+    count, numel = getattr(args[0], "assumed_count", None), result.spec.numel
+    if name in _COMPARISONS:
         if count is not None and isinstance(args[1], int | float):
-            result.assumed_truth = holds(count, args[1])
-
-    return assume
-
-
-def _count(value: Any) -> Fraction | None:
-    return getattr(value, "assumed_count", None)
-
-
-# By the name of the operator, of all its overloads.
-ASSUMPTIONS: dict[str, Callable[[Any, Any], None]] = {
-    # Checks that hold for data with nothing special in it; `any` and comparisons are taken for False.
-    "aten::all": _true,
-    "aten::_is_all_true": _true,
-    "aten::sum": _sum,
-    "aten::max": _same,
-    "aten::copy_": _copied,
-    "aten::isnan": _none,
-    "aten::scatter": _scattered,
-    "aten::scatter_": _scattered,
-    **{f"aten::{name}": _compared(getattr(operator, name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-}
+            result.assumed_truth = _COMPARISONS[name](count, args[1])
+    elif name == "sum":
+        read = spec_of(args[0])
+        each = Fraction(1) if count is None and not read.dtype.is_floating_point else count
+        if each is not None and numel:
+            result.assumed_count = each * read.numel / numel
+    elif name == "isnan":
+        result.assumed_count = Fraction(0)
+    elif name in ("max", "copy_"):
+        result.assumed_count = count if name == "max" else getattr(args[1], "assumed_count", None)
+    elif len(args) == 4 and isinstance(args[3], int | float) and args[3] == 1 and numel:  # `scatter`, `scatter_`
+        result.assumed_count = Fraction(spec_of(args[2]).numel, numel)

@@ -23,6 +23,7 @@ from torch._C import DispatchKey
 from mpsprobe.doubts import GUESSED
 from mpsprobe_coverage.devices.virtual.data_dependent import ONES_ASSUMPTION, assumed_scalar, known_values_of
 from mpsprobe_coverage.devices.virtual.execution import lacks_code
+from mpsprobe_coverage.devices.virtual.mps_in_python import replacing
 from mpsprobe_coverage.devices.virtual.tensor import (
     as_text,
     mapped,
@@ -37,11 +38,10 @@ from mpsprobe_coverage.knowledge.calls.spec import CPU, META, Specs, TensorSpec,
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.composing import is_composite
-from mpsprobe_coverage.recording.dispatch import Dispatch
+from mpsprobe_coverage.recording.dispatch import Dispatch, written_arguments
 from mpsprobe_coverage.recording.recorder import Recorder
 
-LARGE = 2**20
-"""Elements, from which on a tensor of the CPU has no data."""
+LARGE = 2**20  # elements, from which on a tensor of the CPU has no data
 ZEROS_ASSUMPTION = "zeros"
 WRITTEN_ASSUMPTION = "unknown values were written into a tensor of the CPU, which keeps those that it had"
 _TRUE_OF_GOOD_DATA = frozenset({"aten::all", "aten::_is_all_true"})
@@ -99,7 +99,8 @@ class Elsewhere:
         except DynamicOutputShapeException:
             self._dispatch.assumed(operator_name(func), ONES_ASSUMPTION)
             return mapped(self._large_without_data, func(*mapped(_ones, args), **mapped(_ones, kwargs)))
-        if func._schema.is_mutable and _is_written(func, args, kwargs):
+        written = tensors_in(written_arguments(self._dispatch.plan_of(func), args, kwargs))
+        if any(type(tensor) not in without_data for tensor in written):
             self._dispatch.assumed(operator_name(func), WRITTEN_ASSUMPTION)
         if func._schema.name in _TRUE_OF_GOOD_DATA:
             made.assumed_truth = True
@@ -119,13 +120,9 @@ class Elsewhere:
 
             without_data.add(FakeTensor)
             self._mode = _mode(FakeTensorMode)
+            replace, _ = self._undo.enter_context(replacing())
             for name, value in self._methods().items():
-                own = vars(FakeTensor).get(name)
-                setattr(FakeTensor, name, value)
-                if own is None:
-                    self._undo.callback(delattr, FakeTensor, name)
-                else:
-                    self._undo.callback(setattr, FakeTensor, name, own)
+                replace(FakeTensor, name, value)
         return self._mode
 
     def _methods(self) -> dict[str, Callable[..., Any]]:
@@ -205,29 +202,15 @@ def _may_be_large(func: Any, args: Any, kwargs: Any) -> bool:
     if func.is_view or func._schema.is_mutable:
         return False
     tensors = tensors_in((args, kwargs))
-    if tensors:
-        return sum(tensor.numel() for tensor in tensors) > LARGE or _asks_for_many(args[1:])
-    return _asks_for_many(args)
+    sizes = args[1:] if tensors else args
+    return sum(tensor.numel() for tensor in tensors) > LARGE or any(map(_is_many, sizes))
 
 
-def _asks_for_many(args: Any) -> bool:
-    """Whether there is a size among them, or an end of a range, of more than ``LARGE``."""
-    for value in args:
-        if isinstance(value, (int, float)) and value > LARGE:
-            return True
-        if isinstance(value, (list, tuple)) and all(isinstance(s, int) for s in value) and prod(value) > LARGE:
-            return True
-    return False
-
-
-def _is_written(func: Any, args: Any, kwargs: Any) -> bool:
-    """Whether a real tensor is among the arguments that are written."""
-    for position, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            written = args[position] if position < len(args) else kwargs.get(argument.name)
-            if any(type(tensor) not in without_data for tensor in tensors_in(written)):
-                return True
-    return False
+def _is_many(value: Any) -> bool:
+    """Whether it is a size, or an end of a range, of more than ``LARGE``."""
+    if isinstance(value, (list, tuple)):
+        return all(isinstance(size, int) for size in value) and prod(value) > LARGE
+    return isinstance(value, (int, float)) and value > LARGE
 
 
 def _ones(value: Any) -> Any:
