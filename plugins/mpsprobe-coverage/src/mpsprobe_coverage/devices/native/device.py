@@ -67,24 +67,14 @@ class NativeDevice:
     C++ knows one device of this type in a process, for as long as the process lives; ``with`` is for the kernels, and
     for what is recorded. ``UsageError`` where it cannot be built, or torch has looked for MPS in this process.
 
-    Args:
-        chain: judges the calls; its table says which kernels there are.
-        keep_going: what a Mac refuses is computed anyway.
-        lines: record the module and the line of every call.
-        cpu: also follow what is computed with tensors of the CPU alone.
-        chip: the Mac's that ``torch.mps`` answers for; ``None`` for an M1.
+    ``keep_going``: what a Mac refuses is computed anyway. ``lines``: record the module and the line of every call.
+    ``cpu``: also follow what is computed with tensors of the CPU alone. ``chip``: that ``torch.mps`` answers for.
     """
 
     name = "virtual"
 
     def __init__(
-        self,
-        chain: Chain,
-        *,
-        keep_going: bool = True,
-        lines: bool = True,
-        cpu: bool = False,
-        chip: str | None = None,
+        self, chain: Chain, *, keep_going: bool = True, lines: bool = True, cpu: bool = False, chip: str | None = None
     ) -> None:
         self.chain, self._keep_going, self._lines, self._cpu, self._chip = chain, keep_going, lines, cpu, chip
         self.attribution = Attribution()

@@ -57,20 +57,13 @@ class ObservedCall:
 class Observation:
     """Sees the operator calls of this process while it is open (``with``), on every thread; see ``observe``.
 
-    It can be opened again, and again while it is open; what it sees is added up.
-
-    Attributes:
-        name: the device that it is about, as ``torch.device`` types are called.
-        recorder: the calls on that device, after ``finish`` or the end of ``with``; reports are made from it.
-        attribution: whose calls they are.
-
-    Raises:
-        UsageError: where the ``with`` begins: there is no listener, and nothing to build it with.
+    It can be opened again, and again while it is open; what it sees is added up. ``UsageError`` where it is opened and
+    there is no listener, and nothing to build it with.
     """
 
     def __init__(self, device: str, lines: bool) -> None:
         self.name, self.lines = device, lines
-        self.recorder = Recorder()
+        self.recorder = Recorder()  # the calls on that device, after ``finish`` or the end of ``with``
         self.attribution = Attribution()
         self.attribution.follow_program(lambda root: None)
         self._calls: dict[Kind, ObservedCall] = {}
@@ -87,7 +80,6 @@ class Observation:
         _sharing.share()
 
     def calls(self) -> Iterator[ObservedCall]:
-        """What was called, on this and on other devices, after ``finish`` or the end of ``with``."""
         return iter(self._calls.values())
 
     def add(self, counted: Counted) -> None:

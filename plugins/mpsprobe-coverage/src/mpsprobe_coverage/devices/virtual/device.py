@@ -20,7 +20,7 @@ from mpsprobe_coverage.devices.virtual.execution import Outcomes
 from mpsprobe_coverage.devices.virtual.interception import Interception, PassingOver
 from mpsprobe_coverage.devices.virtual.python_surface import device_in_python
 from mpsprobe_coverage.devices.virtual.registrations import Casts, autocast_kernels, noting, registered
-from mpsprobe_coverage.devices.virtual.tensor import VirtualTensor, stands_for
+from mpsprobe_coverage.devices.virtual.tensor import MPS, VirtualTensor, stands_for
 from mpsprobe_coverage.devices.virtual.wrapping import Wrapper
 from mpsprobe_coverage.knowledge.calls.call import Calls
 from mpsprobe_coverage.knowledge.calls.spec import FLOAT_SHADOW_COST, Specs, TensorSpec, spec_of
@@ -59,20 +59,6 @@ class VirtualDevice:
     ``"mps"`` (``device``), and ``recorder`` has what was called while ``recorder.phase`` was set. Only one can be open
     at a time in a process: registrations in PyTorch's dispatcher are process-wide. The process is left as it was found,
     also after an exception.
-
-    Args:
-        release: the kernel table of the torch release to judge, or a ``Chain`` with more than that.
-        shadow_limit: largest tensor, in elements, whose real values are kept where they are known (a 64th of
-            it for floating-point tensors).
-        keep_weights: parameters keep their real values, so that everything is computed for real.
-        data_on_cpu: tensors of the CPU have their data, whatever their size; else those of more than
-            ``cpu_calls.LARGE`` elements that are made while the device is open have none.
-        outcomes: pass one dict to several devices, and what an operator returns is worked out once for all.
-        passed_over: messages of PyTorch's own refusals that do not end the program; see ``refusals.py``.
-        sizes_of_cpu: results have the sizes that they have on the CPU, where MPS gives others.
-        recorder: keeps what was called; one of its own by default.
-        lifetimes: gets the beginning and the end of each storage on the device, and what made it.
-        found: how many of them operators such as ``nonzero`` find where values are not known.
     """
 
     _interception_type: type[Interception] = Interception
@@ -81,15 +67,15 @@ class VirtualDevice:
         self,
         release: KernelTable | Chain,
         *,
-        shadow_limit: int = SHADOW_LIMIT,
-        keep_weights: bool = False,
-        data_on_cpu: bool = True,
-        outcomes: Outcomes | None = None,
-        passed_over: frozenset[str] = frozenset(),
-        sizes_of_cpu: bool = False,
+        shadow_limit: int = SHADOW_LIMIT,  # elements of the largest tensor whose real values are kept (floats: a 64th)
+        keep_weights: bool = False,  # parameters keep their real values, so that everything is computed for real
+        data_on_cpu: bool = True,  # else tensors of the CPU with more than `cpu_calls.LARGE` elements have no data
+        outcomes: Outcomes | None = None,  # of several devices with one dict: what operators return is worked out once
+        passed_over: frozenset[str] = frozenset(),  # PyTorch's own refusals that do not end the program: `PassingOver`
+        sizes_of_cpu: bool = False,  # results have the sizes that they have on the CPU, where MPS gives others
         recorder: Recorder | None = None,
-        lifetimes: Lifetimes | None = None,
-        found: Found = "ones",
+        lifetimes: Lifetimes | None = None,  # gets begin and end of each storage on the device, and what made it
+        found: Found = "ones",  # how many operators such as `nonzero` find where values are not known
     ) -> None:
         self.chain = release if isinstance(release, Chain) else Chain(release)
         self.table = self.chain.table
@@ -126,9 +112,8 @@ class VirtualDevice:
             raise UsageError("a virtual MPS device is open in this process already", ANOTHER)
         device = device_of(self.table)
         with ExitStack() as exits:
-            exits.callback(stands_for.close)
-            stands_for.become(device)
-            stands_for.lifetimes = self._lifetimes
+            exits.callback(stands_for.become, MPS)
+            stands_for.become(device, self._lifetimes)
             _open.append(self)
             exits.callback(_open.remove, self)
             # Real shadows draw random numbers; the program's own generator must not notice.

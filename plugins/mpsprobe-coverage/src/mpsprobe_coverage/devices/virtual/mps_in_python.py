@@ -42,7 +42,8 @@ MACHINE = "m1-16gb"
 """The Mac that the device stands for where none is named; of a range of limits it has the lower one."""
 _ABSENT = object()
 MACOS = 15, 0
-_Event, _Stream, _Generator = torch.Event, torch.Stream, torch.Generator
+_Event, _Stream = torch.Event, torch.Stream
+_Generator = torch.Generator
 
 
 def _nothing_pending(*_: Any) -> None:
@@ -175,10 +176,7 @@ def machine_or_usual(chip: str | None) -> Machine:
 
 
 def mps_in_python(
-    replace: Replace,
-    default_generator: torch.Generator,
-    allocated: Callable[[], int] = int,
-    chip: str | None = None,
+    replace: Replace, default_generator: torch.Generator, allocated: Callable[[], int] = int, chip: str | None = None
 ) -> None:
     """Make ``torch.backends.mps`` and ``torch.mps`` answer as on a Mac.
 

@@ -174,8 +174,7 @@ def autocast_kernels(table: KernelTable, casts: Casts) -> Iterator[None]:
             # Where the release lacks one that the installed torch has under the key, it must not cast there.
             for name in {*wanted, *torch._C._dispatch_get_registrations_for_dispatch_key(key)}:
                 if name.startswith("aten::") and torch._C._dispatch_has_kernel(name):
-                    func = overload_named(name)
-                    kernel = _kernel(func, casts, key_set) if name in wanted else _without(func, key_set)
+                    kernel = _kernel(overload_named(name), casts if name in wanted else None, key_set)
                     library.impl(name.removeprefix("aten::"), kernel)
         torch.clear_autocast_cache = clear_and_forget  # called where a region ends
         yield
@@ -185,19 +184,13 @@ def autocast_kernels(table: KernelTable, casts: Casts) -> Iterator[None]:
         library._destroy()
 
 
-def _without(func: Any, key_set: Any) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(key_set):
-            return func(*args, **kwargs)
-
-    return call
-
-
-def _kernel(func: Any, casts: Casts, key_set: Any) -> Callable[..., Any]:
+def _kernel(func: Any, casts: Casts | None, key_set: Any) -> Callable[..., Any]:
     base = func._schema.name.removeprefix("aten::")
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(key_set):
+            if casts is None:
+                return func(*args, **kwargs)
             if base in _LOWER:
                 dtype = torch.get_autocast_dtype(stands_for.type)
             elif base in _PROMOTE:

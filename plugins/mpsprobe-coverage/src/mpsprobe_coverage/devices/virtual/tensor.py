@@ -41,19 +41,12 @@ class _StandsFor:
 
     __slots__ = ("device", "lifetimes", "type")
 
-    def __init__(self) -> None:
-        self.lifetimes: Lifetimes | None = None
-        self.become(MPS)
-
-    def become(self, device: torch.device) -> None:
-        self.device, self.type = device, device.type
-
-    def close(self) -> None:
-        self.lifetimes = None
-        self.become(MPS)
+    def become(self, device: torch.device, lifetimes: Lifetimes | None = None) -> None:
+        self.device, self.type, self.lifetimes = device, device.type, lifetimes
 
 
 stands_for = _StandsFor()
+stands_for.become(MPS)
 undispatched = torch._C._DisableTorchDispatch  # a context: tensors are made without passing the dispatch mode
 _make_subclass = torch.Tensor._make_subclass
 _PLAIN_DISPATCH = torch.Tensor.__torch_dispatch__
@@ -290,10 +283,7 @@ def forget(tensor: VirtualTensor) -> None:
 
 
 def virtual_tensor(
-    spec: TensorSpec,
-    shadow: torch.Tensor | None = None,
-    requires_grad: bool = False,
-    base: VirtualTensor | None = None,
+    spec: TensorSpec, shadow: torch.Tensor | None = None, requires_grad: bool = False, base: VirtualTensor | None = None
 ) -> VirtualTensor:
     """A fresh one, which shares the memory of ``base``. Outside the dispatch mode's handler: under ``undispatched``."""
     if base is not None and torch.is_inference_mode_enabled() and not base.is_inference():

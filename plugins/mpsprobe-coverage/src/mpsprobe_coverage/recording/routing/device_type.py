@@ -60,8 +60,7 @@ from torch._C import DispatchKey
 from mpsprobe_coverage.knowledge.calls.keys import is_implicit, operator_name
 from mpsprobe_coverage.knowledge.calls.spec import has_no_data, spec_of
 from mpsprobe_coverage.knowledge.kernels.table import UNKNOWN, KernelTable
-from mpsprobe_coverage.recording.dispatch import Dispatch, Plan, Route, composite_route
-from mpsprobe_coverage.recording.routing.other_releases import as_it_is
+from mpsprobe_coverage.recording.dispatch import Dispatch, Plan, Route, as_it_is, composite_route
 
 _aten = torch.ops.aten
 _IMPLICIT = DispatchKey.CompositeImplicitAutograd
@@ -110,10 +109,7 @@ def routes_of_mps(table: KernelTable) -> list[Route]:
 
 
 def routes_of_any_backend() -> list[Route]:
-    return [
-        Route("aten::copy_", _copy),
-        Route("aten::_amp_foreach_non_finite_check_and_unscale_", _check_infinities),
-    ]
+    return [Route("aten::copy_", _copy), Route("aten::_amp_foreach_non_finite_check_and_unscale_", _check_infinities)]
 
 
 def one_hot(dispatch: Dispatch, tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
