@@ -126,6 +126,7 @@ class Composing:
         return None if node is None else self.difference(node.name())
 
     def above_autograd(self, routed: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+        """Python kernels for the AutogradMPS key, by operator: of the composite ones that differ and have no route."""
         kernels: dict[str, Callable[..., Any]] = {}
         for operator in sorted(self.differences.operators - routed.keys() - renames(self._table).keys()):
             followed = self._table.verdict(operator) in (COMPOSITE, UNKNOWN) and _is_followed_above(operator)

@@ -4,7 +4,7 @@ Where every value is known (shadows), the answer is real. Where it is not, the r
 assumption that is written into the report: a check over all elements (``all``) holds, any other truth
 value is False, a number is 1, and an operator
 whose output size depends on values gets ones (so that ``nonzero`` finds everything: every expert of
-a mixture is used). How many there are of what a program counts is in ``assumptions.py``. For the range of a peak, a run
+a mixture is used). How many there are of what a program counts is in ``planning.py``. For the range of a peak, a run
 may ask for the fewest or the most that the operators of ``BOUNDED`` can find.
 """
 
@@ -70,10 +70,7 @@ class DataDependent:
         elif not unknown and (selected := _selected(plan, args)) is not None:
             result = selected.empty()
         else:
-            # A matrix of ones is singular, which linear algebra refuses or finds a rank in.
-            real = self._regular if plan.name.startswith("aten::linalg_") else self._real
-            unknown_values = self._values(plan.name)
-            result = _on_the_cpu(plan.func, *mapped(lambda v: real(v, unknown_values), (args, kwargs)))
+            result = _on_the_cpu(plan.func, *mapped(partial(self._real, plan.name), (args, kwargs)))
         dispatch.record(plan, args, kwargs, tuple(map(spec_of, tensors)), specs_in(result))
         keep = all(known_values_of(t) is not None for t in tensors)
         virtual = mapped(lambda v: self._back(v, keep), result)
@@ -106,25 +103,21 @@ class DataDependent:
             return partial(_same, 0)
         return _different if operator in UNIQUE and self.found == "most" else partial(_same, 1)
 
-    @staticmethod
-    def _real(value: Any, unknown_values: Values) -> Any:
+    def _real(self, name: str, value: Any) -> Any:
+        """The values of an argument, or what they are taken for."""
         if isinstance(value, torch.device):
             return CPU
         if not isinstance(value, torch.Tensor):
             return value
-        known = known_values_of(value)
+        known, spec = known_values_of(value), spec_of(value)
         if known is not None:
             return known
+        if name.startswith("aten::linalg_") and value.dim() >= 2:
+            # A matrix of ones is singular, which linear algebra refuses or finds a rank in.
+            return torch.eye(*spec.shape[-2:], dtype=spec.dtype, device=CPU).expand(spec.shape)
         if value.layout is not torch.strided:
-            return spec_of(value).filled(1)
-        return unknown_values(spec_of(value).shape, spec_of(value).dtype)
-
-    @classmethod
-    def _regular(cls, value: Any, unknown_values: Values) -> Any:
-        if not isinstance(value, torch.Tensor) or known_values_of(value) is not None or value.dim() < 2:
-            return cls._real(value, unknown_values)
-        shape = spec_of(value).shape
-        return torch.eye(shape[-2], shape[-1], dtype=spec_of(value).dtype, device=CPU).expand(shape)
+            return spec.filled(1)
+        return self._values(name)(spec.shape, spec.dtype)
 
     def _back(self, value: Any, keep: bool) -> Any:
         if not isinstance(value, torch.Tensor):

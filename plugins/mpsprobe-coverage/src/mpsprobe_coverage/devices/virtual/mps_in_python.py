@@ -186,18 +186,15 @@ def mps_in_python(
     machine = machine_or_usual(chip)
     limits = limits_of(machine)
 
+    idle = ("deviceSynchronize", "emptyCache", "setMemoryFraction", "profilerStartTrace", "profilerStopTrace")
     below: dict[str, Any] = {
+        **{f"mps_{name}": _nothing_pending for name in idle},
         "has_mps": True,
         "mps_is_available": lambda: True,
-        "mps_deviceSynchronize": lambda: None,
-        "mps_emptyCache": lambda: None,
-        "mps_setMemoryFraction": lambda fraction: None,
         "mps_currentAllocatedMemory": allocated,
         "mps_driverAllocatedMemory": allocated,
         "mps_recommendedMaxMemory": lambda: limits.recommended.low,
         "mps_maxBufferLength": lambda: limits.largest_buffer.low,
-        "mps_profilerStartTrace": lambda mode, wait: None,
-        "mps_profilerStopTrace": lambda: None,
     }
     for name, answer in below.items():
         replace(torch._C, f"_{name}", answer)
@@ -231,20 +228,14 @@ def accelerator_in_python(replace: Replace, device: torch.device) -> None:
     """Make ``torch.accelerator``, ``torch.Event`` and ``torch.Stream`` answer for ``device``, alone of its kind."""
     total = limits_of(MACHINE).recommended.low
     figures = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
+    idle = ("setDeviceIndex", "setStream", "synchronizeDevice", "emptyCache", "emptyHostCache")
+    idle += ("resetAccumulatedStats", "resetPeakStats")
     below: dict[str, Any] = {
+        **dict.fromkeys(idle, _nothing_pending),
+        **dict.fromkeys(("getDeviceIndex", "exchangeDevice", "maybeExchangeDevice"), lambda *_: 0),
         "getAccelerator": lambda: torch.device(device.type),
-        "getDeviceIndex": lambda: 0,
-        "setDeviceIndex": lambda index: None,
-        "exchangeDevice": lambda index: 0,
-        "maybeExchangeDevice": lambda index: 0,
         "getStream": lambda index: Stream(),
-        "setStream": lambda stream: None,
-        "synchronizeDevice": lambda index: None,
         "isAllocatorInitialized": lambda: True,
-        "emptyCache": lambda: None,
-        "emptyHostCache": lambda: None,
-        "resetAccumulatedStats": lambda index: None,
-        "resetPeakStats": lambda index: None,
         "getDeviceStats": lambda index: {
             f"{name}_bytes": {"all": dict(figures)} for name in ("allocated", "reserved", "active")
         },

@@ -54,7 +54,7 @@ _base_to = torch._C.TensorBase.to
 _tensor = torch.tensor
 _base_data: Any = torch._C.TensorBase.data
 layouts_seen: set[torch.layout] = set()  # sparse ones of virtual tensors; calls are looked through once there are any
-without_data: set[type] = set()  # classes of tensors of the CPU that have none (``on_the_cpu.py``, ``elsewhere.py``)
+without_data: set[type] = set()  # classes of tensors of the CPU that have none (``cpu_calls.py``)
 
 
 class VirtualTensor(torch.Tensor):
