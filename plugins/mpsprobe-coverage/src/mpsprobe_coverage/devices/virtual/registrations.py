@@ -42,6 +42,7 @@ def registered(tables: Mapping[str, KernelTable], autograd: Mapping[str, Any]) -
     """Register the operators of ``tables`` under the MPS key (or its backend's), ``autograd`` kernels above it."""
     libraries: list[torch.library.Library] = []
 
+    @functools.cache
     def library(namespace: str, key: str) -> torch.library.Library:
         opened = torch.library.Library(namespace, "IMPL", key)
         libraries.append(opened)
@@ -51,7 +52,12 @@ def registered(tables: Mapping[str, KernelTable], autograd: Mapping[str, Any]) -
         # Is the backend in this process? Without ``empty`` no tensor could be made on it.
         if not has_kernel("aten::empty.memory_format", tables["aten"].backend.key):
             for table in {id(t): t for t in tables.values()}.values():
-                _register_table(table, library)
+                key = table.backend.key
+                for name in _registered(table) | (renames(table).keys() - now_composite(table)):
+                    # torch's Python code registers a few MPS kernels on every build (`torch/_refs/linalg`).
+                    if is_implicit(name) and not has_kernel(name, key):
+                        namespace, _, operator = name.partition("::")
+                        library(namespace, key).impl(operator, _never_called)
         if autograd:
             above = library("aten", f"Autograd{tables['aten'].backend.key}")
             for name, function in autograd.items():
@@ -61,21 +67,6 @@ def registered(tables: Mapping[str, KernelTable], autograd: Mapping[str, Any]) -
     finally:
         for opened in reversed(libraries):
             opened._destroy()
-
-
-def _register_table(table: KernelTable, library: Any) -> None:
-    by_namespace: dict[str, list[str]] = {}
-    key = table.backend.key
-    for name in _registered(table) | (renames(table).keys() - now_composite(table)):
-        namespace, _, operator = name.partition("::")
-        by_namespace.setdefault(namespace, []).append(operator)
-    for namespace, operators in by_namespace.items():
-        target = library(namespace, key)
-        for operator in operators:
-            full = f"{namespace}::{operator}"
-            # torch's Python code registers a few MPS kernels on every build (`torch/_refs/linalg`).
-            if is_implicit(full) and not has_kernel(full, key):
-                target.impl(operator, _never_called)
 
 
 def _never_called(*_args: Any, **_kwargs: Any) -> Any:

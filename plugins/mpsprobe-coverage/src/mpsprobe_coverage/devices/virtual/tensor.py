@@ -303,12 +303,6 @@ def virtual_tensor(
     return virtual
 
 
-def virtual_parameter(spec: TensorSpec, shadow: torch.Tensor | None, requires_grad: bool) -> VirtualTensor:
-    virtual = virtual_tensor(spec, shadow, requires_grad)
-    virtual._is_param = True  # so that it is an instance of `torch.nn.Parameter`
-    return virtual
-
-
 def known_places(index: Any) -> Any:
     """``index`` with tensors for its lists and arrays: C++ would make them on meta, and their values were lost."""
     if type(index) is tuple:

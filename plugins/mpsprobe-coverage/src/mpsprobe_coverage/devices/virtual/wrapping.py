@@ -12,13 +12,7 @@ from torch.nn.parameter import is_lazy
 
 from mpsprobe_coverage.devices.virtual.construction import is_placed
 from mpsprobe_coverage.devices.virtual.execution import MATERIALISE_LIMIT
-from mpsprobe_coverage.devices.virtual.tensor import (
-    VirtualTensor,
-    stands_for,
-    undispatched,
-    virtual_parameter,
-    virtual_tensor,
-)
+from mpsprobe_coverage.devices.virtual.tensor import VirtualTensor, stands_for, undispatched, virtual_tensor
 from mpsprobe_coverage.knowledge.calls.spec import CPU, interned, spec_of
 
 
@@ -59,9 +53,10 @@ class Wrapper:
         if keep and strided and not tensor.is_quantized and tensor.device.type == "cpu":
             # A program may write into its inputs; those of the caller stay as they are.
             shadow = tensor.detach() if is_parameter else tensor.detach().clone()
-        make = virtual_parameter if is_parameter else virtual_tensor
         with undispatched():
-            virtual = make(spec, shadow, tensor.requires_grad)
+            virtual = virtual_tensor(spec, shadow, tensor.requires_grad)
+        if is_parameter:
+            virtual._is_param = True  # what `isinstance(…, torch.nn.Parameter)` asks for
         self._made[id(tensor)] = (tensor, virtual)
         return virtual
 
@@ -162,11 +157,12 @@ class _Buffer(torch.nn.UninitializedBuffer, VirtualTensor):
 
 def uninitialised(tensor: torch.Tensor) -> VirtualTensor:
     """``tensor``, an uninitialised parameter or buffer, on the device: ``materialize`` makes an ordinary one of it."""
-    is_parameter = isinstance(tensor, torch.nn.Parameter)
-    make = virtual_parameter if is_parameter else virtual_tensor
     with undispatched():
-        virtual = make(interned((0,), (1,), tensor.dtype), None, tensor.requires_grad)
-    virtual.__class__ = _Parameter if is_parameter else _Buffer
+        virtual = virtual_tensor(interned((0,), (1,), tensor.dtype), None, tensor.requires_grad)
+    if isinstance(tensor, torch.nn.Parameter):
+        virtual._is_param, virtual.__class__ = True, _Parameter
+    else:
+        virtual.__class__ = _Buffer
     return virtual
 
 
