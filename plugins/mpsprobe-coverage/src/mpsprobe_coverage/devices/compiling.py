@@ -107,14 +107,14 @@ class Library(NamedTuple):
                 [sys.executable, "-c", _BUILD, target.stem, folder, *map(str, self.sources)],
                 capture_output=True, text=True, errors="replace", check=False, env={**os.environ, "PATH": path},
             )  # fmt: skip
-            made = Path(folder) / target.name
-            if done.returncode != 0 or not made.is_file():
+            library = Path(folder) / target.name
+            if done.returncode != 0 or not library.is_file():
                 raise UsageError(
                     f"the {self.name} cannot be built: {_reason(done.stdout + done.stderr)}",
                     f"Install a C++ compiler{_ON_A_MAC}; without one {self.without}.",
                 )
-            made.chmod(0o700)
-            os.replace(made, target)  # noqa: PTH105 - whole or not at all
+            library.chmod(0o700)
+            os.replace(library, target)  # noqa: PTH105 - whole or not at all
 
 
 DEVICE = Library("device", "native", "the device in Python serves, more slowly")

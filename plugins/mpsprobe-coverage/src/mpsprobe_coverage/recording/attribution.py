@@ -187,10 +187,10 @@ class Attribution:
         if self._thread_of_node is not None:
             whose = self._thread_of_node()
             threads = [one for one in threads if one.identifier == whose]
-        known = {origin for nodes in threads if (origin := nodes.origin(number)) is not None}
-        if len(known) == 1:
-            return known.pop()
-        modules, places = {one.module for one in known}, {(one.file, one.line) for one in known}
+        origins = {origin for nodes in threads if (origin := nodes.origin(number)) is not None}
+        if len(origins) == 1:
+            return origins.pop()
+        modules, places = {one.module for one in origins}, {(one.file, one.line) for one in origins}
         module = modules.pop() if len(modules) == 1 else None
         return Origin(module, *places.pop()) if len(places) == 1 else Origin(module, None, 0)
 
@@ -203,10 +203,10 @@ class Attribution:
 
     def is_internal(self, file: str) -> bool:
         """Whether ``file`` is torch's or mpsprobe's own (or generated code without a file)."""
-        known = self._internal.get(file)
-        if known is None:
-            known = self._internal[file] = file.startswith(_INTERNAL)
-        return known
+        internal = self._internal.get(file)
+        if internal is None:
+            internal = self._internal[file] = file.startswith(_INTERNAL)
+        return internal
 
     def _line(self, frame: FrameType | None) -> tuple[str | None, int]:
         internal = self._internal

@@ -63,29 +63,29 @@ class Composing:
         """What to be ``inside`` of while ``name`` runs; None where nothing differs, on the other releases neither."""
         if name in self._as_installed:
             return None
-        known = self.own(name)
+        composition = self.own(name)
         if self._others is not None:
-            if known is None and self._others.others_compose(name):
-                known = AsInstalled(name)
-            self._others.answered(Question(name, "lacks"), known is not None and known.lacks_kernel)
-        if known is None:  # for good: there are never more of the other releases
+            if composition is None and self._others.others_compose(name):
+                composition = AsInstalled(name)
+            self._others.answered(Question(name, "lacks"), composition is not None and composition.lacks_kernel)
+        if composition is None:  # for good: there are never more of the other releases
             self._as_installed.add(name)
-        return known
+        return composition
 
     def own(self, name: str) -> Composition | None:
         """As ``Differences.of``; an operator that the release does not have calls nothing there."""
-        known = self.differences.of(name)
-        if known is None and self.differ and name.startswith("aten::") and self._table.verdict(name) == UNKNOWN:
-            known = Composition(name, frozenset(), lacks_kernel=False)
-        return known
+        composition = self.differences.of(name)
+        if composition is None and self.differ and name.startswith("aten::") and self._table.verdict(name) == UNKNOWN:
+            composition = Composition(name, frozenset(), lacks_kernel=False)
+        return composition
 
     def answer(self, question: Question) -> bool:
-        known = self.own(question.name)
+        composition = self.own(question.name)
         if question.about == "differs":
-            return known is not None
+            return composition is not None
         if question.about == "lacks":
-            return known is not None and known.lacks_kernel
-        return known is None or known.has(question.operator)
+            return composition is not None and composition.lacks_kernel
+        return composition is None or composition.has(question.operator)
 
     def _has(self, around: Composition, operator: str) -> bool:
         has = around.has(operator)

@@ -221,9 +221,9 @@ class Watching:
     def matching(
         self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outcome: Outcome, phase: str
     ) -> tuple[str, ...]:
-        known = self._known.get((outcome, phase))
-        if known is None:
+        advisories = self._known.get((outcome, phase))
+        if advisories is None:
             call = Call(plan.func, args, kwargs, inputs, outcome.flat)
-            known = tuple(advisory.id for advisory in plan.watchers if matches(advisory, call, phase))
-            self._known[outcome, phase] = known
-        return known
+            advisories = tuple(advisory.id for advisory in plan.watchers if matches(advisory, call, phase))
+            self._known[outcome, phase] = advisories
+        return advisories

@@ -101,9 +101,9 @@ class Recording:
     ) -> CallRecord:
         name, phase = plan.name, place.phase
         watched = self._watching.of(name) if judgement.verdict == "native" and call is not None else ()
-        found = tuple(advisory.id for advisory in watched if call is not None and matches(advisory, call, phase))
+        advisories = tuple(advisory.id for advisory in watched if call is not None and matches(advisory, call, phase))
         mark = None if place.composed_by is None else self._compositions.mark(name)
-        return CallRecord(name, judgement, phase, place.origin, inputs, outputs, mark, advisories=found)
+        return CallRecord(name, judgement, phase, place.origin, inputs, outputs, mark, advisories=advisories)
 
     def place_of(self, number: int) -> tuple[str, Origin]:
         return self._of_place[number][:2]
@@ -162,13 +162,13 @@ class Recording:
         return self._index(_Place(phase_now(), origin, self._compositions.current()))
 
     def _index(self, place: _Place) -> int:
-        known = self._places.get(place)
-        if known is None:
+        number = self._places.get(place)
+        if number is None:
             with self._lock:
-                known = self._places.setdefault(place, len(self._of_place))
-                if known == len(self._of_place):
+                number = self._places.setdefault(place, len(self._of_place))
+                if number == len(self._of_place):
                     self._of_place.append(place)
-        return known
+        return number
 
 
 def refusal_of(operator: str, judgement: Judgement) -> tuple[str, str] | None:

@@ -115,11 +115,11 @@ class Listener:
         try:
             assert self._attribution is not None
             origin = self._attribution.current()
-            known = self._places.get(origin)
-            if known is None:
-                known = self._places[origin] = len(self._origins)
+            number = self._places.get(origin)
+            if number is None:
+                number = self._places[origin] = len(self._origins)
                 self._origins.append(origin)
-            answer[0] = known
+            answer[0] = number
         except KeyboardInterrupt:
             pass  # C++ has Python raise it after the call
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C++

@@ -76,23 +76,23 @@ class Elsewhere:
             return func(*args, **kwargs)
         try:
             # Its own way from a tensor to one without data reads all of it.
-            made = self._shapes_of(
+            result = self._shapes_of(
                 func, mapped(self._large_without_data, args), mapped(self._large_without_data, kwargs)
             )
         except Exception:  # noqa: BLE001 - whatever it is: the CPU decides
             return func(*args, **kwargs)
-        return made if any(tensor.numel() > LARGE for tensor in tensors_in(made)) else func(*args, **kwargs)
+        return result if any(tensor.numel() > LARGE for tensor in tensors_in(result)) else func(*args, **kwargs)
 
     def empty(self, spec: TensorSpec) -> torch.Tensor:
         options = {"dtype": spec.dtype, "device": CPU}
-        made: torch.Tensor = self._shapes_of(torch.ops.aten.empty_strided.default, (spec.shape, spec.stride), options)
-        return made
+        tensor: torch.Tensor = self._shapes_of(torch.ops.aten.empty_strided.default, (spec.shape, spec.stride), options)
+        return tensor
 
     def _without_values(self, func: Any, args: Any, kwargs: Any) -> Any:
         from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
         try:
-            made = self._shapes_of(func, args, kwargs)
+            result = self._shapes_of(func, args, kwargs)
         except DataDependentOutputException:
             self._dispatch.assumed(operator_name(func), GUESSED)
             return assumed_scalar(func, tensors_in((args, kwargs))[0])
@@ -103,8 +103,8 @@ class Elsewhere:
         if any(type(tensor) not in without_data for tensor in written):
             self._dispatch.assumed(operator_name(func), WRITTEN_ASSUMPTION)
         if func._schema.name in _TRUE_OF_GOOD_DATA:
-            made.assumed_truth = True
-        return made
+            result.assumed_truth = True
+        return result
 
     def _large_without_data(self, value: Any) -> Any:
         large = isinstance(value, torch.Tensor) and value.numel() > LARGE
@@ -176,8 +176,8 @@ def _storage(tensor: torch.Tensor) -> torch.UntypedStorage:
 
 
 def _zeros(tensor: torch.Tensor) -> torch.Tensor:
-    made = torch.empty(0, dtype=tensor.dtype, device=CPU)
-    return made.set_(_storage(tensor), tensor.storage_offset(), tensor.shape, tensor.stride())
+    zeros = torch.empty(0, dtype=tensor.dtype, device=CPU)
+    return zeros.set_(_storage(tensor), tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
 def _reduced(tensor: torch.Tensor, _protocol: Any) -> Any:
@@ -278,24 +278,24 @@ class OnTheCPU:
 
     def _there(self, func: Any, args: Any, kwargs: Any) -> Any:
         try:
-            made = func._op_dk(_IMPLICIT, *args, **kwargs)
+            results = func._op_dk(_IMPLICIT, *args, **kwargs)
         except NotImplementedError as error:  # only where values are known: FakeTensors have code for every dtype
             if not lacks_code(error):
                 raise
             dtype = tensors_in((args, kwargs))[0].dtype
             args, kwargs = mapped(_cast(dtype, torch.float32), (args, kwargs))
-            made = mapped(_cast(torch.float32, dtype), func._op_dk(_IMPLICIT, *args, **kwargs))
+            results = mapped(_cast(torch.float32, dtype), func._op_dk(_IMPLICIT, *args, **kwargs))
         with self._copies():
-            return mapped(_from_cpu, made)
+            return mapped(_from_cpu, results)
 
     def _record(self, func: Any, args: Any, kwargs: Any, outputs: Specs) -> FallbackCall:
         plan, inputs = self._dispatch.plan_of(func), specs_in((args, kwargs))
-        made = Call(func, args, kwargs, inputs, outputs)
-        judgement = plan.judges.judge(made)
+        example = Call(func, args, kwargs, inputs, outputs)
+        judgement = plan.judges.judge(example)
         call = FallbackCall(plan.name, judgement, self._attribution.current())
         if self._recorder.phase is not None:
             self._recorder.call(call.operator, judgement, call.origin, inputs, outputs)
-            self._recorder.example(call.operator, judgement, made)
+            self._recorder.example(call.operator, judgement, example)
         return call
 
     @contextmanager

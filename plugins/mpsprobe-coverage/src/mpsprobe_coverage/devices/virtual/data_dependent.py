@@ -91,10 +91,10 @@ class DataDependent:
             ones_args, ones_kwargs = mapped(ones, (small_args, small_kwargs))
             return specs_of(_on_the_cpu(plan.func, ones_args, ones_kwargs))
 
-        found = on_smaller(run, args, kwargs)
-        specs = tuple(spec for spec in leaves(found) if type(spec) is TensorSpec)
+        outputs = on_smaller(run, args, kwargs)
+        specs = tuple(spec for spec in leaves(outputs) if type(spec) is TensorSpec)
         self._dispatch.record(plan, args, kwargs, specs_in((args, kwargs)), specs)
-        virtual = mapped(lambda v: virtual_tensor(v) if type(v) is TensorSpec else v, found)
+        virtual = mapped(lambda v: virtual_tensor(v) if type(v) is TensorSpec else v, outputs)
         return _written_into(plan, args, kwargs, virtual) if plan.mutable else virtual
 
     def _values(self, name: str) -> Values:

@@ -136,11 +136,11 @@ class Execution:
         if not plan.arithmetic or float not in map(type, key):
             return self._worked_out(plan, args, kwargs)
         lookup = ("any number", *(None if type(part) is float else part for part in key))
-        known = self._outcomes.get(lookup)
-        if known is None:
-            known = self._worked_out(plan, args, kwargs)
-            self._remember(lookup, known)
-        return Outcome(known.outputs, known.reshaped, known.refused)
+        outcome = self._outcomes.get(lookup)
+        if outcome is None:
+            outcome = self._worked_out(plan, args, kwargs)
+            self._remember(lookup, outcome)
+        return Outcome(outcome.outputs, outcome.reshaped, outcome.refused)
 
     @staticmethod
     def _worked_out(plan: Plan, args: Any, kwargs: Any) -> Outcome:

@@ -148,9 +148,9 @@ class Interception(TorchDispatchMode):
                     if self._factory_dtypes is not None:
                         kwargs["dtype"] = self._factory_dtypes.get(kwargs.get("dtype"), kwargs.get("dtype"))
                     if func is _TO_COPY and not virtual:
-                        made = self.on_the_cpu.leaving(args[0], kwargs)
-                        if made is not None:
-                            return made
+                        moved = self.on_the_cpu.leaving(args[0], kwargs)
+                        if moved is not None:
+                            return moved
                 elif virtual or has_meta(args, kwargs):
                     return self._leave(plan, args, kwargs)
                 else:

@@ -156,12 +156,12 @@ def _holder(kind: Any, *args: Any, **kwargs: Any) -> Any:
     if not any(map(_is_of_device, (*args, *kwargs.values()))):
         return _original_holder(kind, *args, **kwargs)
     args, kwargs = mapped(lambda value: META if _is_of_device(value) else value, (args, kwargs))
-    made = _original_holder(kind, *args, **kwargs)
+    holder = _original_holder(kind, *args, **kwargs)
     with torch._C.DisableTorchFunctionSubclass(), undispatched():
-        if made.layout is not torch.strided:
-            return made
+        if holder.layout is not torch.strided:
+            return holder
         return torch.Tensor._make_subclass(
-            kind, made, made.requires_grad, dispatch_device=False, device_for_backend_keys=stands_for.device
+            kind, holder, holder.requires_grad, dispatch_device=False, device_for_backend_keys=stands_for.device
         )
 
 

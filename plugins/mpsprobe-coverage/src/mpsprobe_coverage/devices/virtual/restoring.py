@@ -51,8 +51,8 @@ def as_before(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
 def _caches(kinds: Iterable[type]) -> Iterator[Any]:
     """Those of the methods of ``kinds`` and of functions of their files, also where a decorator is around them."""
     files = {kind.__module__ for kind in kinds}
-    known = (sys.modules[file] for file in files if file in sys.modules and not file.startswith("torch."))
-    for attribute in (one for owner in (*kinds, *known) for one in vars(owner).values()):
+    modules = (sys.modules[file] for file in files if file in sys.modules and not file.startswith("torch."))
+    for attribute in (one for owner in (*kinds, *modules) for one in vars(owner).values()):
         # Types alone are asked: a global may be a module that is loaded when an attribute of it is.
         function = attribute.__func__ if type(attribute) in (staticmethod, classmethod) else attribute
         around = _closure(function) if type(function) is FunctionType else ()

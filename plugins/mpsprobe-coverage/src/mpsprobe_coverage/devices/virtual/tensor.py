@@ -230,10 +230,10 @@ def _leave(tensor: VirtualTensor, value: torch.Tensor) -> None:
     for name in ("spec", "shadow", "memory", "_is_param"):
         vars(tensor).pop(name, None)
     if type(value) in without_data:
-        made: Any = value.detach().requires_grad_(requires_grad)
+        replacement: Any = value.detach().requires_grad_(requires_grad)
         tensor.__class__ = type(value)  # type: ignore[assignment]
-        vars(tensor).update(vars(made), _is_param=kind is torch.nn.Parameter)
-        torch._C._swap_tensor_impl(tensor, made)
+        vars(tensor).update(vars(replacement), _is_param=kind is torch.nn.Parameter)
+        torch._C._swap_tensor_impl(tensor, replacement)
         tensor.grad = gradient
         return
     tensor.__class__ = kind

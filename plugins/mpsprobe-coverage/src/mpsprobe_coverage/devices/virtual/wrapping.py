@@ -34,9 +34,9 @@ class Wrapper:
         if isinstance(tensor, VirtualTensor):
             self._begin_again(tensor)
             return tensor
-        known = self._made.get(id(tensor))
-        if known is not None:
-            return known[1]
+        earlier = self._made.get(id(tensor))
+        if earlier is not None:
+            return earlier[1]
         if is_lazy(tensor) or hasattr(tensor, "__tensor_flatten__"):
             special = uninitialised(tensor) if is_lazy(tensor) else self._holder(tensor)
             self._made[id(tensor)] = (tensor, special)

@@ -277,8 +277,8 @@ class _Product(_Derived):
         zero = tensor == 0
         if not ctx.options:
             with ctx.dispatch.muted():
-                found = spec_of(tensor.new_empty((0, tensor.dim()), dtype=torch.int64))
-            ctx.dispatch.record(ctx.dispatch.plan_of(_aten.nonzero.default), (zero,), {}, (spec_of(zero),), (found,))
+                places = spec_of(tensor.new_empty((0, tensor.dim()), dtype=torch.int64))
+            ctx.dispatch.record(ctx.dispatch.plan_of(_aten.nonzero.default), (zero,), {}, (spec_of(zero),), (places,))
         else:
             dim, keeps = ctx.options[0], len(ctx.options) > 1 and ctx.options[1]
             if not keeps:
