@@ -228,7 +228,7 @@ def accelerator_in_python(replace: Replace, device: torch.device) -> None:
     """Make ``torch.accelerator``, ``torch.Event`` and ``torch.Stream`` answer for ``device``, alone of its kind."""
     total = limits_of(MACHINE).recommended.low
     figures = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
-    idle = ("setDeviceIndex", "setStream", "synchronizeDevice", "emptyCache", "emptyHostCache")
+    idle: tuple[str, ...] = ("setDeviceIndex", "setStream", "synchronizeDevice", "emptyCache", "emptyHostCache")
     idle += ("resetAccumulatedStats", "resetPeakStats")
     below: dict[str, Any] = {
         **dict.fromkeys(idle, _nothing_pending),
