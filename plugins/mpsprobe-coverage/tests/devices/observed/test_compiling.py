@@ -9,7 +9,6 @@ import pytest
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.compiling import DEVICE, Library
-from mpsprobe_coverage.devices.observed import listener
 from mpsprobe_coverage.devices.observed import observe as observe_module
 from mpsprobe_coverage.devices.observed.observe import observe
 
@@ -18,7 +17,7 @@ def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path, monke
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CXX", str(tmp_path / "none"))
     monkeypatch.setattr(Library, "shipped", tmp_path / "none")
-    monkeypatch.setattr(listener, "_load", listener._load.__wrapped__)  # it may have been loaded before
+    monkeypatch.setattr(observe_module, "_load", observe_module._load.__wrapped__)  # it may have been loaded before
     monkeypatch.setattr(observe_module._sharing, "_listener", None)
     with pytest.raises(UsageError, match="the observer cannot be built") as refused, observe("cpu"):
         pass

@@ -14,14 +14,13 @@ from torch.utils._pytree import tree_leaves
 
 from mpsprobe.errors import PluginError, UsageError
 from mpsprobe.suggestions import first_line
-from mpsprobe_coverage.devices.virtual.construction import Construction
 from mpsprobe_coverage.devices.virtual.data_dependent import Found
 from mpsprobe_coverage.devices.virtual.execution import Outcomes
 from mpsprobe_coverage.devices.virtual.interception import Interception, PassingOver
 from mpsprobe_coverage.devices.virtual.python_surface import device_in_python
 from mpsprobe_coverage.devices.virtual.registrations import Casts, autocast_kernels, noting, registered
 from mpsprobe_coverage.devices.virtual.tensor import MPS, VirtualTensor, stands_for
-from mpsprobe_coverage.devices.virtual.wrapping import Wrapper
+from mpsprobe_coverage.devices.virtual.wrapping import Construction, Wrapper
 from mpsprobe_coverage.knowledge.calls.call import Calls
 from mpsprobe_coverage.knowledge.calls.spec import FLOAT_SHADOW_COST, Specs, TensorSpec, spec_of
 from mpsprobe_coverage.knowledge.judging.chain import Chain

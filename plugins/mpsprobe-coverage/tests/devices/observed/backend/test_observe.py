@@ -13,8 +13,7 @@ from small_training import counts, training
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mpsprobe.errors import UsageError
-from mpsprobe_coverage.devices.observed.observe import observe
-from mpsprobe_coverage.devices.observed.profile_log import disagreements
+from mpsprobe_coverage.devices.observed.observe import disagreements, observe
 from mpsprobe_coverage.knowledge.calls.keys import has_kernel, operator_name
 from mpsprobe_coverage.programs.observed_report import report
 
