@@ -56,7 +56,6 @@ class Library(NamedTuple):
 
     @property
     def kept(self) -> Path:
-        """Where what is compiled here is, or will be."""
         digest = hashlib.sha256()
         for source in (*self.sources, *sorted((HERE / self.folder).glob("*.h"))):
             digest.update(source.read_bytes())

@@ -202,7 +202,6 @@ class Attribution:
                 tensor.made_at = (file, line)
 
     def is_internal(self, file: str) -> bool:
-        """Whether ``file`` is torch's or mpsprobe's own (or generated code without a file)."""
         internal = self._internal.get(file)
         if internal is None:
             internal = self._internal[file] = file.startswith(_INTERNAL)

@@ -84,7 +84,6 @@ def _follow(func: Any, judges: Judges, table: KernelTable) -> Plan:
 
 
 def _base(func: Any) -> int | None:
-    """The argument whose memory the results of a view share."""
     if func is _UNSAFE_VIEW:
         return 0
     shared = [one.alias_info is not None and not one.alias_info.is_write for one in func._schema.arguments]

@@ -133,7 +133,6 @@ class Recorder:
             kept.setdefault(text, sum(map(len, self.examples.values())))
 
     def unjudged(self, operator: str, reason: str, origin: Origin, calls: int = 1) -> None:
-        """An operator, or a way of calling it, that no rule here can judge."""
         _count(self._unjudged, operator, reason, origin, calls)
 
     def assumed(self, operator: str, value: str, origin: Origin) -> None:

@@ -47,8 +47,6 @@ class _Place(NamedTuple):
 
 
 class Recording:
-    """Between C++, which counts, and a ``Recorder``, from which reports are made."""
-
     def __init__(self, registered: Registered, *, lines: bool, keep_going: bool) -> None:
         self.recorder = Recorder()
         self._operators, self._dispatch, self._compositions = registered
@@ -92,7 +90,6 @@ class Recording:
         return taken
 
     def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
-        """A call that C++ does not see."""
         judgement = plan.judges.judge(Call(plan.func, args, kwargs, inputs, outputs))
         self.recorder.add(self._like(plan, judgement, self._of_place[self._place_now()], inputs, outputs), 1)
 

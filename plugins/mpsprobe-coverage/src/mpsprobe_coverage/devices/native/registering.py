@@ -151,8 +151,6 @@ REFERENCES: dict[str, Callable[..., Any]] = {
 
 
 class Records(Protocol):
-    """What records the calls that C++ does not see."""
-
     recorder: Recorder
 
     def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None: ...

@@ -128,7 +128,6 @@ class Observation:
         _sharing.closed(self)
 
     def finish(self) -> None:
-        """Bring what was counted up to now into ``recorder`` and ``calls``; the observation may stay open."""
         _sharing.share()
 
     def calls(self) -> Iterator[ObservedCall]:
@@ -370,7 +369,6 @@ def _spec(words: Iterator[int]) -> TensorSpec:
 #
 # Nothing here was run on a Mac. The format is that of `CpuFbInfo::toString` in `MPSProfiler.mm`.
 def disagreements(calls: Iterable[tuple[Kind, int]], log: str) -> list[str]:
-    """Where the ``log`` and the ``calls`` that were observed differ, in sentences; empty where they agree."""
     seen: Counter[str] = Counter()
     for kind, number in calls:
         if Happened.FELL_BACK in kind.happened:

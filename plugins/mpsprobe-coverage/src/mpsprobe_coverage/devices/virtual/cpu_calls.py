@@ -198,7 +198,6 @@ def _copied(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
 
 
 def _may_be_large(func: Any, args: Any, kwargs: Any) -> bool:
-    """Whether it makes something of its own that may be large: from large tensors, or of a large size."""
     if func.is_view or func._schema.is_mutable:
         return False
     tensors = tensors_in((args, kwargs))
@@ -207,7 +206,6 @@ def _may_be_large(func: Any, args: Any, kwargs: Any) -> bool:
 
 
 def _is_many(value: Any) -> bool:
-    """Whether it is a size, or an end of a range, of more than ``LARGE``."""
     if isinstance(value, (list, tuple)):
         return all(isinstance(size, int) for size in value) and prod(value) > LARGE
     return isinstance(value, (int, float)) and value > LARGE

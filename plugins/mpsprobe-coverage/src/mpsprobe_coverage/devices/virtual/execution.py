@@ -153,7 +153,6 @@ class Execution:
         return Outcome(left.outputs, tuple(reshaped), left.refused)
 
     def _shadow(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome) -> Any:
-        """The real result, when every tensor argument has a real value and the result is small."""
         if outcome.cost > self.shadow_limit:
             _forget_written(plan, args, kwargs)
             return None

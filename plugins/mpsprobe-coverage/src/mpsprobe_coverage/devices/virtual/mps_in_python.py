@@ -308,7 +308,6 @@ class Generator(_Generator, metaclass=_GeneratorType):
 
 
 def is_of_device(value: object) -> bool:
-    """Whether ``value`` is a generator of the device, also after it has been through C++."""
     return isinstance(value, _Generator) and value._cdata in _of_device  # type: ignore[attr-defined]
 
 

@@ -170,7 +170,6 @@ def _is_of_device(value: Any) -> bool:
 
 
 def _moved(tensor: torch.Tensor, dispatch: Dispatch) -> Any:
-    """``tensor`` on the device; its gradient comes back from there."""
     if not (tensor.requires_grad and torch.is_grad_enabled()):
         return adopt(tensor, dispatch)
     moved = torch.ops.aten._to_copy.default(tensor, device=META)

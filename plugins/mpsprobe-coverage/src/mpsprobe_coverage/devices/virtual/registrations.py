@@ -195,6 +195,5 @@ def _kernel(func: Any, casts: Casts | None, key_set: Any) -> Callable[..., Any]:
 
 
 def _widest(values: Any) -> torch.dtype:
-    """float32 if any castable tensor is, else the autocast dtype."""
     dtypes = {tensor.spec.dtype for tensor in tensors_in(values) if type(tensor) is VirtualTensor}
     return torch.float32 if torch.float32 in dtypes else torch.get_autocast_dtype(stands_for.type)

@@ -299,7 +299,6 @@ class _Buffer(torch.nn.UninitializedBuffer, VirtualTensor):
 
 
 def uninitialised(tensor: torch.Tensor) -> VirtualTensor:
-    """``tensor``, an uninitialised parameter or buffer, on the device: ``materialize`` makes an ordinary one of it."""
     with undispatched():
         virtual = virtual_tensor(interned((0,), (1,), tensor.dtype), None, tensor.requires_grad)
     if isinstance(tensor, torch.nn.Parameter):

@@ -231,7 +231,6 @@ def _needs_64_bits(tensor: torch.Tensor, weight: torch.Tensor, bound: dict[str, 
 
 
 def _spread(values: Sequence[int], dimensions: int) -> Sequence[int]:
-    """One number stands for all dimensions."""
     return values if len(values) == dimensions else list(values) * dimensions
 
 
