@@ -37,12 +37,11 @@ from mpsprobe_coverage.knowledge.kernels.table import (
 )
 from mpsprobe_coverage.recording import references
 from mpsprobe_coverage.recording.attribution import Attribution
-from mpsprobe_coverage.recording.composing import Composing, ending_gradients, now_composite
 from mpsprobe_coverage.recording.dispatch import Dispatch, Entry, Plan, Route
 from mpsprobe_coverage.recording.phases import phase_now
 from mpsprobe_coverage.recording.planning import make_plan
 from mpsprobe_coverage.recording.recorder import Recorder
-from mpsprobe_coverage.recording.release_questions import Asked
+from mpsprobe_coverage.recording.release_questions import Asked, Composing, ending_gradients, now_composite
 from mpsprobe_coverage.recording.routing import autograd_routes, compiled_with_mps, other_releases
 
 # Key of the device → that of the CPU's kernels.

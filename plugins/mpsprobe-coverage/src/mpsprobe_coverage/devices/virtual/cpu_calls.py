@@ -37,9 +37,9 @@ from mpsprobe_coverage.knowledge.calls.keys import operator_name, overload_named
 from mpsprobe_coverage.knowledge.calls.spec import CPU, META, Specs, TensorSpec, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
-from mpsprobe_coverage.recording.composing import is_composite
 from mpsprobe_coverage.recording.dispatch import Dispatch, written_arguments
 from mpsprobe_coverage.recording.recorder import Recorder
+from mpsprobe_coverage.recording.release_questions import is_composite
 
 LARGE = 2**20  # elements, from which on a tensor of the CPU has no data
 ZEROS_ASSUMPTION = "zeros"

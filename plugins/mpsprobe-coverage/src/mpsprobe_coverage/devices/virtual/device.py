@@ -30,9 +30,8 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.knowledge.memory.inside import PREFILL_SINCE, is_prefill
 from mpsprobe_coverage.knowledge.memory.lifetimes import Lifetimes
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
-from mpsprobe_coverage.recording.composing import ending_gradients
 from mpsprobe_coverage.recording.recorder import Recorder
-from mpsprobe_coverage.recording.release_questions import Asked
+from mpsprobe_coverage.recording.release_questions import Asked, ending_gradients
 from mpsprobe_coverage.recording.routing import autograd_routes, routes_for
 
 SHADOW_LIMIT = 2**20

@@ -23,7 +23,7 @@ from mpsprobe_coverage.knowledge.calls.keys import has_kernel, is_implicit, over
 from mpsprobe_coverage.knowledge.calls.spec import tensors_in
 from mpsprobe_coverage.knowledge.judging.renames import renames
 from mpsprobe_coverage.knowledge.kernels.table import KernelFamily, KernelTable
-from mpsprobe_coverage.recording.composing import is_composite, now_composite
+from mpsprobe_coverage.recording.release_questions import is_composite, now_composite
 
 _CASTABLE = (torch.float16, torch.bfloat16, torch.float32)
 _LOWER = {
