@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -79,17 +80,18 @@ def _keep(attributes: dict[str, Any], kept: dict[int, tuple[Any, list[Any]]], de
 
 
 def _contents(held: Any) -> list[Any]:
-    return [*held.items()] if isinstance(held, dict) else [*held]
+    """What is in it; of a dictionary keys and values in turn."""
+    return [part for item in held.items() for part in item] if isinstance(held, dict) else [*held]
 
 
 def _put_back(held: Any, before: list[Any]) -> None:
     """In place: handles of hooks point to these very objects. What did not change is not touched."""
     now = _contents(held)
+    if len(now) == len(before) and all(map(operator.is_, now, before)):
+        return
+    held.clear()
     if isinstance(held, dict):
-        if len(now) != len(before) or any(a is not c or b is not d for (a, b), (c, d) in zip(now, before, strict=True)):
-            held.clear()
-            for key, value in before:
-                held[key] = value
-    elif len(now) != len(before) or any(one is not other for one, other in zip(now, before, strict=True)):
-        held.clear()
+        for key, value in zip(before[::2], before[1::2], strict=True):
+            held[key] = value
+    else:
         held.extend(before) if isinstance(held, list) else held.update(before)
