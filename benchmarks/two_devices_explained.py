@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mpsprobe_coverage.knowledge.calls.keys import has_kernel
-from mpsprobe_coverage.recording.routing.subclasses import IN_PLACE
+from mpsprobe_coverage.recording.routing.device_type import IN_PLACE
 
 COPY = "aten::copy_"
 NATIVE = "native"

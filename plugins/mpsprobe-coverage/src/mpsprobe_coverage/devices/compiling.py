@@ -36,22 +36,16 @@ load(name, sources, extra_cflags={list(FLAGS)}, build_directory=folder, is_pytho
 """
 
 
+_ON_A_MAC = " (xcode-select --install)" if sys.platform == "darwin" else ""
+
+
 class Library(NamedTuple):
-    """What is compiled into one file.
-
-    Attributes:
-        name: a part of the file's name.
-        folder: where its sources are, below this one.
-        without: what happens where there is no compiler, in words.
-    """
-
     name: str
-    folder: str
-    without: str
+    folder: str  # where its sources are, below this one
+    without: str  # what happens where there is no compiler
 
     @property
     def sources(self) -> list[Path]:
-        """What is compiled."""
         return sorted((HERE / self.folder).glob("*.cpp"))
 
     @property
@@ -62,24 +56,17 @@ class Library(NamedTuple):
 
     @property
     def kept(self) -> Path:
-        """Where what is compiled here is, or will be."""
-        known = hashlib.sha256()
+        digest = hashlib.sha256()
         for source in (*self.sources, *sorted((HERE / self.folder).glob("*.h"))):
-            known.update(source.read_bytes())
-        known.update(repr((FLAGS, torch.__version__, _compiler(), platform.machine())).encode())
-        return Path(user_folder(), "compiled", f"mpsprobe_{self.name}_{known.hexdigest()[:16]}{SUFFIX}")
+            digest.update(source.read_bytes())
+        digest.update(repr((FLAGS, torch.__version__, _compiler(), platform.machine())).encode())
+        return Path(user_folder(), "compiled", f"mpsprobe_{self.name}_{digest.hexdigest()[:16]}{SUFFIX}")
 
     @property
     def is_there(self) -> bool:
-        """Whether it can be loaded without a compiler."""
         return self.shipped.is_file() or _is_own(self.kept)
 
     def load(self) -> None:
-        """Load it into this process, compiling it if need be.
-
-        Raises:
-            UsageError: as ``compile``.
-        """
         if self.shipped.is_file():
             try:
                 torch.ops.load_library(str(self.shipped))
@@ -91,11 +78,8 @@ class Library(NamedTuple):
     def compile(self) -> Path:
         """The file compiled here for the installed torch; about half a minute, the first time.
 
-        What another user wrote, or may write, is never loaded: it would run as this one.
-
-        Raises:
-            UsageError: there is no compiler, or it fails (the message has its last words), or the folder is not only
-                this user's.
+        What another user wrote, or may write, is never loaded: it would run as this one. ``UsageError`` where that is
+        so, there is no compiler, or it fails.
         """
         target = self.kept
         try:
@@ -122,18 +106,18 @@ class Library(NamedTuple):
                 [sys.executable, "-c", _BUILD, target.stem, folder, *map(str, self.sources)],
                 capture_output=True, text=True, errors="replace", check=False, env={**os.environ, "PATH": path},
             )  # fmt: skip
-            made = Path(folder) / target.name
-            if done.returncode != 0 or not made.is_file():
+            library = Path(folder) / target.name
+            if done.returncode != 0 or not library.is_file():
                 raise UsageError(
                     f"the {self.name} cannot be built: {_reason(done.stdout + done.stderr)}",
-                    f"Install a C++ compiler; without one {self.without}.",
+                    f"Install a C++ compiler{_ON_A_MAC}; without one {self.without}.",
                 )
-            made.chmod(0o700)
-            os.replace(made, target)  # noqa: PTH105 - whole or not at all
+            library.chmod(0o700)
+            os.replace(library, target)  # noqa: PTH105 - whole or not at all
 
 
 DEVICE = Library("device", "native", "the device in Python serves, more slowly")
-OBSERVER = Library("observer", "observed", "the observer in Python serves, more slowly, and sees fewer threads")
+OBSERVER = Library("observer", "observed", "nothing can be observed on a real device")
 
 
 def _reason(output: str) -> str:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from mpsprobe.schemas import ComputedOnCpu
-from mpsprobe_coverage.devices.native.on_cpu import OnCpu, Site
+from mpsprobe_coverage.devices.native.device import OnCpu, Site
 from mpsprobe_coverage.recording.attribution import Origin
 from mpsprobe_coverage.reporting.findings import site as call_site
 

@@ -17,8 +17,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import CoverageReport, WorkloadInfo
 from mpsprobe_coverage.devices.native.device import NativeDevice, native_device_now
-from mpsprobe_coverage.devices.observed.kinds import Happened, Kind
-from mpsprobe_coverage.devices.observed.observe import ObservedCall
+from mpsprobe_coverage.devices.observed.observe import Happened, Kind, ObservedCall
 from mpsprobe_coverage.devices.virtual import VirtualDevice, device_now
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY

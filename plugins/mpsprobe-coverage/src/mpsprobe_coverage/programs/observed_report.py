@@ -10,7 +10,7 @@ from packaging.version import Version
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import Backend
 from mpsprobe.schemas import BackendTarget, CoverageReport, OperatorFinding, WorkloadInfo
-from mpsprobe_coverage.devices.observed.profile_log import disagreements
+from mpsprobe_coverage.devices.observed.observe import disagreements
 from mpsprobe_coverage.knowledge.kernels import live
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, live_table
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
@@ -67,7 +67,7 @@ def report(observation: Observation, name: str, profile_log: str | None = None) 
 
     Args:
         name: what ran, as the user calls it.
-        profile_log: what PyTorch's profiler wrote meanwhile (``profile_log.py``); where it differs, a note says so.
+        profile_log: what PyTorch's profiler wrote meanwhile (``disagreements``); where it differs, a note says so.
 
     Raises:
         UsageError: its device is a virtual one.
@@ -95,7 +95,7 @@ def report(observation: Observation, name: str, profile_log: str | None = None) 
             phase="program",
             dtype="",
             parameters=0,
-            notes=[*differing, *observation.limits, *notes],
+            notes=[*differing, *notes],
         ),
         operators=operators,
         method="observed",

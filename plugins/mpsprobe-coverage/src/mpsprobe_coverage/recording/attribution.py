@@ -36,11 +36,9 @@ _SCANNER = stepping.__file__
 
 
 class Origin(NamedTuple):
-    """``module`` is the qualified name ("" for the root, None outside every module); ``line`` 0 means unknown."""
-
-    module: str | None
+    module: str | None  # the qualified name; "" for the root, None outside every module
     file: str | None
-    line: int
+    line: int  # 0: unknown
 
 
 NOWHERE = Origin(None, None, 0)
@@ -73,7 +71,6 @@ class _Nodes:
         self.origins: list[Origin] = []
 
     def made(self, count: int, origin: Origin) -> None:
-        """The thread has made ``count`` nodes up to now, those that are new from ``origin``."""
         new = count - self.first - len(self.origins)
         if new > NODES_KEPT:
             self.first, self.origins, new = count - NODES_KEPT, [], NODES_KEPT
@@ -103,29 +100,21 @@ class Attribution:
         self.deepest_module: str | None = None  # where the first exception to leave a module was raised
 
     def name_modules(self, model: torch.nn.Module) -> None:
-        """Take the names of ``model``'s modules; a module that occurs twice keeps its first name."""
         self._model = model  # keeps the ids alive
         self._names = {id(module): name for name, module in model.named_modules()}
 
     def follow_program(self, root_called: Callable[[torch.nn.Module], None]) -> None:
         """From now on modules are named as they are called: a root by its class, those inside it by class and path.
 
-        Args:
-            root_called: gets each module that is called outside of all others, at each of its calls.
+        ``root_called`` gets each module that is called outside of all others, at each of its calls.
         """
         self._root_called = root_called
 
     def ask_for_threads(self, now: Callable[[], int], of_node: Callable[[], int]) -> None:
-        """Know from now on which thread made a node.
-
-        Args:
-            now: PyTorch's number of the thread that asks; never used again.
-            of_node: of the thread that made the node that runs (``Node::thread_id`` in C++).
-        """
+        """Know from now on which thread made a node, by PyTorch's numbers of threads (``Node::thread_id`` in C++)."""
         self._thread_now, self._thread_of_node = now, of_node
 
     def name_of(self, module: torch.nn.Module) -> str | None:
-        """The name that calls of ``module`` have, if it has one."""
         return self._names.get(id(module))
 
     def __enter__(self) -> Attribution:
@@ -156,7 +145,6 @@ class Attribution:
         torch.nn.Module.__call__ = self._original_call  # type: ignore[method-assign]
 
     def current(self) -> Origin:
-        """The origin of the operator call that is being dispatched now."""
         thread = self._thread
         stack = thread.stack
         if not stack:
@@ -199,10 +187,10 @@ class Attribution:
         if self._thread_of_node is not None:
             whose = self._thread_of_node()
             threads = [one for one in threads if one.identifier == whose]
-        known = {origin for nodes in threads if (origin := nodes.origin(number)) is not None}
-        if len(known) == 1:
-            return known.pop()
-        modules, places = {one.module for one in known}, {(one.file, one.line) for one in known}
+        origins = {origin for nodes in threads if (origin := nodes.origin(number)) is not None}
+        if len(origins) == 1:
+            return origins.pop()
+        modules, places = {one.module for one in origins}, {(one.file, one.line) for one in origins}
         module = modules.pop() if len(modules) == 1 else None
         return Origin(module, *places.pop()) if len(places) == 1 else Origin(module, None, 0)
 
@@ -214,11 +202,10 @@ class Attribution:
                 tensor.made_at = (file, line)
 
     def is_internal(self, file: str) -> bool:
-        """Whether ``file`` is torch's or mpsprobe's own (or generated code without a file)."""
-        known = self._internal.get(file)
-        if known is None:
-            known = self._internal[file] = file.startswith(_INTERNAL)
-        return known
+        internal = self._internal.get(file)
+        if internal is None:
+            internal = self._internal[file] = file.startswith(_INTERNAL)
+        return internal
 
     def _line(self, frame: FrameType | None) -> tuple[str | None, int]:
         internal = self._internal

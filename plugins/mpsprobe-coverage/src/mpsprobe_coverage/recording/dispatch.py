@@ -18,14 +18,12 @@ from mpsprobe_coverage.knowledge.judging.chain import Judges
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.kernels.compositions import Composition
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
-from mpsprobe_coverage.recording.assumptions import Assume
 
 CALLS_KEPT = 2**10  # of one overload: a long program makes ever new ones
 LARGE = (1 << 31) - 1  # elements: from there on kernels refuse sizes
 
 
 def are_large(specs: Specs) -> bool:
-    """Whether one of them has ``LARGE`` elements or more."""
     return any(spec.numel >= LARGE for spec in specs)
 
 
@@ -56,7 +54,7 @@ class Plan:
     base: int | None = None  # the argument whose memory its results share
     takes_over: bool = False  # its first argument has the memory of the second afterwards
     inplace_view: bool = False
-    assume: Assume | None = None  # notes what values of the result are taken for
+    assume: Callable[[Any, Any], None] | None = None  # notes what values of the result are taken for
     tensor_positions: tuple[int, ...] = ()  # arguments that are tensors in the schema
     generator_positions: tuple[tuple[int, str], ...] = ()  # arguments that are random generators: position and name
     run: Any = None  # what computes it without MPS: the overload itself, or a reference of ours
@@ -80,11 +78,9 @@ class Plan:
 
     @property
     def registered(self) -> Judgement:
-        """What the target release's registrations say about it."""
         return self.judges.registered
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by name, defaults included."""
         arguments = self.func._schema.arguments
         defaults = {argument.name: argument.default_value for argument in arguments}
         return {**defaults, **dict(zip(defaults, args, strict=False)), **kwargs}
@@ -94,7 +90,6 @@ class Release(Protocol):
     """The target release, as routes ask about it while they run: ``Asked``."""
 
     def at_least(self, version: str) -> bool: ...
-
     def has_kernel(self, operator: str) -> bool: ...
 
 
@@ -105,59 +100,35 @@ class Dispatch(Protocol):
     """
 
     table: KernelTable
-    sizes_of_cpu: bool
-    """Whether results have the sizes that they have on the CPU, where MPS gives others."""
-    other_sizes: str
-    """Why a result had other sizes than on the CPU; empty if none had."""
+    sizes_of_cpu: bool  # results have the sizes that they have on the CPU, where MPS gives others
+    other_sizes: str  # why a result had other sizes than on the CPU; empty if none had
 
     def __enter__(self) -> Any: ...
-
     def __exit__(self, *exc: Any) -> Any: ...
-
     @property
-    def release(self) -> Release:
-        """What routes ask about the target release while they run."""
-
+    def release(self) -> Release: ...
     @property
-    def phase(self) -> str | None:
-        """What is recorded now: ``forward``, ``backward``, ``optimizer``; None for nothing."""
-
+    def phase(self) -> str | None: ...  # what is recorded now; None for nothing
     @property
-    def shadow_limit(self) -> int:
-        """The largest tensor whose real values are kept, as ``TensorSpec.shadow_cost`` counts."""
-
-    def plan_of(self, func: Any) -> Plan:
-        """The plan for an overload."""
-
-    def leaf(self, plan: Plan, args: Any, kwargs: Any, raised: str | None = None) -> Any:
-        """Judge, run and record one operator that is not followed any further.
-
-        ``raised``: what its composite kernel raised for sparse arguments.
-        """
-
-    def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
-        """Judge and record a call that was run elsewhere."""
-
-    def record_transfer(self, tensor: torch.Tensor) -> None:
-        """Judge and record the copy of ``tensor`` between the CPU and the device."""
-
-    def assumed(self, operator: str, text: str) -> None:
-        """Note that the program read a value that is not known, and went on with ``text``."""
-
-    def known_values(self, tensor: Any) -> torch.Tensor | None:
-        """The real values of a tensor without data, or None where they are not known (any more)."""
-
-    def known_or_assumed(self, tensor: torch.Tensor, operator: str, text: str, fill: Fraction | int) -> torch.Tensor:
-        """The real values of ``tensor`` on the CPU, or ``fill`` everywhere, with a note."""
-
-    def composing(self, name: str) -> AbstractContextManager[None] | None:
-        """To be open while ``name`` runs; None where the target release composes it as the installed torch does."""
-
-    def muted(self) -> AbstractContextManager[None]:
-        """Nothing is recorded inside."""
-
-    def replacing_dtypes(self, dtypes: Mapping[Any, Any]) -> AbstractContextManager[None]:
-        """Inside, factories make tensors of other dtypes than C++ asks for."""
+    def shadow_limit(self) -> int: ...  # the largest tensor whose real values are kept, as `shadow_cost` counts
+    def plan_of(self, func: Any) -> Plan: ...
+    # Judge, run and record one operator that is not followed any further; `raised`: by its composite kernel.
+    def leaf(self, plan: Plan, args: Any, kwargs: Any, raised: str | None = None) -> Any: ...
+    # Judge and record a call that was run elsewhere.
+    def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None: ...
+    def record_transfer(self, tensor: torch.Tensor) -> None: ...
+    # Note that the program read a value that is not known, and went on with `text`.
+    def assumed(self, operator: str, text: str) -> None: ...
+    def known_values(self, tensor: Any) -> torch.Tensor | None: ...
+    # The real values on the CPU, or `fill` everywhere, with a note.
+    def known_or_assumed(
+        self, tensor: torch.Tensor, operator: str, text: str, fill: Fraction | int
+    ) -> torch.Tensor: ...
+    # To be open while `name` runs; None where the target release composes it as the installed torch does.
+    def composing(self, name: str) -> AbstractContextManager[None] | None: ...
+    def muted(self) -> AbstractContextManager[None]: ...  # nothing is recorded inside
+    # Inside, factories make tensors of other dtypes than C++ asks for.
+    def replacing_dtypes(self, dtypes: Mapping[Any, Any]) -> AbstractContextManager[None]: ...
 
 
 def written_arguments(plan: Plan, args: Any, kwargs: Any) -> list[Any]:
@@ -175,19 +146,14 @@ class Route:
     The virtual device's tensors carry MPS dispatch keys, but C++ ``device()`` says ``meta``. Code that
     branches on the device type therefore goes the wrong way, and only such code needs a route. Each says
     where the branch is and how that was established.
-
-    Attributes:
-        operator: its name, ``aten::convolution``.
-        run: called below autograd with (dispatch, plan, args, kwargs); returns the operator's result.
-        above_autograd: called in the operator's place at the AutogradMPS key, with its own arguments, for
-            composite operators whose pieces have derivatives of their own. It gets the dispatch first.
-        only_without_kernel: leave the operator alone in releases that register a kernel for it.
     """
 
     operator: str
-    run: Run
+    run: Run  # below autograd
+    # In the operator's place at the AutogradMPS key, with its own arguments after the dispatch: for composite operators
+    # whose pieces have derivatives of their own.
     above_autograd: Callable[..., Any] | None = None
-    only_without_kernel: bool = False
+    only_without_kernel: bool = False  # leave the operator alone in releases that register a kernel for it
 
 
 def composite_route(operator: str, function: Callable[..., Any]) -> Route:
@@ -198,8 +164,15 @@ def composite_route(operator: str, function: Callable[..., Any]) -> Route:
     """
 
     def run(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        del plan
         with dispatch:
             return function(dispatch, *args, **kwargs)
 
     return Route(operator, run, above_autograd=function)
+
+
+def as_it_is(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """As without a route: a leaf where it has a kernel or none at all, its composite kernel otherwise."""
+    if plan.registered.verdict == "composite" and plan.composite_key is not None:
+        with dispatch:
+            return plan.func._op_dk(plan.composite_key, *args, **kwargs)
+    return dispatch.leaf(plan, args, kwargs)

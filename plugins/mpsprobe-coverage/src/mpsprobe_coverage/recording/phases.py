@@ -40,14 +40,12 @@ def phase_now() -> str:
 def optimizers_followed(notify: Callable[[bool], object] | None = None) -> Iterator[None]:
     """Inside, ``phase_now`` knows of the steps of every optimizer of ``torch.optim``.
 
-    A closure that a step gets computes the loss again, so it is not part of the step.
-
-    Args:
-        notify: gets whether this thread is in a step, on that thread, whenever that changes.
+    A closure that a step gets computes the loss again, so it is not part of the step. ``notify`` gets whether this
+    thread is in a step, on that thread, whenever that changes.
     """
     if not _following:
         _hooks[:] = register_optimizer_step_pre_hook(_begin), register_optimizer_step_post_hook(_end)
-    following = notify or _nobody
+    following = notify or bool
     _following.append(following)
     try:
         yield
@@ -56,10 +54,6 @@ def optimizers_followed(notify: Callable[[bool], object] | None = None) -> Itera
         if not _following:
             for hook in _hooks:
                 hook.remove()
-
-
-def _nobody(_: bool) -> None:
-    """``phase_now`` is asked instead."""
 
 
 def _begin(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
@@ -96,7 +90,6 @@ class ProgramRecorder(Recorder):
 
     @property
     def phase(self) -> str | None:
-        """The phase of a call that this thread makes now."""
         return None if _thread.muted else phase_now()
 
     @phase.setter

@@ -6,20 +6,22 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import torch
 from torch._C import DispatchKey
 
 from mpsprobe_coverage.knowledge.calls.keys import has_kernel, operator_name, overload_named
+from mpsprobe_coverage.knowledge.calls.spec import spec_of
 from mpsprobe_coverage.knowledge.judging.chain import Chain, Judges
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.judging.registration import may_have_kernel
 from mpsprobe_coverage.knowledge.kernels.compositions import load_compositions
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
-from mpsprobe_coverage.recording.assumptions import ASSUMPTIONS
 from mpsprobe_coverage.recording.dispatch import Entry, Plan, Route
 from mpsprobe_coverage.recording.references import REFERENCES
 
@@ -62,7 +64,6 @@ def _depends_on_values(func: Any) -> bool:
 
 
 def composite_key(func: Any) -> Any:
-    """The composite dispatch key that the installed torch has a kernel for, or None."""
     return next((key for key in _COMPOSITE_KEYS if has_kernel(operator_name(func), key.name)), None)
 
 
@@ -83,19 +84,21 @@ def _follow(func: Any, judges: Judges, table: KernelTable) -> Plan:
 
 
 def _base(func: Any) -> int | None:
-    """The argument whose memory the results of a view share."""
     if func is _UNSAFE_VIEW:
         return 0
     shared = [one.alias_info is not None and not one.alias_info.is_write for one in func._schema.arguments]
     return shared.index(True) if func.is_view and any(shared) else None
 
 
+# Checks that hold for data with nothing special in it; `any` and comparisons are taken for False.
+_TRUE_OF_GOOD_DATA = frozenset(["all", "_is_all_true"])
+_COMPARISONS = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
+_ASSUMED = _TRUE_OF_GOOD_DATA | _COMPARISONS.keys() | {"sum", "max", "copy_", "isnan", "scatter", "scatter_"}
 # Of optimizers: the number may be another one in each step (`value=-step_size`).
 _ARITHMETIC = frozenset(["add", "addcdiv", "addcmul", "div", "fill", "lerp", "mul", "sub"])
 
 
 def _finish(plan: Plan) -> Plan:
-    """Fill in what the schema says about writing and returning."""
     schema = plan.func._schema
     plan.run = REFERENCES.get(operator_name(plan.func), plan.func)
     plan.mutable = schema.is_mutable
@@ -104,7 +107,7 @@ def _finish(plan: Plan) -> Plan:
     plan.takes_over = schema.name == "aten::set_"
     base = schema.name.removeprefix("aten::")
     plan.arithmetic = base.startswith("_fused_") or base.removeprefix("_foreach_").strip("_") in _ARITHMETIC
-    plan.assume = ASSUMPTIONS.get(schema.name)
+    plan.assume = functools.partial(_assume, base) if base in _ASSUMED else None
     written, sets, tensors, generators = [], [], [], []
     for position, argument in enumerate(schema.arguments):
         if isinstance(argument.type, torch.TensorType):
@@ -122,3 +125,29 @@ def _finish(plan: Plan) -> Plan:
         returned.append(matches[0] if matches else None)
     plan.returned = tuple(returned)
     return plan
+
+
+# What the values of a result are taken for where they are not known, because of the operator that made it.
+# `assumed_truth` is what a truth value is taken for: checks of good data hold, and a count is compared as what it is.
+# `assumed_count` is how many there are of what a program counts: each element of a mask, or of whole numbers, is one,
+# but nothing is NaN. Where ones are scattered into zeros, as to choose experts, there are as many as were scattered: so
+# the numbers of all experts make the whole.
+def _assume(name: str, args: Any, result: Any) -> None:
+    if name in _TRUE_OF_GOOD_DATA:
+        result.assumed_truth = True
+        return
+    count, numel = getattr(args[0], "assumed_count", None), result.spec.numel
+    if name in _COMPARISONS:
+        if count is not None and isinstance(args[1], int | float):
+            result.assumed_truth = _COMPARISONS[name](count, args[1])
+    elif name == "sum":
+        read = spec_of(args[0])
+        each = Fraction(1) if count is None and not read.dtype.is_floating_point else count
+        if each is not None and numel:
+            result.assumed_count = each * read.numel / numel
+    elif name == "isnan":
+        result.assumed_count = Fraction(0)
+    elif name in ("max", "copy_"):
+        result.assumed_count = count if name == "max" else getattr(args[1], "assumed_count", None)
+    elif len(args) == 4 and isinstance(args[3], int | float) and args[3] == 1 and numel:  # `scatter`, `scatter_`
+        result.assumed_count = Fraction(spec_of(args[2]).numel, numel)

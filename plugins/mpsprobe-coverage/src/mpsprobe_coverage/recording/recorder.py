@@ -1,20 +1,25 @@
 """What was called: one record for each distinct call, with a count.
 
-A training step of a large model repeats the same few hundred calls tens of thousands of times, so a
-call is looked up by what makes it distinct and counted; bytes are worked out once for each record.
+A training step of a large model repeats the same few hundred calls tens of thousands of times, so a call is looked up
+by what makes it distinct and counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
+from mpsprobe_coverage.knowledge.advisories.conditions import matches
+from mpsprobe_coverage.knowledge.advisories.model import Advisory
+from mpsprobe_coverage.knowledge.advisories.store import advisories_for
 from mpsprobe_coverage.knowledge.calls.call import Call, example
 from mpsprobe_coverage.knowledge.calls.spec import Specs
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
+from mpsprobe_coverage.knowledge.kernels.table import MPS, KernelTable
 from mpsprobe_coverage.knowledge.memory.lifetimes import Lifetimes
 from mpsprobe_coverage.recording.attribution import Origin
+from mpsprobe_coverage.recording.dispatch import Plan
 
 RECORDS_KEPT = 2**16  # a program may make calls of ever new sizes
 EXAMPLES_KEPT = 8  # of one operator under one judgement, and in one finding
@@ -41,8 +46,6 @@ class CallRecord:
 
 @dataclass(slots=True)
 class Note:
-    """Something that could not be judged or known, and where."""
-
     operator: str
     text: str
     origin: Origin
@@ -70,24 +73,18 @@ def _as_it_is(judgement: Judgement) -> Judgement:
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Recorder:
-    """Collects while ``phase`` is set; ``None`` (building the model, moving it) records nothing.
+    """Collects while ``phase`` is set; ``None`` (building the model, moving it) records nothing."""
 
-    With ``only_native`` the first call that is not native ends the run: it raises ``NotNative``.
-    ``lifetimes`` gets what was called, with the storages that it made.
-    ``gradients_end`` has the operators that no gradient passes, having no derivative, and where each was called last.
-    ``examples`` are calls that are not native, as ``calls/examples.py`` writes them, by operator and judgement; each
-    with how many were made before it.
-    ``base`` has the same calls, where these are them under other judgements; ``says`` is called with each of its own.
-    """
-
-    only_native: bool = False
+    only_native: bool = False  # the first call that is not native ends the run: it raises ``NotNative``
     phase: str | None = None
     last_phase: str | None = None
+    # Operators that no gradient passes, having no derivative, and where each was called last.
     gradients_end: dict[str, Origin] = field(default_factory=dict)
-    lifetimes: Lifetimes | None = None
+    lifetimes: Lifetimes | None = None  # gets what was called, with the storages that it made
+    # Calls that are not native, as `calls/examples.py` writes them; each with how many were made before it.
     examples: dict[tuple[str, Judgement], dict[str, int]] = field(default_factory=dict)
-    base: Recorder | None = None
-    says: Callable[[Judgement], Judgement] = field(default=_as_it_is)
+    base: Recorder | None = None  # has the same calls, where these are them under other judgements
+    says: Callable[[Judgement], Judgement] = field(default=_as_it_is)  # is called with each judgement of ``base``
     _calls: dict[tuple[Any, ...], CallRecord] = field(default_factory=dict)
     _unjudged: dict[tuple[Any, ...], Note] = field(default_factory=dict)
     _assumed: dict[tuple[Any, ...], Note] = field(default_factory=dict)
@@ -103,13 +100,9 @@ class Recorder:
         composed_by: str | None = None,
         calls: int = 1,
     ) -> None:
-        """Count a call, or several; those that differ in their judgement are different records.
-
-        Where there are ``RECORDS_KEPT`` records, calls of new sizes are counted with the first of their place.
-        """
         phase = self.phase
         assert phase is not None
-        self._call(operator, judgement, phase, origin, inputs, outputs, composed_by, calls)
+        self._count((operator, judgement, phase, origin, inputs, outputs, composed_by), calls)
         if self.lifetimes is not None:
             self.lifetimes.made(operator, origin, inputs, outputs, judgement.verdict)
         if self.only_native and judgement.verdict != "native":
@@ -117,50 +110,34 @@ class Recorder:
 
     def add(self, like: CallRecord, calls: int) -> None:
         """Count calls like one that was seen elsewhere, in its phase; threads may do that at the same time."""
-        self._call(
-            like.operator, like.judgement, like.phase, like.origin, like.inputs, like.outputs, like.composed_by, calls
-        )
-        if like.judgement.verdict == "unknown":
-            self.unjudged(like.operator, like.judgement.reason or "", like.origin, calls)
+        operator, judgement, origin = like.operator, like.judgement, like.origin
+        self._count((operator, judgement, like.phase, origin, like.inputs, like.outputs, like.composed_by), calls)
+        if judgement.verdict == "unknown":
+            self.unjudged(operator, judgement.reason or "", origin, calls)
         for advisory in like.advisories:
-            self._advise(advisory, like.operator, like.phase, like.origin, calls)
+            self._advise(advisory, operator, like.phase, origin, calls)
 
-    def _call(
-        self,
-        operator: str,
-        judgement: Judgement,
-        phase: str,
-        origin: Origin,
-        inputs: Specs,
-        outputs: Specs,
-        composed_by: str | None,
-        calls: int,
-    ) -> None:
-        key: tuple[Any, ...] = (operator, judgement, phase, origin, inputs, outputs, composed_by)
-        record = self._calls.get(key)
-        if record is None and len(self._calls) >= RECORDS_KEPT:
-            key = (operator, judgement, phase, origin, composed_by)
+    def _count(self, call: tuple[Any, ...], calls: int) -> None:
+        key, record = call, self._calls.get(call)
+        if record is None and len(self._calls) >= RECORDS_KEPT:  # new sizes are counted with the first of their place
+            key = (*call[:4], call[6])
             record = self._calls.get(key)
         if record is None:
-            record = self._calls[key] = CallRecord(operator, judgement, phase, origin, inputs, outputs, composed_by)
+            record = self._calls[key] = CallRecord(*call)
         record.calls += calls
 
     def example(self, operator: str, judgement: Judgement, call: Call) -> None:
-        """Keep ``call``, which is not native, as an example of what its operator is called with."""
         kept = self.examples.setdefault((operator, judgement), {})
         if len(kept) < EXAMPLES_KEPT and (text := example(call)) is not None:
             kept.setdefault(text, sum(map(len, self.examples.values())))
 
     def unjudged(self, operator: str, reason: str, origin: Origin, calls: int = 1) -> None:
-        """An operator, or a way of calling it, that no rule here can judge."""
         _count(self._unjudged, operator, reason, origin, calls)
 
     def assumed(self, operator: str, value: str, origin: Origin) -> None:
-        """The program read a value that is not known here and went on with ``value``."""
         _count(self._assumed, operator, value, origin)
 
     def advised(self, advisory: str, operator: str, origin: Origin, calls: int = 1) -> None:
-        """A call that an advisory is about: its result is known to be wrong on this release."""
         phase = self.phase
         assert phase is not None
         self._advise(advisory, operator, phase, origin, calls)
@@ -177,7 +154,6 @@ class Recorder:
         return iter(self._calls.values())
 
     def marked(self) -> dict[int, int]:
-        """How often each record was counted up to now, for ``since``."""
         kept: tuple[dict[Any, Any], ...] = (self._calls, self._unjudged, self._assumed, self._advised)
         return {id(one): one.calls for group in kept for one in list(group.values())}
 
@@ -216,3 +192,36 @@ class Recorder:
 def _count(notes: dict[tuple[Any, ...], Note], operator: str, text: str, origin: Origin, calls: int = 1) -> None:
     note = notes.setdefault((operator, text, origin), Note(operator, text, origin))
     note.calls += calls
+
+
+class Outcome(Protocol):
+    flat: Specs
+
+
+class Watching:
+    """The advisories of one release, or of several that are judged together, by operator.
+
+    Only the plans of operators that some advisory names have watchers; all others cost one look at an empty tuple.
+    Whether a call matches is worked out once for each distinct call and phase.
+    """
+
+    def __init__(self, *tables: KernelTable) -> None:
+        self._by_operator: dict[str, tuple[Advisory, ...]] = {}
+        self._known: dict[tuple[Outcome, str], tuple[str, ...]] = {}
+        advisories = [one for table in tables for one in advisories_for(table.release, table.macos_minimum)]
+        for advisory in {one.id: one for one in advisories}.values() if tables[0].backend.key == MPS else ():
+            for name in advisory.operators:
+                self._by_operator[name] = (*self._by_operator.get(name, ()), advisory)
+
+    def of(self, operator: str) -> tuple[Advisory, ...]:
+        return self._by_operator.get(operator, ())
+
+    def matching(
+        self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outcome: Outcome, phase: str
+    ) -> tuple[str, ...]:
+        advisories = self._known.get((outcome, phase))
+        if advisories is None:
+            call = Call(plan.func, args, kwargs, inputs, outcome.flat)
+            advisories = tuple(advisory.id for advisory in plan.watchers if matches(advisory, call, phase))
+            self._known[outcome, phase] = advisories
+        return advisories

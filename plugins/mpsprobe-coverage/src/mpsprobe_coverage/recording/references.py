@@ -1,9 +1,7 @@
 """References for operators that only MPS or another backend has, or that meta refuses where MPS does not.
 
-They are run on meta for shapes, on the CPU for values.
-
-Each takes the operator's own arguments (as ``native_functions.yaml`` has them) and returns what it
-returns, made of generic operators.
+They are run on meta for shapes, on the CPU for values. Each takes the operator's own arguments (as
+``native_functions.yaml`` has them) and returns what it returns, made of generic operators.
 """
 
 from __future__ import annotations
@@ -38,7 +36,6 @@ def mps_convolution_backward(
 def mps_convolution_transpose_backward(
     x: Any, grad: Any, weight: Any, padding: Any, out_padding: Any, stride: Any, dilation: Any, groups: int, mask: Any
 ) -> Any:
-    """Gradients of input and weight; this operator has no bias."""
     mask = [mask[0], mask[1], False]
     return _aten.convolution_backward(
         grad, x, weight, None, stride, padding, dilation, True, out_padding, groups, mask
@@ -113,7 +110,6 @@ def grouped_mm(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: An
 def max_pool2d_backward(
     grad: Any, x: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> Any:
-    """The gradient of the input, shaped like it."""
     if x.device.type == "meta":
         return torch.empty_like(x)
     _, indices = _aten.max_pool2d_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode)

@@ -15,31 +15,17 @@ from mpsprobe_coverage.recording.release_questions import Asked
 
 @dataclass(slots=True)
 class Trace:
-    """What one release does with the workload.
-
-    Attributes:
-        parameters: how many numbers they are; those that the run left without a shape are not counted.
-        parameters_bytes: what they take.
-        error: what ``failure`` is about, until nobody can correct the inputs by it any more.
-        events: when storages began and ended; none of a run that is about verdicts alone.
-        other_sizes: why a result had other sizes than on the CPU; empty if none had.
-        memory: the section of the report, where it was made already.
-        optimizer: its name, of a training step.
-        asked: what the run asked about its release; None where another device than the virtual one saw the calls.
-        alike: which of the other releases that were asked about it is about too, by their places.
-    """
-
     table: KernelTable
     recorder: Recorder
     calls: Calls
     failure: RunFailure | None
-    parameters: int
+    parameters: int  # how many numbers they are; those that the run left without a shape are not counted
     parameters_bytes: int
     notes: Sequence[str] = ()
-    error: BaseException | None = None
-    events: Sequence[Event] = ()
-    other_sizes: str = ""
-    memory: MemoryPrediction | None = None
-    optimizer: str | None = None
-    asked: Asked | None = None
-    alike: frozenset[int] = frozenset()
+    error: BaseException | None = None  # what ``failure`` is about, until nobody can correct the inputs by it any more
+    events: Sequence[Event] = ()  # when storages began and ended; none of a run that is about verdicts alone
+    other_sizes: str = ""  # why a result had other sizes than on the CPU; empty if none had
+    memory: MemoryPrediction | None = None  # the section of the report, where it was made already
+    optimizer: str | None = None  # its name, of a training step
+    asked: Asked | None = None  # None where another device than the virtual one saw the calls
+    alike: frozenset[int] = frozenset()  # which of the other releases it is about too, by their places

@@ -23,8 +23,8 @@ from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.devices.virtual.data_dependent import Found
 from mpsprobe_coverage.devices.virtual.execution import Outcomes
-from mpsprobe_coverage.devices.virtual.lazy_parameters import initialised
 from mpsprobe_coverage.devices.virtual.restoring import as_before
+from mpsprobe_coverage.devices.virtual.wrapping import initialised
 from mpsprobe_coverage.knowledge.chips.mac import mac_asked
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.backends import family_named

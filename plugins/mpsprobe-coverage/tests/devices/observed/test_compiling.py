@@ -6,27 +6,22 @@ import os
 from pathlib import Path
 
 import pytest
-import torch
-from small_training import counts, training
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.compiling import DEVICE, Library
-from mpsprobe_coverage.devices.observed import observe as module
-from mpsprobe_coverage.devices.observed.in_python import ObserverInPython
+from mpsprobe_coverage.devices.observed import observe as observe_module
 from mpsprobe_coverage.devices.observed.observe import observe
-from mpsprobe_coverage.programs.observed_report import report
 
 
-def test_without_a_compiler_python_observes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module._sharing, "_observer", ObserverInPython("for a test"))
-    bare = training()
-    with observe("cpu") as run:
-        results = training()
-    assert all(map(torch.equal, bare, results))
-    found = counts(run)
-    assert found["aten::addmm"] and found["aten::native_layer_norm_backward"] == 2 and found["aten::addcdiv_"]
-    assert {call.kind.phase for call in run.calls()} == {"forward", "backward", "optimizer"}
-    assert set(run.limits) <= set(report(run, "training").workload.notes)
+def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CXX", str(tmp_path / "none"))
+    monkeypatch.setattr(Library, "shipped", tmp_path / "none")
+    monkeypatch.setattr(observe_module, "_load", observe_module._load.__wrapped__)  # it may have been loaded before
+    monkeypatch.setattr(observe_module._sharing, "_listener", None)
+    with pytest.raises(UsageError, match="the observer cannot be built") as refused, observe("cpu"):
+        pass
+    assert "Install a C++ compiler" in refused.value.hint and not observe_module._sharing._open
 
 
 def test_what_others_may_write_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

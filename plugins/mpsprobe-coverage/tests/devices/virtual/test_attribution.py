@@ -18,7 +18,7 @@ from mpsprobe_coverage.knowledge.kernels.compositions import Compositions, compo
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.recording.attribution import NODES_KEPT, NOWHERE, THREADS_KEPT, Attribution, Origin
-from mpsprobe_coverage.recording.composing import Composing
+from mpsprobe_coverage.recording.release_questions import Composing
 from mpsprobe_coverage.recording.recorder import CallRecord
 
 
@@ -202,7 +202,7 @@ def composed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
         made = {"9.0.0": Compositions("9.0.0", "", here), TARGET: Compositions(TARGET, "", there)}
         monkeypatch.setattr(compositions, "load_compositions", made.__getitem__)
         monkeypatch.setattr(compositions, "composition_releases", lambda: ("9.0.0", TARGET))
-        monkeypatch.setattr("mpsprobe_coverage.recording.composing.installed_release", lambda: "9.0.0")
+        monkeypatch.setattr("mpsprobe_coverage.recording.release_questions.installed_release", lambda: "9.0.0")
 
     return compose
 
@@ -266,7 +266,7 @@ def test_nothing_is_watched_on_the_release_that_is_installed() -> None:
 
 def test_what_was_read_holds_for_the_installed_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Judged as a release with other compositions, it makes no call that its own library does not show."""
-    monkeypatch.setattr("mpsprobe_coverage.recording.composing.installed_release", lambda: "9.0.0")
+    monkeypatch.setattr("mpsprobe_coverage.recording.release_questions.installed_release", lambda: "9.0.0")
     own = installed_release()
 
     def program() -> torch.Tensor:

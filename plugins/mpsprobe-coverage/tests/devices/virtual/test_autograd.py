@@ -20,7 +20,7 @@ from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.knowledge.kernels.compositions import load_compositions
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
-from mpsprobe_coverage.recording.routing.subclasses import IN_PLACE
+from mpsprobe_coverage.recording.routing.device_type import IN_PLACE
 
 SVD = "fallback:aten::linalg_svd"
 

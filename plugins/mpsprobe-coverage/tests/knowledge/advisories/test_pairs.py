@@ -21,8 +21,8 @@ from mpsprobe_coverage.knowledge.calls.keys import operator_name
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, load_table
 from mpsprobe_coverage.knowledge.kernels.names import resolve_operators
 from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
-from mpsprobe_coverage.recording import advised_calls as watching
-from mpsprobe_coverage.recording.advised_calls import Watching
+from mpsprobe_coverage.recording import recorder as watching
+from mpsprobe_coverage.recording.recorder import Watching
 from tests.thorough import all_but, first_of_each
 
 ADVISORIES = {one.id: one for one in all_advisories()}

@@ -3,52 +3,83 @@
 from __future__ import annotations
 
 import atexit
-from contextlib import ExitStack
-from typing import Any, Self
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import Any, NamedTuple, NoReturn, Self
 
 import torch
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.compiling import DEVICE
-from mpsprobe_coverage.devices.native.on_cpu import OnCpu, follow, seen
 from mpsprobe_coverage.devices.native.recording import Recording
 from mpsprobe_coverage.devices.native.registering import registered
-from mpsprobe_coverage.devices.native.surface.opening import mps_surface
+from mpsprobe_coverage.devices.virtual.mps_in_python import Replace, machine_or_usual, mps_in_python, replacing
+from mpsprobe_coverage.knowledge.chips.limits import limits_of
 from mpsprobe_coverage.knowledge.judging.chain import Chain
-from mpsprobe_coverage.recording.attribution import Attribution
+from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.phases import optimizers_followed
 from mpsprobe_coverage.recording.recorder import Recorder
 
+_WORDS = 5  # of one site
+_MOVED, _FROM_DEVICE, _WEIGHTS = 1, 2, 4
 _open: list[NativeDevice] = []
+
+
+# Calls with tensors of the CPU alone, and where their results went, as C++ saw them (`on_cpu.cpp`).
+class Site(NamedTuple):
+    operator: str
+    phase: str
+    origin: Origin
+    calls: int
+    data_bytes: int  # what they read and wrote
+    moved: bool = False  # results of theirs came to the device
+    from_device: bool = False  # they read what was copied from there
+    weights: bool = False  # they read tensors that require a gradient
+
+
+_log = logging.getLogger(__name__)
+
+
+class OnCpu(NamedTuple):
+    sites: Sequence[Site] = ()  # each once
+    flows: Iterable[tuple[int, int]] = ()  # positions in ``sites``: the second has read what the first wrote
+    device_bytes: int = 0  # what calls on the device read and wrote
+
+
+def _seen(place_of: Callable[[int], tuple[str, Origin]]) -> OnCpu:
+    words, names, pairs, device_bytes = torch.ops.mpsprobe.on_cpu()
+    sites = []
+    for position in range(0, len(words), _WORDS):
+        place, name, calls, data_bytes, flags = words[position : position + _WORDS]
+        happened = (bool(flags & one) for one in (_MOVED, _FROM_DEVICE, _WEIGHTS))
+        sites.append(Site(names[name], *place_of(place), calls, data_bytes, *happened))
+    return OnCpu(sites, list(zip(pairs[::2], pairs[1::2], strict=True)), device_bytes)
+
+
+@cache
+def _stop_in_children() -> None:
+    """A forked process sees no such calls."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: torch.ops.mpsprobe.follow_cpu(False))
 
 
 class NativeDevice:
     """Tensors on ``mps:0`` in C++ too, with values, computed by the CPU; every call is judged.
 
     C++ knows one device of this type in a process, for as long as the process lives; ``with`` is for the kernels, and
-    for what is recorded.
+    for what is recorded. ``UsageError`` where it cannot be built, or torch has looked for MPS in this process.
 
-    Args:
-        chain: judges the calls; its table says which kernels there are.
-        keep_going: what a Mac refuses is computed anyway.
-        lines: record the module and the line of every call.
-        cpu: also follow what is computed with tensors of the CPU alone.
-        chip: the Mac's that ``torch.mps`` answers for; ``None`` for an M1.
-
-    Raises:
-        UsageError: it cannot be built, or torch has looked for MPS in this process.
+    ``keep_going``: what a Mac refuses is computed anyway. ``lines``: record the module and the line of every call.
+    ``cpu``: also follow what is computed with tensors of the CPU alone. ``chip``: that ``torch.mps`` answers for.
     """
 
     name = "virtual"
 
     def __init__(
-        self,
-        chain: Chain,
-        *,
-        keep_going: bool = True,
-        lines: bool = True,
-        cpu: bool = False,
-        chip: str | None = None,
+        self, chain: Chain, *, keep_going: bool = True, lines: bool = True, cpu: bool = False, chip: str | None = None
     ) -> None:
         self.chain, self._keep_going, self._lines, self._cpu, self._chip = chain, keep_going, lines, cpu, chip
         self.attribution = Attribution()
@@ -59,7 +90,7 @@ class NativeDevice:
         atexit.register(_await_autograd)
         operators = torch.ops.mpsprobe
         self.attribution.ask_for_threads(operators.thread_now.default, operators.thread_of_node.default)
-        if not torch.ops.mpsprobe.is_found():
+        if not operators.is_found():
             raise UsageError(
                 "torch has looked for MPS in this process before, and looks only once",
                 "Open the device before anything else is done with torch.",
@@ -67,22 +98,23 @@ class NativeDevice:
 
     @property
     def recorder(self) -> Recorder:
-        """What was called, after ``finish``."""
         assert self._recording is not None, "the device was never open"
         return self._recording.recorder
 
     def __enter__(self) -> Self:
+        operators = torch.ops.mpsprobe
         with ExitStack() as exits:
-            found = exits.enter_context(registered(self.chain, self.attribution))
-            exits.enter_context(mps_surface(self._chip))
+            kernels = exits.enter_context(registered(self.chain, self.attribution))
+            exits.enter_context(_mps_surface(self._chip))
             exits.enter_context(self.attribution)
-            self._recording = Recording(found, lines=self._lines, keep_going=self._keep_going)
+            self._recording = Recording(kernels, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)
             self._recording.start()
             if self._cpu:
-                exits.callback(follow, False)
-                follow(True)
-            exits.enter_context(optimizers_followed(torch.ops.mpsprobe.in_optimizer))
+                _stop_in_children()
+                exits.callback(operators.follow_cpu, False)
+                operators.follow_cpu(True)
+            exits.enter_context(optimizers_followed(operators.in_optimizer))
             exits.callback(_open.remove, self)
             _open.append(self)
             self._exits = exits.pop_all()
@@ -93,14 +125,12 @@ class NativeDevice:
 
     @property
     def threads(self) -> int:
-        """How many threads of the program called operators."""
         number: int = torch.ops.mpsprobe.threads()
         return number
 
     def on_cpu(self) -> OnCpu:
-        """What was computed with tensors of the CPU alone."""
         assert self._recording is not None
-        return seen(self._recording.place_of)
+        return _seen(self._recording.place_of)
 
     def taken(self) -> Recorder:
         """What was called since this was last asked; it is not in ``recorder`` then."""
@@ -108,16 +138,89 @@ class NativeDevice:
         return self._recording.taken()
 
     def finish(self) -> None:
-        """Bring what was counted into ``recorder``; the device may stay open."""
         assert self._recording is not None
         self._recording.take()
 
 
 def native_device_now() -> NativeDevice | None:
-    """The one that is open in this process."""
     return _open[-1] if _open else None
 
 
 def _await_autograd() -> None:
     """Before Python ends: a thread of autograd that frees its objects later aborts the process (``ending.cpp``)."""
     torch.ops.mpsprobe.await_autograd()
+
+
+# What Python code asks torch about MPS, answered as on a Mac while the device is open.
+@contextmanager
+def _mps_surface(chip: str | None = None) -> Iterator[None]:
+    """Make Python's side of torch answer as on a Mac with ``chip``; C++ answers for itself (``native/device.cpp``)."""
+    limits = limits_of(machine_or_usual(chip))
+    torch.ops.mpsprobe.set_limits(limits.recommended.low, limits.largest_buffer.low)
+    with replacing() as (replace, _):
+        mps_in_python(replace, torch.ops.mpsprobe.default_generator(), torch._C._mps_currentAllocatedMemory, chip=chip)
+        _without_metal(replace)
+        _storages_on_mps(replace)
+        _compiled_eagerly(replace)
+        yield
+
+
+def _without_metal(replace: Replace) -> None:
+    """Say clearly what the virtual device cannot do, where torch's own code would find a function missing."""
+    for name in ("compileShader", "loadMetalllib", "loadMetallibFromPath"):
+        replace(torch._C, f"_mps_{name}", _no_shaders)
+    for name in ("isCaptureEnabled", "isCapturing"):  # only with MTL_CAPTURE_ENABLED=1
+        replace(torch._C, f"_mps_{name}", lambda: False)
+
+
+def _no_shaders(source: Any) -> NoReturn:
+    raise RuntimeError(
+        "Metal shaders run on a Mac only: the virtual MPS device of mpsprobe has PyTorch's operators. "
+        "Leave this part out there, or run the program with --device mps on a Mac."
+    )
+
+
+def _storages_on_mps(replace: Replace) -> None:
+    """Let the constructor of storages make those of MPS, without which nothing can be loaded or unpickled there.
+
+    It knows the devices that its build of torch has (``THPStorage_pynew`` in ``torch/csrc/Storage.cpp``), or takes the
+    address of an allocator.
+    """
+    new: Any = torch.UntypedStorage.__new__
+    address = torch.ops.mpsprobe.allocator()
+
+    def made(cls: Any, *args: Any, device: Any = None, **options: Any) -> Any:
+        if device is None:
+            return new(cls, *args, **options)
+        if torch.device(device).type != "mps":
+            return new(cls, *args, device=device, **options)
+        return new(cls, *args, allocator=address, **options)
+
+    replace(torch.UntypedStorage, "__new__", staticmethod(made))
+
+
+def _compiled_eagerly(replace: Replace) -> None:
+    """Run what inductor would compile for MPS operator by operator, and say so once.
+
+    A Mac runs shaders of its own there, which no table has; graphs without a tensor of MPS are compiled as ever.
+    """
+    wrapper = torch._TorchCompileInductorWrapper
+    compiled = wrapper.__call__
+    said = False
+
+    def call(self: Any, model_: Any, inputs_: Any, **options: Any) -> Any:
+        nonlocal said
+        known = [*inputs_, *(model_.buffers() if isinstance(model_, torch.nn.Module) else ())]
+        nodes = model_.graph.nodes if isinstance(model_, torch.fx.GraphModule) else ()
+        known += [node.meta.get("example_value") for node in nodes]
+        if not any(isinstance(one, torch.Tensor) and one.device.type == "mps" for one in known):
+            return compiled(self, model_, inputs_, **options)
+        if not said:
+            _log.warning(
+                "torch.compile makes Metal shaders on a Mac. The virtual device runs the same operators one by one, "
+                "and the report has those."
+            )
+            said = True
+        return model_.forward if isinstance(model_, torch.nn.Module) else model_
+
+    replace(wrapper, "__call__", call)

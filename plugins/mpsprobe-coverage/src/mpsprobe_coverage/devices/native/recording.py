@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from itertools import count
 from typing import Any, NamedTuple
 
 import torch
 
-from mpsprobe_coverage.devices.native.refusals import refusal_of
 from mpsprobe_coverage.devices.native.registering import DERIVATIVE, Registered
 from mpsprobe_coverage.knowledge.advisories.conditions import matches
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.keys import overload_named, sparse_key
 from mpsprobe_coverage.knowledge.calls.spec import Specs, specs_in
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
-from mpsprobe_coverage.recording.advised_calls import Watching
 from mpsprobe_coverage.recording.attribution import NOWHERE, Origin
 from mpsprobe_coverage.recording.dispatch import Plan
 from mpsprobe_coverage.recording.phases import PHASES, phase_now
-from mpsprobe_coverage.recording.recorder import CallRecord, Recorder
+from mpsprobe_coverage.recording.recorder import CallRecord, Recorder, Watching
 
 _ANSWER = ctypes.POINTER(ctypes.c_int64)  # stays as it is where Ctrl-C comes first; C++ has Python raise it later
 _JUDGE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, _ANSWER)
 _NO_SLOT = -1
 _PLACE = ctypes.CFUNCTYPE(None, _ANSWER)
+VARIABLE = "PYTORCH_ENABLE_MPS_FALLBACK"
+# `mps_error_fallback` in aten/src/ATen/mps/MPSFallback.mm
+_MISSING = (
+    "The operator '{operator}' is not currently implemented for the MPS device. If you want this op to be considered "
+    "for addition please comment on https://github.com/pytorch/pytorch/issues/141287 and mention use-case, that "
+    "resulted in missing op. As a temporary fix, you can set the environment variable `{variable}=1` to use the CPU as "
+    "a fallback for this op. WARNING: this will be slower than running natively on MPS."
+)
+# Of a dtype that Metal does not have: aten/src/ATen/native/mps/OperationUtils.mm, ATen/mps/EmptyTensor.cpp
+_DTYPE = (
+    "Cannot convert a MPS Tensor to {dtype} dtype as the MPS framework doesn't support {dtype}. "
+    "Please use float32 instead."
+)
 
 
 class _Place(NamedTuple):
@@ -35,14 +47,6 @@ class _Place(NamedTuple):
 
 
 class Recording:
-    """Between C++, which counts, and a ``Recorder``, from which reports are made.
-
-    Args:
-        registered: what C++ records.
-        lines: find module and line of every call; without it only phases are known.
-        keep_going: a call that a Mac refuses is a finding, and the program goes on.
-    """
-
     def __init__(self, registered: Registered, *, lines: bool, keep_going: bool) -> None:
         self.recorder = Recorder()
         self._operators, self._dispatch, self._compositions = registered
@@ -61,7 +65,6 @@ class Recording:
         self._lines = lines
 
     def start(self) -> None:
-        """Count from now on."""
         asked = self._lines or self._compositions.differ
         address = ctypes.cast(self._place, ctypes.c_void_p).value if asked else 0
         torch.ops.mpsprobe.set_raising(not self._keep_going)
@@ -69,13 +72,7 @@ class Recording:
         torch.ops.mpsprobe.record(ctypes.cast(self._judge, ctypes.c_void_p).value, address, interrupt)
         self._dispatch.recording = self
 
-    @property
-    def phase(self) -> str:
-        """What the calls of this thread belong to now."""
-        return phase_now()
-
     def stop(self) -> None:
-        """Count no more; everything is in ``recorder`` then."""
         torch.ops.mpsprobe.record(0, 0, 0)
         self._dispatch.recording = None
         self.take()
@@ -83,19 +80,16 @@ class Recording:
             raise self._error
 
     def take(self) -> None:
-        """Bring what C++ has counted into ``recorder``."""
         taken = torch.ops.mpsprobe.take_counts()
         for slot, calls in zip(taken[::2], taken[1::2], strict=True):
             self.recorder.add(self._slots.pop(slot), calls)
 
     def taken(self) -> Recorder:
-        """What was called since this was last asked."""
         self.take()
         taken, self.recorder = self.recorder, Recorder()
         return taken
 
     def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
-        """A call that C++ does not see."""
         judgement = plan.judges.judge(Call(plan.func, args, kwargs, inputs, outputs))
         self.recorder.add(self._like(plan, judgement, self._of_place[self._place_now()], inputs, outputs), 1)
 
@@ -104,12 +98,11 @@ class Recording:
     ) -> CallRecord:
         name, phase = plan.name, place.phase
         watched = self._watching.of(name) if judgement.verdict == "native" and call is not None else ()
-        found = tuple(advisory.id for advisory in watched if call is not None and matches(advisory, call, phase))
+        advisories = tuple(advisory.id for advisory in watched if call is not None and matches(advisory, call, phase))
         mark = None if place.composed_by is None else self._compositions.mark(name)
-        return CallRecord(name, judgement, phase, place.origin, inputs, outputs, mark, advisories=found)
+        return CallRecord(name, judgement, phase, place.origin, inputs, outputs, mark, advisories=advisories)
 
     def place_of(self, number: int) -> tuple[str, Origin]:
-        """Phase and origin of a place, by the number that C++ has."""
         return self._of_place[number][:2]
 
     def _judged(self, operator: int, place: int, answer: Any) -> None:
@@ -166,10 +159,28 @@ class Recording:
         return self._index(_Place(phase_now(), origin, self._compositions.current()))
 
     def _index(self, place: _Place) -> int:
-        known = self._places.get(place)
-        if known is None:
+        number = self._places.get(place)
+        if number is None:
             with self._lock:
-                known = self._places.setdefault(place, len(self._of_place))
-                if known == len(self._of_place):
+                number = self._places.setdefault(place, len(self._of_place))
+                if number == len(self._of_place):
                     self._of_place.append(place)
-        return known
+        return number
+
+
+def refusal_of(operator: str, judgement: Judgement) -> tuple[str, str] | None:
+    """The type of the exception that PyTorch raises on a Mac, and its text; None where the call does not raise.
+
+    Only the texts of operators without a kernel and of dtypes are PyTorch's to the letter; for the rest it is what is
+    known: the library's own message where the verdict rests on one, else the reason.
+    """
+    if judgement.verdict == "missing":
+        if os.environ.get(VARIABLE, "0").strip() not in ("", "0"):
+            return None
+        return "NotImplementedError", _MISSING.format(operator=operator, variable=VARIABLE)
+    if judgement.verdict != "unsupported":
+        return None
+    if judgement.source == "dtype":
+        return "TypeError", _DTYPE.format(dtype=judgement.evidence)
+    text = judgement.evidence if judgement.source in ("message", "device") else judgement.reason
+    return "RuntimeError", text or judgement.reason or f"{operator} is not supported on MPS"

@@ -1,43 +1,106 @@
-"""``observe()``: what a program does on the device that it runs on."""
+"""``observe()``: what a program does on the device that it runs on, as ``observer.cpp`` sees it."""
 
 from __future__ import annotations
 
 import atexit
+import ctypes
+import os
+import re
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Self
+from enum import IntFlag
+from functools import cache
+from typing import Any, NamedTuple, Self
 
 import torch
 
 from mpsprobe.errors import UsageError
-from mpsprobe_coverage.devices.observed.in_cpp import ObserverInCpp
-from mpsprobe_coverage.devices.observed.in_python import ObserverInPython
-from mpsprobe_coverage.devices.observed.kinds import Counted, Kind, Observer
-from mpsprobe_coverage.devices.observed.verdicts import RAISED, judged
+from mpsprobe_coverage.devices.compiling import OBSERVER
+from mpsprobe_coverage.knowledge.calls.spec import Specs, TensorSpec, interned
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
-from mpsprobe_coverage.recording.attribution import Attribution
+from mpsprobe_coverage.recording.attribution import NOWHERE, Attribution, Origin
+from mpsprobe_coverage.recording.phases import PHASES, optimizers_followed
 from mpsprobe_coverage.recording.recorder import Recorder
 
 MOST_KINDS = 2**16  # as in ``table.h``; ``finish`` may be called often
 LEFT_OUT = "more than 65,536 kinds of calls: the tensors of these are not separated"
+RAN = Judgement("native", evidence="it ran there")
+FELL_BACK = Judgement(
+    "fallback", "PyTorch's kernel for the device ran it on the CPU", evidence="PyTorch's CPU fallback was seen to run"
+)
+THERE_AND_BACK = Judgement(
+    "fallback", "its kernel copied to the CPU and back", evidence="copies both ways were seen inside one call"
+)
+NO_KERNEL = "the device has no kernel for it"
+MISSING = Judgement("missing", NO_KERNEL, evidence="it raised")
+MISSING_RUN = Judgement("missing", f"{NO_KERNEL}; it ran on the CPU", evidence="PyTorch's CPU fallback was seen to run")
+RAISED = "it raised: whether that is the device or the program is not known"
+_NO_TENSORS = -1  # where C++ left them out
+_PLACE = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_int64))
+# In the order of c10/core/Layout.h.
+_LAYOUTS = (
+    torch.strided, torch.sparse_coo, torch.sparse_csr, torch.strided, torch.sparse_csc, torch.sparse_bsr,
+    torch.sparse_bsc, torch.jagged,
+)  # fmt: skip
+# C++ writes the types of numbers in its own way; most others are written alike.
+_DTYPES = {
+    "Byte": torch.uint8, "Char": torch.int8, "Short": torch.int16, "Int": torch.int32, "Long": torch.int64,
+    "Half": torch.float16, "Float": torch.float32, "Double": torch.float64, "BFloat16": torch.bfloat16,
+    "ComplexHalf": torch.complex32, "ComplexFloat": torch.complex64, "ComplexDouble": torch.complex128,
+    "Bool": torch.bool,
+}  # fmt: skip
+_LINE = re.compile(r"^CPU Fallback::(?P<operator>\w+::\w+)\b.*\(id=\d+, run=(?P<run>\d+), CopyOverhead=", re.MULTILINE)
+_DIFFER = "{operator} fell back {seen} times as observed, and {logged} times in the log of PyTorch's profiler"
+
+
+class Happened(IntFlag):
+    """What was seen of a call; the numbers are those of ``observer.cpp``."""
+
+    FELL_BACK = 1  # PyTorch's CPU fallback ran it
+    REGISTERED = 2  # the device has a kernel for it, or it is made of other operators
+    RAISED = 4
+    THERE_AND_BACK = 8  # its kernel copied to the CPU and back
+
+
+class Kind(NamedTuple):
+    """Calls that agree in all of this. ``inputs`` and ``outputs`` are None where their tensors were left out."""
+
+    operator: str
+    device: str
+    phase: str
+    origin: Origin
+    happened: Happened
+    inputs: Specs | None
+    outputs: Specs | None
+
+
+class Counted(NamedTuple):
+    kind: Kind
+    calls: int
+    to_cpu_bytes: int
+    from_cpu_bytes: int
+
+
+def judged(happened: Happened) -> Judgement | None:
+    """The judgement on calls of which ``happened`` was seen; None where nothing is known of the device.
+
+    A kernel that raises may refuse what the device cannot do, or what no device can: the program knows.
+    """
+    registered = Happened.REGISTERED in happened
+    if Happened.FELL_BACK in happened:
+        return FELL_BACK if registered else MISSING_RUN
+    if Happened.RAISED in happened:
+        return None if registered else MISSING
+    return THERE_AND_BACK if Happened.THERE_AND_BACK in happened else RAN
 
 
 @dataclass(slots=True)
 class ObservedCall:
-    """Calls that agree in everything but their number.
-
-    Attributes:
-        kind: operator, device, phase, place and tensors.
-        judgement: what they say about their device; None where nothing is known, because they raised.
-        calls: how many.
-        to_cpu_bytes: what they copied from the device to the CPU.
-        from_cpu_bytes: what they copied from the CPU to the device.
-    """
-
     kind: Kind
-    judgement: Judgement | None
+    judgement: Judgement | None  # what they say about their device; None where nothing is known, because they raised
     calls: int = 0
     to_cpu_bytes: int = 0
     from_cpu_bytes: int = 0
@@ -46,21 +109,15 @@ class ObservedCall:
 class Observation:
     """Sees the operator calls of this process while it is open (``with``), on every thread; see ``observe``.
 
-    It can be opened again, and again while it is open; what it sees is added up.
-
-    Attributes:
-        name: the device that it is about, as ``torch.device`` types are called.
-        recorder: the calls on that device, after ``finish`` or the end of ``with``; reports are made from it.
-        attribution: whose calls they are.
-        limits: what this observer cannot see, in sentences; empty for the one in C++.
+    It can be opened again, and again while it is open; what it sees is added up. ``UsageError`` where it is opened and
+    there is no listener, and nothing to build it with.
     """
 
     def __init__(self, device: str, lines: bool) -> None:
         self.name, self.lines = device, lines
-        self.recorder = Recorder()
+        self.recorder = Recorder()  # the calls on that device, after ``finish`` or the end of ``with``
         self.attribution = Attribution()
         self.attribution.follow_program(lambda root: None)
-        self.limits: tuple[str, ...] = ()
         self._calls: dict[Kind, ObservedCall] = {}
 
     def __enter__(self) -> Self:
@@ -71,15 +128,12 @@ class Observation:
         _sharing.closed(self)
 
     def finish(self) -> None:
-        """Bring what was counted up to now into ``recorder`` and ``calls``; the observation may stay open."""
         _sharing.share()
 
     def calls(self) -> Iterator[ObservedCall]:
-        """What was called, on this and on other devices, after ``finish`` or the end of ``with``."""
         return iter(self._calls.values())
 
     def add(self, counted: Counted) -> None:
-        """Count calls that an observer saw."""
         kind, number = counted.kind, counted.calls
         if kind not in self._calls and len(self._calls) >= MOST_KINDS:
             kind = kind._replace(inputs=None, outputs=None)
@@ -108,19 +162,10 @@ class Observation:
 
 
 def observe(device: str | torch.device | None = None, *, lines: bool = True) -> Observation:
-    """Watch what runs in ``with observe() as seen:`` on a real device; numbers are what they are without it.
-
-    Args:
-        device: whose calls ``recorder`` gets: ``mps``, ``cuda``, ``cpu``; without it the accelerator that is there,
-            else the CPU. ``calls()`` has those of all devices.
-        lines: find the module and the source line of each call, which takes some microseconds.
-
-    Raises:
-        UsageError: torch knows no such device.
-    """
+    """As ``mpsprobe.observe``, on a real device alone."""
     if device is None:
-        found = torch.accelerator.current_accelerator()
-        return Observation("cpu" if found is None else found.type, lines)
+        accelerator = torch.accelerator.current_accelerator()
+        return Observation("cpu" if accelerator is None else accelerator.type, lines)
     try:
         return Observation(torch.device(device).type, lines)
     except RuntimeError as error:
@@ -128,21 +173,20 @@ def observe(device: str | torch.device | None = None, *, lines: bool = True) -> 
 
 
 class _Sharing:
-    """One observer for all observations that are open. Whenever one comes or goes, what was seen is shared out."""
+    """One listener for all observations that are open. Whenever one comes or goes, what was seen is shared out."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._open: list[Observation] = []
-        self._observer: Observer | None = None
+        self._listener: Listener | None = None
         self._running = False
         self._asked: Attribution | None = None
         self._attributions = ExitStack()
 
     def opened(self, observation: Observation) -> None:
         with self._lock:
-            self._observer = self._observer or _make_observer()
+            self._listener = self._listener or Listener()
             self.share()
-            observation.limits = self._observer.limits
             if observation.lines and observation not in self._open:
                 self._attributions.enter_context(observation.attribution)
             self._open.append(observation)
@@ -167,10 +211,10 @@ class _Sharing:
 
     def share(self) -> None:
         with self._lock:
-            if self._observer is None:
+            if self._listener is None:
                 return
             everyone = list({id(one): one for one in self._open}.values())
-            for counted in self._observer.take():
+            for counted in self._listener.take():
                 for observation in everyone:
                     observation.add(counted)
 
@@ -181,26 +225,158 @@ class _Sharing:
 
     def _follow(self) -> None:
         """Ask the first observation that wants lines for them; a new start forgets where autograd's nodes were made."""
-        assert self._observer is not None
+        assert self._listener is not None
         asked = next((one.attribution for one in self._open if one.lines), None)
         if self._running and asked is not self._asked:
             self._stop()
         if not self._running:
-            self._observer.start(asked)
+            self._listener.start(asked)
             self._running, self._asked = True, asked
 
     def _stop(self) -> None:
-        assert self._observer is not None
+        assert self._listener is not None
         self._running = False
-        self._observer.stop()
-
-
-def _make_observer() -> Observer:
-    try:
-        return ObserverInCpp()
-    except UsageError as error:
-        return ObserverInPython(error.message)
+        self._listener.stop()
 
 
 _sharing = _Sharing()
 atexit.register(_sharing.close)
+
+
+class Listener:
+    """There is one in a process; ``observe.py`` shares out what it sees. ``UsageError`` where it cannot be built."""
+
+    def __init__(self) -> None:
+        _load()
+        self._places: dict[Origin, int] = {NOWHERE: 0}
+        self._origins = [NOWHERE]
+        self._attribution: Attribution | None = None
+        self._error: BaseException | None = None
+        self._place = _PLACE(self._placed)
+        self._optimizers = ExitStack()
+
+    def start(self, attribution: Attribution | None) -> None:
+        self._attribution = attribution
+        place = 0 if attribution is None else _address(self._place)
+        torch.ops.mpsprobe_observer.start(place, _address(ctypes.pythonapi.PyErr_SetInterrupt))
+        self._optimizers.enter_context(optimizers_followed(torch.ops.mpsprobe_observer.in_optimizer))
+
+    def stop(self) -> None:
+        """See no more, and raise what went wrong while places were looked up."""
+        self._optimizers.close()
+        torch.ops.mpsprobe_observer.stop()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def take(self) -> list[Counted]:
+        words = torch.ops.mpsprobe_observer.take()
+        names = torch.ops.mpsprobe_observer.operators()
+        kinds, position = [], 0
+        while position < len(words):
+            end = position + 1 + words[position]
+            kinds.append(self._counted(words[position + 1 : end], names))
+            position = end
+        return kinds
+
+    def _counted(self, words: Sequence[int], names: Sequence[str]) -> Counted:
+        calls, to_cpu, from_cpu, operator, place, phase, device_and_flags, *tensors = words
+        reader = iter(tensors)
+        kind = Kind(
+            names[operator],
+            _device(device_and_flags & 0xFF),
+            PHASES[phase],
+            self._origins[place],
+            Happened(device_and_flags >> 8),
+            _specs(reader),
+            _specs(reader),
+        )
+        return Counted(kind, calls, to_cpu, from_cpu)
+
+    def _placed(self, answer: Any) -> None:
+        try:
+            assert self._attribution is not None
+            origin = self._attribution.current()
+            number = self._places.get(origin)
+            if number is None:
+                number = self._places[origin] = len(self._origins)
+                self._origins.append(origin)
+            answer[0] = number
+        except KeyboardInterrupt:
+            pass  # C++ has Python raise it after the call
+        except BaseException as error:  # noqa: BLE001 - it cannot pass through C++
+            self._error = self._error or error
+            answer[0] = 0
+
+
+@cache
+def _load() -> None:
+    OBSERVER.load()
+    hold = torch.ops.mpsprobe_observer.hold
+    if hasattr(os, "register_at_fork"):
+        # A thread that counts while another one forks must not leave its lock closed in the child, which sees nothing.
+        os.register_at_fork(before=lambda: hold(True), after_in_parent=lambda: hold(False), after_in_child=_forked)
+
+
+def _forked() -> None:
+    torch.ops.mpsprobe_observer.hold(False)
+    torch.ops.mpsprobe_observer.stop()
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+@cache
+def _device(number: int) -> str:
+    return str(torch.ops.mpsprobe_observer.device_name(number))
+
+
+@cache
+def _dtype(number: int) -> torch.dtype:
+    name = str(torch.ops.mpsprobe_observer.dtype_name(number))
+    dtype: torch.dtype = _DTYPES.get(name) or getattr(torch, name.lower())
+    return dtype
+
+
+def _specs(words: Iterator[int]) -> tuple[TensorSpec, ...] | None:
+    count = next(words)
+    return None if count == _NO_TENSORS else tuple([_spec(words) for _ in range(count)])
+
+
+def _spec(words: Iterator[int]) -> TensorSpec:
+    head = next(words)
+    dtype, layout, rank = _dtype(head & 0xFF), _LAYOUTS[head >> 8 & 0xFF], head >> 24
+    shape = tuple([next(words) for _ in range(rank)])
+    if layout is torch.strided:
+        return interned(shape, tuple([next(words) for _ in range(rank)]), dtype)
+    sparse, dense, stored = next(words), next(words), next(words)
+    stride = tuple(torch.empty(shape, device="meta").stride())
+    form = (sparse, stored, False) if layout is torch.sparse_coo else (dense, stored, (), torch.int64)
+    return interned(shape, stride, dtype, layout, form)
+
+
+# A second source on a Mac: what PyTorch's own profiler of MPS writes about fallbacks.
+#
+# With `PYTORCH_MPS_LOG_PROFILE_INFO=4` (`CPU_FALLBACK_INFO` in `ATen/mps/MPSProfiler.h`), set before torch is
+# imported, each fallback writes a line to standard error::
+#
+#     CPU Fallback::aten::linalg_svd:MPS:Float[4, 4] (id=1, run=3, CopyOverhead=64.00 Bytes)
+#
+# `run` counts the calls of the operator, without its overload, since the process began. Its bytes are not compared:
+# `mps_fallback` (`ATen/mps/MPSFallback.mm`) adds up the tensors among the arguments, and where it means the results
+# takes the last arguments once more, since it asks before there are any.
+#
+# Nothing here was run on a Mac. The format is that of `CpuFbInfo::toString` in `MPSProfiler.mm`.
+def disagreements(calls: Iterable[tuple[Kind, int]], log: str) -> list[str]:
+    seen: Counter[str] = Counter()
+    for kind, number in calls:
+        if Happened.FELL_BACK in kind.happened:
+            seen[kind.operator.partition(".")[0]] += number
+    runs = {(line["operator"], int(line["run"])) for line in _LINE.finditer(log)}
+    logged = Counter(operator for operator, _ in runs)
+    return [
+        _DIFFER.format(operator=operator, seen=seen[operator], logged=logged[operator])
+        for operator in sorted({*seen, *logged})
+        if seen[operator] != logged[operator]
+    ]

@@ -4,7 +4,7 @@ Where every value is known (shadows), the answer is real. Where it is not, the r
 assumption that is written into the report: a check over all elements (``all``) holds, any other truth
 value is False, a number is 1, and an operator
 whose output size depends on values gets ones (so that ``nonzero`` finds everything: every expert of
-a mixture is used). How many there are of what a program counts is in ``assumptions.py``. For the range of a peak, a run
+a mixture is used). How many there are of what a program counts is in ``planning.py``. For the range of a peak, a run
 may ask for the fewest or the most that the operators of ``BOUNDED`` can find.
 """
 
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from math import prod
 from typing import Any, Literal
 
 import torch
 
 from mpsprobe.doubts import GUESSED
-from mpsprobe_coverage.devices.virtual.resizing import Sizes, on_smaller
+from mpsprobe_coverage.devices.virtual.execution import MATERIALISE_LIMIT, Sizes, in_another_dtype, on_smaller, specs_of
 from mpsprobe_coverage.devices.virtual.tensor import (
     VirtualTensor,
     known_values,
@@ -27,41 +28,28 @@ from mpsprobe_coverage.devices.virtual.tensor import (
     virtual_tensor,
     without_data,
 )
-from mpsprobe_coverage.devices.virtual.wider_dtypes import in_another_dtype
-from mpsprobe_coverage.devices.virtual.without_data import MATERIALISE_LIMIT, specs_of
 from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, interned, leaves, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.recording.dispatch import Dispatch, Plan, written_arguments
 
 ONES_ASSUMPTION = "ones: everything is found or selected"
+# How many an operator finds among values that are not known: as many as among ones, or an end of what is possible.
 Found = Literal["ones", "fewest", "most"]
-"""How many an operator finds among values that are not known: as many as among ones, or an end of what is possible."""
+# Of ones they find a single value, and most where no two are equal.
 UNIQUE = frozenset(
     f"aten::{name}" for name in ("_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive")
 )
-"""Of ones they find a single value, and most where no two are equal."""
+# Operators, without overload, that find no more than they are given. There is no most of what others make: counts and
+# class numbers (`repeat_interleave`, `bincount`, `one_hot`) can be any number.
 BOUNDED = UNIQUE | {"aten::nonzero", "aten::argwhere", "aten::masked_select", "aten::index", "aten::_unsafe_index"}
-"""Operators, without overload, that find no more than they are given. There is no most of what others make: counts and
-class numbers (``repeat_interleave``, ``bincount``, ``one_hot``) can be any number."""
-
-
 # What their first argument holds does not matter for the size of the result.
 _DECIDED_BY_SECOND = frozenset({"aten::index.Tensor", "aten::_unsafe_index.Tensor", "aten::masked_select"})
-
-
 Values = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
-"""Makes a tensor of a shape and a dtype."""
 
 
 class DataDependent:
-    """Answers for one device.
-
-    Attributes:
-        found: how many are found where values are not known.
-    """
-
     def __init__(self, dispatch: Dispatch) -> None:
         self._dispatch = dispatch
-        self.found: Found = "ones"
+        self.found: Found = "ones"  # how many are found where values are not known
 
     def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         """Run an operator tagged ``data_dependent_output`` or ``dynamic_output_shape``."""
@@ -82,10 +70,7 @@ class DataDependent:
         elif not unknown and (selected := _selected(plan, args)) is not None:
             result = selected.empty()
         else:
-            # A matrix of ones is singular, which linear algebra refuses or finds a rank in.
-            real = self._regular if plan.name.startswith("aten::linalg_") else self._real
-            unknown_values = self._values(plan.name)
-            result = _on_the_cpu(plan.func, *mapped(lambda v: real(v, unknown_values), (args, kwargs)))
+            result = _on_the_cpu(plan.func, *mapped(partial(self._real, plan.name), (args, kwargs)))
         dispatch.record(plan, args, kwargs, tuple(map(spec_of, tensors)), specs_in(result))
         keep = all(known_values_of(t) is not None for t in tensors)
         virtual = mapped(lambda v: self._back(v, keep), result)
@@ -106,39 +91,33 @@ class DataDependent:
             ones_args, ones_kwargs = mapped(ones, (small_args, small_kwargs))
             return specs_of(_on_the_cpu(plan.func, ones_args, ones_kwargs))
 
-        found = on_smaller(run, args, kwargs)
-        specs = tuple(spec for spec in leaves(found) if type(spec) is TensorSpec)
+        outputs = on_smaller(run, args, kwargs)
+        specs = tuple(spec for spec in leaves(outputs) if type(spec) is TensorSpec)
         self._dispatch.record(plan, args, kwargs, specs_in((args, kwargs)), specs)
-        virtual = mapped(lambda v: virtual_tensor(v) if type(v) is TensorSpec else v, found)
+        virtual = mapped(lambda v: virtual_tensor(v) if type(v) is TensorSpec else v, outputs)
         return _written_into(plan, args, kwargs, virtual) if plan.mutable else virtual
 
     def _values(self, name: str) -> Values:
-        """What unknown values are taken for, for an operator."""
         operator = name.partition(".")[0]
         if operator in BOUNDED and self.found == "fewest":
-            return _zeros
-        return _different if operator in UNIQUE and self.found == "most" else _ones
+            return partial(_same, 0)
+        return _different if operator in UNIQUE and self.found == "most" else partial(_same, 1)
 
-    @staticmethod
-    def _real(value: Any, unknown_values: Values) -> Any:
+    def _real(self, name: str, value: Any) -> Any:
+        """The values of an argument, or what they are taken for."""
         if isinstance(value, torch.device):
             return CPU
         if not isinstance(value, torch.Tensor):
             return value
-        known = known_values_of(value)
+        known, spec = known_values_of(value), spec_of(value)
         if known is not None:
             return known
+        if name.startswith("aten::linalg_") and value.dim() >= 2:
+            # A matrix of ones is singular, which linear algebra refuses or finds a rank in.
+            return torch.eye(*spec.shape[-2:], dtype=spec.dtype, device=CPU).expand(spec.shape)
         if value.layout is not torch.strided:
-            return spec_of(value).filled(1)
-        return unknown_values(spec_of(value).shape, spec_of(value).dtype)
-
-    @classmethod
-    def _regular(cls, value: Any, unknown_values: Values) -> Any:
-        """As ``_real``, with unit matrices where values are not known."""
-        if not isinstance(value, torch.Tensor) or known_values_of(value) is not None or value.dim() < 2:
-            return cls._real(value, unknown_values)
-        shape = spec_of(value).shape
-        return torch.eye(shape[-2], shape[-1], dtype=spec_of(value).dtype, device=CPU).expand(shape)
+            return spec.filled(1)
+        return self._values(name)(spec.shape, spec.dtype)
 
     def _back(self, value: Any, keep: bool) -> Any:
         if not isinstance(value, torch.Tensor):
@@ -147,13 +126,9 @@ class DataDependent:
         return virtual_tensor(spec_of(value), value if keep and small else None)
 
 
-def _ones(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+def _same(number: int, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """One element, seen as many: nothing is allocated for values that are not known."""
-    return torch.ones((), dtype=dtype, device=CPU).expand(shape)
-
-
-def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    return torch.zeros((), dtype=dtype, device=CPU).expand(shape)
+    return torch.full((), number, dtype=dtype, device=CPU).expand(shape)
 
 
 def _different(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -233,7 +208,6 @@ def filled(spec: TensorSpec, count: Fraction | int) -> torch.Tensor:
 
 
 def known_values_of(tensor: Any) -> torch.Tensor | None:
-    """The real values of a tensor, virtual or not; None where they are not known."""
     if type(tensor) is VirtualTensor:
         return known_values(tensor)
     return None if tensor.is_meta or type(tensor) in without_data else tensor

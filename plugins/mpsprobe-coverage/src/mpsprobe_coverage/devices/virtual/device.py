@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from mpsprobe.errors import PluginError, UsageError
 from mpsprobe.suggestions import first_line
-from mpsprobe_coverage.devices.virtual import other_registrations as registered_elsewhere
-from mpsprobe_coverage.devices.virtual.autocast import Casts, autocast_kernels
-from mpsprobe_coverage.devices.virtual.construction import Construction
 from mpsprobe_coverage.devices.virtual.data_dependent import Found
 from mpsprobe_coverage.devices.virtual.execution import Outcomes
-from mpsprobe_coverage.devices.virtual.interception import Interception
+from mpsprobe_coverage.devices.virtual.interception import Interception, PassingOver
 from mpsprobe_coverage.devices.virtual.python_surface import device_in_python
-from mpsprobe_coverage.devices.virtual.refusals import PassingOver
-from mpsprobe_coverage.devices.virtual.registrations import registered
-from mpsprobe_coverage.devices.virtual.tensor import VirtualTensor, stands_for
-from mpsprobe_coverage.devices.virtual.threads import followed_into_threads
-from mpsprobe_coverage.devices.virtual.wrapping import Wrapper
+from mpsprobe_coverage.devices.virtual.registrations import Casts, autocast_kernels, noting, registered
+from mpsprobe_coverage.devices.virtual.tensor import MPS, VirtualTensor, stands_for
+from mpsprobe_coverage.devices.virtual.wrapping import Construction, Wrapper
 from mpsprobe_coverage.knowledge.calls.call import Calls
 from mpsprobe_coverage.knowledge.calls.spec import FLOAT_SHADOW_COST, Specs, TensorSpec, spec_of
 from mpsprobe_coverage.knowledge.judging.chain import Chain
@@ -32,10 +29,9 @@ from mpsprobe_coverage.knowledge.kernels.live import has_mps_build
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.knowledge.memory.inside import PREFILL_SINCE, is_prefill
 from mpsprobe_coverage.knowledge.memory.lifetimes import Lifetimes
-from mpsprobe_coverage.recording import missing_derivatives as underived
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.recorder import Recorder
-from mpsprobe_coverage.recording.release_questions import Asked
+from mpsprobe_coverage.recording.release_questions import Asked, ending_gradients
 from mpsprobe_coverage.recording.routing import autograd_routes, routes_for
 
 SHADOW_LIMIT = 2**20
@@ -57,25 +53,10 @@ _MADE_BY = "aten::empty.memory_format"  # where another MPS device is open (that
 class VirtualDevice:
     """Runs models as an MPS device of one torch release would be asked to, without data and without a Mac.
 
-    With the table of another backend it is a device of that one.
-
-    Args:
-        release: the kernel table of the torch release to judge, or a ``Chain`` with more than that.
-        shadow_limit: largest tensor, in elements, whose real values are kept where they are known (a 64th of
-            it for floating-point tensors).
-        keep_weights: parameters keep their real values, so that everything is computed for real.
-        data_on_cpu: tensors of the CPU have their data, whatever their size; else those of more than
-            ``elsewhere.LARGE`` elements that are made while the device is open have none.
-        outcomes: pass one dict to several devices, and what an operator returns is worked out once for all.
-        passed_over: messages of PyTorch's own refusals that do not end the program; see ``passing_over.py``.
-        sizes_of_cpu: results have the sizes that they have on the CPU, where MPS gives others.
-        recorder: keeps what was called; one of its own by default.
-        lifetimes: gets the beginning and the end of each storage on the device, and what made it.
-        found: how many of them operators such as ``nonzero`` find where values are not known.
-
-    Inside ``with``, tensors may be made on or moved to ``"mps"`` (``device``), and ``recorder`` has what was called
-    while ``recorder.phase`` was set. Only one can be open at a time in a process: registrations in
-    PyTorch's dispatcher are process-wide. The process is left as it was found, also after an exception.
+    With the table of another backend it is a device of that one. Inside ``with``, tensors may be made on or moved to
+    ``"mps"`` (``device``), and ``recorder`` has what was called while ``recorder.phase`` was set. Only one can be open
+    at a time in a process: registrations in PyTorch's dispatcher are process-wide. The process is left as it was found,
+    also after an exception.
     """
 
     _interception_type: type[Interception] = Interception
@@ -84,15 +65,15 @@ class VirtualDevice:
         self,
         release: KernelTable | Chain,
         *,
-        shadow_limit: int = SHADOW_LIMIT,
-        keep_weights: bool = False,
-        data_on_cpu: bool = True,
-        outcomes: Outcomes | None = None,
-        passed_over: frozenset[str] = frozenset(),
-        sizes_of_cpu: bool = False,
+        shadow_limit: int = SHADOW_LIMIT,  # elements of the largest tensor whose real values are kept (floats: a 64th)
+        keep_weights: bool = False,  # parameters keep their real values, so that everything is computed for real
+        data_on_cpu: bool = True,  # else tensors of the CPU with more than `cpu_calls.LARGE` elements have no data
+        outcomes: Outcomes | None = None,  # of several devices with one dict: what operators return is worked out once
+        passed_over: frozenset[str] = frozenset(),  # PyTorch's own refusals that do not end the program: `PassingOver`
+        sizes_of_cpu: bool = False,  # results have the sizes that they have on the CPU, where MPS gives others
         recorder: Recorder | None = None,
-        lifetimes: Lifetimes | None = None,
-        found: Found = "ones",
+        lifetimes: Lifetimes | None = None,  # gets begin and end of each storage on the device, and what made it
+        found: Found = "ones",  # how many operators such as `nonzero` find where values are not known
     ) -> None:
         self.chain = release if isinstance(release, Chain) else Chain(release)
         self.table = self.chain.table
@@ -104,13 +85,9 @@ class VirtualDevice:
         limit = 2**62 if keep_weights else shadow_limit
         self._wrapper = Wrapper(limit, keep_weights)
         self._routes = routes_for(self.table)
+        outcomes = {} if outcomes is None else outcomes
         self._interception = self._interception_type(
-            self.chain,
-            self._routes,
-            self.recorder,
-            self.attribution,
-            limit,
-            {} if outcomes is None else outcomes,
+            self.chain, self._routes, self.recorder, self.attribution, limit, outcomes
         )
         self._interception.passed_over = passed_over
         self._interception.sizes_of_cpu = sizes_of_cpu
@@ -122,7 +99,6 @@ class VirtualDevice:
         self._exits = ExitStack()
 
     def construction(self) -> Construction:
-        """The context to build a model in, before or inside ``with``; see ``Construction``."""
         return Construction(self._shadow_limit, self.attribution, self.keep_weights, self.table.backend.device)
 
     def _returns_twice(self, operator: str, inputs: Specs) -> bool:
@@ -134,20 +110,18 @@ class VirtualDevice:
             raise UsageError("a virtual MPS device is open in this process already", ANOTHER)
         device = device_of(self.table)
         with ExitStack() as exits:
-            exits.callback(stands_for.close)
-            stands_for.become(device)
-            stands_for.lifetimes = self._lifetimes
+            exits.callback(stands_for.become, MPS)
+            stands_for.become(device, self._lifetimes)
             _open.append(self)
             exits.callback(_open.remove, self)
             # Real shadows draw random numbers; the program's own generator must not notice.
             exits.enter_context(torch.random.fork_rng(devices=[]))
             above = self._interception.compositions.above_autograd(self._routes)
-            above |= underived.kernels(self.table, self.recorder, self.attribution)
+            above |= ending_gradients(self.table, self.recorder, self.attribution)
             above |= self._interception.on_the_cpu.kernels()
             above |= autograd_routes(self._routes, self._interception)
-            release, note = self._interception.release, self._interception.plan_of
-            go_on = self._interception.compositions.above
-            above |= registered_elsewhere.kernels(self.table, above, note, go_on, release.above_autograd())
+            go_on, elsewhere = self._interception.compositions.above, self.asked.above_autograd()
+            above |= noting(self.table, above, self._interception.plan_of, go_on, elsewhere)
             exits.enter_context(registered(self.chain.tables, above))
             exits.enter_context(autocast_kernels(self.table, self.casts))
             exits.enter_context(device_in_python(self._interception))
@@ -204,7 +178,6 @@ class VirtualDevice:
 
     @property
     def other_sizes(self) -> str:
-        """Why a result had other sizes than on the CPU; empty if none had."""
         return self._interception.other_sizes
 
     def calls(self) -> Calls:
@@ -213,7 +186,6 @@ class VirtualDevice:
 
     @property
     def asked(self) -> Asked:
-        """What the run has asked about its release."""
         return self._interception.release
 
     def _record_refused(self, tensors: Iterable[tuple[str | None, torch.Tensor]]) -> None:
@@ -233,16 +205,11 @@ class VirtualDevice:
 
 
 def device_now() -> VirtualDevice | None:
-    """The one that is open in this process."""
     return _open[-1] if _open else None
 
 
 def device_of(table: KernelTable) -> torch.device:
-    """The device whose tensors the virtual ones stand for.
-
-    Raises:
-        PluginError: the torch that is installed has no such device type or dispatch key.
-    """
+    """The one that virtual tensors stand for; ``PluginError`` where the installed torch has no such device."""
     backend = table.backend
     try:
         device = torch.device(backend.device, 0)
@@ -258,3 +225,54 @@ def device_of(table: KernelTable) -> torch.device:
             "A backend of its own is called 'privateuseone' unless it has been renamed in this process.",
         ) from error
     return device
+
+
+# A dispatch mode is on in one thread only, so each thread that a program starts while the device is open enters it.
+# Python's own are meant (`DataLoader`'s, `ThreadPoolExecutor`'s). Those of autograd take the modes of the thread that
+# called `backward` with them.
+class _Following(TorchDispatchMode):
+    """The device's mode in another thread; a mode remembers what was on before it, so each thread has its own."""
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __init__(self, mode: TorchDispatchMode) -> None:
+        super().__init__()
+        self.mode: TorchDispatchMode | None = mode
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.mode is None:  # the device was closed, and the thread goes on
+            return func(*args, **(kwargs or {}))
+        return self.mode.__torch_dispatch__(func, types, args, kwargs)
+
+
+@contextmanager
+def followed_into_threads(mode: TorchDispatchMode) -> Iterator[None]:
+    original, following = threading.Thread.start, set[_Following]()
+
+    def start(thread: Any) -> None:
+        run = thread.run
+
+        def followed() -> None:
+            own = _Following(mode)
+            following.add(own)
+            try:
+                with own:
+                    run()
+            finally:
+                following.discard(own)
+                vars(thread).pop("run", None)
+
+        thread.run = followed
+        original(thread)
+
+    threading.Thread.start = start  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        threading.Thread.start = original  # type: ignore[method-assign]
+        for own in following:
+            own.mode = None

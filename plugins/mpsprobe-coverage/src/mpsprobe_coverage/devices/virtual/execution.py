@@ -1,14 +1,27 @@
 """Running an operator without data: what comes out has a spec, and sometimes a real small value.
 
-Specs come from PyTorch's own meta kernels (or a reference of ours for operators that only MPS has),
-run once for each distinct combination of input specs and arguments and remembered: a meta kernel
-costs 100 to 800 µs, and a transformer repeats a layer dozens of times.
+The meta kernel is asked once for each distinct combination of input specs and arguments, and the answer is remembered:
+it costs 100 to 800 µs, and a transformer repeats a layer dozens of times. For operators that only MPS has a reference
+of ours is asked. Where they cannot say, these are tried:
+
+1. the CPU kernel, on zeros, where they are few;
+2. either of them on tensors of the same rank with small sizes (``on_smaller``), where they are many;
+3. both in another dtype (``in_another_dtype``), where they lack the code for the dtype;
+4. what the operator writes and returns, as it was before.
+
+A message that both kernels have of their own, about a dtype, holds on every device. It is kept: that is the verdict.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from math import prod
+from typing import Any, NamedTuple
 
 import torch
 
@@ -17,17 +30,29 @@ from mpsprobe_coverage.devices.virtual.tensor import (
     forget,
     known_values,
     layouts_seen,
+    mapped,
     reshape_in_place,
     virtual_tensor,
     without_data,
 )
-from mpsprobe_coverage.devices.virtual.without_data import accepting_numbers, left_behind
-from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, leaves, spec_of, tensors_in
+from mpsprobe_coverage.knowledge.calls.spec import CPU, META, TensorSpec, interned, leaves, spec_of, tensors_in
 from mpsprobe_coverage.recording.dispatch import Plan, written_arguments
 
 # A long program makes ever new calls: what is remembered is given up where its keys have as many parts.
 PARTS_KEPT = 2**18
 UNINITIALISED = frozenset(["aten::empty.memory_format", "aten::empty_strided", "aten::empty_permuted"])
+MATERIALISE_LIMIT = 2**24  # elements: how much to allocate, once, to run a kernel that has no meta version
+_OF_OTHERS = 2**14
+"""Elements from which on another library's kernel is tried on fewer first: it may compare each with each (``nms``)."""
+# `DispatchStub.cpp` says the second of a device that no function was set for: meta, for one.
+_NO_CODE = re.compile(r"\" not implemented for '|DispatchStub: (unsupported device type|missing kernel)")
+_STAND_INS = (torch.float32, torch.complex64, torch.int64, torch.bool)
+_SMALL = 16
+MOST_FACTORS = 4
+"""Large sizes of which a size of a result is the product: all elements of a batch of images, say."""
+_PRIMES = ((17, 19, 23, 29, 31), (37, 41, 47, 59, 67), (43, 53, 61, 71, 73))
+
+Sizes = Callable[[torch.Tensor], TensorSpec]
 
 
 class Outcome:
@@ -49,20 +74,12 @@ Outcomes = dict[tuple[Any, ...], Outcome]
 
 
 class Execution:
-    """Runs operators on virtual tensors.
-
-    Args:
-        shadow_limit: the largest real value kept, in elements.
-        outcomes: what is remembered. It holds for every release, so several devices may share it.
-    """
-
     def __init__(self, shadow_limit: int, outcomes: Outcomes) -> None:
-        self.shadow_limit = shadow_limit
-        self._outcomes = outcomes
+        self.shadow_limit = shadow_limit  # the largest real value kept, in elements
+        self._outcomes = outcomes  # they hold for every release, so several devices may share them
         self._parts = 0
 
     def run(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[TensorSpec], Outcome]:
-        """Run a leaf. Returns its result, the specs of its tensor arguments, and the outcome."""
         key: list[Any] = [plan.func]
         specs: list[TensorSpec] = []
         shadows = 0
@@ -119,24 +136,23 @@ class Execution:
         if not plan.arithmetic or float not in map(type, key):
             return self._worked_out(plan, args, kwargs)
         lookup = ("any number", *(None if type(part) is float else part for part in key))
-        known = self._outcomes.get(lookup)
-        if known is None:
-            known = self._worked_out(plan, args, kwargs)
-            self._remember(lookup, known)
-        return Outcome(known.outputs, known.reshaped, known.refused)
+        outcome = self._outcomes.get(lookup)
+        if outcome is None:
+            outcome = self._worked_out(plan, args, kwargs)
+            self._remember(lookup, outcome)
+        return Outcome(outcome.outputs, outcome.reshaped, outcome.refused)
 
     @staticmethod
     def _worked_out(plan: Plan, args: Any, kwargs: Any) -> Outcome:
-        found = left_behind(plan, args, kwargs)
+        left = left_behind(plan, args, kwargs)
         reshaped = []
         for index, tensor in enumerate(written_arguments(plan, args, kwargs)):
-            after = found.after.get(id(tensor))
+            after = left.after.get(id(tensor))
             if after is not None and after is not spec_of(tensor):
                 reshaped.append((index, after))
-        return Outcome(found.outputs, tuple(reshaped), found.refused)
+        return Outcome(left.outputs, tuple(reshaped), left.refused)
 
     def _shadow(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome) -> Any:
-        """The real result, when every tensor argument has a real value and the result is small."""
         if outcome.cost > self.shadow_limit:
             _forget_written(plan, args, kwargs)
             return None
@@ -201,3 +217,338 @@ def _forget_written(plan: Plan, args: Any, kwargs: Any) -> None:
     for tensor in tensors_in(written_arguments(plan, args, kwargs)):
         if type(tensor) is VirtualTensor:
             forget(tensor)
+
+
+class LeftBehind(NamedTuple):
+    outputs: Any  # its result, with a spec in the place of each tensor
+    after: dict[int, TensorSpec]  # id of a tensor argument → its spec
+    # What PyTorch raises for the call on every device; the specs are then those of another dtype.
+    refused: Exception | None = None
+
+
+def left_behind(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
+    try:
+        if layouts_seen:
+            specs = [spec_of(tensor) for tensor in tensors_in((args, kwargs))]
+            small = sum(spec.stored for spec in specs) <= MATERIALISE_LIMIT
+            if small and any(spec.layout is not torch.strided for spec in specs):
+                # Meta kernels do not say how many are specified.
+                raise NotImplementedError(f"{plan.func} is run on the CPU for sparse tensors")
+        return _on_meta(plan, args, kwargs)
+    except Exception as error:  # noqa: BLE001 - kernels in Python raise what they like
+        return _another_way(plan, args, kwargs, error)
+
+
+def _another_way(plan: Plan, args: Any, kwargs: Any, error: Exception) -> LeftBehind:
+    specs = [spec_of(t) for t in tensors_in((args, kwargs))]
+    stored = sum(spec.stored for spec in specs)
+    if stored > _OF_OTHERS and plan.func.namespace != "aten":
+        with contextlib.suppress(Exception):  # all of them may do
+            return _on_smaller(plan, args, kwargs)
+    if stored > MATERIALISE_LIMIT:
+        if any(spec.layout is not torch.strided for spec in specs):
+            return _large_sparse(plan, args, kwargs)
+        try:
+            return _on_smaller(plan, args, kwargs)
+        except Exception:  # noqa: BLE001 - what was raised for the sizes of the call says more
+            text = (
+                f"{plan.func} has no meta kernel, and its inputs ({stored} elements) are too large to try it with zeros"
+            )
+            raise NotImplementedError(text) if isinstance(error, NotImplementedError) else error from None
+    try:
+        return _run(plan, args, kwargs, _zeros, CPU)
+    except Exception as refused:  # noqa: BLE001 - whatever it is, it decides between the two errors
+        # The last only say that there is no meta kernel: messages of the dispatcher, or ours.
+        lacking = lacks_code(refused) or lacks_code(error) or isinstance(error, (NotImplementedError, KeyError))
+        left = _in_another_dtype(plan, args, kwargs)
+        if left is None and lacking:
+            left = _as_before(plan, args, kwargs)
+        if left is not None:
+            return left if lacking else left._replace(refused=_bare(refused))
+        raise error if not isinstance(error, NotImplementedError) else refused from None
+
+
+def _bare(error: Exception) -> Exception:
+    """Without what keeps frames, and their tensors, alive."""
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)
+
+
+def _run(
+    plan: Plan,
+    args: Any,
+    kwargs: Any,
+    make: Callable[[torch.Tensor], torch.Tensor | None],
+    device: torch.device,
+    numbers: torch.device = CPU,
+) -> LeftBehind:
+    """Run the reference for ``device`` on what ``make`` makes of each tensor, which stays where it makes None."""
+    inner: dict[int, torch.Tensor] = {}
+
+    def replace(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            if id(value) not in inner:
+                made = make(value)
+                if made is None:
+                    return value
+                inner[id(value)] = made
+            return inner[id(value)]
+        return device if isinstance(value, torch.device) else value
+
+    new_args, new_kwargs = mapped(replace, (args, kwargs))
+    result = accepting_numbers(plan.run, plan, new_args, new_kwargs, numbers)
+    return LeftBehind(specs_of(result), {key: spec_of(tensor) for key, tensor in inner.items()})
+
+
+def _on_meta(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
+    """The meta kernel; once more with all 0-dim CPU tensors on meta if it does not take them as they are.
+
+    Kernels of TensorIterator take a 0-dim CPU tensor together with tensors of any device; a few meta kernels, being
+    Python references (``copysign``), ask for one device.
+    """
+    try:
+        return _run(plan, args, kwargs, _meta_but_scalars, META)
+    except NotImplementedError:
+        raise
+    except RuntimeError as error:
+        if "device" not in str(error):
+            raise
+        return _run(plan, args, kwargs, lambda t: spec_of(t).empty(), META, numbers=META)
+
+
+def _meta_but_scalars(tensor: torch.Tensor) -> torch.Tensor | None:
+    plain = type(tensor) is not VirtualTensor and type(tensor) not in without_data
+    return None if plain and tensor.dim() == 0 else spec_of(tensor).empty()
+
+
+def _zeros(tensor: torch.Tensor) -> torch.Tensor:
+    return spec_of(tensor).filled(0).requires_grad_(tensor.requires_grad)
+
+
+def _on_smaller(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
+    """As for the sizes of the call, from two runs on small ones: of the meta kernel, else of the CPU's."""
+
+    def run(small_args: Any, small_kwargs: Any, sizes: Callable[[torch.Tensor], TensorSpec]) -> tuple[Any, Any]:
+        try:
+            left = _run(plan, small_args, small_kwargs, lambda t: sizes(t).empty(), META)
+        except Exception:  # noqa: BLE001 - as in `left_behind`
+            left = _run(plan, small_args, small_kwargs, lambda t: sizes(t).filled(0), CPU)
+        return left.outputs, left.after
+
+    return LeftBehind(*on_smaller(run, args, kwargs))
+
+
+def _in_another_dtype(plan: Plan, args: Any, kwargs: Any) -> LeftBehind | None:
+    inner: dict[int, torch.Tensor] = {}
+
+    def zeros(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return inner.setdefault(id(value), _zeros(value))
+        return CPU if isinstance(value, torch.device) else value
+
+    zero_args, zero_kwargs = mapped(zeros, (args, kwargs))
+    ran = in_another_dtype(lambda *a, **k: accepting_numbers(plan.run, plan, a, k), zero_args, zero_kwargs)
+    if ran is None:
+        return None
+    after = {key: specs_of(ran.replaced.get(id(tensor), tensor), ran) for key, tensor in inner.items()}
+    return LeftBehind(specs_of(ran.result, ran), after)
+
+
+def _as_before(plan: Plan, args: Any, kwargs: Any) -> LeftBehind | None:
+    """What is written has the dtype and the size that it had, where nothing else is returned."""
+    written = written_arguments(plan, args, kwargs)
+    outputs = [spec_of(written[source]) for source in plan.returned if source is not None]
+    if not outputs or len(outputs) < len(plan.returned) or any(spec.layout is not torch.strided for spec in outputs):
+        return None
+    return LeftBehind(outputs[0] if len(outputs) == 1 else tuple(outputs), {})
+
+
+def _large_sparse(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
+    """As if everything were dense; where meta cannot do that (``sparse_mask``), on the CPU with one zero for all."""
+    try:
+        return _run(plan, args, kwargs, _dense_on_meta, META)
+    except NotImplementedError:
+        if plan.mutable:
+            raise
+        return _run(plan, args, kwargs, _one_zero, CPU)
+
+
+def _one_zero(tensor: torch.Tensor) -> torch.Tensor:
+    spec = spec_of(tensor)
+    dense = spec.layout is torch.strided
+    return torch.zeros((), dtype=spec.dtype, device=CPU).expand(spec.shape) if dense else spec.filled(0)
+
+
+def _dense_on_meta(tensor: torch.Tensor) -> torch.Tensor:
+    """Without the layout: the shape and dtype of what comes out are mostly the same."""
+    spec = spec_of(tensor)
+    return torch.empty_strided(spec.shape, spec.stride, dtype=spec.dtype, device=META)
+
+
+def accepting_numbers(run: Callable[..., Any], plan: Plan, args: Any, kwargs: Any, device: torch.device = CPU) -> Any:
+    """``run``, once more with numbers as 0-dim tensors on ``device`` if it does not take them as they are.
+
+    C++ turns a number into such a tensor and PyTorch hands it to Python as a number again; some operators
+    (``fmod``) do not accept it back. Floats take the default dtype, so that promotion stays the same.
+    """
+    try:
+        return run(*args, **kwargs)
+    except RuntimeError as error:
+        if "Expected a value of type 'Tensor'" not in str(error):
+            raise
+    changed = list(args)
+    for position in plan.tensor_positions:
+        if position < len(args) and isinstance(args[position], (int, float, complex)):
+            changed[position] = _scalar(args[position], device)
+    return run(*changed, **kwargs)
+
+
+def _scalar(value: Any, device: torch.device) -> torch.Tensor:
+    if isinstance(value, float):
+        dtype = torch.get_default_dtype()
+    elif isinstance(value, complex):
+        dtype = torch.complex64
+    else:
+        dtype = torch.bool if isinstance(value, bool) else torch.int64
+    return torch.scalar_tensor(value, dtype=dtype, device=device)
+
+
+def specs_of(result: Any, ran: Ran | None = None) -> Any:
+    """``result`` with specs for its tensors; where another dtype stood for the call's, with that of the call."""
+    if isinstance(result, torch.Tensor):
+        spec = spec_of(result)
+        if ran is None or spec.layout is not torch.strided:
+            return spec
+        return interned(spec.shape, spec.stride, ran.original(spec.dtype))
+    if isinstance(result, (tuple, list)):
+        return (tuple if isinstance(result, tuple) else list)(specs_of(item, ran) for item in result)
+    return result
+
+
+# Dtypes that the reference does not compute. `avg_pool2d` of uint8 or `huber_loss` of int32 have Metal kernels, and no
+# code on the CPU; the meta kernel may refuse too. `"huber_cpu" not implemented for 'Int'` is the message of the macro
+# that picks the code for a dtype (`aten/src/ATen/Dispatch.h`), so this kernel lacks the dtype, and other backends may
+# have it. Any other message is the operator's own, and holds on every device. Whether that message is about the dtype
+# at all (`mean` of whole numbers) or about the call (sizes that do not fit) is found by trying: a call that another
+# dtype does not mend is a mistake of the program.
+def lacks_code(error: BaseException) -> bool:
+    """Whether a kernel raised only because it was not compiled for the dtype, or for the device."""
+    return isinstance(error, RuntimeError) and _NO_CODE.search(str(error)) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came out, in a dtype that stands for the operator's own."""
+
+    result: Any
+    dtype: torch.dtype
+    stand_in: torch.dtype
+    replaced: dict[int, torch.Tensor]  # id of an argument → the tensor in its place
+
+    def original(self, dtype: torch.dtype) -> torch.dtype:
+        """The dtype that the kernel would give where the stand-in gives ``dtype``; positions and counts stay whole."""
+        if self.stand_in is torch.int64 and (self.dtype.is_floating_point or self.dtype.is_complex):
+            return dtype
+        return self.dtype if dtype is self.stand_in else dtype
+
+
+def in_another_dtype(run: Callable[..., Any], args: Any, kwargs: Any) -> Ran | None:
+    """``run`` with float32, or what else it takes, in place of the dtype of the first tensor argument.
+
+    Other arguments of that dtype change with it. Where the operator does not take them so, because it wants them
+    to be whole numbers (targets, indices), those after the first stay. None where it takes no other dtype either, and
+    for arguments of several floating-point dtypes: that they differ may be what is refused.
+    """
+    tensors = tensors_in((args, kwargs))
+    if not tensors or len({t.dtype for t in tensors if t.dim() and (t.is_floating_point() or t.is_complex())}) > 1:
+        return None
+    dtype = tensors[0].dtype
+    alike = [tensor for tensor in tensors if tensor.dtype is dtype]
+    for stand_in in _STAND_INS:
+        if stand_in is dtype:
+            continue
+        for changed in (alike,) if len(alike) == 1 or dtype.is_floating_point else (alike, alike[:1]):
+            try:
+                return _in_dtype(run, args, kwargs, stand_in, changed)
+            except Exception:  # noqa: BLE001 - the next one may do
+                continue
+    return None
+
+
+def _in_dtype(run: Callable[..., Any], args: Any, kwargs: Any, dtype: torch.dtype, changed: list[torch.Tensor]) -> Ran:
+    replaced = {id(t): torch.empty_like(t, dtype=dtype).copy_(t.real if t.is_complex() else t) for t in changed}
+
+    def other(value: Any) -> Any:
+        return replaced.get(id(value), value) if isinstance(value, torch.Tensor) else value
+
+    new_args, new_kwargs = mapped(other, (args, kwargs))
+    return Ran(run(*new_args, **new_kwargs), changed[0].dtype, dtype, replaced)
+
+
+# Tensors too large for a reference: the call runs on small ones of the same rank, and its sizes are worked out. Each
+# large size becomes a prime of its own, three times with different primes. What fits two runs (`n`, `2 * n`, `n - 1`,
+# `n * m`, `n * n`) and says what the third one gives is the size of the result; where nothing does, it is not known.
+def on_smaller(run: Callable[[Any, Any, Sizes], Any], args: Any, kwargs: Any) -> Any:
+    """What ``run(args, kwargs, sizes)`` returns, specs in any container, as if its arguments had been small.
+
+    ``run`` is called with the tensors of the call, each of which it takes for one of the spec ``sizes(tensor)``.
+    Numbers equal to a large size are small already. Raises ``NotImplementedError`` where sizes do not follow from those
+    of the arguments.
+    """
+    large = sorted({size for tensor in tensors_in((args, kwargs)) for size in spec_of(tensor).shape if size > _SMALL})
+    if not 0 < len(large) <= len(_PRIMES[0]):
+        raise NotImplementedError("its sizes cannot be replaced by small ones")
+    small = [dict(zip(large, primes, strict=False)) for primes in _PRIMES]
+    first, second, third = (_small_run(run, args, kwargs, to) for to in small)
+    if _at(small[2], first, second, small) != third:
+        raise NotImplementedError("a size of the result does not follow from those of the arguments")
+    return _at({size: size for size in large}, first, second, small)
+
+
+def _small_run(run: Callable[[Any, Any, Sizes], Any], args: Any, kwargs: Any, to: dict[int, int]) -> Any:
+    def sizes(tensor: torch.Tensor) -> TensorSpec:
+        spec = spec_of(tensor)
+        shape = tuple(to.get(size, size) for size in spec.shape)
+        return interned(shape, _strides(shape, spec), spec.dtype)
+
+    small_args, small_kwargs = mapped(lambda v: to.get(v, v) if type(v) is int else v, (args, kwargs))
+    return run(small_args, small_kwargs, sizes)
+
+
+def _strides(shape: tuple[int, ...], like: TensorSpec) -> tuple[int, ...]:
+    """Dense strides in the order of those of ``like``, with zeros where those have zeros."""
+    strides, step = [0] * len(shape), 1
+    for position in sorted(range(len(shape)), key=lambda p: (like.stride[p], -p)):
+        if like.stride[position]:
+            strides[position] = step
+            step *= max(shape[position], 1)
+    return tuple(strides)
+
+
+def _at(sizes: dict[int, int], first: Any, second: Any, small: list[dict[int, int]]) -> Any:
+    """What the run gives at ``sizes``, after what it gave at the first two of ``small``."""
+    if isinstance(first, TensorSpec):
+        shape = tuple(_size(sizes, *pair, small) for pair in zip(first.shape, second.shape, strict=True))
+        return interned(shape, _strides(shape, first), first.dtype)
+    if isinstance(first, dict):
+        return {name: _at(sizes, item, second[name], small) for name, item in first.items()}
+    if isinstance(first, (tuple, list)):
+        if len(first) != len(second):
+            raise NotImplementedError("how many results there are follows from a size")
+        return type(first)(_at(sizes, *pair, small) for pair in zip(first, second, strict=True))
+    return _size(sizes, first, second, small) if type(first) is int else first
+
+
+def _size(sizes: dict[int, int], first: int, second: int, small: list[dict[int, int]]) -> int:
+    if first == second:
+        return first
+    lines = []
+    for count in range(1, MOST_FACTORS + 1):
+        for factors in combinations_with_replacement(small[0], count):
+            one, other, asked = (prod(to[size] for size in factors) for to in (small[0], small[1], sizes))
+            slope, rest = divmod(second - first, other - one)
+            if rest == 0:
+                lines.append((abs(first - slope * one), first + slope * (asked - one)))
+    if not lines:
+        raise NotImplementedError("a size of the result does not follow from those of the arguments")
+    return min(lines)[1]

@@ -11,35 +11,46 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch._C import DispatchKey
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from mpsprobe.suggestions import first_line
-from mpsprobe_coverage.devices.virtual.cpu_calls import Elsewhere
-from mpsprobe_coverage.devices.virtual.cpu_fallback import OnTheCPU
+from mpsprobe_coverage.devices.virtual.cpu_calls import Elsewhere, OnTheCPU
 from mpsprobe_coverage.devices.virtual.data_dependent import ONES_ASSUMPTION, DataDependent, filled, known_values_of
-from mpsprobe_coverage.devices.virtual.execution import Execution, Outcome, Outcomes
-from mpsprobe_coverage.devices.virtual.generators import is_of_mps
-from mpsprobe_coverage.devices.virtual.stand_ins import bare_call, bare_of
+from mpsprobe_coverage.devices.virtual.execution import (
+    MATERIALISE_LIMIT,
+    Execution,
+    Outcome,
+    Outcomes,
+    accepting_numbers,
+    in_another_dtype,
+    lacks_code,
+)
+from mpsprobe_coverage.devices.virtual.mps_in_python import is_of_device
 from mpsprobe_coverage.devices.virtual.tensor import (
     VirtualTensor,
+    bare_call,
+    bare_of,
     has_meta,
     known_values,
     layouts_seen,
+    mapped,
     reshape_in_place,
+    stands_for,
     takes_apart,
+    undispatched,
+    virtual_tensor,
 )
-from mpsprobe_coverage.devices.virtual.without_data import accepting_numbers
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.keys import operator_name, sparse_key
-from mpsprobe_coverage.knowledge.calls.spec import META, Specs, spec_of, specs_in
+from mpsprobe_coverage.knowledge.calls.spec import CPU, META, Specs, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.judging.judgement import EVERYWHERE, Judgement, refused
-from mpsprobe_coverage.recording.advised_calls import Watching
 from mpsprobe_coverage.recording.attribution import Attribution
 from mpsprobe_coverage.recording.dispatch import Entry, Plan, Route
 from mpsprobe_coverage.recording.planning import make_plan
-from mpsprobe_coverage.recording.recorder import Recorder
+from mpsprobe_coverage.recording.recorder import Recorder, Watching
 from mpsprobe_coverage.recording.release_questions import asked
 
 _WITH_TAGS = frozenset({"aten", "prims"})  # namespaces whose operators say when their output depends on values
@@ -47,24 +58,13 @@ _ENDS_THERE = ("missing", "unsupported")
 _PRIM_DEVICE = torch.ops.prim.device.default
 _TO_COPY = torch.ops.aten._to_copy.default
 _COPY = torch.ops.aten.copy_.default
+NOT_FOLLOWED = "it stops on the virtual device, though not on the CPU: {}"
 
 
 class Interception(TorchDispatchMode):
     """One target release's judgement of whatever runs while this mode is on.
 
     It is the ``Dispatch`` that routes and data-dependent operators ask.
-
-    Args:
-        chain: the judges of the release.
-        routes: operator name → the route for it.
-        recorder: keeps each call; nothing is recorded while its ``phase`` is None.
-        shadow_limit: largest tensor, in elements, whose real values are kept where they are known.
-        outcomes: what ``Execution`` remembers.
-
-    Attributes:
-        passed_over: messages of PyTorch's own refusals at which a program does not end.
-        refusals: those that operators raised, and that are findings.
-        plans: those that were made, by overload; for sparse arguments by overload and dispatch key.
     """
 
     supports_higher_order_operators = True
@@ -84,11 +84,8 @@ class Interception(TorchDispatchMode):
         outcomes: Outcomes,
     ) -> None:
         super().__init__()
-        self.chain = chain
-        self.table = chain.table
-        self.backend = chain.table.backend
-        self.recorder = recorder
-        self.attribution = attribution
+        self.chain, self.table, self.backend = chain, chain.table, chain.table.backend
+        self.recorder, self.attribution = recorder, attribution
         self.execution = Execution(shadow_limit, outcomes)
         self.data_dependent = DataDependent(self)
         self.on_the_cpu = OnTheCPU(self, recorder, attribution)
@@ -96,12 +93,12 @@ class Interception(TorchDispatchMode):
         self._routes = routes
         self.release, self.compositions = asked(chain)
         self._watching = Watching(chain.table, *(other.table for other in chain.others))
-        self.plans: dict[Any, Plan] = {}
+        self.plans: dict[Any, Plan] = {}  # by overload; for sparse arguments by overload and dispatch key
         self._judged: WeakKeyDictionary[Outcome, Judgement] = WeakKeyDictionary()
         self._decomposing: set[tuple[int, Plan]] = set()  # in which thread
         self._factory_dtypes: Mapping[Any, Any] | None = None
-        self.passed_over: frozenset[str] = frozenset()
-        self.refusals: set[str] = set()
+        self.passed_over: frozenset[str] = frozenset()  # PyTorch's own refusals at which a program does not end
+        self.refusals: set[str] = set()  # those that operators raised, and that are findings
         self.sizes_of_cpu, self.other_sizes = False, ""
 
     @property
@@ -151,9 +148,9 @@ class Interception(TorchDispatchMode):
                     if self._factory_dtypes is not None:
                         kwargs["dtype"] = self._factory_dtypes.get(kwargs.get("dtype"), kwargs.get("dtype"))
                     if func is _TO_COPY and not virtual:
-                        made = self.on_the_cpu.leaving(args[0], kwargs)
-                        if made is not None:
-                            return made
+                        moved = self.on_the_cpu.leaving(args[0], kwargs)
+                        if moved is not None:
+                            return moved
                 elif virtual or has_meta(args, kwargs):
                     return self._leave(plan, args, kwargs)
                 else:
@@ -172,7 +169,6 @@ class Interception(TorchDispatchMode):
         return None if difference is None else self.compositions.inside(difference)
 
     def call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
-        """A call that belongs to the virtual device."""
         if layouts_seen:
             key = sparse_key((*args, *kwargs.values()), self.backend.key)
             if key is not None:
@@ -277,7 +273,10 @@ class Interception(TorchDispatchMode):
                 if raised is None:  # an outcome stands for one operator, its specs and all other arguments
                     self._judged[outcome] = judgement
             if plan.watchers and judgement.verdict == "native":
-                self._watch(plan, args, kwargs, tuple(inputs), outcome)
+                for advisory in self._watching.matching(
+                    plan, args, kwargs, tuple(inputs), outcome, self.recorder.phase
+                ):
+                    self.recorder.advised(advisory, plan.name, self.attribution.current())
             self._record(plan.name, judgement, tuple(inputs), outcome.flat)
         return result
 
@@ -295,9 +294,8 @@ class Interception(TorchDispatchMode):
     def judge(
         self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs, raised: str | None = None
     ) -> Judgement:
-        """The judgement on one call."""
         generators = [kwargs.get(n, args[p] if p < len(args) else None) for p, n in plan.generator_positions]
-        given = [is_of_mps(generator) for generator in generators if generator is not None]
+        given = [is_of_device(generator) for generator in generators if generator is not None]
         call = Call(plan.func, args, kwargs, inputs, outputs, any(given), not all(given), raised)
         judgement = plan.judges.judge(call)
         if judgement.verdict != "native":
@@ -306,15 +304,8 @@ class Interception(TorchDispatchMode):
             plan.calls.append(bare_call(call))
         return judgement
 
-    def _watch(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outcome: Outcome) -> None:
-        """Note the advisories that a call is one for, where a kernel computes it."""
-        phase = self.recorder.phase
-        assert phase is not None
-        for advisory in self._watching.matching(plan, args, kwargs, inputs, outcome, phase):
-            self.recorder.advised(advisory, plan.name, self.attribution.current())
-
     def plan_of(self, func: Any, key: str | None = None) -> Plan:
-        """The plan for an overload; ``key`` is the dispatch key of sparse arguments, which take no routes."""
+        """``key`` is the dispatch key of sparse arguments, which take no routes."""
         met = func if key is None else (func, key)
         plan = self.plans.get(met)
         if plan is None:
@@ -359,12 +350,9 @@ class Interception(TorchDispatchMode):
         return filled(spec_of(tensor), fill)
 
     def _view(self, plan: Plan, args: Any, kwargs: Any) -> Any:
-        """A view that is composite: on a Mac it ends in ``as_strided``, which every release has.
-
-        Nothing is recorded, as for every composite; the origin is noted for the backward pass.
-        """
+        """A view that is composite: on a Mac it ends in ``as_strided``, which every release has."""
         result, _, outcome = self.execution.run(plan, args, kwargs)
-        if self.recorder.phase is not None:
+        if self.recorder.phase is not None:  # nothing is recorded; the origin is noted for the backward pass
             self.attribution.current()
         if plan.inplace_view and type(args[0]) is VirtualTensor and outcome.reshaped:
             reshape_in_place(args[0], outcome.reshaped[0][1])
@@ -401,3 +389,83 @@ class Interception(TorchDispatchMode):
         )
         with self:
             return func.dispatch(DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
+
+
+# A run that goes on where an earlier one ended with PyTorch's own refusal. What every device refuses raises, because a
+# program may catch it, and what it does then is what a Mac would do. Where nobody catches it, the scan runs the
+# workload again and passes over that message: the call gets its verdict, and a result of the size that another dtype
+# gives. Operators do so by themselves; here are functions that raise before they reach one, in C++ that is made of
+# operators or in torch's Python.
+class PassingOver(TorchFunctionMode):
+    """While on, a function of torch that raises one of the interception's ``passed_over`` messages goes on."""
+
+    def __init__(self, interception: Interception) -> None:
+        super().__init__()
+        self._interception = interception
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        try:
+            return func(*args, **kwargs)
+        except Exception as error:
+            tensors = [t for t in tensors_in((args, kwargs)) if type(t) is VirtualTensor]
+            if first_line(error) not in self._interception.passed_over or not tensors:
+                raise
+            if sum(spec_of(tensor).stored for tensor in tensors) > MATERIALISE_LIMIT:
+                raise
+            made = self._result_of_cpu(func, args, kwargs, first_line(error))
+            if made is None:
+                raise
+            return made[0]
+
+    def _result_of_cpu(self, func: Any, args: Any, kwargs: Any, message: str) -> tuple[Any] | None:
+        """The result, from the CPU; None where no dtype helps: then the message is about the call."""
+        on_zeros = mapped(lambda v: _filled(v, 0), (args, kwargs))
+        ran, holds_everywhere = None, False
+        try:
+            result = func(*on_zeros[0], **on_zeros[1])
+        except Exception as error:  # noqa: BLE001 - whatever it is, it decides
+            # Code that asks for the dtype above all operators is the same for every device.
+            holds_everywhere = not lacks_code(error) or first_line(error) == message
+            on_units = mapped(_unit, (args, kwargs))  # zeros are singular
+            ran = in_another_dtype(func, *on_zeros) or in_another_dtype(func, *on_units)
+            if ran is None:
+                return None
+            result = ran.result
+        grad = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_in((args, kwargs)))
+
+        def virtual(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor) or value.is_nested:
+                return value
+            if ran is not None and value.dtype is not ran.original(value.dtype):
+                value = value.to(ran.original(value.dtype))
+            with undispatched():
+                return virtual_tensor(spec_of(value), None, grad and value.is_floating_point())
+
+        made = mapped(virtual, result)
+        if message not in self._interception.refusals:
+            self._record(func, message, specs_in((args, kwargs)), specs_in(made), holds_everywhere)
+        return (made,)
+
+    def _record(self, func: Any, message: str, inputs: Any, outputs: Any, holds_everywhere: bool) -> None:
+        recorder, origin = self._interception.recorder, self._interception.attribution.current()
+        if recorder.phase is None:
+            return
+        name = getattr(func, "__name__", str(func))
+        operator = f"aten::{name}" if hasattr(torch.ops.aten, name) else f"torch::{name}"
+        if holds_everywhere:
+            recorder.call(operator, refused(message, evidence=EVERYWHERE), origin, inputs, outputs)
+        else:
+            recorder.unjudged(operator, NOT_FOLLOWED.format(message), origin)
+
+
+def _filled(value: Any, number: int) -> Any:
+    if isinstance(value, torch.Tensor):
+        return spec_of(value).filled(number)
+    return CPU if isinstance(value, torch.device) and value.type == stands_for.type else value
+
+
+def _unit(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or value.dim() < 2:
+        return _filled(value, 1)
+    return torch.eye(*value.shape[-2:], device=CPU).to(value.dtype).expand(value.shape)

@@ -11,9 +11,10 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from operator import attrgetter
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from torch.utils._device import _device_constructors
@@ -39,20 +40,31 @@ _ASKED_ONCE = {
 
 MACHINE = "m1-16gb"
 """The Mac that the device stands for where none is named; of a range of limits it has the lower one."""
+_ABSENT = object()
+MACOS = 15, 0
 _Event, _Stream = torch.Event, torch.Stream
+_Generator = torch.Generator
 
 
-class _EventType(type):
+def _nothing_pending(*_: Any) -> None:
+    """What is to be waited for is done already."""
+
+
+class _Replacing(type):
     """``isinstance(event, torch.Event)`` holds for those of every device, and for ``torch.mps.Event``."""
 
+    original: type
+
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, _Event) or type.__instancecheck__(cls, instance)
+        return isinstance(instance, cls.original) or type.__instancecheck__(cls, instance)
 
 
-class Event(metaclass=_EventType):
+class Event(metaclass=_Replacing):
     """``torch.Event`` while the device is open; one of another device is PyTorch's own."""
 
+    original = _Event
     accelerator: torch.device = torch.device("mps", 0)
+    wait = synchronize = _nothing_pending
 
     def __new__(cls, device: Any = None, **options: Any) -> Any:
         if device is not None and torch.device(device).type != cls.accelerator.type:
@@ -62,31 +74,18 @@ class Event(metaclass=_EventType):
     def __init__(
         self, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
     ) -> None:
-        del device, blocking, interprocess
         self.device = self.accelerator
         self.enable_timing = enable_timing
         self.event_id = 0
         self._recorded: float | None = None
 
     def record(self, stream: Any = None) -> None:
-        del stream
         self._recorded = time.perf_counter()
-
-    def wait(self, stream: Any = None) -> None:
-        """Nothing is pending."""
-
-    def synchronize(self) -> None:
-        """Nothing is pending."""
 
     def query(self) -> bool:
         return True
 
     def elapsed_time(self, end_event: Any) -> float:
-        """Milliseconds between the records of two events on this machine.
-
-        Raises:
-            RuntimeError: one of them has no time.
-        """
         if not (self.enable_timing and end_event.enable_timing):
             raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
         if self._recorded is None or end_event._recorded is None:
@@ -98,23 +97,19 @@ class MpsEvent(Event):
     """``torch.mps.Event``, whose arguments are others."""
 
     def __new__(cls, enable_timing: bool = False) -> Any:
-        del enable_timing
         return object.__new__(cls)
 
     def __init__(self, enable_timing: bool = False) -> None:
         super().__init__(enable_timing=enable_timing)
 
 
-class _StreamType(type):
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, _Stream) or type.__instancecheck__(cls, instance)
-
-
-class Stream(metaclass=_StreamType):
+class Stream(metaclass=_Replacing):
     """``torch.Stream`` while the device is open. MPS has one stream, whatever is asked for (``MPSGuardImpl.h``)."""
 
+    original = _Stream
     accelerator: torch.device = torch.device("mps", 0)
     stream_id = device_index = 0
+    synchronize = wait_event = wait_stream = _nothing_pending
 
     def __new__(cls, device: Any = None, *rest: Any, **options: Any) -> Any:
         if isinstance(device, (str, torch.device)) and torch.device(device).type != cls.accelerator.type:
@@ -127,18 +122,8 @@ class Stream(metaclass=_StreamType):
     def query(self) -> bool:
         return True
 
-    def is_capturing(self) -> bool:
-        """Optimizers ask whether a graph is being captured: never."""
+    def is_capturing(self) -> bool:  # optimizers ask whether a graph is being captured
         return False
-
-    def synchronize(self) -> None:
-        """Nothing is pending."""
-
-    def wait_event(self, event: Any) -> None:
-        """Nothing is pending."""
-
-    def wait_stream(self, other: Any) -> None:
-        """Nothing is pending."""
 
     def record_event(self, event: Any = None) -> Any:
         event = Event() if event is None else event
@@ -159,33 +144,29 @@ class Stream(metaclass=_StreamType):
 
 
 @contextmanager
-def replacing() -> Iterator[tuple[Replace, list[Callable[[], None]]]]:
-    """What sets attributes and, at the end, undoes that in the opposite order; the list takes other things to undo."""
-    put_back: list[Callable[[], None]] = []
-    _empty_caches_of_functions(put_back)
+def replacing() -> Iterator[tuple[Replace, ExitStack]]:
+    """What sets attributes and, at the end, undoes that in the opposite order; the stack takes other things to undo."""
+    with ExitStack() as put_back:
+        # torch keeps sets of its functions once asked for them; sets made now would hold our replacements for ever.
+        for cache in {_device_constructors, *filter(_is_cache, vars(torch.overrides).values())}:
+            if not cache.cache_info().currsize:
+                put_back.callback(cache.cache_clear)
 
-    def replace(owner: Any, name: str, value: Any) -> None:
-        own = vars(owner).get(name, _ABSENT)
-        if hasattr(own, "__wrapped__"):  # torch._dynamo looks through the caches of torch.backends.mps
-            value.__wrapped__ = own.__wrapped__
-        setattr(owner, name, value)
-        put_back.append((lambda: delattr(owner, name)) if own is _ABSENT else (lambda: setattr(owner, name, own)))
+        def replace(owner: Any, name: str, value: Any) -> None:
+            own = vars(owner).get(name, _ABSENT)
+            if hasattr(own, "__wrapped__"):  # torch._dynamo looks through the caches of torch.backends.mps
+                value.__wrapped__ = own.__wrapped__
+            setattr(owner, name, value)
+            if own is _ABSENT:
+                put_back.callback(delattr, owner, name)
+            else:
+                put_back.callback(setattr, owner, name, own)
 
-    try:
         yield replace, put_back
-    finally:
-        for undo in reversed(put_back):
-            undo()
 
 
-_ABSENT = object()
-
-
-def _empty_caches_of_functions(put_back: list[Callable[[], None]]) -> None:
-    """torch keeps sets of its functions once asked for them; sets made now would hold our replacements for ever."""
-    caches: list[Any] = [_device_constructors, *vars(torch.overrides).values()]
-    known = {id(cache): cache for cache in caches if hasattr(cache, "cache_clear")}.values()
-    put_back.extend(cache.cache_clear for cache in known if not cache.cache_info().currsize)
+def _is_cache(value: Any) -> bool:
+    return hasattr(value, "cache_clear")
 
 
 def machine_or_usual(chip: str | None) -> Machine:
@@ -195,47 +176,32 @@ def machine_or_usual(chip: str | None) -> Machine:
 
 
 def mps_in_python(
-    replace: Replace,
-    default_generator: torch.Generator,
-    allocated: Callable[[], int] = int,
-    macos: tuple[int, int] = (15, 0),
-    chip: str | None = None,
+    replace: Replace, default_generator: torch.Generator, allocated: Callable[[], int] = int, chip: str | None = None
 ) -> None:
     """Make ``torch.backends.mps`` and ``torch.mps`` answer as on a Mac.
 
-    Args:
-        replace: sets an attribute, and puts it back when the device closes.
-        default_generator: the one of MPS that ``torch.mps.manual_seed`` and ``get_rng_state`` are about.
-        allocated: bytes that tensors on the device take now.
-        macos: the version that ``torch.backends.mps.is_macos_or_newer`` compares with.
-        chip: the one whose name, cores and limits of memory it answers with, as ``machine_named`` takes it; without
-            its memory, the smallest that it was sold with. ``None`` for an M1 with 16 GB.
+    ``default_generator`` is the one that ``torch.mps.manual_seed`` and ``get_rng_state`` are about; ``allocated`` says
+    how many bytes tensors on the device take now. Names, cores and limits of memory are those of the Mac with ``chip``.
     """
     machine = machine_or_usual(chip)
     limits = limits_of(machine)
 
-    def is_macos_or_newer(major: int, minor: int = 0) -> bool:
-        return (major, minor) <= macos
-
+    idle = ("deviceSynchronize", "emptyCache", "setMemoryFraction", "profilerStartTrace", "profilerStopTrace")
     below: dict[str, Any] = {
+        **{f"mps_{name}": _nothing_pending for name in idle},
         "has_mps": True,
         "mps_is_available": lambda: True,
-        "mps_deviceSynchronize": lambda: None,
-        "mps_emptyCache": lambda: None,
-        "mps_setMemoryFraction": lambda fraction: None,
         "mps_currentAllocatedMemory": allocated,
         "mps_driverAllocatedMemory": allocated,
         "mps_recommendedMaxMemory": lambda: limits.recommended.low,
         "mps_maxBufferLength": lambda: limits.largest_buffer.low,
-        "mps_profilerStartTrace": lambda mode, wait: None,
-        "mps_profilerStopTrace": lambda: None,
     }
     for name, answer in below.items():
         replace(torch._C, f"_{name}", answer)
     cached: dict[str, Any] = {
         "is_available": lambda: True,
-        "is_macos_or_newer": is_macos_or_newer,
-        "is_macos13_or_newer": lambda minor=0: is_macos_or_newer(13, minor),
+        "is_macos_or_newer": lambda major, minor=0: (major, minor) <= MACOS,
+        "is_macos13_or_newer": lambda minor=0: (13, minor) <= MACOS,
         "get_name": lambda: machine.chip.label,
         "get_core_count": lambda: max(machine.chip.gpu_cores),
     }
@@ -258,30 +224,22 @@ def ask_again() -> None:
                 continue
 
 
-def accelerator_in_python(
-    replace: Replace, device: torch.device, allocated: Callable[[], int] = int, pinned: bool = True
-) -> None:
-    """Make ``torch.accelerator``, ``torch.Event`` and ``torch.Stream`` answer for ``device``, the only one of its kind.
-
-    ``pinned``: memory of the CPU can be pinned, which changes nothing but what ``is_pinned`` answers.
-    """
+def accelerator_in_python(replace: Replace, device: torch.device) -> None:
+    """Make ``torch.accelerator``, ``torch.Event`` and ``torch.Stream`` answer for ``device``, alone of its kind."""
     total = limits_of(MACHINE).recommended.low
+    figures = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
+    idle: tuple[str, ...] = ("setDeviceIndex", "setStream", "synchronizeDevice", "emptyCache", "emptyHostCache")
+    idle += ("resetAccumulatedStats", "resetPeakStats")
     below: dict[str, Any] = {
+        **dict.fromkeys(idle, _nothing_pending),
+        **dict.fromkeys(("getDeviceIndex", "exchangeDevice", "maybeExchangeDevice"), lambda *_: 0),
         "getAccelerator": lambda: torch.device(device.type),
-        "getDeviceIndex": lambda: 0,
-        "setDeviceIndex": lambda index: None,
-        "exchangeDevice": lambda index: 0,
-        "maybeExchangeDevice": lambda index: 0,
         "getStream": lambda index: Stream(),
-        "setStream": lambda stream: None,
-        "synchronizeDevice": lambda index: None,
         "isAllocatorInitialized": lambda: True,
-        "emptyCache": lambda: None,
-        "emptyHostCache": lambda: None,
-        "resetAccumulatedStats": lambda index: None,
-        "resetPeakStats": lambda index: None,
-        "getDeviceStats": lambda index: _statistics(allocated()),
-        "getMemoryInfo": lambda index: (total - allocated(), total),
+        "getDeviceStats": lambda index: {
+            f"{name}_bytes": {"all": dict(figures)} for name in ("allocated", "reserved", "active")
+        },
+        "getMemoryInfo": lambda index: (total, total),
     }
     for name, answer in below.items():
         replace(torch._C, f"_accelerator_{name}", answer)
@@ -290,16 +248,11 @@ def accelerator_in_python(
     for kind in (Event, Stream):
         replace(kind, "accelerator", device)
         replace(torch, kind.__name__, kind)
-    if pinned:
-        _pinned_memory(replace)
-
-
-def _statistics(allocated: int) -> dict[str, Any]:
-    figures = {"current": allocated, "peak": allocated, "allocated": allocated, "freed": 0}
-    return {f"{name}_bytes": {"all": dict(figures)} for name in ("allocated", "reserved", "active")}
+    _pinned_memory(replace)
 
 
 def _pinned_memory(replace: Replace) -> None:
+    """Memory of the CPU can be pinned, which changes nothing but what ``is_pinned`` answers."""
     pin, is_pinned = torch.Tensor.pin_memory, torch.Tensor.is_pinned
 
     def pin_memory(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -316,3 +269,51 @@ def _pinned_memory(replace: Replace) -> None:
 
     replace(torch.Tensor, "pin_memory", pin_memory)
     replace(torch.Tensor, "is_pinned", asked)
+
+
+# By the address of what C++ passes on: a generator comes back from there as another Python object.
+_of_device: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+
+class _GeneratorType(type(_Generator)):  # type: ignore[misc]
+    """``isinstance(generator, torch.Generator)`` holds for every generator, whoever made it."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _Generator)
+
+
+class Generator(_Generator, metaclass=_GeneratorType):
+    """``torch.Generator`` while the virtual device in Python is open; one of another device is PyTorch's own.
+
+    ``torch.Generator(device="mps")`` and ``torch.mps.get_rng_state()`` end in C++ that a build without MPS does not
+    have. Those of the device are CPU ones here that say ``mps:0``: kernels run on the CPU or on meta, where such a
+    generator is accepted, and the numbers that MPS would draw are not known anyway.
+    """
+
+    accelerator: torch.device = torch.device("mps", 0)
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        if torch.device(device).type != cls.accelerator.type:
+            return _Generator(device)
+        generator = super().__new__(cls, "cpu")  # type: ignore[call-arg]
+        _of_device[generator._cdata] = generator  # type: ignore[attr-defined]
+        return generator
+
+    device = property(lambda self: self.accelerator)
+
+    def clone_state(self) -> Any:
+        copied = Generator(self.accelerator)
+        copied.set_state(self.get_state())
+        return copied
+
+
+def is_of_device(value: object) -> bool:
+    return isinstance(value, _Generator) and value._cdata in _of_device  # type: ignore[attr-defined]
+
+
+def default_generator(replace: Replace, device: torch.device) -> torch.Generator:
+    """That of ``device``; ``torch.Generator`` makes those of the device until ``replace`` is undone."""
+    replace(Generator, "accelerator", device)
+    replace(torch, "Generator", Generator)
+    generator: torch.Generator = Generator(device)
+    return generator

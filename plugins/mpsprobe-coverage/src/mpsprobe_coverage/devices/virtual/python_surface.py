@@ -7,29 +7,34 @@ device (``torch.backends.mps.is_available()``). Everything is put back when the 
 
 from __future__ import annotations
 
-import importlib
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 import torch
 from torch.nn.parameter import is_lazy
+from torch.optim.optimizer import _foreach_supported_types
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _foreach_utils
 from torch.utils._device import DeviceContext
 
-from mpsprobe_coverage.devices.virtual.cpu_fallback import keep_real
-from mpsprobe_coverage.devices.virtual.generators import default_generator
-from mpsprobe_coverage.devices.virtual.lazy_parameters import uninitialised
-from mpsprobe_coverage.devices.virtual.mps_in_python import accelerator_in_python, ask_again, mps_in_python, replacing
-from mpsprobe_coverage.devices.virtual.storages import loading
+from mpsprobe_coverage.devices.virtual.cpu_calls import keep_real
+from mpsprobe_coverage.devices.virtual.mps_in_python import (
+    Replace,
+    accelerator_in_python,
+    ask_again,
+    default_generator,
+    mps_in_python,
+    replacing,
+)
 from mpsprobe_coverage.devices.virtual.tensor import (
     VirtualTensor,
     data_of_tensors,
     known_places,
+    loading,
     mapped,
     parse_to,
     stands_for,
@@ -37,6 +42,7 @@ from mpsprobe_coverage.devices.virtual.tensor import (
     virtual_tensor,
     without_data,
 )
+from mpsprobe_coverage.devices.virtual.wrapping import uninitialised
 from mpsprobe_coverage.knowledge.calls.spec import CPU, META, spec_of
 from mpsprobe_coverage.recording.dispatch import Dispatch
 
@@ -49,64 +55,56 @@ _IDLE = dict.fromkeys(("synchronize", "empty_cache", "manual_seed", "manual_seed
 
 @contextmanager
 def device_in_python(dispatch: Dispatch) -> Iterator[None]:
-    """Make Python's view of torch say that MPS, or the other backend, is there."""
     with replacing() as (replace, put_back):
         replace(torch.Tensor, "to", _tensor_to(dispatch))
         replace(torch.Tensor, "data", data_of_tensors)
         replace(torch.Tensor, "_make_wrapper_subclass", staticmethod(_holder))
         for name in ("tensor", "as_tensor", "asarray"):
             replace(torch, name, _factory(getattr(torch, name), dispatch))
-        put_back.append(loading(stands_for.device, lambda tensor: _placed(tensor, dispatch), replace))
+        put_back.callback(loading(stands_for.device, lambda tensor: _placed(tensor, dispatch), replace))
         replace(torch, "compile", _eager)
         replace(VirtualTensor, "__setitem__", _assign_tensors(dispatch))
-        for name in ("__getitem__", "__setitem__"):
+        for name in ("__getitem__", "__setitem__"):  # their calls are those of the installed torch
             composing = partial(dispatch.composing, f"Tensor.{name}")
             replace(VirtualTensor, name, _composed(getattr(VirtualTensor, name), composing))
-        generator = default_generator(replace)
+        generator = default_generator(replace, stands_for.device)
         if stands_for.type == "mps":
-            put_back.append(ask_again)
+            put_back.callback(ask_again)
             mps_in_python(replace, generator)
             ask_again()
         else:
-            put_back.append(_other_module(replace))
+            _other_module(replace, put_back)
         accelerator_in_python(replace, stands_for.device)
-        _extend_optimizer_types(put_back)
+        # Optimizers take their fused or foreach form only for tensor types on a list of their own.
+        lists = (_foreach_utils._foreach_supported_types, _foreach_supported_types)
+        for supported in {id(one): one for one in lists}.values():
+            supported.append(VirtualTensor)
+            put_back.callback(supported.remove, VirtualTensor)
         yield
 
 
-def _answer(module: Any, answers: Mapping[str, Any], replace: Callable[[Any, str, Any], None]) -> None:
-    for name, answer in answers.items():
-        if hasattr(module, name):
-            replace(module, name, lambda *args, answer=answer, **kwargs: answer)
-
-
-def _other_module(replace: Callable[[Any, str, Any], None]) -> Callable[[], None]:
+def _other_module(replace: Replace, put_back: ExitStack) -> None:
     """``torch.xpu`` and its like: that a device is available, and that it does everything at once.
 
     Where there is no such module (``torch.privateuseone``), an empty one: C++ imports it to initialise the device.
-    Returns what takes it out of ``sys.modules`` again.
     """
-    name, absent = f"torch.{stands_for.type}", False
+    name = f"torch.{stands_for.type}"
     module: Any = getattr(torch, stands_for.type, None)
     if module is None and name not in sys.modules:
-        absent = True
         module = sys.modules[name] = types.ModuleType(name)
+        put_back.callback(sys.modules.pop, name, None)
         module._lazy_init = lambda: None
         vars(module).update(dict.fromkeys(_CONSTANTS))
         replace(torch, stands_for.type, module)
-    _answer(module, {**_CONSTANTS, **_IDLE}, replace)
+    for attribute, answer in {**_CONSTANTS, **_IDLE}.items():
+        if hasattr(module, attribute):
+            replace(module, attribute, lambda *args, answer=answer, **kwargs: answer)
     listed = _foreach_utils._get_foreach_kernels_supported_devices()
     if stands_for.type in listed:  # clipping asks C++ for the device of gradients, which says meta
         replace(_foreach_utils, "_get_foreach_kernels_supported_devices", lambda: [*listed, "meta"])
     if stands_for.type in vars(torch._C.TensorBase):  # `tensor.xpu()` looks for its device in C++
         device = stands_for.device
         replace(torch.Tensor, stands_for.type, lambda self, *args, **kwargs: self.to(device))
-
-    def take_out() -> None:
-        if absent:
-            sys.modules.pop(name, None)
-
-    return take_out
 
 
 def _assign_tensors(dispatch: Dispatch) -> Any:
@@ -123,8 +121,6 @@ def _assign_tensors(dispatch: Dispatch) -> Any:
 
 
 def _composed(original: Any, composing: Any) -> Any:
-    """``original``, whose calls are those of the installed torch."""
-
     def run(self: VirtualTensor, *args: Any) -> Any:
         with composing() or nullcontext():
             return original(self, *args)
@@ -135,15 +131,6 @@ def _composed(original: Any, composing: Any) -> Any:
 def _eager(model: Any = None, **_options: Any) -> Any:
     """``torch.compile`` that compiles nothing: eager operators are judged; ``cond`` and its like compile themselves."""
     return model if model is not None else lambda function: function
-
-
-def _extend_optimizer_types(put_back: list[Callable[[], None]]) -> None:
-    """Optimizers take their fused or foreach form only for tensor types on a list of their own."""
-    modules = [importlib.import_module(name) for name in ("torch.utils._foreach_utils", "torch.optim.optimizer")]
-    lists = {id(module._foreach_supported_types): module._foreach_supported_types for module in modules}
-    for supported in lists.values():
-        supported.append(VirtualTensor)
-        put_back.append(lambda supported=supported: supported.remove(VirtualTensor))  # type: ignore[misc]
 
 
 def _tensor_to(dispatch: Dispatch) -> Any:
@@ -169,12 +156,12 @@ def _holder(kind: Any, *args: Any, **kwargs: Any) -> Any:
     if not any(map(_is_of_device, (*args, *kwargs.values()))):
         return _original_holder(kind, *args, **kwargs)
     args, kwargs = mapped(lambda value: META if _is_of_device(value) else value, (args, kwargs))
-    made = _original_holder(kind, *args, **kwargs)
+    holder = _original_holder(kind, *args, **kwargs)
     with torch._C.DisableTorchFunctionSubclass(), undispatched():
-        if made.layout is not torch.strided:
-            return made
+        if holder.layout is not torch.strided:
+            return holder
         return torch.Tensor._make_subclass(
-            kind, made, made.requires_grad, dispatch_device=False, device_for_backend_keys=stands_for.device
+            kind, holder, holder.requires_grad, dispatch_device=False, device_for_backend_keys=stands_for.device
         )
 
 
@@ -183,7 +170,6 @@ def _is_of_device(value: Any) -> bool:
 
 
 def _moved(tensor: torch.Tensor, dispatch: Dispatch) -> Any:
-    """``tensor`` on the device; its gradient comes back from there."""
     if not (tensor.requires_grad and torch.is_grad_enabled()):
         return adopt(tensor, dispatch)
     moved = torch.ops.aten._to_copy.default(tensor, device=META)
@@ -203,7 +189,6 @@ def adopt(tensor: torch.Tensor, dispatch: Dispatch) -> Any:
 
 
 def _placed(tensor: torch.Tensor, dispatch: Dispatch) -> Any:
-    """``tensor``, which was loaded onto the device."""
     spec = spec_of(tensor)
     with undispatched():
         return virtual_tensor(spec, tensor if spec.shadow_cost <= dispatch.shadow_limit else None)
@@ -227,11 +212,8 @@ def _factory(original: Any, dispatch: Dispatch) -> Any:
 
 def _default_device() -> torch.device:
     """Of ``with torch.device(…)``; ``torch.get_default_device`` itself calls ``torch.tensor``."""
-    for mode in reversed(_get_current_function_mode_stack()):
-        if isinstance(mode, DeviceContext):
-            device: torch.device = mode.device
-            return device
-    return CPU
+    modes = reversed(_get_current_function_mode_stack())
+    return next((mode.device for mode in modes if isinstance(mode, DeviceContext)), CPU)
 
 
 def _bare(data: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -28,7 +29,8 @@ def as_before(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
     kept: dict[int, tuple[Any, list[Any]]] = {}
     modules = [*modules]
     caches = [*_caches({kind for module in modules for kind in type(module).__mro__})]
-    _clear(caches)
+    for cache in caches:
+        cache.cache_clear()
     for module in modules:
         attributes = vars(module).copy()
         _keep(attributes, kept, _DEEP)
@@ -43,14 +45,15 @@ def as_before(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
         for held, before in kept.values():
             if held or before:  # most are empty, before and after
                 _put_back(held, before)
-        _clear(caches)
+        for cache in caches:
+            cache.cache_clear()
 
 
 def _caches(kinds: Iterable[type]) -> Iterator[Any]:
     """Those of the methods of ``kinds`` and of functions of their files, also where a decorator is around them."""
     files = {kind.__module__ for kind in kinds}
-    known = (sys.modules[file] for file in files if file in sys.modules and not file.startswith("torch."))
-    for attribute in (one for owner in (*kinds, *known) for one in vars(owner).values()):
+    modules = (sys.modules[file] for file in files if file in sys.modules and not file.startswith("torch."))
+    for attribute in (one for owner in (*kinds, *modules) for one in vars(owner).values()):
         # Types alone are asked: a global may be a module that is loaded when an attribute of it is.
         function = attribute.__func__ if type(attribute) in (staticmethod, classmethod) else attribute
         around = _closure(function) if type(function) is FunctionType else ()
@@ -61,11 +64,6 @@ def _closure(function: FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # it is empty
             yield cell.cell_contents
-
-
-def _clear(caches: Iterable[Any]) -> None:
-    for one in caches:
-        one.cache_clear()
 
 
 def _keep(attributes: dict[str, Any], kept: dict[int, tuple[Any, list[Any]]], deep: int) -> None:
@@ -82,17 +80,18 @@ def _keep(attributes: dict[str, Any], kept: dict[int, tuple[Any, list[Any]]], de
 
 
 def _contents(held: Any) -> list[Any]:
-    return [*held.items()] if isinstance(held, dict) else [*held]
+    """What is in it; of a dictionary keys and values in turn."""
+    return [part for item in held.items() for part in item] if isinstance(held, dict) else [*held]
 
 
 def _put_back(held: Any, before: list[Any]) -> None:
     """In place: handles of hooks point to these very objects. What did not change is not touched."""
     now = _contents(held)
+    if len(now) == len(before) and all(map(operator.is_, now, before)):
+        return
+    held.clear()
     if isinstance(held, dict):
-        if len(now) != len(before) or any(a is not c or b is not d for (a, b), (c, d) in zip(now, before, strict=True)):
-            held.clear()
-            for key, value in before:
-                held[key] = value
-    elif len(now) != len(before) or any(one is not other for one, other in zip(now, before, strict=True)):
-        held.clear()
+        for key, value in zip(before[::2], before[1::2], strict=True):
+            held[key] = value
+    else:
         held.extend(before) if isinstance(held, list) else held.update(before)

@@ -2,37 +2,38 @@
 
 They can stand for those of another backend just as well.
 
-A ``VirtualTensor`` is made with ``_make_subclass(…, dispatch_device=False, device_for_backend_keys=mps)``:
-its dispatch keys are those of an MPS tensor, while C++ ``device()`` says ``meta``. With
-``dispatch_device=True`` a backward pass would ask for an MPS device guard, which a build without
-MPS does not have, and end the process.
-
-Seven Python attributes ride on it. ``spec`` is its shape, strides and dtype, interned, so that equal
-specs are the same object and make cheap dictionary keys. ``shadow`` is a real CPU tensor with its
-values, where they are known and small: models read such values to decide what to run. ``shadow``
-follows PyTorch's aliasing, because views of shadows are real views. ``assumed_truth`` is
-what a truth value of unknown data is taken for when the program asks, and ``assumed_count`` what its
-numbers are taken for: see ``assumptions.py``. ``is_most`` marks what holds the most that could be found, over which
-a program may loop. ``memory`` stands for its storage where lifetimes are recorded; views
-have that of their base.
+A ``VirtualTensor`` is made with ``_make_subclass(…, dispatch_device=False, device_for_backend_keys=mps)``: its dispatch
+keys are those of an MPS tensor, while C++ ``device()`` says ``meta``. With ``dispatch_device=True`` a backward pass
+would ask for an MPS device guard, which a build without MPS does not have, and end the process.
 """
 
 from __future__ import annotations
 
+import functools
+import mmap
+from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import torch
+from torch._tensor_str import PRINT_OPTS, _add_suffixes, _tensor_str
 from torch.utils._pytree import tree_map
 
-from mpsprobe_coverage.devices.virtual.storages import on_the_device, reduced, zeros_for
-from mpsprobe_coverage.devices.virtual.text import as_text
-from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, spec_of
+from mpsprobe_coverage.knowledge.calls.call import Call
+from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, interned, spec_of
 from mpsprobe_coverage.knowledge.memory.lifetimes import Held, Lifetimes
 
+_PREFIX = "tensor("
+_UNTOLD = (torch.int64, torch.bool)  # dtypes that can be seen from the values
 MPS = torch.device("mps", 0)
 MOST_STEPS = 4096  # of a loop over the most that could be found
+_OF_DEVICE = "of_virtual_device"
+_FIRST = 5  # before the package of the CPU
+_PRIVATE: Any = (
+    {"flags": mmap.MAP_PRIVATE} if hasattr(mmap, "MAP_PRIVATE") else {}
+)  # shared memory is given when it is read
 
 
 class _StandsFor:
@@ -40,42 +41,33 @@ class _StandsFor:
 
     __slots__ = ("device", "lifetimes", "type")
 
-    def __init__(self) -> None:
-        self.lifetimes: Lifetimes | None = None
-        self.become(MPS)
-
-    def become(self, device: torch.device) -> None:
-        self.device, self.type = device, device.type
-
-    def close(self) -> None:
-        self.lifetimes = None
-        self.become(MPS)
+    def become(self, device: torch.device, lifetimes: Lifetimes | None = None) -> None:
+        self.device, self.type, self.lifetimes = device, device.type, lifetimes
 
 
 stands_for = _StandsFor()
+stands_for.become(MPS)
 undispatched = torch._C._DisableTorchDispatch  # a context: tensors are made without passing the dispatch mode
 _make_subclass = torch.Tensor._make_subclass
 _PLAIN_DISPATCH = torch.Tensor.__torch_dispatch__
 _base_to = torch._C.TensorBase.to
 _tensor = torch.tensor
 _base_data: Any = torch._C.TensorBase.data
-
-
 layouts_seen: set[torch.layout] = set()  # sparse ones of virtual tensors; calls are looked through once there are any
-
-
-without_data: set[type] = set()  # classes of tensors of the CPU that have none (``on_the_cpu.py``, ``elsewhere.py``)
+without_data: set[type] = set()  # classes of tensors of the CPU that have none (``cpu_calls.py``)
 
 
 class VirtualTensor(torch.Tensor):
     """Dispatches as an MPS tensor; see the module's docstring. Made by ``virtual_tensor`` only."""
 
-    spec: TensorSpec
+    spec: TensorSpec  # interned: equal ones are the same object and make cheap dictionary keys
+    # A real CPU tensor with its values, where they are known and small: models read such values to decide what to run.
+    # It follows PyTorch's aliasing, because views of shadows are real views.
     shadow: torch.Tensor | None
-    assumed_truth: bool = False
-    assumed_count: Fraction | None = None
-    memory: Held | None = None
-    is_most: bool = False
+    assumed_truth: bool = False  # what a truth value of unknown data is taken for when the program asks
+    assumed_count: Fraction | None = None  # what its numbers are taken for: `ASSUMPTIONS` in `recording/planning.py`
+    memory: Held | None = None  # its storage, where lifetimes are recorded; views have that of their base
+    is_most: bool = False  # it holds the most that could be found, over which a program may loop
 
     # Without this, each torch function called with such a tensor would pass through Python twice.
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
@@ -154,7 +146,6 @@ class VirtualTensor(torch.Tensor):
     def new_tensor(
         self, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
     ) -> Any:
-        del pin_memory
         target = stands_for.device if device is None else device
         return torch.tensor(data, dtype=dtype or self.dtype, device=target, requires_grad=requires_grad)
 
@@ -186,16 +177,12 @@ class VirtualTensor(torch.Tensor):
         return object.__format__(self, format_spec) if self.dim() else format(self.detach().item(), format_spec)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        del protocol
         return reduced(self, known_values(self))
 
     def as_subclass(self, cls: Any) -> Any:
         # Of a class without dispatch of its own: C++ would make an alias that nothing here knows.
-        return (
-            torch.ops.aten.alias.default(self)
-            if cls.__torch_dispatch__ is _PLAIN_DISPATCH
-            else super().as_subclass(cls)
-        )
+        plain = cls.__torch_dispatch__ is _PLAIN_DISPATCH
+        return torch.ops.aten.alias.default(self) if plain else super().as_subclass(cls)
 
     def untyped_storage(self) -> Any:
         known = known_values(self)
@@ -208,10 +195,6 @@ class VirtualTensor(torch.Tensor):
     def storage_offset(self) -> Any:
         known = known_values(self)
         return super().storage_offset() if known is None else known.storage_offset()
-
-
-def _get_data(self: torch.Tensor) -> Any:
-    return _base_data.__get__(self)
 
 
 def _set_data(self: torch.Tensor, value: Any) -> None:
@@ -234,7 +217,7 @@ def _set_data(self: torch.Tensor, value: Any) -> None:
 
 # Of every other tensor, while a device is open: `.to("mps")` of a module swaps the data of its parameters, which stay
 # the same objects, so that an optimizer made before knows them. C++ gives such a tensor all keys but that of Python.
-data_of_tensors = property(_get_data, _set_data)
+data_of_tensors = property(_base_data.__get__, _set_data)
 
 
 def _leave(tensor: VirtualTensor, value: torch.Tensor) -> None:
@@ -247,10 +230,10 @@ def _leave(tensor: VirtualTensor, value: torch.Tensor) -> None:
     for name in ("spec", "shadow", "memory", "_is_param"):
         vars(tensor).pop(name, None)
     if type(value) in without_data:
-        made: Any = value.detach().requires_grad_(requires_grad)
+        replacement: Any = value.detach().requires_grad_(requires_grad)
         tensor.__class__ = type(value)  # type: ignore[assignment]
-        vars(tensor).update(vars(made), _is_param=kind is torch.nn.Parameter)
-        torch._C._swap_tensor_impl(tensor, made)
+        vars(tensor).update(vars(replacement), _is_param=kind is torch.nn.Parameter)
+        torch._C._swap_tensor_impl(tensor, replacement)
         tensor.grad = gradient
         return
     tensor.__class__ = kind
@@ -285,7 +268,6 @@ def mapped(change: Callable[[Any], Any], value: Any) -> Any:
 
 
 def known_values(tensor: VirtualTensor) -> torch.Tensor | None:
-    """The real values of ``tensor``, or None where they are not known (any more)."""
     shadow = tensor.shadow
     if shadow is not None and getattr(shadow.untyped_storage(), "spoiled", False):
         shadow = tensor.shadow = None
@@ -301,15 +283,9 @@ def forget(tensor: VirtualTensor) -> None:
 
 
 def virtual_tensor(
-    spec: TensorSpec,
-    shadow: torch.Tensor | None = None,
-    requires_grad: bool = False,
-    base: VirtualTensor | None = None,
+    spec: TensorSpec, shadow: torch.Tensor | None = None, requires_grad: bool = False, base: VirtualTensor | None = None
 ) -> VirtualTensor:
-    """A fresh virtual tensor of ``spec``, which shares the memory of ``base``.
-
-    Outside the dispatch mode's handler, call it under ``undispatched``.
-    """
+    """A fresh one, which shares the memory of ``base``. Outside the dispatch mode's handler: under ``undispatched``."""
     if base is not None and torch.is_inference_mode_enabled() and not base.is_inference():
         with torch.inference_mode(False):  # a view is an inference tensor only where its base is one
             return virtual_tensor(spec, shadow, requires_grad, base)
@@ -324,13 +300,6 @@ def virtual_tensor(
     lifetimes = stands_for.lifetimes
     if lifetimes is not None:
         virtual.memory = lifetimes.begin(spec.held) if base is None else base.memory
-    return virtual
-
-
-def virtual_parameter(spec: TensorSpec, shadow: torch.Tensor | None, requires_grad: bool) -> VirtualTensor:
-    """Like ``virtual_tensor``, and ``isinstance(…, torch.nn.Parameter)`` holds."""
-    virtual = virtual_tensor(spec, shadow, requires_grad)
-    virtual._is_param = True
     return virtual
 
 
@@ -390,11 +359,108 @@ def has_meta(args: Any, kwargs: Any) -> bool:
     no key of Python (``data_of_tensors``).
     """
     for value in (*args, *kwargs.values()):
-        if isinstance(value, torch.Tensor):
-            if value.is_meta or type(value) is VirtualTensor:
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(item, torch.Tensor) and (item.is_meta or type(item) is VirtualTensor):
                 return True
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                if isinstance(item, torch.Tensor) and (item.is_meta or type(item) is VirtualTensor):
-                    return True
     return False
+
+
+def as_text(tensor: Any, known: torch.Tensor | None, contents: str | None = None) -> str:
+    """What ``repr`` of a tensor says, for one that C++ believes to be on ``meta``; ``...`` for values not known."""
+    suffixes = [f"device='{tensor.device}'"]
+    empty = tensor.numel() == 0
+    if known is None or (empty and tensor.dim() != 1) or not (empty or PRINT_OPTS.edgeitems):
+        suffixes.append(f"size={tuple(tensor.shape)}")
+    default = torch.get_default_dtype()
+    seen = (default, torch.cdouble if default is torch.double else torch.cfloat, *_UNTOLD)
+    if tensor.dtype not in ((default,) if known is None or empty else seen):
+        suffixes.append(f"dtype={tensor.dtype}")
+    if contents is None:
+        contents = "..." if known is None else "[]" if empty else _text_of_values(known)
+    if tensor.grad_fn is not None:
+        name = type(tensor.grad_fn).__name__
+        suffixes.append(f"grad_fn=<{tensor.grad_fn.name().rsplit('::', 1)[-1] if name == 'CppFunction' else name}>")
+    elif tensor.requires_grad:
+        suffixes.append("requires_grad=True")
+    text: str = _add_suffixes(_PREFIX + contents, suffixes, len(_PREFIX), force_newline=False)
+    return f"Parameter containing:\n{text}" if isinstance(tensor, torch.nn.Parameter) else text
+
+
+def _text_of_values(known: torch.Tensor) -> str:
+    with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes():
+        text: str = _tensor_str(known.detach(), len(_PREFIX))
+    return text
+
+
+# Virtual tensors that stand for others in what is kept of a call: without values, memory and graph.
+with undispatched():
+    _NOTHING = virtual_tensor(interned((0,), (1,), torch.float32))
+
+
+@functools.lru_cache(2**14)
+def bare_of(spec: TensorSpec) -> VirtualTensor:
+    with undispatched():
+        return virtual_tensor(spec, base=_NOTHING)
+
+
+def bare_call(call: Call) -> Call:
+    def bare(value: Any) -> Any:
+        return bare_of(value.spec) if type(value) is VirtualTensor else value
+
+    args, kwargs = mapped(bare, (call.args, call.kwargs))
+    return replace(call, args=args, kwargs=kwargs)
+
+
+# Saving tensors of the device, and loading tensors onto it: `torch.save`, `torch.load`, `pickle`. C++ has no storage on
+# the device here. A storage of the CPU with the mark of the device stands for one: PyTorch's serialization asks a
+# registered package where a storage is, and what to do with one that was there.
+def on_the_device(storage: Any) -> Any:
+    setattr(storage, _OF_DEVICE, True)
+    return storage
+
+
+def zeros_for(storage: Any) -> torch.UntypedStorage:
+    """In place of a ``storage`` without data one of as many zeros, always the same: memory that nobody writes to."""
+    if not hasattr(storage, "zeros"):  # PyTorch keeps the Python object of a storage while a tensor uses that
+        memory = mmap.mmap(-1, max(storage.nbytes(), 1), **_PRIVATE)
+        storage.zeros = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
+    zeros: torch.UntypedStorage = storage.zeros
+    return zeros
+
+
+def reduced(tensor: Any, known: torch.Tensor | None) -> tuple[Any, ...]:
+    """What ``__reduce_ex__`` returns for ``tensor``; where values are not known, it is copied first."""
+    hooks: OrderedDict[Any, Any] = OrderedDict()
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch._utils._rebuild_parameter, (tensor.detach(), tensor.requires_grad, hooks)
+    real = tensor.detach().cpu() if known is None else known.detach()
+    rebuild, arguments = real.__reduce_ex__(2)
+    on_the_device(real.untyped_storage())
+    if rebuild is torch._utils._rebuild_tensor_v2:
+        arguments = (*arguments[:4], tensor.requires_grad, *arguments[5:])
+    return rebuild, arguments
+
+
+def loading(
+    device: torch.device, place: Callable[[torch.Tensor], Any], replace: Callable[[Any, str, Any], None]
+) -> Callable[[], None]:
+    """Let ``torch.load`` put tensors on ``device``, made by ``place`` of the CPU's; returns what undoes that."""
+
+    def location(storage: Any) -> str | None:
+        return device.type if getattr(storage, _OF_DEVICE, False) else None
+
+    def restore(storage: Any, where: str) -> Any:
+        return on_the_device(storage) if where.partition(":")[0] == device.type else None
+
+    original: Any = torch._utils._rebuild_tensor
+
+    @functools.wraps(original)  # torch.load allows functions by their names
+    def rebuild(storage: Any, *rest: Any) -> Any:
+        made = original(storage, *rest)
+        return place(made) if location(storage._untyped_storage) else made
+
+    package = (_FIRST, location, restore)
+    torch.serialization.register_package(*package)
+    replace(torch._utils, "_rebuild_tensor", rebuild)
+    replace(torch.UntypedStorage, device.type, on_the_device)
+    return lambda: torch.serialization._package_registry.remove(package)

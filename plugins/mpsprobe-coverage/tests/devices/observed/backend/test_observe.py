@@ -13,8 +13,7 @@ from small_training import counts, training
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mpsprobe.errors import UsageError
-from mpsprobe_coverage.devices.observed.observe import observe
-from mpsprobe_coverage.devices.observed.profile_log import disagreements
+from mpsprobe_coverage.devices.observed.observe import disagreements, observe
 from mpsprobe_coverage.knowledge.calls.keys import has_kernel, operator_name
 from mpsprobe_coverage.programs.observed_report import report
 
@@ -34,7 +33,7 @@ def test_the_same_calls_as_a_dispatch_mode_sees_and_the_same_numbers() -> None:
         bare = training()
     with observe("cpu") as run:
         results = training()
-    assert all(map(torch.equal, bare, results)) and run.limits == ()
+    assert all(map(torch.equal, bare, results))
     # The mode stops above composite kernels, and reshapes to another view; what these call is seen more often here.
     inside = {"empty_strided", "empty.memory_format", "fill_.Scalar", "copy_", "zero_", "uniform_"}
     inside |= {"view", "as_strided", "add.Tensor", "add_.Tensor", "mul.Tensor", "div.Tensor"}

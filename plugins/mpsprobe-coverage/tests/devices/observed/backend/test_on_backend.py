@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from mpsprobe_coverage.devices.observed.kinds import Happened
-from mpsprobe_coverage.devices.observed.observe import Observation, observe
+from mpsprobe_coverage.devices.observed.observe import Happened, Observation, observe
 from mpsprobe_coverage.programs.observed_report import report
 
 SOURCE = Path(__file__).parents[2] / "virtual/fallback_backend.cpp"

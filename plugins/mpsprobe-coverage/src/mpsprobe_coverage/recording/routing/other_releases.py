@@ -1,26 +1,36 @@
-"""Operators that older releases made of others than the installed torch does, where that changes a verdict.
+"""Operators that other releases make of others than the installed torch does, or do not have.
 
-Found by comparing the call lists of every composite kernel in 2.13.0 with those of eight other releases.
-From 2.2 on nothing differs; before, the bodies of 2.13 call operators that the release has no MPS kernel
-for, and that its own bodies do not call. The same for two calls of Python code in torch: AdamW took
-``lerp_`` up in 2.1, and ``clip_grad_norm_`` ``linalg.vector_norm``.
+Found by comparing the call lists of every composite kernel in 2.13.0 with those of eight other releases. From 2.2 on no
+difference changes a verdict; before, the bodies of 2.13 call operators that the release has no MPS kernel for, and that
+its own bodies do not call. The same for two calls of Python code in torch: AdamW took ``lerp_`` up in 2.1, and
+``clip_grad_norm_`` ``linalg.vector_norm``.
+
+Others had kernels of their own, none for MPS, and are composite in the installed torch (``prelu`` and ``linalg_solve``
+in 1.12, ``upsample_nearest3d.vec`` up to 1.13): on a Mac the call ended there, with "could not be run with arguments
+from the 'MPS' backend". The dispatcher would take them apart above autograd and judge pieces that the release does not
+have. So the call is recorded as what it was, missing, and its pieces only give shapes and a derivative.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
+from torch._C import DispatchKey
 
+from mpsprobe_coverage.knowledge.calls.keys import is_implicit, overload_named
+from mpsprobe_coverage.knowledge.calls.spec import specs_in
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
-from mpsprobe_coverage.recording.dispatch import Dispatch, Plan, Route, composite_route
+from mpsprobe_coverage.recording.dispatch import Dispatch, Plan, Route, as_it_is, composite_route
 
 _aten = torch.ops.aten
+_SPECIAL = ("to_sparse", "get_gradients")  # their results are no strided tensors
+_IMPLICIT = DispatchKey.CompositeImplicitAutograd
 
 
 def routes(table: KernelTable) -> list[Route]:
-    """Those that the release of ``table`` needs."""
-    needed = []
+    needed = [_without_kernel(name) for name in _hidden(table.missing)]
     if not table.at_least("2.10"):
         needed.append(composite_route("aten::take_along_dim", take_along_dim))
     if table.verdict("aten::_embedding_bag_backward") == "composite":
@@ -37,8 +47,6 @@ def routes(table: KernelTable) -> list[Route]:
 def cosine_similarity(
     dispatch: Dispatch, first: torch.Tensor, second: torch.Tensor, dim: int = 1, eps: float = 1e-8
 ) -> torch.Tensor:
-    """Shapes as ``torch.nn.functional.cosine_similarity`` has them."""
-    del dispatch
     first, second = torch.broadcast_tensors(first, second)
     product = (first * second).sum(dim)
     squares = first.pow(2).sum(dim) * second.pow(2).sum(dim)
@@ -48,8 +56,7 @@ def cosine_similarity(
 def take_along_dim(
     dispatch: Dispatch, tensor: torch.Tensor, indices: torch.Tensor, dim: int | None = None
 ) -> torch.Tensor:
-    """Shapes as ``torch.take_along_dim`` has them; the body up to 2.9, which takes no negative indices."""
-    del dispatch
+    """The body up to 2.9, which takes no negative indices."""
     if dim is None:
         return tensor.reshape(-1).gather(0, indices.reshape(-1))
     wanted = [max(sizes) for sizes in zip(tensor.shape, indices.shape, strict=True)]
@@ -101,9 +108,22 @@ def _vector_norm(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: 
         return _aten.norm.ScalarOpt_dim(args[0], args[1] if len(args) > 1 else 2, [], False)
 
 
-def as_it_is(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """As without a route: a leaf where it has a kernel or none at all, its composite kernel otherwise."""
-    if plan.registered.verdict == "composite" and plan.composite_key is not None:
-        with dispatch:
-            return plan.func._op_dk(plan.composite_key, *args, **kwargs)
-    return dispatch.leaf(plan, args, kwargs)
+@cache
+def _hidden(missing: frozenset[str]) -> tuple[str, ...]:
+    return tuple(
+        name
+        for name in sorted(missing)
+        if name.startswith("aten::") and is_implicit(name) and not name.removeprefix("aten::").startswith(_SPECIAL)
+    )
+
+
+def _without_kernel(name: str) -> Route:
+    func = overload_named(name)
+
+    def run(dispatch: Dispatch, *args: Any, **kwargs: Any) -> Any:
+        with dispatch.muted():
+            result = func._op_dk(_IMPLICIT, *args, **kwargs)
+        dispatch.record(dispatch.plan_of(func), args, kwargs, specs_in((args, kwargs)), specs_in(result))
+        return result
+
+    return composite_route(name, run)

@@ -1,1 +1,0 @@
-"""What Python code asks torch about MPS, answered as on a Mac."""
