@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from mpsprobe.schemas import AllocationList, MemoryFit, MemoryHolder, MemoryPoint, MemoryPrediction, NotCounted
+from mpsprobe.schemas import (
+    AllocatingCall,
+    Allocation,
+    AllocationList,
+    MemoryHolder,
+    MemoryPoint,
+    MemoryPrediction,
+    NotCounted,
+)
 from mpsprobe.stepping import TorchStep
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.devices.virtual.tensor import VirtualTensor
 from mpsprobe_coverage.knowledge.calls.spec import tensors_in
 from mpsprobe_coverage.knowledge.chips.mac import Mac
-from mpsprobe_coverage.knowledge.memory.allocator import Figures, replay
+from mpsprobe_coverage.knowledge.memory.allocator import Allocator, Figures, Place, replay
 from mpsprobe_coverage.knowledge.memory.inside import not_counted
 from mpsprobe_coverage.knowledge.memory.lifetimes import (
     BUFFERS,
@@ -25,62 +33,50 @@ from mpsprobe_coverage.knowledge.memory.lifetimes import (
     PARAMETERS,
     Event,
     Held,
+    Made,
     Phase,
     label,
 )
-from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits, allocator_of, watermarks
+from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits, allocator_of
 from mpsprobe_coverage.knowledge.memory.timeline import Change, Timeline, timeline
-from mpsprobe_coverage.reporting.allocations import allocation_list
 from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.reporting.fitting import Needs, fit_on
 
 MOST_HOLDERS = 12
 MOST_MODULES = 24
 DEEP = 4  # of lists and objects in which a cache keeps its tensors
-Labelled = tuple[Held | None, str | None]
 
 
 def label_model(model: torch.nn.Module) -> None:
     """Say which storages are parameters, and which are buffers."""
     for category, named in ((PARAMETERS, model.named_parameters()), (BUFFERS, model.named_buffers())):
-        label(((held, name.rpartition(".")[0]) for name, one in named for held in _held(one)), category)
+        label(((held, name.rpartition(".")[0]) for name, tensor in named for held in _held(tensor)), category)
 
 
 def label_inputs(*values: Any) -> None:
     """Say which are inputs."""
-    label(_anonymous(tensors_in(values)), INPUTS)
+    label(((held, None) for tensor in tensors_in(values) for held in _held(tensor)), INPUTS)
+
+
+def label_cache(*values: Any) -> None:
+    """Say which storages ``values``, a cache or an output that has one, keep for the next token."""
+    label(((held, None) for tensor in _tensors(values, DEEP + 1) for held in _held(tensor)), CACHE)
 
 
 @contextmanager
 def labelling(device: VirtualDevice, step: TorchStep, phase: str) -> Iterator[None]:
     """A phase of ``step``, recorded; what are gradients and what the optimizer keeps is said where they are known."""
-    parameters = [(name.rpartition(".")[0], one) for name, one in step.run.model.named_parameters()]
+    parameters = [(name.rpartition(".")[0], parameter) for name, parameter in step.run.model.named_parameters()]
     if phase == "optimizer":
-        label(((held, name) for name, one in parameters for held in _held(one.grad)), GRADIENTS)
+        label(((held, module) for module, parameter in parameters for held in _held(parameter.grad)), GRADIENTS)
     with device.recording(phase):
         yield
     if phase == "optimizer":
-        state = getattr(step.optimizer, "state", {})
-        owners = {id(one): name for name, one in parameters}
-        label(
-            (
-                (held, owners.get(id(parameter)))
-                for parameter, kept in state.items()
-                for one in _tensors(kept)
-                for held in _held(one)
-            ),
-            OPTIMIZER,
+        modules = {id(parameter): module for module, parameter in parameters}
+        kept = (
+            (id(of), tensor) for of, state in getattr(step.optimizer, "state", {}).items() for tensor in _tensors(state)
         )
-
-
-def label_cache(*values: Any) -> None:
-    """Say which storages ``values``, a cache or an output that has one, keep for the next token."""
-    for value in values:
-        label(_anonymous(_tensors(value)), CACHE)
-
-
-def _anonymous(tensors: Iterable[torch.Tensor]) -> Iterator[Labelled]:
-    return ((held, None) for one in tensors for held in _held(one))
+        label(((held, modules.get(of)) for of, tensor in kept for held in _held(tensor)), OPTIMIZER)
 
 
 def _held(tensor: Any) -> Iterator[Held]:
@@ -99,24 +95,12 @@ def _tensors(value: Any, deep: int = DEEP) -> Iterator[torch.Tensor]:
     elif isinstance(value, torch.nn.Module) or not deep:
         return
     elif isinstance(value, dict):
-        for one in list(value.values()):
-            yield from _tensors(one, deep - 1)
+        yield from _tensors([*value.values()], deep)
     elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _tensors(one, deep - 1)
+        for part in value:
+            yield from _tensors(part, deep - 1)
     elif hasattr(value, "__dict__"):
         yield from _tensors(vars(value), deep)
-
-
-def figures(changes: Iterable[Change], release: str, limits: Limits | None = None) -> Figures:
-    """What the allocator of ``release`` makes of a run on a device with ``limits``.
-
-    Raises:
-        UsageError: PyTorch's variables for the watermarks hold what it refuses.
-    """
-    if limits is None:
-        limits = Limits(None, None, *watermarks())
-    return replay(changes, allocator_of(release, limits))
 
 
 def prediction(
@@ -130,13 +114,18 @@ def prediction(
         detailed: with every allocation.
     """
     events = of_step(events)
-    found = timeline(events)
-    if not found.peak:
+    line = timeline(events)
+    if not line.peak:
         return None
-    allocated = figures(found.changes, release)
-    fit = fit_on(mac, needs_of(found, allocated, release, events)) if mac else None
-    allocations = allocation_list(found.changes, allocator_of(release, Limits())) if detailed else None
-    return section(found, allocated, events, macos, fit, allocations)
+    needs = Needs(release, line.changes, events)
+    return section(
+        line,
+        needs.unlimited,
+        events,
+        macos,
+        fit=fit_on(mac, needs) if mac else None,
+        allocations=_allocations(line.changes, allocator_of(release, Limits())) if detailed else None,
+    )
 
 
 def of_step(events: Sequence[Event]) -> Sequence[Event]:
@@ -145,47 +134,71 @@ def of_step(events: Sequence[Event]) -> Sequence[Event]:
     return events[: ends[-1] + 1] if ends else events
 
 
-def needs_of(found: Timeline, allocated: Figures, release: str, events: Sequence[Event] = ()) -> Needs:
-    """What has to fit; ``allocated`` is what the allocator of the release makes of it."""
-    return Needs(release, found.changes, allocated, found.largest.nbytes if found.largest else 0, events)
-
-
 def section(
-    found: Timeline,
-    allocated: Figures,
-    events: Sequence[Event],
-    macos: str | None,
-    fit: MemoryFit | None = None,
-    allocations: AllocationList | None = None,
+    line: Timeline, allocated: Figures, events: Sequence[Event], macos: str | None, **parts: Any
 ) -> MemoryPrediction:
-    """The section of the report on a run in which something was on the device."""
+    """The section of the report on a run in which something was on the device; ``parts`` are further ones of it."""
     return MemoryPrediction(
-        peak_bytes=found.peak,
-        phase=found.phase,
-        by_category=dict(sorted(found.by_category.items(), key=lambda one: -one[1])),
-        by_phase=found.by_phase,
-        by_module=dict(sorted(found.by_module.items(), key=lambda one: -one[1])[:MOST_MODULES]),
-        holders=_holders(found),
-        curve=[MemoryPoint(phase=phase, bytes=height) for phase, height in found.curve],
-        largest_bytes=found.largest.nbytes if found.largest else 0,
+        peak_bytes=line.peak,
+        phase=line.phase,
+        by_category=_largest_first(line.by_category),
+        by_phase=line.by_phase,
+        by_module=dict([*_largest_first(line.by_module).items()][:MOST_MODULES]),
+        holders=_holders(line),
+        curve=[MemoryPoint(phase=phase, bytes=height) for phase, height in line.curve],
+        largest_bytes=line.largest.nbytes if line.largest else 0,
         allocated_bytes=allocated.in_use,
         reserved_bytes=allocated.reserved,
-        kernels_bytes=found.kernels,
+        kernels_bytes=line.kernels,
         not_counted=[NotCounted(what=what, bytes=most) for what, most in not_counted(events, macos)],
-        allocations=allocations,
-        fit=fit,
+        **parts,
     )
 
 
-def _holders(found: Timeline) -> list[MemoryHolder]:
+def _largest_first(sizes: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(sizes.items(), key=lambda item: -item[1]))
+
+
+def _holders(line: Timeline) -> list[MemoryHolder]:
     return [
         MemoryHolder(
-            category=one.category,
-            bytes=one.nbytes,
-            storages=one.storages,
-            operator=one.operator,
-            modules=sorted(one.modules, key=lambda name: -one.modules[name]) if one.operator else [],
-            call_site=None if one.file is None else site(one.file, one.line),
+            category=holder.category,
+            bytes=holder.nbytes,
+            storages=holder.storages,
+            operator=holder.operator,
+            modules=[*_largest_first(holder.modules)] if holder.operator else [],
+            call_site=None if holder.file is None else site(holder.file, holder.line),
         )
-        for one in found.holders[:MOST_HOLDERS]
+        for holder in line.holders[:MOST_HOLDERS]
     ]
+
+
+def _allocations(changes: Sequence[Change], allocator: Allocator) -> AllocationList:
+    """Every storage, but those of no bytes, with its place in the heaps of ``allocator``."""
+    changes = [change for change in changes if change.storage.nbytes]
+    places: list[Place] = []
+    replay(changes, allocator, places)
+    ends = {id(change.storage): number for number, change in enumerate(changes) if not change.begins}
+    begins = [(number, change.storage) for number, change in enumerate(changes) if change.begins]
+    calls: dict[AllocatingCall, int] = {}
+    storages = [
+        Allocation(
+            bytes=storage.nbytes,
+            category=storage.category,
+            begins=number,
+            ends=ends.get(id(storage)),
+            phase=storage.phase,
+            call=None if storage.call is None else calls.setdefault(_call(storage.call), len(calls)),
+            module=storage.module,
+            segment=place.segment,
+            offset=place.offset,
+            size=place.size,
+        )
+        for (number, storage), place in zip(begins, places, strict=True)
+    ]
+    return AllocationList(storages=storages, calls=[*calls], segments=allocator.segments)
+
+
+def _call(call: Made) -> AllocatingCall:
+    line = None if call.file is None else site(call.file, call.line)
+    return AllocatingCall(operator=call.operator, module=call.module, call_site=line)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from itertools import chain
 from math import gcd
 from typing import Any
 
@@ -36,58 +35,52 @@ ANY_SIZE = "interpolate_pos_encoding"
 
 def side(run: TorchRun) -> int | None:
     """The width of the images, in pixels or in elements of the first one; None where there are none."""
-    found = _sides(run)
-    return None if found is None else found[1]
+    sides = _sides(run)
+    return None if sides is None else sides[1]
 
 
 def unit(run: TorchRun) -> int:
     """The width is varied by multiples of it: of the model's patches, or of what the model can halve."""
-    found, one = _sides(run), _first(run)
-    if found is None:
+    width, image = side(run), _first(run)
+    if width is None:
         return 1
-    if one is None:
-        return gcd(found[1], LATENTS)
+    if image is None:
+        return gcd(width, LATENTS)
     for module in run.model.modules():
-        if isinstance(module, torch.nn.Conv2d) and module.in_channels == one.shape[-3]:
+        if isinstance(module, torch.nn.Conv2d) and module.in_channels == image.shape[-3]:
             patch = module.stride[-1]
-            return gcd(found[1], patch if patch >= PATCH and module.kernel_size[-1] == patch else COARSE)
-    return gcd(found[1], COARSE)
+            return gcd(width, patch if patch >= PATCH and module.kernel_size[-1] == patch else COARSE)
+    return gcd(width, COARSE)
 
 
 def resize(run: TorchRun, size: int) -> None:
     """Have ``run`` take images of that width, with what else has the height and width of the first image."""
-    found, first = _sides(run), _first(run)
-    if found is None or found[1] == size:
+    sides, first = _sides(run), _first(run)
+    if sides is None or sides[1] == size:
         return
-    height, width = found
-    other = (_height(height, width, size), size)
+    height, width = sides
+    if height * size % width == 0:
+        other = (height * size // width, size)
+    else:  # no whole number: a multiple of what the height was one of
+        step = gcd(height, COARSE)
+        other = (max(1, height * size // width // step) * step, size)
     if first is None:
         run.kwargs = {**run.kwargs, "height": other[0], "width": other[1]}
         return
-
     if first.numel() // (height * width) * size * other[0] > MOST_ELEMENTS:
         raise UsageError(f"images of {size} x {other[0]} have more elements than a tensor can", "Choose smaller ones.")
 
-    def resized(one: Any) -> Any:
-        if isinstance(one, torch.Tensor) and one.dim() > 2 and one.shape[-2:] == (height, width):
-            return torch.empty(
-                (*one.shape[:-2], *other), dtype=one.dtype, device="meta"
-            )  # it may be larger than memory
-        return one
+    def resized(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.dim() > 2 and value.shape[-2:] == sides:
+            # It may be larger than this machine's memory.
+            return torch.empty((*value.shape[:-2], *other), dtype=value.dtype, device="meta")
+        return value
 
     run.args, run.kwargs = tree_map(resized, run.args), tree_map(resized, dict(run.kwargs))
     if ANY_SIZE in inspect.signature(run.model.forward).parameters:
         run.kwargs = {**run.kwargs, ANY_SIZE: True}
     if hasattr(run.model, "set_input_size"):
         run.model.set_input_size(img_size=other)
-
-
-def _height(height: int, width: int, other: int) -> int:
-    """In proportion to the ``other`` width; where that is no whole number, a multiple of what it was one of."""
-    if height * other % width == 0:
-        return height * other // width
-    step = gcd(height, COARSE)
-    return max(1, height * other // width // step) * step
 
 
 def _sides(run: TorchRun) -> tuple[int, int] | None:
@@ -100,14 +93,14 @@ def _sides(run: TorchRun) -> tuple[int, int] | None:
 
 
 def _first(run: TorchRun) -> torch.Tensor | None:
-    given = (run.args, dict(run.kwargs))
-    batches = (one for one in _floating(given) if one.dim() > IMAGE)
-    listed = (one for several in _lists(given) for one in _floating(several) if one.dim() == IMAGE)
-    return next(chain(batches, (one for one in listed if one.shape[0] in CHANNELS)), None)
+    inputs = (run.args, dict(run.kwargs))
+    batches = [tensor for tensor in _floating(inputs) if tensor.dim() > IMAGE]
+    listed = [tensor for several in _lists(inputs) for tensor in _floating(several) if tensor.dim() == IMAGE]
+    return next(iter([*batches, *(tensor for tensor in listed if tensor.shape[0] in CHANNELS)]), None)
 
 
 def _floating(value: Any) -> Iterator[torch.Tensor]:
-    return (one for one in tree_leaves(value) if isinstance(one, torch.Tensor) and one.is_floating_point())
+    return (leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point())
 
 
 def _lists(value: Any) -> Iterator[list[Any]]:
@@ -115,5 +108,5 @@ def _lists(value: Any) -> Iterator[list[Any]]:
     if isinstance(value, list):
         yield value
     elif isinstance(value, (tuple, dict)):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _lists(one)
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _lists(part)

@@ -17,12 +17,14 @@ from mpsprobe_coverage.knowledge.memory.lifetimes import Event
 from mpsprobe_coverage.knowledge.memory.mps_allocator import allocator_kind
 from mpsprobe_coverage.knowledge.memory.timeline import Change, timeline
 from mpsprobe_coverage.recording.trace import Trace
-from mpsprobe_coverage.reporting.fitting import fits_on
-from mpsprobe_coverage.reporting.memory import figures, needs_of, of_step, section
+from mpsprobe_coverage.reporting.fitting import Needs, fits_on
+from mpsprobe_coverage.reporting.memory import of_step, section
 from mpsprobe_coverage.reporting.reports import single
-from mpsprobe_coverage.scanning.garbage import collecting_only_new
+from mpsprobe_coverage.scanning.process_state import collecting_only_new
 from mpsprobe_coverage.scanning.scan import scanned
-from mpsprobe_coverage.scanning.unknown_sizes import Again, Ran, predicted
+from mpsprobe_coverage.scanning.unknown_sizes import Again, predicted
+
+Fits = dict[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class ReleaseAnswer:
     """
 
     report: CoverageReport
-    fits: dict[int, str]
+    fits: Fits
 
 
 def memory_sizes() -> list[int]:
@@ -53,42 +55,37 @@ def release_answers(
     """
     family = family_named(options.backend)
     tables = [family.target(release) for release in torch_releases]
-    macs = [Mac(f"a Mac with {size // GIB} GB", size) for size in memory_sizes()]
-    fits: dict[str, dict[int, str]] = {}
-    replayed: dict[Hashable, tuple[Figures, dict[int, str]]] = {}
-    latest: tuple[Sequence[Event], dict[Hashable, tuple[MemoryPrediction | None, dict[int, str]]]] = (), {}
+    fits: dict[str, Fits] = {}
+    replayed: dict[Hashable, tuple[Figures, Fits]] = {}
+    last_events: Sequence[Event] = ()
+    by_allocator: dict[Hashable, tuple[MemoryPrediction | None, Fits]] = {}  # of the run that has these events
 
-    def needed(release: str, ran: Ran) -> MemoryPrediction | None:
-        events = of_step(ran.events)
+    def predict(release: str, trace: Trace) -> MemoryPrediction | None:
+        events = of_step(trace.events)
         line = timeline(events) if family.runs_on_macos else None
+        fits[release] = {}
         if line is None or not line.peak:
-            fits[release] = {}
             return None
         same = (allocator_kind(release), _as_numbers(line.changes))
         if same not in replayed:
-            allocated = figures(line.changes, release)
-            needs = needs_of(line, allocated, release)
-            replayed[same] = allocated, {mac.memory: fits_on(mac, needs) for mac in macs}
-        allocated, fit = replayed[same]
-        fits[release] = fit
+            needs = Needs(release, line.changes)
+            replayed[same] = needs.unlimited, {size: fits_on(Mac("", size), needs) for size in memory_sizes()}
+        allocated, fits[release] = replayed[same]
         return section(line, allocated, events, options.macos)
 
-    def each(trace: Trace, again: Again) -> None:
-        """Of the events nothing but this is needed: they are many, and often those of another release."""
-        nonlocal latest
-        release, (events, known) = trace.table.release, latest
-        if trace.events is not events:
-            known = {}
-            latest = trace.events, known
-        kind = allocator_kind(release)
-        if kind in known:
-            trace.memory, fits[release] = known[kind]
-        else:
-            trace.memory = predicted(trace, again, partial(needed, release))
-            known[kind] = trace.memory, fits[release]
-        trace.events = ()
+    def memory(trace: Trace, again: Again) -> MemoryPrediction | None:
+        nonlocal last_events
+        release, kind = trace.table.release, allocator_kind(trace.table.release)
+        if trace.events is not last_events:
+            last_events = trace.events
+            by_allocator.clear()
+        if kind not in by_allocator:
+            prediction = predicted(trace, again, partial(predict, release))
+            by_allocator[kind] = prediction, fits[release]
+        prediction, fits[release] = by_allocator[kind]
+        return prediction
 
-    info, traces, since = scanned(workload, options, tables, progress, with_since=True, each=each)
+    info, traces, since = scanned(workload, options, tables, progress, memory, with_since=True)
     answers, environment = {}, collect_environment()
     with collecting_only_new() as begin_to_collect:
         begin_to_collect()
@@ -102,8 +99,8 @@ def release_answers(
 def _as_numbers(changes: Sequence[Change]) -> tuple[int, ...]:
     """What an allocator sees of them: which storage begins or ends, and how large it is."""
     numbers: dict[int, int] = {}
-    found = []
+    seen = []
     for change in changes:
         number = numbers.setdefault(id(change.storage), len(numbers))
-        found += [number if change.begins else ~number, change.storage.nbytes]
-    return tuple(found)
+        seen += [number if change.begins else ~number, change.storage.nbytes]
+    return tuple(seen)

@@ -1,19 +1,86 @@
-"""Code that calls torch itself, judged: the body of a test runs on the virtual device, with values."""
+"""Code that calls torch itself, on a virtual device: that of tests and notebooks, and the body of a marked test."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
+import torch
+
 from mpsprobe.protocols import RunOptions
-from mpsprobe.schemas import CoverageReport, WorkloadInfo
+from mpsprobe.schemas import SEVERITY, CoverageReport, WorkloadInfo
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
+from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.recording.trace import Trace
-from mpsprobe_coverage.reporting.macos import check_macos
-from mpsprobe_coverage.reporting.reports import single
-from mpsprobe_coverage.scanning.scan import chain_for
+from mpsprobe_coverage.reporting.reports import check_macos, single
+from mpsprobe_coverage.scanning.tracing import chain_for
 
 PHASE = "forward"
+
+
+class OpenDevice:
+    """Satisfies ``mpsprobe_devkit.testing.OpenDevice``; ``table`` is of the release to judge."""
+
+    def __init__(self, table: KernelTable) -> None:
+        self.release = table.release
+        self.name = table.backend.device
+        self._device = VirtualDevice(chain_for(table, RunOptions()))
+
+    def __enter__(self) -> Self:
+        self._device.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._device.__exit__(*error)
+
+    def run(self, function: Callable[..., Any], *arguments: Any, phase: str = PHASE, **named: Any) -> Any:
+        """``function(*arguments, **named)`` on the device, each call of an operator recorded and judged."""
+        if isinstance(function, torch.nn.Module):
+            function = self.move(function)
+        moved, also = self.move(arguments), self.move(named)
+        with self._device.recording(phase):
+            return function(*moved, **also)
+
+    def move(self, value: Any) -> Any:
+        """``value`` on the device: a module, or tensors nested in lists, mappings and dataclasses."""
+        return self._device.move(value)
+
+    def construction(self) -> AbstractContextManager[Any]:
+        """In here a model is made without memory for its parameters."""
+        return self._device.construction()
+
+    def verdicts(self) -> dict[str, str]:
+        """The verdict of each operator that was called; of several the worst."""
+        best_first: tuple[str, ...] = tuple(SEVERITY)
+        worst: dict[str, str] = {}
+        for record in self._device.recorder.calls():
+            verdict = record.judgement.verdict
+            worst[record.operator] = max(worst.get(record.operator, verdict), verdict, key=best_first.index)
+        return worst
+
+    def calls(self) -> dict[str, int]:
+        """How often each operator was called."""
+        calls: Counter[str] = Counter()
+        for record in self._device.recorder.calls():
+            calls[record.operator] += record.calls
+        return dict(calls)
+
+    def reasons(self) -> dict[str, str]:
+        """Why an operator has its verdict, in a sentence, where there is more to say than that."""
+        worst = self.verdicts()
+        judged = [(record.operator, record.judgement) for record in self._device.recorder.calls()]
+        return {
+            operator: judgement.reason
+            for operator, judgement in judged
+            if judgement.reason is not None and judgement.verdict == worst[operator]
+        }
+
+    def not_judged(self) -> dict[str, str]:
+        """Operators that no table covers, and what could not be followed, each with the reason."""
+        return {note.operator: note.text for note in self._device.recorder.not_judged()}
 
 
 class Watched:

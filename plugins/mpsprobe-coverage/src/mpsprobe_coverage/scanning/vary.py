@@ -20,7 +20,4 @@ class Vary:
 
     def with_value(self, options: RunOptions, value: int) -> RunOptions:
         """``options`` with one of the numbers; the ``size`` of images is none of them."""
-        if self.what == SIZE:
-            return options
-        changed: dict[str, Any] = {self.what.replace("-", "_"): value}
-        return replace(options, **changed)
+        return options if self.what == SIZE else replace(options, **{self.what.replace("-", "_"): value})
