@@ -58,25 +58,16 @@ def fit_on(mac: Mac, needs: Needs) -> MemoryFit:
     """
     known = limits_of(mac.memory)
     low, high = (_end(limits, needs) for limits in ends_of(mac))
+    worst = max(low.answer, high.answer, key=("fits", "pressure", "raises").index)
     return MemoryFit(
         machine=mac.name,
         memory_bytes=mac.memory,
-        answer=_of_both(low.answer, high.answer),
+        answer="unclear" if worst == "raises" and low.answer != high.answer else worst,
         low=low,
         high=high,
         basis="neighbours" if known.recommended.basis == "neighbours" else "published",
         sources=sorted({figure.source for figure in (*known.recommended.figures, *known.largest_buffer.figures)}),
     )
-
-
-def fits_on(mac: Mac, needs: Needs) -> str:
-    """The answer of ``fit_on`` alone, in a part of its time. Raises as that."""
-    return _of_both(*(answer_with(limits, needs) for limits in ends_of(mac)))
-
-
-def _of_both(low: Answer, high: Answer) -> Answer | Literal["unclear"]:
-    worst: Answer = max(low, high, key=("fits", "pressure", "raises").index)
-    return "unclear" if worst == "raises" and low != high else worst
 
 
 def ends_of(mac: Mac) -> tuple[Limits, Limits]:

@@ -29,7 +29,7 @@ from mpsprobe_coverage.reporting.fitting import Needs, answer_with, ends_of, fit
 from mpsprobe_coverage.scanning import images
 from mpsprobe_coverage.scanning.interpolating import Interpolation
 from mpsprobe_coverage.scanning.process_state import collecting_only_new
-from mpsprobe_coverage.scanning.step import make_adamw
+from mpsprobe_coverage.scanning.step import optimizer
 from mpsprobe_coverage.scanning.tracing import Tracer, built
 from mpsprobe_coverage.scanning.unknown_sizes import at_most, places
 from mpsprobe_coverage.scanning.variations import AS_IT_IS, NOTES, Variation, variations
@@ -56,10 +56,7 @@ def fit_report(
         with collecting_only_new() as begin_to_collect:
             run = search.built(options, None)
             base = search.base(run)
-            optimizer = None
-            if options.phase == "training":
-                optimizer = run.optimizer(run.model) if run.optimizer else make_adamw(run.model, search.table)
-            info = workload_info(workload.name, run, options, optimizer)
+            info = workload_info(workload.name, run, options, optimizer(run, options, search.table))
             begin_to_collect()
             progress.advance(AS_IT_IS)
             row, needs = search.row(Variation(AS_IT_IS, options), base)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from mpsprobe.environment import collect_environment
 from mpsprobe.protocols import Progress, RunOptions, Workload
@@ -12,12 +12,11 @@ from mpsprobe.schemas import CoverageReport, MemoryPrediction
 from mpsprobe_coverage.knowledge.chips.mac import Mac
 from mpsprobe_coverage.knowledge.chips.store import GIB, all_chips
 from mpsprobe_coverage.knowledge.kernels.backends import family_named
-from mpsprobe_coverage.knowledge.memory.allocator import Figures
 from mpsprobe_coverage.knowledge.memory.lifetimes import Event
 from mpsprobe_coverage.knowledge.memory.mps_allocator import allocator_kind
-from mpsprobe_coverage.knowledge.memory.timeline import Change, timeline
+from mpsprobe_coverage.knowledge.memory.timeline import timeline
 from mpsprobe_coverage.recording.trace import Trace
-from mpsprobe_coverage.reporting.fitting import Needs, fits_on
+from mpsprobe_coverage.reporting.fitting import Needs, fit_on
 from mpsprobe_coverage.reporting.memory import of_step, section
 from mpsprobe_coverage.reporting.reports import single
 from mpsprobe_coverage.scanning.process_state import collecting_only_new
@@ -25,16 +24,11 @@ from mpsprobe_coverage.scanning.scan import scanned
 from mpsprobe_coverage.scanning.unknown_sizes import Again, predicted
 
 Fits = dict[int, str]
+"""Memory of a Mac in bytes → ``fits``, ``pressure``, ``raises``, ``unclear``; empty where nothing is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseAnswer:
-    """What one release does with a workload.
-
-    Attributes:
-        report: as ``mpsprobe coverage --torch RELEASE`` gives it.
-        fits: memory of a Mac in bytes → ``fits``, ``pressure``, ``raises``, ``unclear``; empty where nothing is known.
-    """
+class ReleaseAnswer(NamedTuple):
+    """What one release does with a workload; ``report`` is as ``mpsprobe coverage --torch RELEASE`` gives it."""
 
     report: CoverageReport
     fits: Fits
@@ -56,7 +50,6 @@ def release_answers(
     family = family_named(options.backend)
     tables = [family.target(release) for release in torch_releases]
     fits: dict[str, Fits] = {}
-    replayed: dict[Hashable, tuple[Figures, Fits]] = {}
     last_events: Sequence[Event] = ()
     by_allocator: dict[Hashable, tuple[MemoryPrediction | None, Fits]] = {}  # of the run that has these events
 
@@ -66,16 +59,14 @@ def release_answers(
         fits[release] = {}
         if line is None or not line.peak:
             return None
-        same = (allocator_kind(release), _as_numbers(line.changes))
-        if same not in replayed:
-            needs = Needs(release, line.changes)
-            replayed[same] = needs.unlimited, {size: fits_on(Mac("", size), needs) for size in memory_sizes()}
-        allocated, fits[release] = replayed[same]
-        return section(line, allocated, events, options.macos)
+        needs = Needs(release, line.changes)
+        fits[release] = {size: fit_on(Mac("", size), needs).answer for size in memory_sizes()}
+        return section(line, needs.unlimited, events, options.macos)
 
     def memory(trace: Trace, again: Again) -> MemoryPrediction | None:
         nonlocal last_events
-        release, kind = trace.table.release, allocator_kind(trace.table.release)
+        release = trace.table.release
+        kind = allocator_kind(release)
         if trace.events is not last_events:
             last_events = trace.events
             by_allocator.clear()
@@ -94,13 +85,3 @@ def release_answers(
             report = single(described, options, trace, since if trace.failure is None else None, environment)
             answers[trace.table.release] = ReleaseAnswer(report, fits[trace.table.release])
     return answers
-
-
-def _as_numbers(changes: Sequence[Change]) -> tuple[int, ...]:
-    """What an allocator sees of them: which storage begins or ends, and how large it is."""
-    numbers: dict[int, int] = {}
-    seen = []
-    for change in changes:
-        number = numbers.setdefault(id(change.storage), len(numbers))
-        seen += [number if change.begins else ~number, change.storage.nbytes]
-    return tuple(seen)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
 
 from mpsprobe.assembling import matrix_of
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import UsageError
-from mpsprobe.protocols import Progress, RunOptions, TorchRun, Workload
+from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import MemoryPrediction, Report, WorkloadInfo
 from mpsprobe.stepping import optimizer_name, workload_info
 from mpsprobe_coverage.knowledge.chips.mac import mac_asked
@@ -21,12 +20,14 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting.findings import moves_elsewhere
 from mpsprobe_coverage.reporting.reports import check_macos, memory_of, single
+from mpsprobe_coverage.scanning import step
 from mpsprobe_coverage.scanning.process_state import collecting_only_new
 from mpsprobe_coverage.scanning.since import first_native_release
-from mpsprobe_coverage.scanning.step import FUSED_BY_DEFAULT_SINCE, SCALED_IN_FLOAT32_SINCE, adamw_form, make_adamw
 from mpsprobe_coverage.scanning.torch_code import OpenDevice
 from mpsprobe_coverage.scanning.tracing import Tracer, built
 from mpsprobe_coverage.scanning.unknown_sizes import Again, predicted
+
+OF_MACS = {"macos": "a version of macOS", "chip": "a chip of Macs", "memory": "the memory of a Mac"}
 
 
 class CoverageScanner:
@@ -48,8 +49,7 @@ class CoverageScanner:
         tables = [family.target(release) for release in torch_releases]
         if not tables:
             raise UsageError("no torch release to judge")
-        of_macs = {"macos": "a version of macOS", "chip": "a chip of Macs", "memory": "the memory of a Mac"}
-        for flag, what in of_macs.items():
+        for flag, what in OF_MACS.items():
             if getattr(options, flag) and not family.runs_on_macos:
                 raise UsageError(f"{what} says nothing about {family.backend.label}", f"Leave --{flag} out.")
         mac_asked(options)
@@ -85,12 +85,9 @@ def scanned(
 ) -> tuple[WorkloadInfo, list[Trace], str | None]:
     """``workload``, built once and run on the release of each of ``tables``.
 
-    Args:
-        memory: what a trace needs; it is asked as soon as a trace is there, with what runs that again.
-        with_since: find from which release on all of it is native too.
-
-    Returns:
-        What it is, one trace for each table, and the release from which on it is native.
+    ``memory`` is what a trace needs; it is asked as soon as a trace is there, with what runs that again. What is
+    returned is what the workload is, one trace for each table, and with ``with_since`` the first release of those from
+    which on all of it is native.
 
     Raises:
         MpsprobeError: the workload cannot be built.
@@ -100,15 +97,20 @@ def scanned(
     try:
         with collecting_only_new() as begin_to_collect:
             run, elsewhere = built(workload, options, tables[-1])
-            optimizers = _optimizers(run, tables) if options.phase == "training" else [None] * len(tables)
+            forms = [str(step.adamw_form(table)) for table in tables]
+            optimizers = {form: step.optimizer(run, options, tables[forms.index(form)]) for form in set(forms)}
             begin_to_collect()
             tracer = Tracer(run, options)
+            kinds = [_kind(table, options) for table in tables]
             traces: dict[int, Trace] = {}
             for number, first in enumerate(tables):
                 if number in traces:
                     continue
                 others = [
-                    (table, at > number and at not in traces and _may_share(first, table, options))
+                    (
+                        table,
+                        at > number and at not in traces and kinds[number] is not None and kinds[at] == kinds[number],
+                    )
                     for at, table in enumerate(tables)
                     if at != number
                 ]
@@ -119,13 +121,14 @@ def scanned(
                     trace = None if at in traces else _of_release(settled, position, tables[at])
                     if trace is None:
                         continue
-                    step = f"running it on torch {trace.table.release}"
-                    progress.start(len(tables), step) if several and not traces else progress.advance(step)
-                    trace.optimizer = None if optimizers[at] is None else optimizer_name(optimizers[at])
+                    what = f"running it on torch {trace.table.release}"
+                    progress.start(len(tables), what) if several and not traces else progress.advance(what)
+                    optimizer = optimizers[forms[at]]
+                    trace.optimizer = None if optimizer is None else optimizer_name(optimizer)
                     trace.memory = memory(trace, again)
                     trace.events = ()  # they are many, and often those of another release
                     traces[at] = trace
-            info = workload_info(workload.name, tracer.run, options, optimizers[-1])
+            info = workload_info(workload.name, tracer.run, options, optimizers[forms[-1]])
             info.notes.extend(moves_elsewhere(elsewhere, tables[0].family.backend))
             in_order = [traces[at] for at in range(len(tables))]
             since = first_native_release(tracer, in_order) if with_since else None
@@ -135,47 +138,30 @@ def scanned(
     return info.model_copy(update={"parameters": in_order[0].parameters}), in_order, since
 
 
-def _optimizers(run: TorchRun, tables: Sequence[KernelTable]) -> list[Any]:
-    """That of a training step on each release."""
-    if run.optimizer:
-        return [run.optimizer(run.model)] * len(tables)
-    forms = [str(adamw_form(table)) for table in tables]
-    made = {form: make_adamw(run.model, table) for form, table in dict(zip(forms, tables, strict=True)).items()}
-    return [made[form] for form in forms]
-
-
-def _may_share(table: KernelTable, other: KernelTable, options: RunOptions) -> bool:
-    """Whether a run on the release of ``table`` may be about ``other`` too, as far as that is known before it.
+def _kind(table: KernelTable, options: RunOptions) -> Hashable:
+    """What is known before a run: only a release of the same kind may share it; None for one that shares none.
 
     The judges of each are asked about every call of the run. A release that does something else somewhere, or comes to
     another verdict, gets a run of its own, which may again be one for others.
     """
-    known = composition_releases()
-    if table is other or table.family is not other.family or table.source or other.source:
-        return False
-    if table.release not in known or other.release not in known:
-        return False
-    if options.phase == "training" and (
-        table.family.optimizer_forms(table) != other.family.optimizer_forms(other)
-        or table.at_least(FUSED_BY_DEFAULT_SINCE) != other.at_least(FUSED_BY_DEFAULT_SINCE)
-    ):
-        return False
-    return not options.autocast or (
-        table.keys.get(table.autocast_key) == other.keys.get(other.autocast_key)
-        and table.at_least(SCALED_IN_FLOAT32_SINCE) == other.at_least(SCALED_IN_FLOAT32_SINCE)
+    if table.source or table.release not in composition_releases():
+        return None
+    return (
+        id(table.family),
+        options.phase == "training"
+        and (table.family.optimizer_forms(table), table.at_least(step.FUSED_BY_DEFAULT_SINCE)),
+        options.autocast and (table.keys.get(table.autocast_key), table.at_least(step.SCALED_IN_FLOAT32_SINCE)),
     )
 
 
 def _of_release(trace: Trace, position: int | None, table: KernelTable) -> Trace | None:
     """What ``trace`` says about the release of ``table``; None where that needs a run of its own.
 
-    Args:
-        position: of the table among the other releases of the run; None for the one that it was run on.
+    ``position`` is that of the table among the other releases of the run; None for the one that it was run on.
     """
     ran_on = trace.table.release
-    if position is not None and position not in trace.alike:
-        return None
-    if position is not None and trace.failure is not None and ran_on in trace.failure.message:
+    named = trace.failure is not None and ran_on in trace.failure.message
+    if position is not None and (named or position not in trace.alike):
         return None
 
     def of_table(judgement: Judgement) -> Judgement:

@@ -91,6 +91,13 @@ def make_adamw(model: torch.nn.Module, table: KernelTable) -> torch.optim.Optimi
     return torch.optim.AdamW(groups, **ADAMW, **adamw_form(table))
 
 
+def optimizer(run: TorchRun, options: RunOptions, table: KernelTable) -> Any:
+    """That of a training step; None of other steps. Raises as ``make_adamw``."""
+    if options.phase != "training":
+        return None
+    return run.optimizer(run.model) if run.optimizer else make_adamw(run.model, table)
+
+
 def adamw_form(table: KernelTable) -> dict[str, Any]:
     """What the constructor of AdamW is called with for that."""
     forms = table.family.optimizer_forms(table)

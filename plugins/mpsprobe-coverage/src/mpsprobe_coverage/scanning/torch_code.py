@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 
 from mpsprobe.protocols import RunOptions
-from mpsprobe.schemas import SEVERITY, CoverageReport, WorkloadInfo
+from mpsprobe.schemas import SEVERITY, CoverageReport, Verdict, WorkloadInfo
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -52,13 +52,12 @@ class OpenDevice:
         """In here a model is made without memory for its parameters."""
         return self._device.construction()
 
-    def verdicts(self) -> dict[str, str]:
+    def verdicts(self) -> dict[str, Verdict]:
         """The verdict of each operator that was called; of several the worst."""
-        best_first: tuple[str, ...] = tuple(SEVERITY)
-        worst: dict[str, str] = {}
+        worst: dict[str, Verdict] = {}
         for record in self._device.recorder.calls():
             verdict = record.judgement.verdict
-            worst[record.operator] = max(worst.get(record.operator, verdict), verdict, key=best_first.index)
+            worst[record.operator] = max(worst.get(record.operator, verdict), verdict, key=SEVERITY.__getitem__)
         return worst
 
     def calls(self) -> dict[str, int]:
@@ -71,12 +70,11 @@ class OpenDevice:
     def reasons(self) -> dict[str, str]:
         """Why an operator has its verdict, in a sentence, where there is more to say than that."""
         worst = self.verdicts()
-        judged = [(record.operator, record.judgement) for record in self._device.recorder.calls()]
-        return {
-            operator: judgement.reason
-            for operator, judgement in judged
-            if judgement.reason is not None and judgement.verdict == worst[operator]
-        }
+        reasons = {}
+        for record in self._device.recorder.calls():
+            if record.judgement.reason is not None and record.judgement.verdict == worst[record.operator]:
+                reasons[record.operator] = record.judgement.reason
+        return reasons
 
     def not_judged(self) -> dict[str, str]:
         """Operators that no table covers, and what could not be followed, each with the reason."""
@@ -85,10 +83,6 @@ class OpenDevice:
 
 class Watched:
     """A virtual device on which everything is computed by the CPU, open between ``with``'s ends.
-
-    Args:
-        release: of torch, to judge: ``2.13.0``, ``2.13``, ``installed``, ``latest``.
-        macos: the version to judge for; ``None`` for a new one.
 
     Raises:
         UsageError: there is no such release, or it does not run on that macOS.
