@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from packaging.version import Version
+from pydantic import BaseModel
 
 from mpsprobe.assembling import Tally, worst_first
 from mpsprobe.folding import united
@@ -128,22 +129,16 @@ def _finding(
         reason = judgement.reason
         if judgement.made_at is not None:
             reason = f"{reason}: made at {site(*judgement.made_at)}"
-        calls.findings[key] = OperatorFinding(
-            operator=operator,
-            verdict=judgement.verdict,
-            native_since=judgement.accepted_since,
-            reason=reason,
-            source=judgement.source,
-            evidence=judgement.evidence,
-            judges=list(judgement.asked),
-            needs_macos=judgement.needs_macos,
-            ends_process=judgement.ends_process,
-            advice=advice,
-            graph=graph,
-            graphs=0 if graph in (None, "never") else len(set(map(graph_key, calls.records(numbers)))),
-            **fields,
-        )
+        compiled = 0 if graph in (None, "never") else len(set(map(graph_key, calls.records(numbers))))
+        said = {"operator": operator, "reason": reason, "advice": advice, "graph": graph, "graphs": compiled}
+        known = {"native_since": judgement.accepted_since, "judges": list(judgement.asked)}
+        calls.findings[key] = OperatorFinding(**same_fields(OperatorFinding, judgement) | said | known | fields)
     return calls.findings[key]
+
+
+def same_fields(schema: type[BaseModel], of: object) -> dict[str, Any]:
+    """The fields of ``schema`` that ``of`` has under the same names."""
+    return {name: getattr(of, name) for name in schema.model_fields if hasattr(of, name)}
 
 
 def add_place(tally: Tally, record: CallRecord | Advised) -> None:
@@ -210,22 +205,8 @@ def advisory_matches(
         tally = Tally()
         for advised in calls[advisory.id]:
             add_place(tally, advised)
-        matches.append(
-            AdvisoryMatch(
-                id=advisory.id,
-                title=advisory.title,
-                condition=advisory.condition,
-                symptom=advisory.symptom,
-                workaround=advisory.workaround,
-                hardware=advisory.where,
-                chips=list(advisory.chips),
-                torch=advisory.torch,
-                macos=advisory.macos,
-                sources=list(advisory.sources),
-                operators=sorted({advised.operator for advised in calls[advisory.id]}),
-                **tally.places(),
-            )
-        )
+        own = {"hardware": advisory.where, "operators": sorted({advised.operator for advised in calls[advisory.id]})}
+        matches.append(AdvisoryMatch(**same_fields(AdvisoryMatch, advisory) | own | tally.places()))
     return sorted(matches, key=lambda match: (-match.calls, match.id))
 
 

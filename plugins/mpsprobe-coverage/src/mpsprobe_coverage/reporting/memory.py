@@ -22,21 +22,10 @@ from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.devices.virtual.tensor import VirtualTensor
 from mpsprobe_coverage.knowledge.calls.spec import tensors_in
 from mpsprobe_coverage.knowledge.chips.mac import Mac
+from mpsprobe_coverage.knowledge.memory import lifetimes
 from mpsprobe_coverage.knowledge.memory.allocator import Allocator, Figures, Place, replay
 from mpsprobe_coverage.knowledge.memory.inside import not_counted
-from mpsprobe_coverage.knowledge.memory.lifetimes import (
-    BUFFERS,
-    CACHE,
-    GRADIENTS,
-    INPUTS,
-    OPTIMIZER,
-    PARAMETERS,
-    Event,
-    Held,
-    Made,
-    Phase,
-    label,
-)
+from mpsprobe_coverage.knowledge.memory.lifetimes import Event, Held, Made, Phase, label
 from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits, allocator_of
 from mpsprobe_coverage.knowledge.memory.timeline import Change, Timeline, timeline
 from mpsprobe_coverage.reporting.findings import site
@@ -49,34 +38,41 @@ DEEP = 4  # of lists and objects in which a cache keeps its tensors
 
 def label_model(model: torch.nn.Module) -> None:
     """Say which storages are parameters, and which are buffers."""
-    for category, named in ((PARAMETERS, model.named_parameters()), (BUFFERS, model.named_buffers())):
-        label(((held, name.rpartition(".")[0]) for name, tensor in named for held in _held(tensor)), category)
+    _label(_by_module(model.named_parameters()), lifetimes.PARAMETERS)
+    _label(_by_module(model.named_buffers()), lifetimes.BUFFERS)
 
 
 def label_inputs(*values: Any) -> None:
     """Say which are inputs."""
-    label(((held, None) for tensor in tensors_in(values) for held in _held(tensor)), INPUTS)
+    _label(((None, tensor) for tensor in tensors_in(values)), lifetimes.INPUTS)
 
 
 def label_cache(*values: Any) -> None:
     """Say which storages ``values``, a cache or an output that has one, keep for the next token."""
-    label(((held, None) for tensor in _tensors(values, DEEP + 1) for held in _held(tensor)), CACHE)
+    _label(((None, tensor) for tensor in _tensors(values, DEEP + 1)), lifetimes.CACHE)
 
 
 @contextmanager
 def labelling(device: VirtualDevice, step: TorchStep, phase: str) -> Iterator[None]:
     """A phase of ``step``, recorded; what are gradients and what the optimizer keeps is said where they are known."""
-    parameters = [(name.rpartition(".")[0], parameter) for name, parameter in step.run.model.named_parameters()]
+    parameters = [*_by_module(step.run.model.named_parameters())]
     if phase == "optimizer":
-        label(((held, module) for module, parameter in parameters for held in _held(parameter.grad)), GRADIENTS)
+        _label(((module, parameter.grad) for module, parameter in parameters), lifetimes.GRADIENTS)
     with device.recording(phase):
         yield
     if phase == "optimizer":
         modules = {id(parameter): module for module, parameter in parameters}
-        kept = (
-            (id(of), tensor) for of, state in getattr(step.optimizer, "state", {}).items() for tensor in _tensors(state)
-        )
-        label(((held, modules.get(of)) for of, tensor in kept for held in _held(tensor)), OPTIMIZER)
+        kept = getattr(step.optimizer, "state", {}).items()
+        tensors = ((modules.get(id(of)), tensor) for of, state in kept for tensor in _tensors(state))
+        _label(tensors, lifetimes.OPTIMIZER)
+
+
+def _by_module(named: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
+    return ((name.rpartition(".")[0], tensor) for name, tensor in named)
+
+
+def _label(tensors: Iterable[tuple[str | None, Any]], category: str) -> None:
+    label(((held, module) for module, tensor in tensors for held in _held(tensor)), category)
 
 
 def _held(tensor: Any) -> Iterator[Held]:
@@ -190,9 +186,7 @@ def _allocations(changes: Sequence[Change], allocator: Allocator) -> AllocationL
             phase=storage.phase,
             call=None if storage.call is None else calls.setdefault(_call(storage.call), len(calls)),
             module=storage.module,
-            segment=place.segment,
-            offset=place.offset,
-            size=place.size,
+            **place._asdict(),
         )
         for (number, storage), place in zip(begins, places, strict=True)
     ]

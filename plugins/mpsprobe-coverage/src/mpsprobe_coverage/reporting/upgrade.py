@@ -36,7 +36,7 @@ def upgrade_report(
         workloads: with a matrix of the two releases each, or with why there is none.
         macos, chip: the Mac that one has, where advisories depend on it; ``None`` for any.
     """
-    changes: dict[str, list[Any]] = {field: [] for field in ("gained", "added", "own", "lost", "removed")}
+    changes: dict[str, Any] = {field: [] for field in ("gained", "added", "own", "lost", "removed")}
     libraries = {}
     for before, after in _pairs(old, new):
         for field, change in _changes(before, after):
@@ -112,16 +112,9 @@ def _target(table: KernelTable, macos: str | None) -> Target:
 
 
 def _changed(advisory: Advisory, without: KernelTable, macos: str | None) -> ChangedAdvisory:
-    return ChangedAdvisory(
-        id=advisory.id,
-        title=advisory.title,
-        operators=list(advisory.operators),
-        torch=advisory.torch,
-        macos=advisory.macos,
-        hardware=advisory.where,
-        workaround=advisory.workaround,
-        established=_is_established(advisory, without, macos),
-    )
+    same: dict[str, Any] = advisory.model_dump(include=set(ChangedAdvisory.model_fields))
+    own = {"hardware": advisory.where, "established": _is_established(advisory, without, macos)}
+    return ChangedAdvisory(**same | own)
 
 
 def _is_established(advisory: Advisory, without: KernelTable, macos: str | None) -> bool:
@@ -140,7 +133,7 @@ def _upgraded(workload: JudgedWorkload, old: str, new: str) -> UpgradedWorkload:
     cells = {cell.target.version: cell for cell in report.releases} if isinstance(report, MatrixReport) else {}
     return UpgradedWorkload(
         name=workload.name,
-        workload=report and report.workload,
+        workload=report.workload if report else None,
         old=cells.get(old),
         new=cells.get(new),
         error=workload.error,

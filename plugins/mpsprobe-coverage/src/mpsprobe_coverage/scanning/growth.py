@@ -17,7 +17,7 @@ from mpsprobe_coverage.reporting.graphs import Key, Keys, compiles, keys_of
 from mpsprobe_coverage.scanning import images
 from mpsprobe_coverage.scanning.generation import PREFILL
 from mpsprobe_coverage.scanning.tracing import Tracer, built
-from mpsprobe_coverage.scanning.vary import SIZE, Vary
+from mpsprobe_coverage.scanning.vary import SIZE, Vary, with_value
 
 FEW_LENGTHS = 8  # that padding should leave
 SHORT = 8  # tokens of the shorter of two generations that are compared
@@ -50,7 +50,7 @@ def growth(workload: Workload, options: RunOptions, table: KernelTable, vary: Va
 
     def graphs(value: int, options: RunOptions = options) -> _Graphs:
         progress.advance(f"running it with {vary.what} {value}")
-        varied = vary.with_value(options, value)
+        varied = with_value(options, vary.what, value)
         run, _ = built(workload, varied, table, value if vary.what == SIZE else None)
         if vary.what == SIZE and images.side(run) is None:
             raise UsageError(f"'{workload.name}' has no image to vary", "Vary seq-len or batch-size.")

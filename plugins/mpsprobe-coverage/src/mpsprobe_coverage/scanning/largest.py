@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from torch.nn.parameter import UninitializedParameter
@@ -33,8 +33,9 @@ from mpsprobe_coverage.scanning.step import optimizer
 from mpsprobe_coverage.scanning.tracing import Tracer, built
 from mpsprobe_coverage.scanning.unknown_sizes import at_most, places
 from mpsprobe_coverage.scanning.variations import AS_IT_IS, NOTES, Variation, variations
+from mpsprobe_coverage.scanning.vary import SIZE, with_value
 
-BATCH, LENGTH, SIZE = "batch-size", "seq-len", "size"
+BATCH, LENGTH = "batch-size", "seq-len"
 FIELDS = {BATCH: "batch_size", LENGTH: "seq_len"}
 MOST_INPUTS = 2**29
 """Bytes of inputs that are made on this machine to try a size; there are no more of anything else."""
@@ -106,10 +107,9 @@ class _Search:
 
     def built(self, options: RunOptions, size: int | None) -> TorchRun:
         width = None if size is None or self.vary != SIZE else size * self._unit
-        return built(self.workload, options if size is None else self._with(options, size), self.table, width)[0]
-
-    def _with(self, options: RunOptions, size: int) -> RunOptions:
-        return options if self.vary == SIZE else replace(options, **{FIELDS[self.vary]: size})
+        return built(
+            self.workload, options if size is None else with_value(options, self.vary, size), self.table, width
+        )[0]
 
     def base(self, run: TorchRun) -> int:
         """The size that the workload, built as ``run``, has by itself.
@@ -242,7 +242,9 @@ class _Search:
     def _needs(self, way: Variation, size: int) -> Needs:
         run = self.built(way.options, size)
         way.change(run)
-        trace = Tracer(run, self._with(way.options, size), self._outcomes).settled(self.table, unknown=self.most)
+        trace = Tracer(run, with_value(way.options, self.vary, size), self._outcomes).settled(
+            self.table, unknown=self.most
+        )
         if trace.failure is not None and self.most == "most":
             self.most = "ones"
             return self._needs(way, size)

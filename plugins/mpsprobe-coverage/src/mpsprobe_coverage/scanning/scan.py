@@ -98,7 +98,8 @@ def scanned(
         with collecting_only_new() as begin_to_collect:
             run, elsewhere = built(workload, options, tables[-1])
             forms = [str(step.adamw_form(table)) for table in tables]
-            optimizers = {form: step.optimizer(run, options, tables[forms.index(form)]) for form in set(forms)}
+            of_form = dict(zip(forms, tables, strict=True))
+            optimizers = {form: step.optimizer(run, options, table) for form, table in of_form.items()}
             begin_to_collect()
             tracer = Tracer(run, options)
             kinds = [_kind(table, options) for table in tables]
@@ -106,11 +107,9 @@ def scanned(
             for number, first in enumerate(tables):
                 if number in traces:
                     continue
+                alike = [kind is not None and kind == kinds[number] for kind in kinds]
                 others = [
-                    (
-                        table,
-                        at > number and at not in traces and kinds[number] is not None and kinds[at] == kinds[number],
-                    )
+                    (table, alike[at] and at > number and at not in traces)
                     for at, table in enumerate(tables)
                     if at != number
                 ]
