@@ -28,16 +28,11 @@ Answer = Literal["fits", "pressure", "raises"]
 
 @dataclass
 class Needs:
-    """What a run needs of memory.
-
-    Attributes:
-        steady: the beginnings and ends of storages in any step but the first.
-        events: of the run, from which the first step is found; empty: it is not looked at.
-    """
+    """What a run needs of memory."""
 
     release: str
-    steady: Sequence[Change]
-    events: Sequence[Event] = ()
+    steady: Sequence[Change]  # the beginnings and ends of storages in any step but the first
+    events: Sequence[Event] = ()  # of the run, from which the first step is found; empty: it is not looked at
 
     @cached_property
     def unlimited(self) -> Figures:
@@ -51,11 +46,7 @@ class Needs:
 
 
 def fit_on(mac: Mac, needs: Needs) -> MemoryFit:
-    """Whether ``needs`` fit on ``mac``.
-
-    Raises:
-        UsageError: PyTorch's variables for the watermarks hold what it refuses.
-    """
+    """Whether ``needs`` fit on ``mac``. Raises ``UsageError`` where PyTorch's variables hold what it refuses."""
     known = limits_of(mac.memory)
     low, high = (_end(limits, needs) for limits in ends_of(mac))
     worst = max(low.answer, high.answer, key=("fits", "pressure", "raises").index)

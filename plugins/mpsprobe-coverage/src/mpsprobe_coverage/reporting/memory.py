@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -102,12 +102,9 @@ def _tensors(value: Any, deep: int = DEEP) -> Iterator[torch.Tensor]:
 def prediction(
     events: Sequence[Event], release: str, macos: str | None, mac: Mac | None = None, *, detailed: bool = False
 ) -> MemoryPrediction | None:
-    """The section of the report; None where nothing was on the device.
+    """The section of the report, with every allocation if ``detailed``; None where nothing was on the device.
 
-    Args:
-        macos: the version that is asked about; None for a new one.
-        mac: the one on which it is to fit.
-        detailed: with every allocation.
+    ``macos`` is the version that is asked about, None for a new one; ``mac`` is that on which it is to fit.
     """
     events = of_step(events)
     line = timeline(events)

@@ -22,11 +22,7 @@ from mpsprobe_coverage.reporting.memory import prediction
 
 
 def check_macos(text: str, table: KernelTable) -> Version:
-    """``--macos`` as a version.
-
-    Raises:
-        UsageError: the release does not run on that macOS.
-    """
+    """``--macos`` as a version. Raises ``UsageError`` where the release does not run on it."""
     macos = Version(text)
     if table.macos_minimum is not None and macos < Version(table.macos_minimum):
         raise UsageError(

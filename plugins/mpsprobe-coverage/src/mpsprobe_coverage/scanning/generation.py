@@ -23,13 +23,10 @@ from mpsprobe_coverage.devices.virtual.tensor import VirtualTensor, undispatched
 from mpsprobe_coverage.reporting.memory import label_cache
 
 PREFILL, DECODE, SAMPLING = "prefill", "decode", "sampling"
-SCORES = "logits"
-"""The field of a model's output that holds the scores of the next token."""
+SCORES = "logits"  # the field of a model's output that holds the scores of the next token
+_CACHES = ("past_key_values", "cache_params")  # the fields that hold what is kept for it
 ASSUMPTION = "one token from the middle of the vocabulary is the likeliest"
-_CACHES = ("past_key_values", "cache_params")
-"""The fields that hold what is kept for the next token."""
-LIKELIEST = 100.0
-"""Its score; the others lie between -1 and 1."""
+LIKELIEST = 100.0  # its score; the others lie between -1 and 1
 
 
 class Generation:

@@ -36,8 +36,7 @@ def growth(workload: Workload, options: RunOptions, table: KernelTable, vary: Va
     """How many graphs ``workload`` compiles over all values of ``vary``, from a few that are run.
 
     Raises:
-        UsageError: the release, the phase or the workload does not fit.
-        WorkloadError: it cannot be built, or raises with one of the values.
+        MpsprobeError: the release, the phase or the workload does not fit, or a run raises.
     """
     if compiles("", table) is None:
         raise UsageError(f"which kernels compile graphs was not read from torch {table.release}", "Leave --vary out.")

@@ -8,7 +8,6 @@ method. A pipeline that makes images is asked for a ``height`` and a ``width``.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from math import gcd
 from typing import Any
 
@@ -18,19 +17,14 @@ from torch.utils._pytree import tree_leaves, tree_map
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import TorchRun
 
+# Networks of convolutions halve images some five times: a side that is no multiple of it has other remainders.
 COARSE = 32
-"""Networks of convolutions halve images some five times: a side that is no multiple of it has other remainders."""
-PATCH = 8
-"""Elements a side from which on patches are taken for those of a transformer, which are not halved further."""
-LATENTS = 64
-"""Pixels a side that become one element of a pipeline: eight in its autoencoder, which its denoiser halves thrice."""
-MOST_ELEMENTS = 2**60
-"""PyTorch counts bytes with 64 bits, one of them a sign."""
+PATCH = 8  # elements a side from which on patches are those of a transformer, which are not halved further
+LATENTS = 64  # pixels a side that become one element of a pipeline: 8 in its autoencoder, halved thrice by its denoiser
+MOST_ELEMENTS = 2**60  # PyTorch counts bytes with 64 bits, one of them a sign
 IMAGE = 3  # channels, height, width
-CHANNELS = (1, 3, 4)
-"""Of an image in a list: a list of other tensors with three dimensions is not one of images."""
-ANY_SIZE = "interpolate_pos_encoding"
-"""The argument with which models of transformers take images of other sizes than they were made for."""
+CHANNELS = (1, 3, 4)  # of an image in a list: a list of other tensors with three dimensions is not one of images
+ANY_SIZE = "interpolate_pos_encoding"  # with it, models of transformers take other sizes than they were made for
 
 
 def side(run: TorchRun) -> int | None:
@@ -94,19 +88,12 @@ def _sides(run: TorchRun) -> tuple[int, int] | None:
 
 def _first(run: TorchRun) -> torch.Tensor | None:
     inputs = (run.args, dict(run.kwargs))
-    batches = [tensor for tensor in _floating(inputs) if tensor.dim() > IMAGE]
-    listed = [tensor for several in _lists(inputs) for tensor in _floating(several) if tensor.dim() == IMAGE]
-    return next(iter([*batches, *(tensor for tensor in listed if tensor.shape[0] in CHANNELS)]), None)
+    parts = tree_leaves(inputs, is_leaf=lambda value: isinstance(value, list))
+    listed = tree_leaves([part for part in parts if isinstance(part, list)])
+    batches = [value for value in tree_leaves(inputs) if _is_image(value) and value.dim() > IMAGE]
+    images = [value for value in listed if _is_image(value) and value.dim() == IMAGE and value.shape[0] in CHANNELS]
+    return next(iter(batches + images), None)
 
 
-def _floating(value: Any) -> Iterator[torch.Tensor]:
-    return (leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point())
-
-
-def _lists(value: Any) -> Iterator[list[Any]]:
-    """Lists among arguments, as detectors take images; tuples and dicts are looked into."""
-    if isinstance(value, list):
-        yield value
-    elif isinstance(value, (tuple, dict)):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _lists(part)
+def _is_image(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()

@@ -17,11 +17,7 @@ from mpsprobe_coverage.reporting.fitting import Needs
 
 
 class Interpolation:
-    """What a workload needs at each size.
-
-    Args:
-        run: runs it with a size.
-        sizes: those to interpolate between.
+    """What a workload needs at each size, which ``run`` runs it with; ``sizes`` are those to interpolate between.
 
     ``runs`` counts how often ``run`` was called, ``exact`` is False once it disagreed with what was interpolated.
     """
@@ -35,7 +31,6 @@ class Interpolation:
         self.exact = all(order == orders[0] for order in orders)
 
     def measured(self, size: int) -> Needs:
-        """By running it."""
         if size not in self._measured:
             self.runs += 1
             self._measured[size] = self._run(size)

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from torch.nn.parameter import UninitializedParameter
-
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import MpsprobeError, RunFailed, UsageError, WorkloadError
 from mpsprobe.options import LARGEST
@@ -17,6 +15,7 @@ from mpsprobe.schemas.fit import Varied
 from mpsprobe.stepping import workload_info
 from mpsprobe_coverage.devices.virtual.data_dependent import Found
 from mpsprobe_coverage.devices.virtual.execution import Outcomes
+from mpsprobe_coverage.devices.virtual.lazy_parameters import initialised
 from mpsprobe_coverage.knowledge.chips.mac import Mac
 from mpsprobe_coverage.knowledge.kernels.backends import family_named
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -39,6 +38,7 @@ BATCH, LENGTH = "batch-size", "seq-len"
 FIELDS = {BATCH: "batch_size", LENGTH: "seq_len"}
 MOST_INPUTS = 2**29
 """Bytes of inputs that are made on this machine to try a size; there are no more of anything else."""
+WORSE_ANSWERS = (("raises",), ("raises", "pressure"))  # than the largest size gets, and the largest without pressure
 WHAT = {BATCH: "batch size", LENGTH: "sequence length", SIZE: "image"}
 
 
@@ -55,7 +55,7 @@ def fit_report(
     progress.start(None, f"building {workload.name}")
     try:
         with collecting_only_new() as begin_to_collect:
-            run = search.built(options, None)
+            run, _ = built(workload, options, search.table)
             base = search.base(run)
             info = workload_info(workload.name, run, options, optimizer(run, options, search.table))
             begin_to_collect()
@@ -105,11 +105,9 @@ class _Search:
     _outcomes: Outcomes = field(default_factory=dict)
     _unit: int = 1  # images are a multiple of it
 
-    def built(self, options: RunOptions, size: int | None) -> TorchRun:
-        width = None if size is None or self.vary != SIZE else size * self._unit
-        return built(
-            self.workload, options if size is None else with_value(options, self.vary, size), self.table, width
-        )[0]
+    def built(self, options: RunOptions, size: int) -> TorchRun:
+        width = size * self._unit if self.vary == SIZE else None
+        return built(self.workload, with_value(options, self.vary, size), self.table, width)[0]
 
     def base(self, run: TorchRun) -> int:
         """The size that the workload, built as ``run``, has by itself.
@@ -164,37 +162,30 @@ class _Search:
         size, which may be a case of its own too.
         """
         step = max(1, first // 4)
-        points = (
-            [first, first - step, first - 2 * step] if first > 2 * step else [first, first + step, first + 2 * step]
-        )
+        points = [first + times * (-step if first > 2 * step else step) for times in range(3)]
         if self.vary == BATCH:
             least = min(max(first, 2), LARGEST // 2)
             points = [least, 2 * least]
         elif self.vary == SIZE:
             points = [first + step * times for times in range(1, 6)]
+        needs = partial(self._needs, way)
         try:
-            return Interpolation(lambda size: self._needs(way, size), points), None
+            return Interpolation(needs, points), None
         except RunFailed as error:
             if self.vary != SIZE:
                 raise
-            only = f"it takes images of its own size alone: {error.message}"
-            return Interpolation(lambda size: self._needs(way, size), [first]), only
+            return Interpolation(needs, [first]), f"it takes images of its own size alone: {error.message}"
 
     def _row(
         self, way: Variation, needed: Interpolation, ends: tuple[Limits, Limits], first: int, bound: str | None
     ) -> FitRow:
         most = first if bound else LARGEST // self._unit
-        wanted = [(limits, worse) for worse in (("raises",), ("raises", "pressure")) for limits in ends]
-        sizes = [
-            needed.guess((limits.recommended or 0) if "pressure" in worse else limits.allowed)
-            for limits, worse in wanted
-        ]
+        better = [partial(_is_better, end, worse) for worse in WORSE_ANSWERS for end in ends]
+        limits = [*(end.allowed for end in ends), *(end.recommended or 0 for end in ends)]
+        sizes = [needed.guess(limit) for limit in limits]
         while True:
             exact = needed.exact
-            sizes = [
-                needed.largest(partial(_is_better, limits, worse), near, most)
-                for near, (limits, worse) in zip(sizes, wanted, strict=True)
-            ]
+            sizes = [needed.largest(fit, near, most) for fit, near in zip(better, sizes, strict=True)]
             reached = max(sizes)
             if reached == most and exact and not bound and not needed.check(2 * needed.points[-1][0]):
                 continue  # far from the points an interpolation is soon wrong
@@ -242,9 +233,8 @@ class _Search:
     def _needs(self, way: Variation, size: int) -> Needs:
         run = self.built(way.options, size)
         way.change(run)
-        trace = Tracer(run, with_value(way.options, self.vary, size), self._outcomes).settled(
-            self.table, unknown=self.most
-        )
+        tracer = Tracer(run, with_value(way.options, self.vary, size), self._outcomes)
+        trace = tracer.settled(self.table, unknown=self.most)
         if trace.failure is not None and self.most == "most":
             self.most = "ones"
             return self._needs(way, size)
@@ -256,10 +246,6 @@ class _Search:
 
     def _parameters(self, run: TorchRun) -> Needs:
         """What the parameters alone need."""
-        sizes = {
-            id(parameter): parameter.numel() * parameter.element_size()
-            for parameter in run.model.parameters()
-            if not isinstance(parameter, UninitializedParameter)
-        }
-        storages = [Storage(nbytes, PARAMETERS, None, None) for nbytes in sizes.values()]
+        sizes = [parameter.numel() * parameter.element_size() for parameter in initialised(run.model.parameters())]
+        storages = [Storage(nbytes, PARAMETERS, None, None) for nbytes in sizes]
         return Needs(self.table.release, [Change(storage, True) for storage in storages])

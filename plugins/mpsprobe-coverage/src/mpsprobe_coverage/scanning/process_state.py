@@ -11,8 +11,7 @@ from contextlib import contextmanager
 import torch
 
 SEED = 0
-_after_last = 0
-"""Objects that the last search through everything left."""
+_after_last = 0  # objects that the last search through everything left
 
 
 @contextmanager

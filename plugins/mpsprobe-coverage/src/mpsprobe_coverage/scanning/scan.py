@@ -36,14 +36,11 @@ class CoverageScanner:
     def scan(
         self, workload: Workload, options: RunOptions, torch_releases: Sequence[str], progress: Progress
     ) -> Report:
-        """Judge ``workload`` against each of ``torch_releases`` (one: CoverageReport; more: MatrixReport).
+        """See ``mpsprobe.protocols.Scanner``.
 
-        ``installed`` as a release asks the live dispatcher on a build with MPS, and means the installed
-        release's table elsewhere. ``options.backend`` names another backend than MPS; a plugin brings its tables.
-
-        Raises:
-            MpsprobeError: the workload cannot be built, or a table cannot be read. A model that raises
-                while it runs is not an error here: the report has the operators before it, and ``failure``.
+        ``installed`` as a release asks the live dispatcher on a build with MPS, and means the installed release's table
+        elsewhere. A model that raises while it runs is no error here: the report has the operators before it, and
+        ``failure``.
         """
         family = family_named(options.backend)
         tables = [family.target(release) for release in torch_releases]
@@ -56,21 +53,14 @@ class CoverageScanner:
         for table in tables if options.macos else ():
             check_macos(options.macos or "", table)
         several = len(tables) > 1
-
-        def memory(trace: Trace, again: Again) -> MemoryPrediction | None:
-            return predicted(trace, again, partial(memory_of, options=options), ranged=not several)
-
+        memory = partial(predicted, predict=partial(memory_of, options=options), ranged=not several)
         info, traces, since = scanned(workload, options, tables, progress, memory, with_since=not several)
         environment = collect_environment()
         reports = [single(info, options, trace, since, environment) for trace in traces]
         return matrix_of(reports) if several else reports[0]
 
     def open_device(self, torch_release: str, *, backend: str = "mps") -> OpenDevice:
-        """The virtual device of one release, to be opened with ``with``; see ``OpenDevice``.
-
-        Raises:
-            UsageError: there is no such release or backend.
-        """
+        """See ``mpsprobe.protocols.Scanner``."""
         return OpenDevice(family_named(backend).target(torch_release))
 
 

@@ -25,21 +25,13 @@ from mpsprobe_coverage.scanning.tracing import Tracer, chain_for
 
 @dataclass(frozen=True)
 class NativeRun:
-    """A run in which everything was native.
+    """A run in which everything was native."""
 
-    Attributes:
-        chain: the judges of its release.
-        calls: what it called, one call of each kind.
-        asked: what it asked about its release.
-        autocast: whether it was under autocast.
-        large: whether a convolution was of tensors with ``LARGE`` elements: which operator that calls depends on sizes.
-    """
-
-    chain: Chain
-    calls: Calls
+    chain: Chain  # the judges of its release
+    calls: Calls  # one of each kind
     asked: Asked
     autocast: bool = False
-    large: bool = False
+    large: bool = False  # a convolution was of tensors with LARGE elements: which operator that calls depends on sizes
 
 
 def first_native_release(tracer: Tracer, traces: Sequence[Trace]) -> str | None:
@@ -81,13 +73,10 @@ def native_since(
     applies: Callable[[NativeRun, str], bool],
     known: tuple[str, NativeRun | None],
 ) -> str | None:
-    """The first release from which on, without a gap up to the newest, the workload is native.
+    """The first of ``releases``, the oldest first, from which on, without a gap up to the newest, all is native.
 
-    Args:
-        releases: oldest first.
-        trace: runs the workload on a release; None if not all of it was native.
-        applies: whether a run shows that another release is native too.
-        known: a release that was run already, and what ``trace`` said.
+    ``trace`` runs the workload on a release, None if not all of it was native; ``applies`` says whether a run shows
+    that another release is native too. ``known`` is a release that was run already, and what ``trace`` said.
     """
     run = known[1]
 

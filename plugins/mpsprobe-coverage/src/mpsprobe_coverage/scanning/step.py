@@ -80,11 +80,7 @@ class ReleaseStep(TorchStep):
 
 
 def make_adamw(model: torch.nn.Module, table: KernelTable) -> torch.optim.Optimizer:
-    """AdamW in the form that the target release's Trainer and torch choose on the backend.
-
-    Raises:
-        WorkloadError: no parameter requires a gradient.
-    """
+    """AdamW in the form that the target release's Trainer and torch choose on the backend."""
     groups = parameter_groups(model)
     if not groups:
         raise WorkloadError("no parameter of the model requires a gradient", "Leave out --phase training.")
@@ -92,7 +88,7 @@ def make_adamw(model: torch.nn.Module, table: KernelTable) -> torch.optim.Optimi
 
 
 def optimizer(run: TorchRun, options: RunOptions, table: KernelTable) -> Any:
-    """That of a training step; None of other steps. Raises as ``make_adamw``."""
+    """That of a training step; None of other steps."""
     if options.phase != "training":
         return None
     return run.optimizer(run.model) if run.optimizer else make_adamw(run.model, table)

@@ -37,7 +37,6 @@ class OpenDevice:
         self._device.__exit__(*error)
 
     def run(self, function: Callable[..., Any], *arguments: Any, phase: str = PHASE, **named: Any) -> Any:
-        """``function(*arguments, **named)`` on the device, each call of an operator recorded and judged."""
         if isinstance(function, torch.nn.Module):
             function = self.move(function)
         moved, also = self.move(arguments), self.move(named)
@@ -45,15 +44,12 @@ class OpenDevice:
             return function(*moved, **also)
 
     def move(self, value: Any) -> Any:
-        """``value`` on the device: a module, or tensors nested in lists, mappings and dataclasses."""
         return self._device.move(value)
 
     def construction(self) -> AbstractContextManager[Any]:
-        """In here a model is made without memory for its parameters."""
         return self._device.construction()
 
     def verdicts(self) -> dict[str, Verdict]:
-        """The verdict of each operator that was called; of several the worst."""
         worst: dict[str, Verdict] = {}
         for record in self._device.recorder.calls():
             verdict = record.judgement.verdict
@@ -61,14 +57,12 @@ class OpenDevice:
         return worst
 
     def calls(self) -> dict[str, int]:
-        """How often each operator was called."""
         calls: Counter[str] = Counter()
         for record in self._device.recorder.calls():
             calls[record.operator] += record.calls
         return dict(calls)
 
     def reasons(self) -> dict[str, str]:
-        """Why an operator has its verdict, in a sentence, where there is more to say than that."""
         worst = self.verdicts()
         reasons = {}
         for record in self._device.recorder.calls():
@@ -77,7 +71,6 @@ class OpenDevice:
         return reasons
 
     def not_judged(self) -> dict[str, str]:
-        """Operators that no table covers, and what could not be followed, each with the reason."""
         return {note.operator: note.text for note in self._device.recorder.not_judged()}
 
 

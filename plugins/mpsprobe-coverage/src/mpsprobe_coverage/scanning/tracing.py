@@ -54,11 +54,7 @@ def built(
 ) -> tuple[TorchRun, Mapping[Origin, str]]:
     """What ``workload`` builds for ``options``, and the lines that moved a part of it to another device.
 
-    Args:
-        width: of its images, if not their own.
-
-    Raises:
-        MpsprobeError: it cannot be built.
+    ``width``: of its images, if not their own. Raises ``MpsprobeError`` where it cannot be built.
     """
     with same_numbers(), VirtualDevice(table, keep_weights=options.weights).construction() as construction:
         run = workload.build(options)
@@ -116,12 +112,9 @@ class Tracer:
         Where a refusal ends it, it is run again and passes over that, so that the refusal is a finding among others. A
         message that ends the next run too is none about a dtype: the workload cannot run.
 
-        Args:
-            unknown: how many are found where values are not known.
-            others: further releases, and whether the step may be about each of them; see ``release_questions.py``.
-
-        Raises:
-            NotNative: a call was not native, and ``only_native`` asked for that.
+        ``unknown``: how many are found where values are not known. ``others``: further releases, and whether the step
+        may be about each of them; see ``release_questions.py``. ``only_native``: the first call that is not native
+        raises ``NotNative``.
         """
         chain = chain_for(table, self.options, [other for other, _ in others])
         chain.alike[:] = [alike for _, alike in others]

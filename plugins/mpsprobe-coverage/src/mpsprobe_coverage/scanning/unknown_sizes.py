@@ -29,11 +29,9 @@ def at_most(recorder: Recorder, found: Found) -> list[Note]:
 def predicted(
     first: Trace, again: Again, predict: Callable[[Trace], MemoryPrediction | None], *, ranged: bool = True
 ) -> MemoryPrediction | None:
-    """What ``predict`` makes of the run with the most that can be found.
+    """What ``predict`` makes of the run with the most that can be found; ``first`` is that whose values were assumed.
 
-    Args:
-        first: the run whose values were assumed.
-        ranged: with the range down to the fewest, which takes one more run.
+    ``ranged``: with the range down to the fewest, which takes one more run.
     """
     notes = [] if first.failure is not None else _bounded(first.recorder)
     high = first
@@ -53,8 +51,8 @@ def predicted(
 
 def places(notes: list[Note]) -> list[str]:
     """``aten::nonzero at path/to/file.py:12``, a few of them."""
-    lines = (site(note.origin.file, note.origin.line) if note.origin.file else None for note in notes)
-    names = (f"{note.operator} at {line}" if line else note.operator for note, line in zip(notes, lines, strict=True))
+    at = ((note.operator, note.origin) for note in notes)
+    names = (f"{name} at {site(origin.file, origin.line)}" if origin.file else name for name, origin in at)
     return [*dict.fromkeys(names)][:MOST_PLACES]
 
 

@@ -13,18 +13,16 @@ from mpsprobe.errors import UsageError
 from mpsprobe.protocols import RunOptions, TorchRun
 
 AS_IT_IS, ACCUMULATION, EIGHT_BITS = "as it is", "gradient accumulation", "8-bit AdamW"
-NOTES = {
+NOTES = {  # what to know of the figures of a way
     ACCUMULATION: "of each pass; any number of passes makes up a batch",
     EIGHT_BITS: "run as it is written; where torch.compile works, it fuses the update and makes fewer tensors",
 }
-"""What to know of the figures of a way."""
-_CHECKPOINTING = (
-    "activation_checkpointing_enable",
-    "gradient_checkpointing_enable",
-    "enable_gradient_checkpointing",
-    "set_grad_checkpointing",
+_CHECKPOINTING = (  # methods of models that switch it on
+    "activation_checkpointing_enable",  # of transformers from 5 on
+    "gradient_checkpointing_enable",  # of transformers before that
+    "enable_gradient_checkpointing",  # of diffusers
+    "set_grad_checkpointing",  # of timm
 )
-"""Methods of models that switch it on: of transformers (from 5 on, and before), of diffusers, of timm."""
 
 
 class Variation(NamedTuple):
