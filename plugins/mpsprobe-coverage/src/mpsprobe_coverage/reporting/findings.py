@@ -163,16 +163,14 @@ def data_dependence(recorder: Recorder) -> list[DataDependence]:
 
 def first_refused_tensor(recorder: Recorder) -> RefusedTensor | None:
     """Where the first tensor of a dtype that no tensor can have is made; what uses it is only a consequence."""
-    for record in recorder.calls():
-        if record.judgement.source == "dtype":
-            return RefusedTensor(
-                dtype=record.judgement.evidence or "",
-                operator=record.operator,
-                phase=record.phase,
-                module=_module(record.origin),
-                call_site=_site(record.origin),
-            )
-    return None
+    record = next((record for record in recorder.calls() if record.judgement.source == "dtype"), None)
+    return record and RefusedTensor(
+        dtype=record.judgement.evidence or "",
+        operator=record.operator,
+        phase=record.phase,
+        module=_module(record.origin),
+        call_site=_site(record.origin),
+    )
 
 
 def macos_conditions(recorder: Recorder, table: KernelTable) -> list[MacosCondition]:
@@ -212,12 +210,11 @@ def advisory_matches(
 
 def gradients(recorder: Recorder, table: KernelTable) -> list[str]:
     """Which operators pass no gradient on."""
-    notes = []
-    for operator, origin in recorder.gradients_end.items():
-        line = _site(origin)
-        where = "" if line is None else f" ({line})"
-        notes.append(NO_DERIVATIVE.format(operator=operator, where=where, release=table.release))
-    return notes
+    ends = [(operator, _site(origin)) for operator, origin in recorder.gradients_end.items()]
+    return [
+        NO_DERIVATIVE.format(operator=operator, where=f" ({line})" if line else "", release=table.release)
+        for operator, line in ends
+    ]
 
 
 def moves_elsewhere(moves: Mapping[Origin, str], backend: Backend) -> list[str]:

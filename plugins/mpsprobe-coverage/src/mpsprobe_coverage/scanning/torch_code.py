@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Self
 
 import torch
@@ -74,7 +74,7 @@ class OpenDevice:
         return {note.operator: note.text for note in self._device.recorder.not_judged()}
 
 
-class Watched:
+class Watched(ExitStack):
     """A virtual device on which everything is computed by the CPU, open between ``with``'s ends.
 
     Raises:
@@ -82,22 +82,17 @@ class Watched:
     """
 
     def __init__(self, release: str, macos: str | None = None) -> None:
+        super().__init__()
         self._table = MPS_FAMILY.target(release)
         self._options = RunOptions(phase="program", weights=True, macos=macos)
         if macos is not None:
             check_macos(macos, self._table)
         self._device = VirtualDevice(chain_for(self._table, self._options), keep_weights=True)
-        self._recording: Any = None
 
     def __enter__(self) -> Self:
-        self._device.__enter__()
-        self._recording = self._device.recording(PHASE)
-        self._recording.__enter__()
+        self.enter_context(self._device)
+        self.enter_context(self._device.recording(PHASE))
         return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._recording.__exit__(*error)
-        self._device.__exit__(*error)
 
     def report(self, name: str) -> CoverageReport:
         """What was called, as a report; ``name`` is what it calls the code."""

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from packaging.version import Version
 
@@ -73,20 +74,18 @@ class Tracer:
     options: RunOptions
     outcomes: Outcomes = field(default_factory=dict)
 
-    def settled(
-        self, table: KernelTable, *, unknown: Found = "ones", others: Sequence[tuple[KernelTable, bool]] = ()
-    ) -> Trace:
+    def settled(self, table: KernelTable, **how: Any) -> Trace:
         """``trace``; where inputs do not fit on the CPU either, ``run`` is corrected first.
 
         What the newest release takes fits: then the error is one of this release.
         """
-        trace = self.trace(table, unknown=unknown, others=others)
+        trace = self.trace(table, **how)
         while isinstance(trace.error, Exception) and self.run.correct is not None:
             error: BaseException | None = trace.error
             newest = table.family.load(table.family.releases[-1])
             if trace.other_sizes or table.release != newest.release:
                 with suppress(MpsprobeError):
-                    error = self.trace(newest, sizes_of_cpu=True, unknown=unknown).error
+                    error = self.trace(newest, **how | {"sizes_of_cpu": True, "others": ()}).error
             if not isinstance(error, Exception):
                 break
             with VirtualDevice(table, keep_weights=self.options.weights).construction():
@@ -94,41 +93,36 @@ class Tracer:
             if better is None:
                 break
             self.run = better
-            trace = self.trace(table, unknown=unknown, others=others)
+            trace = self.trace(table, **how)
         trace.error = None  # its traceback holds what the step made
         return trace
 
-    def trace(
-        self,
-        table: KernelTable,
-        *,
-        only_native: bool = False,
-        sizes_of_cpu: bool = False,
-        unknown: Found = "ones",
-        others: Sequence[tuple[KernelTable, bool]] = (),
-    ) -> Trace:
-        """Run one step on the virtual device of the release of ``table``.
+    def trace(self, table: KernelTable, others: Sequence[tuple[KernelTable, bool]] = (), **how: Any) -> Trace:
+        """Run one step on the virtual device of the release of ``table``, as ``_step`` takes ``how``.
 
         Where a refusal ends it, it is run again and passes over that, so that the refusal is a finding among others. A
-        message that ends the next run too is none about a dtype: the workload cannot run.
-
-        ``unknown``: how many are found where values are not known. ``others``: further releases, and whether the step
-        may be about each of them; see ``release_questions.py``. ``only_native``: the first call that is not native
-        raises ``NotNative``.
+        message that ends the next run too is none about a dtype: the workload cannot run. ``others`` are further
+        releases, and whether the step may be about each of them; see ``release_questions.py``.
         """
         chain = chain_for(table, self.options, [other for other, _ in others])
         chain.alike[:] = [alike for _, alike in others]
         passed_over: frozenset[str] = frozenset()
-        trace = self._step(chain, passed_over, only_native, sizes_of_cpu, unknown)
+        trace = self._step(chain, passed_over, **how)
         while trace.failure is not None and trace.failure.message not in passed_over and len(passed_over) < REFUSALS:
             passed_over |= {trace.failure.message}
             with suppress(MpsprobeError):  # the loss does not depend on parameters beyond the refusal
-                trace = self._step(chain, passed_over, only_native, sizes_of_cpu, unknown)
+                trace = self._step(chain, passed_over, **how)
         trace.alike = frozenset(number for number, alike in enumerate(chain.alike) if alike)
         return trace
 
     def _step(
-        self, chain: Chain, passed_over: frozenset[str], only_native: bool, sizes_of_cpu: bool, unknown: Found
+        self,
+        chain: Chain,
+        passed_over: frozenset[str],
+        *,
+        only_native: bool = False,  # the first call that is not raises NotNative
+        sizes_of_cpu: bool = False,
+        unknown: Found = "ones",  # how many are found where values are not known
     ) -> Trace:
         run, options = self.run, self.options
         lifetimes = None if only_native else Lifetimes()
