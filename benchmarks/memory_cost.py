@@ -14,20 +14,21 @@ import sys
 import time
 from typing import Any
 
-import mpsprobe_coverage.scanning.scan as scan
+import mpsprobe_coverage.scanning.tracing as tracing
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
+from mpsprobe_coverage.scanning.scan import CoverageScanner
 
-WITH: Any = scan.Lifetimes
+WITH: Any = tracing.Lifetimes
 
 
 def taken(phase: str, memory: bool) -> float:
     """Processor seconds of one scan."""
-    setattr(scan, "Lifetimes", WITH if memory else lambda *_: None)  # noqa: B010 - mypy takes it for a class
+    setattr(tracing, "Lifetimes", WITH if memory else lambda *_: None)  # noqa: B010 - mypy takes it for a class
     with make_progress() as progress:
         began = time.process_time()
-        scan.CoverageScanner().scan(get_registry().workload("bert-base"), RunOptions(phase=phase), ["2.13.0"], progress)
+        CoverageScanner().scan(get_registry().workload("bert-base"), RunOptions(phase=phase), ["2.13.0"], progress)
         return time.process_time() - began
 
 

@@ -73,23 +73,24 @@ def record_job(job: Job, path: Path) -> None:
     from mpsprobe.protocols import RunOptions
     from mpsprobe_coverage.devices.virtual import VirtualDevice
     from mpsprobe_coverage.knowledge.kernels.backends import family_named
-    from mpsprobe_coverage.scanning.scan import CoverageScanner, trace
+    from mpsprobe_coverage.scanning.scan import CoverageScanner
+    from mpsprobe_coverage.scanning.tracing import Tracer
 
     torch.set_num_threads(1)
     sheet, options = Sheet(job.name), RunOptions(**dict(job.options))  # type: ignore[arg-type]
     family = family_named(options.backend)
     tables = [family.target(release) for release in job.releases]
     newest = max(set(job.releases) & {_installed()}, default=job.releases[-1])
-    outcomes: dict[Any, Any] = {}
     try:
         workload = get_registry().workload(job.workload)
         _seed()
         with VirtualDevice(tables[-1]).construction():
             run: Any = workload.build(options)
         size = sum(p.numel() * p.element_size() for p in run.model.parameters())
+        tracer = Tracer(run, options)
         for table in tables:
             _seed()
-            _add_trace(sheet, trace(run, options, table, outcomes), size, options.macos)
+            _add_trace(sheet, tracer.trace(table), size, options.macos)
         _seed()
         report = CoverageScanner().scan(workload, options, [newest], SilentProgress()).model_dump(mode="json")
         report.pop("environment")
@@ -102,8 +103,6 @@ def record_job(job: Job, path: Path) -> None:
 def _add_trace(sheet: Sheet, traced: Any, parameters_bytes: int, macos: str | None) -> None:
     from mpsprobe.assembling import summary_of
     from mpsprobe_coverage.reporting import findings as reported
-    from mpsprobe_coverage.reporting.advisory_findings import advisory_matches
-    from mpsprobe_coverage.reporting.macos import conditions
 
     recorder, table = traced.recorder, traced.table
     for record in recorder.calls():
@@ -116,8 +115,8 @@ def _add_trace(sheet: Sheet, traced: Any, parameters_bytes: int, macos: str | No
     parts = {
         "not judged": reported.not_judged(recorder),
         "data dependence": reported.data_dependence(recorder),
-        "macOS conditions": conditions(recorder, table),
-        "advisories": advisory_matches(recorder, table, macos),
+        "macOS conditions": reported.macos_conditions(recorder, table),
+        "advisories": reported.advisory_matches(recorder, table, macos),
         "first refused tensor": reported.first_refused_tensor(recorder),
         "failure": traced.failure,
         "summary": summary_of(operators, parameters_bytes=parameters_bytes),

@@ -22,7 +22,8 @@ from mpsprobe.stepping import TorchStep
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.knowledge.kernels.backends import family_named
 from mpsprobe_coverage.recording.recorder import Recorder
-from mpsprobe_coverage.scanning.scan import CoverageScanner, trace
+from mpsprobe_coverage.scanning.scan import CoverageScanner
+from mpsprobe_coverage.scanning.tracing import Tracer
 from mpsprobe_devkit.testing import FakeProgress
 from mpsprobe_hf.auto_models.checkpoints import load as load_checkpoint
 from mpsprobe_hf.auto_models.model_types import load
@@ -226,7 +227,7 @@ def traced(name: str, release: str, **options: Any) -> Recorder:
     table = family_named("mps").load(release)
     with VirtualDevice(table).construction():
         run = tiny(name).build(asked)
-    found = trace(run, asked, table, {})
+    found = Tracer(run, asked).trace(table)
     assert found.failure is None, found.failure
     return found.recorder
 

@@ -22,7 +22,7 @@ from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.knowledge.kernels.mps import MpsFamily, load_table
 from mpsprobe_coverage.plugin import mpsprobe_scanners
-from mpsprobe_coverage.scanning import garbage
+from mpsprobe_coverage.scanning import process_state
 from mpsprobe_coverage.scanning.scan import CoverageScanner
 from mpsprobe_devkit.testing import FakeProgress, scanner_contract
 
@@ -114,11 +114,11 @@ def test_the_search_for_garbage_and_threads_are_as_before() -> None:
 def test_what_scans_leave_in_circles_goes_when_objects_have_doubled(
     objects: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(garbage, "_after_last", objects)
+    monkeypatch.setattr(process_state, "_after_last", objects)
     model: Any = torch.nn.Identity()
     model.circle = [model]
     left = weakref.ref(model)
-    with garbage.collecting_only_new() as begin_to_collect:
+    with process_state.collecting_only_new() as begin_to_collect:
         del model
         begin_to_collect()
         assert (left() is None) == (objects == 1)

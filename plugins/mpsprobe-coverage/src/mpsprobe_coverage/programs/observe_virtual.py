@@ -25,7 +25,7 @@ from mpsprobe_coverage.programs.in_python import DeviceInPython
 from mpsprobe_coverage.recording.recorder import Recorder
 from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting.reports import single
-from mpsprobe_coverage.scanning.scan import chain_for
+from mpsprobe_coverage.scanning.tracing import chain_for
 
 OPTIONS = RunOptions(phase="program")
 THREAD = "the device that this observation opened belongs to another thread"

@@ -20,7 +20,7 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.programs.in_python import DeviceInPython
 from mpsprobe_coverage.programs.program_device import ProgramDevice
 from mpsprobe_coverage.programs.settings import VARIABLE, Settings
-from mpsprobe_coverage.reporting.macos import check_macos
+from mpsprobe_coverage.reporting.reports import check_macos
 
 
 def chain_for(settings: Settings) -> Chain:

@@ -22,9 +22,9 @@ def advise(operator: str, judgement: Judgement, table: KernelTable, site: str | 
     if judgement.verdict in ("native", "composite"):
         return None
     if judgement.verdict == "unknown":
-        if may_have_kernel(operator, table):
-            return f"Run it on {table.family.machine}, or give its plugin a source that says so (see the notes)."
         machine = table.family.machine
+        if may_have_kernel(operator, table):
+            return f"Run it on {machine}, or give its plugin a source that says so (see the notes)."
         return f"Not covered by a kernel table: run it on {machine}, or ask its library which devices it supports."
     if judgement.verdict == "unsupported":
         return _unsupported(judgement, table, where)
@@ -41,12 +41,20 @@ def advise(operator: str, judgement: Judgement, table: KernelTable, site: str | 
 
 
 def _unsupported(judgement: Judgement, table: KernelTable, where: str) -> str:
-    if judgement.ends_process:
-        return _ends_process(judgement, where)
+    # No exception is raised and no fallback is asked for: the framework itself ends the process.
+    ends = "It ends the process: neither try nor the environment variable prevents that. " * judgement.ends_process
     if judgement.needs_macos is not None:
-        return f"macOS {judgement.needs_macos} has it with this torch: upgrade macOS, or change the call{where}."
+        macos = judgement.needs_macos
+        return f"{ends}macOS {macos} has it with this torch: upgrade macOS, or change the call{where}."
     if judgement.accepted_since is not None:
-        return f"Accepted from torch {judgement.accepted_since} on: upgrade. The environment variable does not help."
+        accepted = f"{ends}Accepted from torch {judgement.accepted_since} on: upgrade"
+        return (
+            f"{accepted}, or change the call{where}."
+            if ends
+            else f"{accepted}. The environment variable does not help."
+        )
+    if ends:
+        return f"{ends}Change the call, or move this part to the CPU by hand{where}."
     if judgement.source == "device":
         return f'Make it with device="{table.backend.device}" before the call{where}; a tensor can be moved there too.'
     if judgement.evidence == EVERYWHERE:
@@ -55,16 +63,6 @@ def _unsupported(judgement: Judgement, table: KernelTable, where: str) -> str:
         narrower = _NARROWER.get(judgement.evidence or "", "another dtype")
         return f"Use {narrower}{where} before the tensor reaches {table.backend.label}."
     return f"It raises whatever the environment says. Move this part to the CPU by hand{where}."
-
-
-def _ends_process(judgement: Judgement, where: str) -> str:
-    """No exception is raised and no fallback is asked for: the framework itself ends the process."""
-    does = "It ends the process: neither try nor the environment variable prevents that."
-    if judgement.needs_macos is not None:
-        return f"{does} macOS {judgement.needs_macos} has it with this torch: upgrade macOS, or change the call{where}."
-    if judgement.accepted_since is not None:
-        return f"{does} Accepted from torch {judgement.accepted_since} on: upgrade, or change the call{where}."
-    return f"{does} Change the call, or move this part to the CPU by hand{where}."
 
 
 def _size(count: int) -> str:

@@ -1,25 +1,30 @@
-"""From call records to the findings of a report."""
+"""From call records to the findings of a report, and what else the calls of a run say."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache, partial
+from itertools import chain
 from operator import itemgetter
 from pathlib import PurePath
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
+from packaging.version import Version
+from pydantic import BaseModel
 
 from mpsprobe.assembling import Tally, worst_first
 from mpsprobe.folding import united
 from mpsprobe.protocols import Backend
-from mpsprobe.schemas import DataDependence, OperatorFinding, RefusedTensor, Unjudged
+from mpsprobe.schemas import AdvisoryMatch, DataDependence, MacosCondition, OperatorFinding, RefusedTensor, Unjudged
+from mpsprobe_coverage.knowledge.advisories.store import named
 from mpsprobe_coverage.knowledge.calls.spec import TensorSpec
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
+from mpsprobe_coverage.knowledge.judging.macos import Condition, conditions_of, first_condition
 from mpsprobe_coverage.knowledge.judging.proof import with_proof
 from mpsprobe_coverage.knowledge.kernels.table import COMPOSITE, KernelTable
 from mpsprobe_coverage.recording.attribution import Origin
@@ -34,29 +39,31 @@ MOVED = (
 )
 
 
-class _Group:
-    """Calls of one operator under one judgement, with their places in the run."""
+class _Calls:
+    """The calls of a run, in parts that agree in operator, judgement and dtypes; a finding is about some of these."""
 
-    def __init__(self, records: list[tuple[int, CallRecord]], examples: Mapping[str, int]) -> None:
-        self.records, self.examples = records, examples
+    def __init__(self, recorder: Recorder) -> None:
+        parts: dict[tuple[str, Judgement, frozenset[torch.dtype]], list[tuple[int, CallRecord]]] = {}
+        for place, record in enumerate(recorder.calls()):
+            dtypes = frozenset(spec.dtype for spec in (*record.inputs, *record.outputs))
+            parts.setdefault((record.operator, record.judgement, dtypes), []).append((place, record))
+        self.parts = [*parts.items()]
+        self._examples = recorder.examples
+        self._fields: dict[tuple[int, ...], dict[str, Any]] = {}
         self.findings: dict[tuple[Any, ...], OperatorFinding] = {}
 
-    @cached_property
-    def site(self) -> str | None:
-        """The line that makes most of them."""
-        return next(iter(self.fields["call_sites"]), None)
+    def records(self, numbers: tuple[int, ...]) -> list[CallRecord]:
+        """Those of some parts, in the order of the run."""
+        placed = chain.from_iterable(self.parts[number][1] for number in numbers)
+        return [record for _, record in sorted(placed, key=itemgetter(0))]
 
-    @cached_property
-    def graphs(self) -> int:
-        """How many graphs they compile, if they compile any."""
-        return len({graph_key(record) for _, record in self.records})
-
-    @cached_property
-    def fields(self) -> dict[str, Any]:
-        """What a finding says whatever the judgement is."""
+    def fields(self, numbers: tuple[int, ...]) -> dict[str, Any]:
+        """What a finding about some parts says whatever their judgement is."""
+        if numbers in self._fields:
+            return self._fields[numbers]
         tally = Tally()
         composed_by: Counter[str] = Counter()
-        for _, record in self.records:
+        for record in self.records(numbers):
             add_place(tally, record)
             tally.add_tensors(
                 record.calls,
@@ -67,41 +74,17 @@ class _Group:
             )
             if record.composed_by is not None:
                 composed_by[record.composed_by] += record.calls
-        return {**tally.fields(), "composed_by": dict(composed_by), "examples": list(self.examples)}
+        kinds = [self.parts[number][0][:2] for number in numbers]
+        examples = sorted(
+            chain.from_iterable(self._examples.get(kind, {}).items() for kind in kinds), key=itemgetter(1)
+        )
+        distinct = [*dict.fromkeys(text for text, _ in examples)]
+        fields = {**tally.fields(), "composed_by": dict(composed_by), "examples": distinct[:EXAMPLES_KEPT]}
+        self._fields[numbers] = fields
+        return fields
 
 
-def add_place(tally: Tally, record: CallRecord | Advised) -> None:
-    """Count the calls of ``record`` where they are made."""
-    tally.add_place(record.calls, record.phase, _module(record.origin), _site(record.origin))
-
-
-class _Groups:
-    """The calls of a run by operator, judgement and dtypes, and groups of several of those."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        records: dict[tuple[str, Judgement, frozenset[torch.dtype]], list[tuple[int, CallRecord]]] = {}
-        for place, record in enumerate(recorder.calls()):
-            dtypes = frozenset(spec.dtype for spec in (*record.inputs, *record.outputs))
-            records.setdefault((record.operator, record.judgement, dtypes), []).append((place, record))
-        self.single = {key: _Group(found, recorder.examples.get(key[:2], {})) for key, found in records.items()}
-        self._several: dict[tuple[_Group, ...], _Group] = {}
-
-    def together(self, groups: list[_Group]) -> _Group:
-        """One of all of ``groups``, in the order of the run."""
-        if len(groups) == 1:
-            return groups[0]
-        known = self._several.get(tuple(groups))
-        if known is None:
-            records = sorted((one for group in groups for one in group.records), key=itemgetter(0))
-            examples = sorted((one for group in groups for one in group.examples.items()), key=itemgetter(1))
-            first: dict[str, int] = {}
-            for text, place in examples:
-                first.setdefault(text, place)
-            known = self._several[tuple(groups)] = _Group(records, dict([*first.items()][:EXAMPLES_KEPT]))
-        return known
-
-
-_groups_of: WeakKeyDictionary[Recorder, _Groups] = WeakKeyDictionary()
+_shared: WeakKeyDictionary[Recorder, _Calls] = WeakKeyDictionary()
 """Of runs that several releases share."""
 
 
@@ -112,57 +95,128 @@ def findings(recorder: Recorder, table: KernelTable, workload_since: str | None 
     that never gets a kernel but is made of native ones there.
     """
     if recorder.base is None:
-        groups = _Groups(recorder)
-    elif (known := _groups_of.get(recorder.base)) is not None:
-        groups = known
+        calls = _Calls(recorder)
+    elif (known := _shared.get(recorder.base)) is not None:
+        calls = known
     else:
-        groups = _groups_of[recorder.base] = _Groups(recorder.base)
-    judged: dict[tuple[str, Judgement], list[_Group]] = {}
-    for (operator, judgement, dtypes), group in groups.single.items():
+        calls = _shared[recorder.base] = _Calls(recorder.base)
+    judged: dict[tuple[str, Judgement], list[int]] = {}
+    for number, ((operator, judgement, dtypes), _) in enumerate(calls.parts):
         proven = with_proof(operator, recorder.says(judgement), dtypes, table)
-        judged.setdefault((operator, proven), []).append(group)
-    unsorted = [_finding(*key, groups.together(parts), table, workload_since) for key, parts in judged.items()]
-    return worst_first(unsorted)
+        judged.setdefault((operator, proven), []).append(number)
+    return worst_first(_finding(*key, calls, tuple(some), table, workload_since) for key, some in judged.items())
+
+
+def _finding(
+    operator: str,
+    judgement: Judgement,
+    calls: _Calls,
+    numbers: tuple[int, ...],
+    table: KernelTable,
+    workload_since: str | None,
+) -> OperatorFinding:
+    if workload_since is not None and judgement.verdict in ("missing", "fallback"):
+        # Of what it is made of later the table knows the registrations alone; the workload was run there.
+        composed = table.family.load(table.family.releases[-1]).verdict(operator) == COMPOSITE
+        if judgement.accepted_since is None or (composed and judgement.source == "registration"):
+            judgement = judgement._replace(accepted_since=workload_since)
+    graph = compiles(operator, table) if judgement.verdict == "native" else None
+    fields = calls.fields(numbers)
+    line = next(iter(fields["call_sites"]), None)
+    advice = advise(operator, judgement, table, line, fields["input_bytes"] + fields["output_bytes"])
+    key = (numbers, judgement, graph, advice)
+    if key not in calls.findings:
+        reason = judgement.reason
+        if judgement.made_at is not None:
+            reason = f"{reason}: made at {site(*judgement.made_at)}"
+        compiled = 0 if graph in (None, "never") else len(set(map(graph_key, calls.records(numbers))))
+        said = {"operator": operator, "reason": reason, "advice": advice, "graph": graph, "graphs": compiled}
+        known = {"native_since": judgement.accepted_since, "judges": list(judgement.asked)}
+        calls.findings[key] = OperatorFinding(**same_fields(OperatorFinding, judgement) | said | known | fields)
+    return calls.findings[key]
+
+
+def same_fields(schema: type[BaseModel], of: object) -> dict[str, Any]:
+    """The fields of ``schema`` that ``of`` has under the same names."""
+    return {name: getattr(of, name) for name in schema.model_fields if hasattr(of, name)}
+
+
+def add_place(tally: Tally, record: CallRecord | Advised) -> None:
+    tally.add_place(record.calls, record.phase, _module(record.origin), _site(record.origin))
 
 
 def not_judged(recorder: Recorder) -> list[Unjudged]:
     """What no rule could judge, by operator and reason."""
     return united(
-        Unjudged(operator=one.operator, reason=one.text, calls=one.calls, call_sites=_sites(one))
-        for one in recorder.not_judged()
+        Unjudged(operator=note.operator, reason=note.text, calls=note.calls, call_sites=_sites(note))
+        for note in recorder.not_judged()
     )
 
 
 def data_dependence(recorder: Recorder) -> list[DataDependence]:
     """Where the program read values that are not known, and what was assumed."""
     return united(
-        DataDependence(operator=one.operator, assumed=one.text, calls=one.calls, call_sites=_sites(one))
-        for one in recorder.assumptions()
+        DataDependence(operator=note.operator, assumed=note.text, calls=note.calls, call_sites=_sites(note))
+        for note in recorder.assumptions()
     )
 
 
 def first_refused_tensor(recorder: Recorder) -> RefusedTensor | None:
     """Where the first tensor of a dtype that no tensor can have is made; what uses it is only a consequence."""
+    record = next((record for record in recorder.calls() if record.judgement.source == "dtype"), None)
+    if record is None:
+        return None
+    return RefusedTensor(
+        dtype=record.judgement.evidence or "",
+        operator=record.operator,
+        phase=record.phase,
+        module=_module(record.origin),
+        call_site=_site(record.origin),
+    )
+
+
+def macos_conditions(recorder: Recorder, table: KernelTable) -> list[MacosCondition]:
+    """What of the run needs a newer macOS than ``table``'s release itself, the newest first."""
+    operators: dict[Condition, dict[str, None]] = {}
+    of_operator = cache(partial(conditions_of, table=table))
     for record in recorder.calls():
-        if record.judgement.source == "dtype":
-            return RefusedTensor(
-                dtype=record.judgement.evidence or "",
-                operator=record.operator,
-                phase=record.phase,
-                module=_module(record.origin),
-                call_site=_site(record.origin),
-            )
-    return None
+        if record.judgement.verdict == "native":
+            condition = first_condition(of_operator(record.operator), record.inputs, record.outputs)
+            if condition is not None:
+                operators.setdefault(condition, {})[record.operator] = None
+    newest_first = sorted(operators, key=lambda condition: Version(condition.macos), reverse=True)
+    return [MacosCondition(macos=c.macos, what=c.what, operators=list(operators[c])) for c in newest_first]
 
 
-def gradients(recorder: Recorder, table: KernelTable, said: Sequence[str]) -> list[str]:
-    """What to say about gradients: what the step has ``said``, and which operators pass none on."""
-    notes = list(said)
-    for operator, origin in recorder.gradients_end.items():
-        line = _site(origin)
-        where = "" if line is None else f" ({line})"
-        notes.append(NO_DERIVATIVE.format(operator=operator, where=where, release=table.release))
-    return notes
+def advisory_matches(
+    recorder: Recorder, table: KernelTable, macos: str | None = None, chip: str | None = None
+) -> list[AdvisoryMatch]:
+    """The advisories that the run's calls match on the release of ``table``, most called first.
+
+    ``macos`` and ``chip`` are those to judge for; ``None`` for every one that the release runs on.
+    """
+    calls: dict[str, list[Advised]] = {}
+    for advised in recorder.advisories():
+        calls.setdefault(advised.advisory, []).append(advised)
+    matches = []
+    for advisory in named(calls):
+        if not advisory.affects(table.release, table.macos_minimum, macos, chip):
+            continue
+        tally = Tally()
+        for advised in calls[advisory.id]:
+            add_place(tally, advised)
+        own = {"hardware": advisory.where, "operators": sorted({advised.operator for advised in calls[advisory.id]})}
+        matches.append(AdvisoryMatch(**same_fields(AdvisoryMatch, advisory) | own | tally.places()))
+    return sorted(matches, key=lambda match: (-match.calls, match.id))
+
+
+def gradients(recorder: Recorder, table: KernelTable) -> list[str]:
+    """Which operators pass no gradient on."""
+    ends = [(operator, _site(origin)) for operator, origin in recorder.gradients_end.items()]
+    return [
+        NO_DERIVATIVE.format(operator=operator, where=f" ({line})" if line else "", release=table.release)
+        for operator, line in ends
+    ]
 
 
 def moves_elsewhere(moves: Mapping[Origin, str], backend: Backend) -> list[str]:
@@ -180,40 +234,6 @@ def _below_import_root(file: str) -> str:
     roots = [str(PurePath(entry)) for entry in (*sys.path, os.getcwd()) if entry]  # noqa: PTH109 - may be gone
     fitting = [root for root in roots if file.startswith((root + "/", root + "\\"))]
     return PurePath(file[len(max(fitting, key=len)) + 1 :]).as_posix() if fitting else file
-
-
-def _finding(
-    operator: str, judgement: Judgement, group: _Group, table: KernelTable, workload_since: str | None
-) -> OperatorFinding:
-    if workload_since is not None and judgement.verdict in ("missing", "fallback"):
-        # Of what it is made of later the table knows the registrations alone; the workload was run there.
-        composed = table.family.load(table.family.releases[-1]).verdict(operator) == COMPOSITE
-        if judgement.accepted_since is None or (composed and judgement.source == "registration"):
-            judgement = judgement._replace(accepted_since=workload_since)
-    graph = compiles(operator, table) if judgement.verdict == "native" else None
-    moved = group.fields["input_bytes"] + group.fields["output_bytes"]
-    advice = advise(operator, judgement, table, group.site, moved)
-    said = (judgement, graph, advice)
-    if said not in group.findings:
-        reason = judgement.reason
-        if judgement.made_at is not None:
-            reason = f"{reason}: made at {site(*judgement.made_at)}"
-        group.findings[said] = OperatorFinding(
-            operator=operator,
-            verdict=judgement.verdict,
-            native_since=judgement.accepted_since,
-            reason=reason,
-            source=judgement.source,
-            evidence=judgement.evidence,
-            judges=list(judgement.asked),
-            needs_macos=judgement.needs_macos,
-            ends_process=judgement.ends_process,
-            advice=advice,
-            graph=graph,
-            graphs=0 if graph in (None, "never") else group.graphs,
-            **group.fields,
-        )
-    return group.findings[said]
 
 
 def _shapes(specs: Iterable[TensorSpec]) -> str:

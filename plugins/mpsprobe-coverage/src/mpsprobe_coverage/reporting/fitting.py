@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from mpsprobe.schemas import MemoryEnd, MemoryFit
@@ -25,51 +26,39 @@ from mpsprobe_coverage.reporting.findings import site
 Answer = Literal["fits", "pressure", "raises"]
 
 
-@dataclass(slots=True)
+@dataclass
 class Needs:
-    """What a run needs of memory.
-
-    Attributes:
-        steady: the beginnings and ends of storages in any step but the first.
-        unlimited: what the allocator makes of them where nothing limits it.
-        largest: the largest storage.
-        events: of the run, from which the first step is found; empty: it is not looked at.
-    """
+    """What a run needs of memory."""
 
     release: str
-    steady: Sequence[Change]
-    unlimited: Figures
-    largest: int
-    events: Sequence[Event] = ()
+    steady: Sequence[Change]  # the beginnings and ends of storages in any step but the first
+    events: Sequence[Event] = ()  # of the run, from which the first step is found; empty: it is not looked at
+
+    @cached_property
+    def unlimited(self) -> Figures:
+        """What the allocator makes of them where nothing limits it. Raises as ``fit_on``."""
+        return replay(self.steady, allocator_of(self.release, Limits(None, None, *watermarks())))
+
+    @cached_property
+    def largest(self) -> int:
+        """Bytes of the largest storage."""
+        return max((change.storage.nbytes for change in self.steady), default=0)
 
 
 def fit_on(mac: Mac, needs: Needs) -> MemoryFit:
-    """Whether ``needs`` fit on ``mac``.
-
-    Raises:
-        UsageError: PyTorch's variables for the watermarks hold what it refuses.
-    """
+    """Whether ``needs`` fit on ``mac``. Raises ``UsageError`` where PyTorch's variables hold what it refuses."""
     known = limits_of(mac.memory)
     low, high = (_end(limits, needs) for limits in ends_of(mac))
+    worst = max(low.answer, high.answer, key=("fits", "pressure", "raises").index)
     return MemoryFit(
         machine=mac.name,
         memory_bytes=mac.memory,
-        answer=_of_both(low.answer, high.answer),
+        answer="unclear" if worst == "raises" and low.answer != high.answer else worst,
         low=low,
         high=high,
         basis="neighbours" if known.recommended.basis == "neighbours" else "published",
-        sources=sorted({one.source for one in (*known.recommended.figures, *known.largest_buffer.figures)}),
+        sources=sorted({figure.source for figure in (*known.recommended.figures, *known.largest_buffer.figures)}),
     )
-
-
-def fits_on(mac: Mac, needs: Needs) -> str:
-    """The answer of ``fit_on`` alone, in a part of its time. Raises as that."""
-    return _of_both(*(answer_with(limits, needs) for limits in ends_of(mac)))
-
-
-def _of_both(low: Answer, high: Answer) -> Answer | Literal["unclear"]:
-    worst: Answer = max(low, high, key=("fits", "pressure", "raises").index)
-    return "unclear" if worst == "raises" and low != high else worst
 
 
 def ends_of(mac: Mac) -> tuple[Limits, Limits]:
@@ -89,15 +78,15 @@ def answer_with(limits: Limits, needs: Needs) -> Answer:
 
 def _end(limits: Limits, needs: Needs) -> MemoryEnd:
     assert limits.recommended is not None and limits.buffer is not None
-    found, first_step = needs.unlimited, True
-    easy = found.reserved <= min(limits.recommended, limits.allowed, limits.short) and needs.largest < limits.buffer
+    figures, first_step = needs.unlimited, True
+    easy = figures.reserved <= min(limits.recommended, limits.allowed, limits.short) and needs.largest < limits.buffer
     if not easy:
-        found = replay(needs.steady, allocator_of(needs.release, limits))
-    if found.raised and needs.events:
+        figures = replay(needs.steady, allocator_of(needs.release, limits))
+    if figures.raised and needs.events:
         first = replay(changes(needs.events, steady=False), allocator_of(needs.release, limits))
-        found, first_step = (first, True) if first.raised else (found, False)
-    answer: Answer = "raises" if found.raised else "pressure" if found.reserved > limits.recommended else "fits"
-    refused = found.refused
+        figures, first_step = (first, True) if first.raised else (figures, False)
+    answer: Answer = "raises" if figures.raised else "pressure" if figures.reserved > limits.recommended else "fits"
+    refused = figures.refused
     call = refused.call if refused and refused.phase else None  # what is moved is made by no call of the step
     return MemoryEnd(
         answer=answer,
@@ -106,8 +95,8 @@ def _end(limits: Limits, needs: Needs) -> MemoryEnd:
         collects_bytes=limits.short if limits.low else None,
         allowed_bytes=limits.allowed if limits.high else None,
         margin_bytes=limits.allowed - needs.unlimited.in_use if limits.high else None,
-        reserved_bytes=found.reserved,
-        message=found.raised,
+        reserved_bytes=figures.reserved,
+        message=figures.raised,
         refused=refused.category if refused else None,
         refused_bytes=refused.nbytes if refused else 0,
         phase=refused.phase if refused else None,

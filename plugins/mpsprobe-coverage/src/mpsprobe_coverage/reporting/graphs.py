@@ -7,8 +7,8 @@ tensors (``getTensorsStringKey`` and ``LookUpOrCreateCachedGraph``, OperationUti
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache, partial
+from typing import NamedTuple
 
 from mpsprobe.schemas import CompilesGraph, GraphCount
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import GRAPH, MAY, facts_releases, load_facts
@@ -18,16 +18,14 @@ from mpsprobe_coverage.recording.recorder import CallRecord, Recorder
 Key = tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(NamedTuple):
     """The graphs of a run: of kernels that always run one, and of those that may."""
 
     certain: frozenset[Key]
     possible: frozenset[Key]
 
     @property
-    def count(self) -> GraphCount:
-        """How many there are, at least and at most."""
+    def number(self) -> GraphCount:
         return GraphCount(least=len(self.certain), most=len(self.certain) + len(self.possible))
 
 
@@ -41,19 +39,18 @@ def compiles(operator: str, table: KernelTable) -> CompilesGraph | None:
 
 def keys_of(records: Iterable[CallRecord], table: KernelTable) -> Keys:
     """The distinct graphs of ``records``. Calls that differ in numbers alone, such as a factor, count as one."""
-    certain: set[Key] = set()
-    possible: set[Key] = set()
+    keys: dict[CompilesGraph | None, set[Key]] = {"always": set(), "may": set()}
     of_operator = cache(partial(compiles, table=table))
     for record in records:
         kind = of_operator(record.operator) if record.judgement.verdict == NATIVE else None
-        if kind in ("always", "may"):
-            (certain if kind == "always" else possible).add(graph_key(record))
-    return Keys(frozenset(certain), frozenset(possible))
+        if kind in keys:
+            keys[kind].add(graph_key(record))
+    return Keys(frozenset(keys["always"]), frozenset(keys["may"]))
 
 
 def run_graphs(recorder: Recorder, table: KernelTable) -> GraphCount | None:
     """How many graphs a run compiles; None where that was not read from the release."""
-    return None if compiles("", table) is None else keys_of(recorder.calls(), table).count
+    return None if compiles("", table) is None else keys_of(recorder.calls(), table).number
 
 
 def graph_key(record: CallRecord) -> Key:

@@ -8,79 +8,71 @@ from typing import Any
 
 import torch
 
-from mpsprobe.schemas import AllocationList, MemoryFit, MemoryHolder, MemoryPoint, MemoryPrediction, NotCounted
+from mpsprobe.schemas import (
+    AllocatingCall,
+    Allocation,
+    AllocationList,
+    MemoryHolder,
+    MemoryPoint,
+    MemoryPrediction,
+    NotCounted,
+)
 from mpsprobe.stepping import TorchStep
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.devices.virtual.tensor import VirtualTensor
 from mpsprobe_coverage.knowledge.calls.spec import tensors_in
 from mpsprobe_coverage.knowledge.chips.mac import Mac
-from mpsprobe_coverage.knowledge.memory.allocator import Figures, replay
+from mpsprobe_coverage.knowledge.memory import lifetimes
+from mpsprobe_coverage.knowledge.memory.allocator import Allocator, Figures, Place, replay
 from mpsprobe_coverage.knowledge.memory.inside import not_counted
-from mpsprobe_coverage.knowledge.memory.lifetimes import (
-    BUFFERS,
-    CACHE,
-    GRADIENTS,
-    INPUTS,
-    OPTIMIZER,
-    PARAMETERS,
-    Event,
-    Held,
-    Phase,
-    label,
-)
-from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits, allocator_of, watermarks
+from mpsprobe_coverage.knowledge.memory.lifetimes import Event, Held, Made, Phase, label
+from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits, allocator_of
 from mpsprobe_coverage.knowledge.memory.timeline import Change, Timeline, timeline
-from mpsprobe_coverage.reporting.allocations import allocation_list
 from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.reporting.fitting import Needs, fit_on
 
 MOST_HOLDERS = 12
 MOST_MODULES = 24
 DEEP = 4  # of lists and objects in which a cache keeps its tensors
-Labelled = tuple[Held | None, str | None]
 
 
 def label_model(model: torch.nn.Module) -> None:
     """Say which storages are parameters, and which are buffers."""
-    for category, named in ((PARAMETERS, model.named_parameters()), (BUFFERS, model.named_buffers())):
-        label(((held, name.rpartition(".")[0]) for name, one in named for held in _held(one)), category)
+    _label(_by_module(model.named_parameters()), lifetimes.PARAMETERS)
+    _label(_by_module(model.named_buffers()), lifetimes.BUFFERS)
 
 
 def label_inputs(*values: Any) -> None:
     """Say which are inputs."""
-    label(_anonymous(tensors_in(values)), INPUTS)
+    _label(((None, tensor) for tensor in tensors_in(values)), lifetimes.INPUTS)
+
+
+def label_cache(*values: Any) -> None:
+    """Say which storages ``values``, a cache or an output that has one, keep for the next token."""
+    _label(((None, tensor) for tensor in _tensors(values, DEEP + 1)), lifetimes.CACHE)
 
 
 @contextmanager
 def labelling(device: VirtualDevice, step: TorchStep, phase: str) -> Iterator[None]:
     """A phase of ``step``, recorded; what are gradients and what the optimizer keeps is said where they are known."""
-    parameters = [(name.rpartition(".")[0], one) for name, one in step.run.model.named_parameters()]
+    parameters = [*_by_module(step.run.model.named_parameters())]
     if phase == "optimizer":
-        label(((held, name) for name, one in parameters for held in _held(one.grad)), GRADIENTS)
+        _label(((module, parameter.grad) for module, parameter in parameters), lifetimes.GRADIENTS)
     with device.recording(phase):
         yield
     if phase == "optimizer":
-        state = getattr(step.optimizer, "state", {})
-        owners = {id(one): name for name, one in parameters}
-        label(
-            (
-                (held, owners.get(id(parameter)))
-                for parameter, kept in state.items()
-                for one in _tensors(kept)
-                for held in _held(one)
-            ),
-            OPTIMIZER,
-        )
+        modules = {id(parameter): module for module, parameter in parameters}
+        kept = getattr(step.optimizer, "state", {}).items()
+        tensors = ((modules.get(id(of)), tensor) for of, state in kept for tensor in _tensors(state))
+        _label(tensors, lifetimes.OPTIMIZER)
 
 
-def label_cache(*values: Any) -> None:
-    """Say which storages ``values``, a cache or an output that has one, keep for the next token."""
-    for value in values:
-        label(_anonymous(_tensors(value)), CACHE)
+def _by_module(named: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
+    return ((name.rpartition(".")[0], tensor) for name, tensor in named)
 
 
-def _anonymous(tensors: Iterable[torch.Tensor]) -> Iterator[Labelled]:
-    return ((held, None) for one in tensors for held in _held(one))
+def _label(tensors: Iterable[tuple[str | None, Any]], category: str) -> None:
+    label(((held, module) for module, tensor in tensors for held in _held(tensor)), category)
 
 
 def _held(tensor: Any) -> Iterator[Held]:
@@ -99,44 +91,34 @@ def _tensors(value: Any, deep: int = DEEP) -> Iterator[torch.Tensor]:
     elif isinstance(value, torch.nn.Module) or not deep:
         return
     elif isinstance(value, dict):
-        for one in list(value.values()):
-            yield from _tensors(one, deep - 1)
+        yield from _tensors([*value.values()], deep)
     elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _tensors(one, deep - 1)
+        for part in value:
+            yield from _tensors(part, deep - 1)
     elif hasattr(value, "__dict__"):
         yield from _tensors(vars(value), deep)
-
-
-def figures(changes: Iterable[Change], release: str, limits: Limits | None = None) -> Figures:
-    """What the allocator of ``release`` makes of a run on a device with ``limits``.
-
-    Raises:
-        UsageError: PyTorch's variables for the watermarks hold what it refuses.
-    """
-    if limits is None:
-        limits = Limits(None, None, *watermarks())
-    return replay(changes, allocator_of(release, limits))
 
 
 def prediction(
     events: Sequence[Event], release: str, macos: str | None, mac: Mac | None = None, *, detailed: bool = False
 ) -> MemoryPrediction | None:
-    """The section of the report; None where nothing was on the device.
+    """The section of the report, with every allocation if ``detailed``; None where nothing was on the device.
 
-    Args:
-        macos: the version that is asked about; None for a new one.
-        mac: the one on which it is to fit.
-        detailed: with every allocation.
+    ``macos`` is the version that is asked about, None for a new one; ``mac`` is that on which it is to fit.
     """
     events = of_step(events)
-    found = timeline(events)
-    if not found.peak:
+    line = timeline(events)
+    if not line.peak:
         return None
-    allocated = figures(found.changes, release)
-    fit = fit_on(mac, needs_of(found, allocated, release, events)) if mac else None
-    allocations = allocation_list(found.changes, allocator_of(release, Limits())) if detailed else None
-    return section(found, allocated, events, macos, fit, allocations)
+    needs = Needs(release, line.changes, events)
+    return section(
+        line,
+        needs.unlimited,
+        events,
+        macos,
+        fit=fit_on(mac, needs) if mac else None,
+        allocations=_allocations(line.changes, allocator_of(release, Limits())) if detailed else None,
+    )
 
 
 def of_step(events: Sequence[Event]) -> Sequence[Event]:
@@ -145,47 +127,69 @@ def of_step(events: Sequence[Event]) -> Sequence[Event]:
     return events[: ends[-1] + 1] if ends else events
 
 
-def needs_of(found: Timeline, allocated: Figures, release: str, events: Sequence[Event] = ()) -> Needs:
-    """What has to fit; ``allocated`` is what the allocator of the release makes of it."""
-    return Needs(release, found.changes, allocated, found.largest.nbytes if found.largest else 0, events)
-
-
 def section(
-    found: Timeline,
-    allocated: Figures,
-    events: Sequence[Event],
-    macos: str | None,
-    fit: MemoryFit | None = None,
-    allocations: AllocationList | None = None,
+    line: Timeline, allocated: Figures, events: Sequence[Event], macos: str | None, **parts: Any
 ) -> MemoryPrediction:
-    """The section of the report on a run in which something was on the device."""
+    """The section of the report on a run in which something was on the device; ``parts`` are further ones of it."""
     return MemoryPrediction(
-        peak_bytes=found.peak,
-        phase=found.phase,
-        by_category=dict(sorted(found.by_category.items(), key=lambda one: -one[1])),
-        by_phase=found.by_phase,
-        by_module=dict(sorted(found.by_module.items(), key=lambda one: -one[1])[:MOST_MODULES]),
-        holders=_holders(found),
-        curve=[MemoryPoint(phase=phase, bytes=height) for phase, height in found.curve],
-        largest_bytes=found.largest.nbytes if found.largest else 0,
+        peak_bytes=line.peak,
+        phase=line.phase,
+        by_category=_largest_first(line.by_category),
+        by_phase=line.by_phase,
+        by_module=dict([*_largest_first(line.by_module).items()][:MOST_MODULES]),
+        holders=_holders(line),
+        curve=[MemoryPoint(phase=phase, bytes=height) for phase, height in line.curve],
+        largest_bytes=line.largest.nbytes if line.largest else 0,
         allocated_bytes=allocated.in_use,
         reserved_bytes=allocated.reserved,
-        kernels_bytes=found.kernels,
+        kernels_bytes=line.kernels,
         not_counted=[NotCounted(what=what, bytes=most) for what, most in not_counted(events, macos)],
-        allocations=allocations,
-        fit=fit,
+        **parts,
     )
 
 
-def _holders(found: Timeline) -> list[MemoryHolder]:
+def _largest_first(sizes: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(sizes.items(), key=lambda item: -item[1]))
+
+
+def _holders(line: Timeline) -> list[MemoryHolder]:
     return [
         MemoryHolder(
-            category=one.category,
-            bytes=one.nbytes,
-            storages=one.storages,
-            operator=one.operator,
-            modules=sorted(one.modules, key=lambda name: -one.modules[name]) if one.operator else [],
-            call_site=None if one.file is None else site(one.file, one.line),
+            category=holder.category,
+            bytes=holder.nbytes,
+            storages=holder.storages,
+            operator=holder.operator,
+            modules=[*_largest_first(holder.modules)] if holder.operator else [],
+            call_site=None if holder.file is None else site(holder.file, holder.line),
         )
-        for one in found.holders[:MOST_HOLDERS]
+        for holder in line.holders[:MOST_HOLDERS]
     ]
+
+
+def _allocations(changes: Sequence[Change], allocator: Allocator) -> AllocationList:
+    """Every storage, but those of no bytes, with its place in the heaps of ``allocator``."""
+    changes = [change for change in changes if change.storage.nbytes]
+    places: list[Place] = []
+    replay(changes, allocator, places)
+    ends = {id(change.storage): number for number, change in enumerate(changes) if not change.begins}
+    begins = [(number, change.storage) for number, change in enumerate(changes) if change.begins]
+    calls: dict[AllocatingCall, int] = {}
+    storages = [
+        Allocation(
+            bytes=storage.nbytes,
+            category=storage.category,
+            begins=number,
+            ends=ends.get(id(storage)),
+            phase=storage.phase,
+            call=None if storage.call is None else calls.setdefault(_call(storage.call), len(calls)),
+            module=storage.module,
+            **place._asdict(),
+        )
+        for (number, storage), place in zip(begins, places, strict=True)
+    ]
+    return AllocationList(storages=storages, calls=[*calls], segments=allocator.segments)
+
+
+def _call(call: Made) -> AllocatingCall:
+    line = None if call.file is None else site(call.file, call.line)
+    return AllocatingCall(operator=call.operator, module=call.module, call_site=line)

@@ -1,23 +1,35 @@
-"""Recordings as reports: of one release, and of many."""
+"""Recordings as reports."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mpsprobe.assembling import matrix_of, report_of
+from packaging.version import Version
+
+from mpsprobe.assembling import report_of
 from mpsprobe.environment import collect_environment
+from mpsprobe.errors import UsageError
 from mpsprobe.protocols import RunOptions
-from mpsprobe.schemas import CoverageReport, Environment, MatrixReport, MemoryPrediction, OperatorFinding, WorkloadInfo
+from mpsprobe.schemas import CoverageReport, Environment, MemoryPrediction, OperatorFinding, WorkloadInfo
 from mpsprobe_coverage.knowledge.chips.mac import mac_asked
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.recording.recorder import Recorder
 from mpsprobe_coverage.recording.trace import Trace
-from mpsprobe_coverage.reporting.advisory_findings import advisory_matches
-from mpsprobe_coverage.reporting.findings import data_dependence, findings, first_refused_tensor, gradients, not_judged
+from mpsprobe_coverage.reporting import findings as found
 from mpsprobe_coverage.reporting.graphs import run_graphs
-from mpsprobe_coverage.reporting.macos import conditions
 from mpsprobe_coverage.reporting.memory import prediction
+
+
+def check_macos(text: str, table: KernelTable) -> Version:
+    """``--macos`` as a version. Raises ``UsageError`` where the release does not run on it."""
+    macos = Version(text)
+    if table.macos_minimum is not None and macos < Version(table.macos_minimum):
+        raise UsageError(
+            f"torch {table.release} needs macOS {table.macos_minimum} or newer for MPS, not {text}",
+            "Judge an older torch release with --torch, or leave --macos out.",
+        )
+    return macos
 
 
 def reported(
@@ -43,19 +55,19 @@ def reported(
         environment: found out where it is not given, which takes ten milliseconds.
         fields: of the report, which the calls do not say.
     """
-    found = findings(recorder, table) if operators is None else operators
-    native = [one.operator for one in found if one.verdict == "native"]
-    notes = [*info.notes, *gradients(recorder, table, said), *table.family.notes(table, native)]
+    operators = found.findings(recorder, table) if operators is None else operators
+    native = [finding.operator for finding in operators if finding.verdict == "native"]
+    notes = [*info.notes, *said, *found.gradients(recorder, table), *table.family.notes(table, native)]
     return report_of(
-        found,
+        operators,
         summary or {},
         workload=info.model_copy(update={"notes": list(dict.fromkeys(notes))}),
         target=table.family.report_target(table, macos),
-        not_judged=not_judged(recorder),
-        data_dependence=data_dependence(recorder),
-        macos_conditions=[] if macos else conditions(recorder, table),
-        first_refused_tensor=first_refused_tensor(recorder),
-        advisories=advisory_matches(recorder, table, macos, chip),
+        not_judged=found.not_judged(recorder),
+        data_dependence=found.data_dependence(recorder),
+        macos_conditions=[] if macos else found.macos_conditions(recorder, table),
+        first_refused_tensor=found.first_refused_tensor(recorder),
+        advisories=found.advisory_matches(recorder, table, macos, chip),
         environment=environment or collect_environment(),
         **fields,
     )
@@ -73,7 +85,7 @@ def single(
         macos=options.macos,
         chip=options.chip,
         said=trace.notes,
-        operators=findings(recorder, table, since),
+        operators=found.findings(recorder, table, since),
         summary={
             "native_since": since,
             "parameters_bytes": trace.parameters_bytes,
@@ -93,9 +105,3 @@ def memory_of(trace: Trace, options: RunOptions) -> MemoryPrediction | None:
         return None
     asked = mac_asked(options)
     return prediction(trace.events, trace.table.release, options.macos, asked, detailed=options.allocations)
-
-
-def matrix(info: WorkloadInfo, options: RunOptions, traces: Sequence[Trace]) -> MatrixReport:
-    """The report on many releases."""
-    environment = collect_environment()
-    return matrix_of([single(info, options, trace, None, environment) for trace in traces])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from packaging.version import Version
 
@@ -35,68 +36,57 @@ def upgrade_report(
         workloads: with a matrix of the two releases each, or with why there is none.
         macos, chip: the Mac that one has, where advisories depend on it; ``None`` for any.
     """
-    changes = _Changes()
+    changes: dict[str, Any] = {field: [] for field in ("gained", "added", "own", "lost", "removed")}
     libraries = {}
     for before, after in _pairs(old, new):
-        changes.add(before, after)
+        for field, change in _changes(before, after):
+            changes[field].append(change)
         if before.library != old.library:
             libraries[before.library] = [before.release, after.release]
     sparse = tensor_keys(new.backend.key)[1:]
-    had, has = ({name for key in sparse for name in one.keys.get(key, ())} for one in (old, new))
-    wrong = [one for one in all_advisories() if chip is None or one.concerns(chip)]
+    had, has = ({name for key in sparse for name in table.keys.get(key, ())} for table in (old, new))
+    wrong = [advisory for advisory in all_advisories() if chip is None or advisory.concerns(chip)]
     before_wrong, after_wrong = (
-        {one.id for one in wrong if one.affects(table.release, table.macos_minimum, macos)} for table in (old, new)
+        {advisory.id for advisory in wrong if advisory.affects(table.release, table.macos_minimum, macos)}
+        for table in (old, new)
     )
     return UpgradeReport(
         old=_target(old, macos),
         new=_target(new, macos),
         environment=collect_environment(),
         libraries=libraries,
-        gained=changes.gained,
-        added=changes.added,
-        own=changes.own,
-        lost=changes.lost,
-        removed=changes.removed,
+        **changes,
         sparse_gained=sorted(has - had),
         sparse_lost=sorted(name for name in had - has if name in new.operators),
-        fixed=[_changed(one, new, macos) for one in wrong if one.id in before_wrong - after_wrong],
-        introduced=[_changed(one, old, macos) for one in wrong if one.id in after_wrong - before_wrong],
+        fixed=[_changed(advisory, new, macos) for advisory in wrong if advisory.id in before_wrong - after_wrong],
+        introduced=[_changed(advisory, old, macos) for advisory in wrong if advisory.id in after_wrong - before_wrong],
         remaining=sorted(before_wrong & after_wrong),
-        workloads=[_upgraded(one, old.release, new.release) for one in workloads],
+        workloads=[_upgraded(workload, old.release, new.release) for workload in workloads],
     )
 
 
-class _Changes:
-    """The operators whose registrations changed, by what that means."""
+def _changes(old: KernelTable, new: KernelTable) -> Iterator[tuple[str, str | ChangedKernel]]:
+    """The operators of one library whose registrations changed, each with the field of the report for such changes.
 
-    def __init__(self) -> None:
-        self.gained: list[ChangedKernel] = []
-        self.lost: list[ChangedKernel] = []
-        self.added: list[str] = []
-        self.own: list[str] = []
-        self.removed: list[str] = []
-
-    def add(self, old: KernelTable, new: KernelTable) -> None:
-        """Those of one library. What cannot be said for certain is in none of the lists.
-
-        A composite operator works for certain only where all that it is made of is known and has a kernel.
-        """
-        renamed = {*renames(old).values()}
-        for operator in sorted(old.operators | new.operators):
-            before, after = old.verdict(operator), new.verdict(operator)
-            change = ChangedKernel.model_construct(operator=operator, old=before, new=after)
-            if before == after or operator in renamed:
-                continue
-            if after == UNKNOWN:
-                self.removed += [operator] if _works(old, operator) else []
-            elif before == UNKNOWN:
-                self.added += [operator] if after == NATIVE else []
-            elif before in (NATIVE, COMPOSITE) and after in (NATIVE, COMPOSITE):
-                self.own += [operator] if after == NATIVE else []
-            elif _works(new, operator):
-                self.gained.append(change)
-            elif after != COMPOSITE and _works(old, operator):
-                self.lost.append(change)
+    What cannot be said for certain is in none: a composite operator works for certain only where all that it is made
+    of is known and has a kernel.
+    """
+    renamed = {*renames(old).values()}
+    for operator in sorted(old.operators | new.operators):
+        before, after = old.verdict(operator), new.verdict(operator)
+        if before == after or operator in renamed:
+            continue
+        change = ChangedKernel.model_construct(operator=operator, old=before, new=after)
+        if after == UNKNOWN:
+            if _works(old, operator):
+                yield "removed", operator
+        elif before == UNKNOWN or {before, after} <= {NATIVE, COMPOSITE}:
+            if after == NATIVE:
+                yield "added" if before == UNKNOWN else "own", operator
+        elif _works(new, operator):
+            yield "gained", change
+        elif after != COMPOSITE and _works(old, operator):
+            yield "lost", change
 
 
 def _works(table: KernelTable, operator: str) -> bool:
@@ -122,16 +112,9 @@ def _target(table: KernelTable, macos: str | None) -> Target:
 
 
 def _changed(advisory: Advisory, without: KernelTable, macos: str | None) -> ChangedAdvisory:
-    return ChangedAdvisory(
-        id=advisory.id,
-        title=advisory.title,
-        operators=list(advisory.operators),
-        torch=advisory.torch,
-        macos=advisory.macos,
-        hardware=advisory.where,
-        workaround=advisory.workaround,
-        established=_is_established(advisory, without, macos),
-    )
+    same: dict[str, Any] = advisory.model_dump(include=set(ChangedAdvisory.model_fields))
+    own = {"hardware": advisory.where, "established": _is_established(advisory, without, macos)}
+    return ChangedAdvisory(**same | own)
 
 
 def _is_established(advisory: Advisory, without: KernelTable, macos: str | None) -> bool:
@@ -145,15 +128,14 @@ def _is_established(advisory: Advisory, without: KernelTable, macos: str | None)
     return asked is not None and cured is not None and Version(asked) >= Version(cured)
 
 
-def _upgraded(one: JudgedWorkload, old: str, new: str) -> UpgradedWorkload:
-    cells = {cell.target.version: cell for cell in one.report.releases} if isinstance(one.report, MatrixReport) else {}
-    return UpgradedWorkload.model_validate(
-        {
-            "name": one.name,
-            "workload": one.report and one.report.workload,
-            "old": cells.get(old),
-            "new": cells.get(new),
-            "error": one.error,
-            "hint": one.hint,
-        }
+def _upgraded(workload: JudgedWorkload, old: str, new: str) -> UpgradedWorkload:
+    report = workload.report
+    cells = {cell.target.version: cell for cell in report.releases} if isinstance(report, MatrixReport) else {}
+    return UpgradedWorkload(
+        name=workload.name,
+        workload=report.workload if report else None,
+        old=cells.get(old),
+        new=cells.get(new),
+        error=workload.error,
+        hint=workload.hint,
     )

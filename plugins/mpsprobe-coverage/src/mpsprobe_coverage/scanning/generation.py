@@ -20,24 +20,17 @@ import torch
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.devices.virtual.data_dependent import known_values_of
 from mpsprobe_coverage.devices.virtual.tensor import VirtualTensor, undispatched
-from mpsprobe_coverage.knowledge.calls.spec import TensorSpec
 from mpsprobe_coverage.reporting.memory import label_cache
 
 PREFILL, DECODE, SAMPLING = "prefill", "decode", "sampling"
-SCORES = "logits"
-"""The field of a model's output that holds the scores of the next token."""
+SCORES = "logits"  # the field of a model's output that holds the scores of the next token
+_CACHES = ("past_key_values", "cache_params")  # the fields that hold what is kept for it
 ASSUMPTION = "one token from the middle of the vocabulary is the likeliest"
-_CACHES = ("past_key_values", "cache_params")
-"""The fields that hold what is kept for the next token."""
-LIKELIEST = 100.0
-"""Its score; the others lie between -1 and 1."""
+LIKELIEST = 100.0  # its score; the others lie between -1 and 1
 
 
 class Generation:
-    """Records what runs inside ``with`` by the phases of generation.
-
-    Args:
-        device: open, and holds the model.
+    """Records what runs inside ``with recording()`` by the phases of generation, on ``device``, which is open.
 
     ``steps`` counts the calls of the model in each phase, ``seen`` has the phases of all modules.
     """
@@ -51,7 +44,6 @@ class Generation:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """The whole of ``generate()``."""
         inside = False
         original: Any = torch.nn.Module.__call__
 
@@ -86,26 +78,23 @@ class Generation:
             if not hasattr(module, "generate"):
                 return self._parts.setdefault(id(module), phase)
         else:
-            phase = DECODE if any(cache is one for one in self._caches) else PREFILL
+            phase = DECODE if any(cache is earlier for earlier in self._caches) else PREFILL
             self._caches.append(cache)
         self.steps[phase] += 1
         return phase
 
     def _make_up_scores(self, output: Any) -> None:
+        """Another token is the likeliest at each step, and never a special one: those stand at the ends."""
         scores = getattr(output, SCORES, None)
         if type(scores) is not VirtualTensor or not scores.dim() or known_values_of(scores) is not None:
             return
         device = self.device
         device.recorder.assumed(SCORES, ASSUMPTION, device.attribution.current())
+        spec, step = scores.spec, sum(self.steps.values())
+        batch, *between, count = spec.shape if len(spec.shape) > 1 else (1, *spec.shape)
         with undispatched():
-            scores.shadow = _made_up(scores.spec, sum(self.steps.values()))
-
-
-def _made_up(spec: TensorSpec, step: int) -> torch.Tensor:
-    """Scores in which another token is the likeliest at each step, and never a special one: those stand at the ends."""
-    batch, *between, count = spec.shape if len(spec.shape) > 1 else (1, *spec.shape)
-    row = torch.sin(torch.arange(count, dtype=torch.float32) * 12.9898)
-    row[(count // 2 + step % 7) % count] = LIKELIEST
-    # Positions share their memory: a prompt may be long, and only the last position is looked at.
-    rows = row.to(spec.dtype).repeat(batch, 1).reshape(batch, *[1] * len(between), count)
-    return rows.expand(spec.shape)
+            row = torch.sin(torch.arange(count, dtype=torch.float32) * 12.9898)
+            row[(count // 2 + step % 7) % count] = LIKELIEST
+            # Positions share their memory: a prompt may be long, and only the last position is looked at.
+            rows = row.to(spec.dtype).repeat(batch, 1).reshape(batch, *[1] * len(between), count)
+            scores.shadow = rows.expand(spec.shape)

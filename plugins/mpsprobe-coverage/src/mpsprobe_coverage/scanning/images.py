@@ -8,8 +8,6 @@ method. A pipeline that makes images is asked for a ``height`` and a ``width``.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from itertools import chain
 from math import gcd
 from typing import Any
 
@@ -19,75 +17,64 @@ from torch.utils._pytree import tree_leaves, tree_map
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import TorchRun
 
+# Networks of convolutions halve images some five times: a side that is no multiple of it has other remainders.
 COARSE = 32
-"""Networks of convolutions halve images some five times: a side that is no multiple of it has other remainders."""
-PATCH = 8
-"""Elements a side from which on patches are taken for those of a transformer, which are not halved further."""
-LATENTS = 64
-"""Pixels a side that become one element of a pipeline: eight in its autoencoder, which its denoiser halves thrice."""
-MOST_ELEMENTS = 2**60
-"""PyTorch counts bytes with 64 bits, one of them a sign."""
+PATCH = 8  # elements a side from which on patches are those of a transformer, which are not halved further
+LATENTS = 64  # pixels a side that become one element of a pipeline: 8 in its autoencoder, halved thrice by its denoiser
+MOST_ELEMENTS = 2**60  # PyTorch counts bytes with 64 bits, one of them a sign
 IMAGE = 3  # channels, height, width
-CHANNELS = (1, 3, 4)
-"""Of an image in a list: a list of other tensors with three dimensions is not one of images."""
-ANY_SIZE = "interpolate_pos_encoding"
-"""The argument with which models of transformers take images of other sizes than they were made for."""
+CHANNELS = (1, 3, 4)  # of an image in a list: a list of other tensors with three dimensions is not one of images
+ANY_SIZE = "interpolate_pos_encoding"  # with it, models of transformers take other sizes than they were made for
 
 
 def side(run: TorchRun) -> int | None:
     """The width of the images, in pixels or in elements of the first one; None where there are none."""
-    found = _sides(run)
-    return None if found is None else found[1]
+    sides = _sides(run)
+    return None if sides is None else sides[1]
 
 
 def unit(run: TorchRun) -> int:
     """The width is varied by multiples of it: of the model's patches, or of what the model can halve."""
-    found, one = _sides(run), _first(run)
-    if found is None:
+    width, image = side(run), _first(run)
+    if width is None:
         return 1
-    if one is None:
-        return gcd(found[1], LATENTS)
+    if image is None:
+        return gcd(width, LATENTS)
     for module in run.model.modules():
-        if isinstance(module, torch.nn.Conv2d) and module.in_channels == one.shape[-3]:
+        if isinstance(module, torch.nn.Conv2d) and module.in_channels == image.shape[-3]:
             patch = module.stride[-1]
-            return gcd(found[1], patch if patch >= PATCH and module.kernel_size[-1] == patch else COARSE)
-    return gcd(found[1], COARSE)
+            return gcd(width, patch if patch >= PATCH and module.kernel_size[-1] == patch else COARSE)
+    return gcd(width, COARSE)
 
 
 def resize(run: TorchRun, size: int) -> None:
     """Have ``run`` take images of that width, with what else has the height and width of the first image."""
-    found, first = _sides(run), _first(run)
-    if found is None or found[1] == size:
+    sides, first = _sides(run), _first(run)
+    if sides is None or sides[1] == size:
         return
-    height, width = found
-    other = (_height(height, width, size), size)
+    height, width = sides
+    if height * size % width == 0:
+        other = (height * size // width, size)
+    else:  # no whole number: a multiple of what the height was one of
+        step = gcd(height, COARSE)
+        other = (max(1, height * size // width // step) * step, size)
     if first is None:
         run.kwargs = {**run.kwargs, "height": other[0], "width": other[1]}
         return
-
     if first.numel() // (height * width) * size * other[0] > MOST_ELEMENTS:
         raise UsageError(f"images of {size} x {other[0]} have more elements than a tensor can", "Choose smaller ones.")
 
-    def resized(one: Any) -> Any:
-        if isinstance(one, torch.Tensor) and one.dim() > 2 and one.shape[-2:] == (height, width):
-            return torch.empty(
-                (*one.shape[:-2], *other), dtype=one.dtype, device="meta"
-            )  # it may be larger than memory
-        return one
+    def resized(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.dim() > 2 and value.shape[-2:] == sides:
+            # It may be larger than this machine's memory.
+            return torch.empty((*value.shape[:-2], *other), dtype=value.dtype, device="meta")
+        return value
 
     run.args, run.kwargs = tree_map(resized, run.args), tree_map(resized, dict(run.kwargs))
     if ANY_SIZE in inspect.signature(run.model.forward).parameters:
         run.kwargs = {**run.kwargs, ANY_SIZE: True}
     if hasattr(run.model, "set_input_size"):
         run.model.set_input_size(img_size=other)
-
-
-def _height(height: int, width: int, other: int) -> int:
-    """In proportion to the ``other`` width; where that is no whole number, a multiple of what it was one of."""
-    if height * other % width == 0:
-        return height * other // width
-    step = gcd(height, COARSE)
-    return max(1, height * other // width // step) * step
 
 
 def _sides(run: TorchRun) -> tuple[int, int] | None:
@@ -100,20 +87,13 @@ def _sides(run: TorchRun) -> tuple[int, int] | None:
 
 
 def _first(run: TorchRun) -> torch.Tensor | None:
-    given = (run.args, dict(run.kwargs))
-    batches = (one for one in _floating(given) if one.dim() > IMAGE)
-    listed = (one for several in _lists(given) for one in _floating(several) if one.dim() == IMAGE)
-    return next(chain(batches, (one for one in listed if one.shape[0] in CHANNELS)), None)
+    inputs = (run.args, dict(run.kwargs))
+    parts = tree_leaves(inputs, is_leaf=lambda value: isinstance(value, list))
+    listed = tree_leaves([part for part in parts if isinstance(part, list)])
+    batches = [value for value in tree_leaves(inputs) if _is_image(value) and value.dim() > IMAGE]
+    images = [value for value in listed if _is_image(value) and value.dim() == IMAGE and value.shape[0] in CHANNELS]
+    return next(iter(batches + images), None)
 
 
-def _floating(value: Any) -> Iterator[torch.Tensor]:
-    return (one for one in tree_leaves(value) if isinstance(one, torch.Tensor) and one.is_floating_point())
-
-
-def _lists(value: Any) -> Iterator[list[Any]]:
-    """Lists among arguments, as detectors take images; tuples and dicts are looked into."""
-    if isinstance(value, list):
-        yield value
-    elif isinstance(value, (tuple, dict)):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _lists(one)
+def _is_image(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()

@@ -11,31 +11,60 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from mpsprobe_coverage.knowledge.calls.call import Call, Calls
+from mpsprobe.protocols import RunOptions
+from mpsprobe_coverage.knowledge.calls.call import Calls
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap
+from mpsprobe_coverage.recording.dispatch import are_large
+from mpsprobe_coverage.recording.recorder import NotNative
 from mpsprobe_coverage.recording.release_questions import Asked
+from mpsprobe_coverage.recording.trace import Trace
+from mpsprobe_coverage.scanning.tracing import Tracer, chain_for
 
 
 @dataclass(frozen=True)
 class NativeRun:
-    """A run in which everything was native.
+    """A run in which everything was native."""
 
-    Attributes:
-        chain: the judges of its release.
-        calls: what it called, one call of each kind.
-        asked: what it asked about its release.
-        autocast: whether it was under autocast.
-        large: whether a convolution was of tensors with ``LARGE`` elements: which operator that calls depends on sizes.
-    """
-
-    chain: Chain
-    calls: Calls
+    chain: Chain  # the judges of its release
+    calls: Calls  # one of each kind
     asked: Asked
     autocast: bool = False
-    large: bool = False
+    large: bool = False  # a convolution was of tensors with LARGE elements: which operator that calls depends on sizes
+
+
+def first_native_release(tracer: Tracer, traces: Sequence[Trace]) -> str | None:
+    """The first release from which on, without a gap up to the newest, the workload is native.
+
+    ``traces`` of some releases are known; None where all of them ended early.
+    """
+    first = next((trace for trace in traces if trace.failure is None), None)
+    if first is None:
+        return None
+    options, family, known = tracer.options, first.table.family, {trace.table.release: trace for trace in traces}
+    if known.keys() >= set(family.releases):
+        native = {release: _native_run(trace, options) is not None for release, trace in known.items()}
+        return since_without_gap(family.releases, native.__getitem__)
+
+    def again(release: str) -> NativeRun | None:
+        try:
+            return _native_run(known.get(release) or tracer.trace(family.load(release), only_native=True), options)
+        except NotNative:
+            return None
+
+    def applies(native: NativeRun, release: str) -> bool:
+        return applies_to(native, chain_for(family.load(release), options))
+
+    return native_since(family.releases, again, applies, (first.table.release, _native_run(first, options)))
+
+
+def _native_run(trace: Trace, options: RunOptions) -> NativeRun | None:
+    records = [*trace.recorder.calls()]
+    if trace.failure is not None or trace.asked is None or any(one.judgement.verdict != "native" for one in records):
+        return None
+    large = any("convolution" in one.operator and are_large((*one.inputs, *one.outputs)) for one in records)
+    return NativeRun(chain_for(trace.table, options), trace.calls, trace.asked, bool(options.autocast), large)
 
 
 def native_since(
@@ -44,15 +73,11 @@ def native_since(
     applies: Callable[[NativeRun, str], bool],
     known: tuple[str, NativeRun | None],
 ) -> str | None:
-    """The first release from which on, without a gap up to the newest, the workload is native.
+    """The first of ``releases``, the oldest first, from which on, without a gap up to the newest, all is native.
 
-    Args:
-        releases: oldest first.
-        trace: runs the workload on a release; None if not all of it was native.
-        applies: whether a run shows that another release is native too.
-        known: a release that was run already, and what ``trace`` said.
+    ``trace`` runs the workload on a release, None if not all of it was native; ``applies`` says whether a run shows
+    that another release is native too. ``known`` is a release that was run already, and what ``trace`` said.
     """
-
     run = known[1]
 
     def is_native(release: str) -> bool:
@@ -70,18 +95,14 @@ def applies_to(run: NativeRun, chain: Chain) -> bool:
         return False
     if not run.asked.alike(chain):
         return False
-    if chain.table.at_least(run.chain.table.release) and not _goes_on_alike(run, chain):
+    if chain.table.at_least(run.chain.table.release) and not all(
+        run.asked.goes_on_alike(func, key, chain) for func, key in run.calls
+    ):
         return False
-    return all(_is_alike(func, key, calls, run.chain, chain) for (func, key), calls in run.calls.items())
-
-
-def _goes_on_alike(run: NativeRun, chain: Chain) -> bool:
-    return all(run.asked.goes_on_alike(func, key, chain) for func, key in run.calls)
-
-
-def _is_alike(func: Any, key: str | None, calls: Sequence[Call], before: Chain, after: Chain) -> bool:
-    """Whether two releases register the overload in the same way, and the second one's judges find ``calls`` native."""
-    known, judges = before.judges_of(func, key), after.judges_of(func, key)
-    if judges.registered.verdict != known.registered.verdict:
-        return False
-    return judges.rules == known.rules or all(judges.judge(call).verdict == "native" for call in calls)
+    for (func, key), calls in run.calls.items():
+        known, judges = run.chain.judges_of(func, key), chain.judges_of(func, key)
+        if judges.registered.verdict != known.registered.verdict:
+            return False
+        if judges.rules != known.rules and any(judges.judge(call).verdict != "native" for call in calls):
+            return False
+    return True

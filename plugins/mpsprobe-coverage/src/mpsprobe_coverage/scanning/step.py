@@ -31,11 +31,12 @@ def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> list[
     Returns what there is to say about loss and gradients, or about a generation that ended early.
 
     Raises:
+        WorkloadError: the workload does not say how it generates.
         Exception: whatever the model raises; what was recorded before stays recorded.
     """
-    table, key, family = device.table, device.table.autocast_key, device.table.family
-    if options.autocast and key not in table.keys:
-        label = table.backend.label
+    table = device.table
+    if options.autocast and table.autocast_key not in table.keys:
+        key, label, family = table.autocast_key, table.backend.label, table.family
         since = next((release for release in family.releases if key in family.load(release).keys), None)
         if since is None:
             raise UsageError(f"the kernel table of {label} has no operator under {key}", "Leave --autocast out.")
@@ -43,37 +44,24 @@ def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> list[
     moved = replace(run, args=device.move(run.args), kwargs=device.move(dict(run.kwargs)))
     label_inputs(moved.args, moved.kwargs)
     step = ReleaseStep(moved, options, table)
-    if options.phase == "generate":
-        return generate(step, device)
-    step.take(partial(labelling, device, step))
-    return step.notes or []
-
-
-def generate(step: ReleaseStep, device: VirtualDevice) -> list[str]:
-    """Run ``generate()``. Returns what there is to say about it where it ended early.
-
-    Raises:
-        WorkloadError: the workload calls the model once, whatever the phase is.
-    """
-    if step.run.call is None:
+    if options.phase != "generate":
+        step.take(partial(labelling, device, step))
+        return step.notes or []
+    if run.call is None:
         raise WorkloadError(
-            f"the workload does not say how {type(step.run.model).__name__} generates",
+            f"the workload does not say how {type(run.model).__name__} generates",
             "Return a TorchRun with call=lambda model, args, kwargs: model.generate(**kwargs, max_new_tokens=8), or "
             "leave out --phase generate.",
         )
     generation = Generation(device)
     with generation.recording():
         step.infer()
-    ended = step.options.new_tokens > 1 and DECODE not in generation.seen
+    ended = options.new_tokens > 1 and DECODE not in generation.seen
     return ["generate() called the model once: nothing was decoded"] if ended else []
 
 
 class ReleaseStep(TorchStep):
-    """The step where it depends on the release.
-
-    Args:
-        table: of the target release.
-    """
+    """The step where it depends on the release of ``table``."""
 
     def __init__(self, run: TorchRun, options: RunOptions, table: KernelTable) -> None:
         adamw = partial(make_adamw, table=table)
@@ -83,7 +71,6 @@ class ReleaseStep(TorchStep):
         self._scale_is_double = not table.at_least(SCALED_IN_FLOAT32_SINCE)
 
     def unscale(self) -> None:
-        """``GradScaler.unscale_`` as the target release has it."""
         scale: Any = self.scaler._scale
         inverse = scale.double().reciprocal().float() if self._scale_is_double else scale.reciprocal()
         found_inf = torch.full((), 0.0, dtype=torch.float32, device=scale.device)
@@ -93,19 +80,22 @@ class ReleaseStep(TorchStep):
 
 
 def make_adamw(model: torch.nn.Module, table: KernelTable) -> torch.optim.Optimizer:
-    """AdamW in the form that the target release's Trainer and torch choose on the backend.
-
-    Raises:
-        WorkloadError: no parameter requires a gradient.
-    """
+    """AdamW in the form that the target release's Trainer and torch choose on the backend."""
     groups = parameter_groups(model)
     if not groups:
         raise WorkloadError("no parameter of the model requires a gradient", "Leave out --phase training.")
     return torch.optim.AdamW(groups, **ADAMW, **adamw_form(table))
 
 
+def optimizer(run: TorchRun, options: RunOptions, table: KernelTable) -> Any:
+    """That of a training step; None of other steps."""
+    if options.phase != "training":
+        return None
+    return run.optimizer(run.model) if run.optimizer else make_adamw(run.model, table)
+
+
 def adamw_form(table: KernelTable) -> dict[str, Any]:
-    """In which form it is made: what its constructor is called with."""
+    """What the constructor of AdamW is called with for that."""
     forms = table.family.optimizer_forms(table)
     fused = table.at_least(FUSED_BY_DEFAULT_SINCE) and "fused" in forms
     return {"fused": True} if fused else {"foreach": "foreach" in forms}

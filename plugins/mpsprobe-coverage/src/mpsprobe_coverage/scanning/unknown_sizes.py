@@ -7,54 +7,35 @@ found first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
 
-from mpsprobe.schemas import MemoryPrediction, MemoryRange, RunFailure
+from mpsprobe.schemas import MemoryPrediction, MemoryRange
 from mpsprobe_coverage.devices.virtual.data_dependent import BOUNDED, ONES_ASSUMPTION, UNIQUE, Found
-from mpsprobe_coverage.knowledge.memory.lifetimes import Event
 from mpsprobe_coverage.knowledge.memory.timeline import timeline
 from mpsprobe_coverage.recording.recorder import Note, Recorder
+from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting.findings import site
 
 MOST_PLACES = 4
-
-
-class Ran(Protocol):
-    """What is read of a run; ``Trace`` has it."""
-
-    recorder: Recorder
-    failure: RunFailure | None
-    events: Sequence[Event]
-
-
-Again = Callable[..., Ran]
+Again = Callable[..., Trace]
 """Runs it again, with ``unknown="fewest"`` or ``"most"``."""
-
-
-def bounded(recorder: Recorder) -> list[Note]:
-    """Where a run asked how many there are of something, which is not known but has two ends."""
-    return [one for one in recorder.assumptions() if one.text == ONES_ASSUMPTION and _name(one) in BOUNDED]
 
 
 def at_most(recorder: Recorder, found: Found) -> list[Note]:
     """Where a run that was asked for ``found`` took the most that there can be."""
-    return [one for one in bounded(recorder) if found == "most" or _name(one) not in UNIQUE]
+    return [note for note in _bounded(recorder) if found == "most" or _name(note) not in UNIQUE]
 
 
 def predicted(
-    first: Ran, again: Again, predict: Callable[..., MemoryPrediction | None], *, ranged: bool = True
+    first: Trace, again: Again, predict: Callable[[Trace], MemoryPrediction | None], *, ranged: bool = True
 ) -> MemoryPrediction | None:
-    """What ``predict`` makes of the run with the most that can be found.
+    """What ``predict`` makes of the run with the most that can be found; ``first`` is that whose values were assumed.
 
-    Args:
-        first: the run whose values were assumed.
-        predict: makes the section of the report from a run.
-        ranged: with the range down to the fewest, which takes one more run.
+    ``ranged``: with the range down to the fewest, which takes one more run.
     """
-    notes = [] if first.failure is not None else bounded(first.recorder)
+    notes = [] if first.failure is not None else _bounded(first.recorder)
     high = first
-    if any(_name(one) in UNIQUE for one in notes):
+    if any(_name(note) in UNIQUE for note in notes):
         most = again(unknown="most")
         high = first if most.failure is not None else max(first, most, key=_peak)
     prediction = predict(high)
@@ -64,21 +45,25 @@ def predicted(
     low = None if fewest.failure is not None else _peak(fewest)
     if low is not None and low >= prediction.peak_bytes:
         return prediction
-    found = MemoryRange(low_bytes=low, high_bytes=prediction.peak_bytes, because=places(notes))
-    return prediction.model_copy(update={"range": found})
+    both = MemoryRange(low_bytes=low, high_bytes=prediction.peak_bytes, because=places(notes))
+    return prediction.model_copy(update={"range": both})
 
 
 def places(notes: list[Note]) -> list[str]:
     """``aten::nonzero at path/to/file.py:12``, a few of them."""
-    at = ((one.operator, one.origin) for one in notes)
-    return [*dict.fromkeys(f"{name} at {site(one.file, one.line)}" if one.file else name for name, one in at)][
-        :MOST_PLACES
-    ]
+    at = ((note.operator, note.origin) for note in notes)
+    names = (f"{name} at {site(origin.file, origin.line)}" if origin.file else name for name, origin in at)
+    return [*dict.fromkeys(names)][:MOST_PLACES]
+
+
+def _bounded(recorder: Recorder) -> list[Note]:
+    """Where a run asked how many there are of something, which is not known but has two ends."""
+    return [note for note in recorder.assumptions() if note.text == ONES_ASSUMPTION and _name(note) in BOUNDED]
 
 
 def _name(note: Note) -> str:
     return note.operator.partition(".")[0]
 
 
-def _peak(ran: Ran) -> int:
-    return timeline(ran.events).peak
+def _peak(trace: Trace) -> int:
+    return timeline(trace.events).peak

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -13,42 +13,31 @@ from mpsprobe.errors import UsageError
 from mpsprobe.protocols import RunOptions, TorchRun
 
 AS_IT_IS, ACCUMULATION, EIGHT_BITS = "as it is", "gradient accumulation", "8-bit AdamW"
-NOTES = {
+NOTES = {  # what to know of the figures of a way
     ACCUMULATION: "of each pass; any number of passes makes up a batch",
     EIGHT_BITS: "run as it is written; where torch.compile works, it fuses the update and makes fewer tensors",
 }
-"""What to know of the figures of a way."""
-_CHECKPOINTING = (
-    "activation_checkpointing_enable",
-    "gradient_checkpointing_enable",
-    "enable_gradient_checkpointing",
-    "set_grad_checkpointing",
+_CHECKPOINTING = (  # methods of models that switch it on
+    "activation_checkpointing_enable",  # of transformers from 5 on
+    "gradient_checkpointing_enable",  # of transformers before that
+    "enable_gradient_checkpointing",  # of diffusers
+    "set_grad_checkpointing",  # of timm
 )
-"""Methods of models that switch it on: of transformers (from 5 on, and before), of diffusers, of timm."""
 
 
-def _nothing(run: TorchRun) -> None:
-    del run
+class Variation(NamedTuple):
+    """A way to run a workload: with these options, and what was built from them changed.
 
-
-@dataclass(frozen=True, slots=True)
-class Variation:
-    """A way to run a workload.
-
-    Attributes:
-        what: its name.
-        options: what is asked for.
-        change: changes what was built from them. Raises ``UsageError`` where that cannot be.
+    ``change`` raises ``UsageError`` where that cannot be.
     """
 
     what: str
     options: RunOptions
-    change: Callable[[TorchRun], None] = _nothing
+    change: Callable[[TorchRun], None] = lambda run: None
 
 
 def variations(options: RunOptions, run: TorchRun) -> Iterator[Variation]:
-    """The workload as it is, which was built as ``run``, then what may need less."""
-    yield Variation(AS_IT_IS, options)
+    """What may need less than the workload as it is, which was built as ``run``."""
     training = options.phase == "training"
     if options.dtype == "float32":
         if not training:
@@ -65,27 +54,29 @@ def variations(options: RunOptions, run: TorchRun) -> Iterator[Variation]:
         yield Variation("SGD, which keeps no state", options, _sgd)
         if not options.lora:
             yield Variation(f"LoRA of rank {options.lora_rank}", replace(options, lora=True))
-    if any(hasattr(one, "set_attention_slice") for one in run.model.modules()):
+    if any(hasattr(module, "set_attention_slice") for module in run.model.modules()):
         yield Variation("attention slicing", options, _slice_attention)
 
 
 def _checkpoint(run: TorchRun) -> None:
-    for name in _CHECKPOINTING:
-        switch = getattr(run.model, name, None)
-        if switch is not None:
-            named: dict[str, Any] = {}
-            if name.endswith("checkpointing_enable"):
-                named = {f"{name.removesuffix('_enable')}_kwargs": {"use_reentrant": False}}
-            try:
-                switch(**named)
-            except ValueError as error:  # transformers: the class does not support it
-                raise UsageError(str(error)) from error
-            return
-    raise UsageError("the model has no switch for it")
+    name = next((name for name in _CHECKPOINTING if getattr(run.model, name, None) is not None), None)
+    if name is None:
+        raise UsageError("the model has no switch for it")
+    named: dict[str, Any] = {}
+    if name.endswith("checkpointing_enable"):
+        named = {f"{name.removesuffix('_enable')}_kwargs": {"use_reentrant": False}}
+    try:
+        getattr(run.model, name)(**named)
+    except ValueError as error:  # transformers: the class does not support it
+        raise UsageError(str(error)) from error
+
+
+def _parameters(model: torch.nn.Module) -> list[torch.nn.Parameter]:
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
 def _sgd(run: TorchRun) -> None:
-    run.optimizer = lambda model: torch.optim.SGD([one for one in model.parameters() if one.requires_grad], lr=1e-3)
+    run.optimizer = lambda model: torch.optim.SGD(_parameters(model), lr=1e-3)
 
 
 def _eight_bits(run: TorchRun) -> None:
@@ -94,10 +85,10 @@ def _eight_bits(run: TorchRun) -> None:
     except ImportError as error:
         why = "torchao, whose AdamW8bit is made of PyTorch's own operators, is not installed"
         raise UsageError(why) from error
-    run.optimizer = lambda model: optim.AdamW8bit([one for one in model.parameters() if one.requires_grad])
+    run.optimizer = lambda model: optim.AdamW8bit(_parameters(model))
 
 
 def _slice_attention(run: TorchRun) -> None:
-    for one in run.model.children() if not hasattr(run.model, "set_attention_slice") else [run.model]:
-        if hasattr(one, "set_attention_slice"):
-            one.set_attention_slice("auto")
+    for module in [run.model] if hasattr(run.model, "set_attention_slice") else run.model.children():
+        if hasattr(module, "set_attention_slice"):
+            module.set_attention_slice("auto")

@@ -18,9 +18,8 @@ class Vary:
     first: int
     last: int
 
-    def with_value(self, options: RunOptions, value: int) -> RunOptions:
-        """``options`` with one of the numbers; the ``size`` of images is none of them."""
-        if self.what == SIZE:
-            return options
-        changed: dict[str, Any] = {self.what.replace("-", "_"): value}
-        return replace(options, **changed)
+
+def with_value(options: RunOptions, what: str, value: int) -> RunOptions:
+    """``options`` with one of the numbers; the ``size`` of images is none of them."""
+    changed: dict[str, Any] = {} if what == SIZE else {what.replace("-", "_"): value}
+    return replace(options, **changed)

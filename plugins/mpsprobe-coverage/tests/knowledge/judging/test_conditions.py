@@ -17,7 +17,8 @@ from mpsprobe_coverage.knowledge.judging.frameworks import FRAMEWORKS
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.kernels.mps import load_table, torch_releases
 from mpsprobe_coverage.reporting.advice import advise
-from mpsprobe_coverage.reporting.macos import check_macos, conditions
+from mpsprobe_coverage.reporting.findings import macos_conditions
+from mpsprobe_coverage.reporting.reports import check_macos
 
 Function = Callable[[torch.Tensor], Any]
 BF16, HALF, FLOAT, COMPLEX = torch.bfloat16, torch.float16, torch.float32, torch.complex64
@@ -281,7 +282,7 @@ CHANNELS = _weighted(functional.conv1d, (1, 1, 2), (65537, 1, 1))
 )
 def test_conditions_name_the_macos(release: str, program: Program, needs: tuple[str, str] | None) -> None:
     with torch.no_grad():
-        found = conditions(ran(release, program).recorder, load_table(release))
+        found = macos_conditions(ran(release, program).recorder, load_table(release))
     assert [(one.macos, one.what) for one in found] == [needs] * (needs is not None)
 
 

@@ -19,7 +19,6 @@ from mpsprobe_coverage.knowledge.memory.inside import bytes_inside, not_counted
 from mpsprobe_coverage.knowledge.memory.lifetimes import Made
 from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits, allocator_of, watermarks
 from mpsprobe_coverage.knowledge.memory.timeline import Change, Storage
-from mpsprobe_coverage.reporting.memory import figures
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 RELEASES = ("2.9.1", "2.12.0", "2.14.0", "2.14.1", "2.15.0")
@@ -111,8 +110,9 @@ def test_messages_of_older_releases_have_other_units() -> None:
 
 def test_figures_are_those_of_a_device_with_limits() -> None:
     changes = [Change(Storage(128 * MIB, "temporary", None, None), True)]
-    assert figures(changes, "2.13.0").raised is None
-    assert figures(changes, "2.13.0", Limits(buffer=64 * MIB)).raised == "Invalid buffer size: 128.00 MiB"
+    assert replay(changes, allocator_of("2.13.0", Limits())).raised is None
+    limited = allocator_of("2.13.0", Limits(buffer=64 * MIB))
+    assert replay(changes, limited).raised == "Invalid buffer size: 128.00 MiB"
 
 
 def test_watermarks_of_the_variables() -> None:

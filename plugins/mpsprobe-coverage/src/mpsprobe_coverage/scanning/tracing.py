@@ -1,0 +1,172 @@
+"""What a workload builds, run for a step on the virtual device of one release or another."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from packaging.version import Version
+
+from mpsprobe.errors import MpsprobeError, WorkloadError
+from mpsprobe.protocols import RunOptions, TorchRun, Workload
+from mpsprobe.schemas import RunFailure
+from mpsprobe.suggestions import first_line, type_name
+from mpsprobe_coverage.devices.virtual import VirtualDevice
+from mpsprobe_coverage.devices.virtual.data_dependent import Found
+from mpsprobe_coverage.devices.virtual.execution import Outcomes
+from mpsprobe_coverage.devices.virtual.restoring import as_before
+from mpsprobe_coverage.devices.virtual.wrapping import initialised
+from mpsprobe_coverage.knowledge.judging.chain import Chain
+from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+from mpsprobe_coverage.knowledge.memory.lifetimes import Lifetimes
+from mpsprobe_coverage.recording.attribution import Origin
+from mpsprobe_coverage.recording.recorder import NotNative
+from mpsprobe_coverage.recording.trace import Trace
+from mpsprobe_coverage.reporting.findings import site
+from mpsprobe_coverage.reporting.memory import label_model
+from mpsprobe_coverage.scanning import images
+from mpsprobe_coverage.scanning.process_state import one_thread, same_numbers
+from mpsprobe_coverage.scanning.step import run_step
+
+CHAINS_KEPT = 128
+REFUSALS = 16  # how many messages of a model are passed over: each is one more run
+
+# What a chain has found out of an operator holds for every workload. It keeps its tables, so no other gets their ids.
+_chains: dict[tuple[str | int | None, ...], Chain] = {}
+
+
+def chain_for(table: KernelTable, options: RunOptions, others: Sequence[KernelTable] = ()) -> Chain:
+    """The judges of the release, with the libraries that are loaded, for the macOS of ``options``; see ``Chain``."""
+    libraries = table.family.loaded_libraries(table.release)
+    key = (options.macos, *map(id, (table, *libraries.values())), None, *map(id, others))
+    if key not in _chains:
+        if len(_chains) >= CHAINS_KEPT:  # tables of plugins may be new ones each time
+            _chains.clear()
+        macos = None if options.macos is None else Version(options.macos)
+        _chains[key] = Chain(table, libraries, macos=macos, others=[chain_for(other, options) for other in others])
+    return _chains[key]
+
+
+def built(
+    workload: Workload, options: RunOptions, table: KernelTable, width: int | None = None
+) -> tuple[TorchRun, Mapping[Origin, str]]:
+    """What ``workload`` builds for ``options``, and the lines that moved a part of it to another device.
+
+    ``width``: of its images, if not their own. Raises ``MpsprobeError`` where it cannot be built.
+    """
+    with same_numbers(), VirtualDevice(table, keep_weights=options.weights).construction() as construction:
+        run = workload.build(options)
+        if not isinstance(run, TorchRun):
+            raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
+        if width is not None:
+            images.resize(run, width)
+    return run, construction.elsewhere
+
+
+@dataclass
+class Tracer:
+    """Runs ``run``; ``outcomes`` are what operators gave in earlier runs."""
+
+    run: TorchRun
+    options: RunOptions
+    outcomes: Outcomes = field(default_factory=dict)
+
+    def settled(self, table: KernelTable, **how: Any) -> Trace:
+        """``trace``; where inputs do not fit on the CPU either, ``run`` is corrected first.
+
+        What the newest release takes fits: then the error is one of this release.
+        """
+        trace = self.trace(table, **how)
+        while isinstance(trace.error, Exception) and self.run.correct is not None:
+            error: BaseException | None = trace.error
+            newest = table.family.load(table.family.releases[-1])
+            if trace.other_sizes or table.release != newest.release:
+                with suppress(MpsprobeError):
+                    error = self.trace(newest, **how | {"sizes_of_cpu": True, "others": ()}).error
+            if not isinstance(error, Exception):
+                break
+            with VirtualDevice(table, keep_weights=self.options.weights).construction():
+                better = self.run.correct(error)
+            if better is None:
+                break
+            self.run = better
+            trace = self.trace(table, **how)
+        trace.error = None  # its traceback holds what the step made
+        return trace
+
+    def trace(self, table: KernelTable, others: Sequence[tuple[KernelTable, bool]] = (), **how: Any) -> Trace:
+        """Run one step on the virtual device of the release of ``table``, as ``_step`` takes ``how``.
+
+        Where a refusal ends it, it is run again and passes over that, so that the refusal is a finding among others. A
+        message that ends the next run too is none about a dtype: the workload cannot run. ``others`` are further
+        releases, and whether the step may be about each of them; see ``release_questions.py``.
+        """
+        chain = chain_for(table, self.options, [other for other, _ in others])
+        chain.alike[:] = [alike for _, alike in others]
+        passed_over: frozenset[str] = frozenset()
+        trace = self._step(chain, passed_over, **how)
+        while trace.failure is not None and trace.failure.message not in passed_over and len(passed_over) < REFUSALS:
+            passed_over |= {trace.failure.message}
+            with suppress(MpsprobeError):  # the loss does not depend on parameters beyond the refusal
+                trace = self._step(chain, passed_over, **how)
+        trace.alike = frozenset(number for number, alike in enumerate(chain.alike) if alike)
+        return trace
+
+    def _step(
+        self,
+        chain: Chain,
+        passed_over: frozenset[str],
+        *,
+        only_native: bool = False,  # the first call that is not raises NotNative
+        sizes_of_cpu: bool = False,
+        unknown: Found = "ones",  # how many are found where values are not known
+    ) -> Trace:
+        run, options = self.run, self.options
+        lifetimes = None if only_native else Lifetimes()
+        device = VirtualDevice(
+            chain,
+            keep_weights=options.weights,
+            outcomes=self.outcomes,
+            passed_over=passed_over,
+            sizes_of_cpu=sizes_of_cpu,
+            lifetimes=lifetimes,
+            found=unknown,
+        )
+        device.recorder.only_native = only_native
+        trace = Trace(chain.table, device.recorder, {}, None, 0, 0, asked=device.asked)
+        # What the model keeps for its next call would be there in the next run.
+        with as_before(run.model.modules()), nullcontext() if options.weights else one_thread(), same_numbers(), device:
+            device.move(run.model)
+            label_model(run.model)
+            try:
+                trace.notes = run_step(run, options, device)
+            except (MpsprobeError, NotNative, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # noqa: BLE001 - whatever a model raises belongs into its report
+                trace.failure, trace.error = _failure(error, device), error
+            finally:
+                trace.events = [] if lifetimes is None else lifetimes.end()
+                for parameter in run.model.parameters():
+                    parameter.grad = None
+            for parameter in initialised(run.model.parameters()):
+                trace.parameters += parameter.numel()
+                trace.parameters_bytes += parameter.numel() * parameter.element_size()
+        trace.calls, trace.other_sizes = device.calls(), device.other_sizes
+        if trace.failure is not None and trace.other_sizes:
+            trace.notes = [trace.other_sizes]
+        return trace
+
+
+def _failure(error: BaseException, device: VirtualDevice) -> RunFailure:
+    is_internal = device.attribution.is_internal
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_internal(frame.filename)]
+    return RunFailure(
+        phase=device.recorder.last_phase or "forward",
+        error=type_name(error),
+        message=first_line(error),
+        module=device.attribution.deepest_module,
+        call_site=site(frames[-1].filename, frames[-1].lineno or 0) if frames else None,
+    )
