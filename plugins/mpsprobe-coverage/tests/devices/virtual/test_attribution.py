@@ -18,8 +18,8 @@ from mpsprobe_coverage.knowledge.kernels.compositions import Compositions, compo
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.recording.attribution import NODES_KEPT, NOWHERE, THREADS_KEPT, Attribution, Origin
-from mpsprobe_coverage.recording.release_questions import Composing
 from mpsprobe_coverage.recording.recorder import CallRecord
+from mpsprobe_coverage.recording.release_questions import Composing
 
 
 class Block(torch.nn.Module):
