@@ -61,7 +61,7 @@ COVERAGE_MAY_IMPORT = {
     "scanning": {"devices", "knowledge", "recording", "reporting"},
     "programs": {"devices", "knowledge", "recording", "reporting", "scanning"},
     "commands": {"devices", "knowledge", "programs", "recording", "reporting", "scanning"},
-    "callbacks": {"commands", "devices", "knowledge", "recording"},
+    "callbacks": {"commands", "devices", "knowledge", "programs", "recording"},
 }
 # In two of them what lies deeper is ordered too.
 KNOWLEDGE_MAY_IMPORT = {

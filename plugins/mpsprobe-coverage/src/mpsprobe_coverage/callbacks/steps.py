@@ -26,11 +26,11 @@ from mpsprobe.schemas import SEVERITY, BackendTarget, CoverageReport
 from mpsprobe.suggestions import in_short
 from mpsprobe_coverage.commands.coverage import coverage as command
 from mpsprobe_coverage.commands.functions import in_quotes, refuse
-from mpsprobe_coverage.commands.program_functions import Observed
 from mpsprobe_coverage.devices.native.device import native_device_now
 from mpsprobe_coverage.devices.virtual import device_now
 from mpsprobe_coverage.knowledge.kernels.live import has_mps_build
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
+from mpsprobe_coverage.programs.observing import Observed
 
 NOT_JUDGED = "What MPS does with these steps is not known: {why}"
 ELSEWHERE = "the model is on {device}, and not on the virtual MPS device that is open"

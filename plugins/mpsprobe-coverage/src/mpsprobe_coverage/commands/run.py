@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 DEVICES = ("virtual", "mps")
 VALUES = ("real", "none")
-USUAL = {"device": "virtual", "values": "real", "macos": None, "chip": None, "keep_going": True}
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -133,17 +132,16 @@ def ran(
     from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
     from mpsprobe_coverage.programs import parent
 
-    chosen = {**USUAL, **settings}
     check_program(program, as_module)
     targets = releases(torch_release, MPS_FAMILY)
     if len(targets) != 1:
         raise UsageError("a program is run on one torch release", "Name one with --torch.")
-    if chosen["device"] == "mps" and (targets != ["installed"] or chosen["macos"]):
+    if settings.get("device") == "mps" and (targets != ["installed"] or settings.get("macos")):
         raise UsageError("--device mps observes what is installed here", "Leave out --torch and --macos.")
     registry = get_registry()
     shown = f"-m {program[0]}" if as_module else program[0]
     registry.announce("mpsprobe_before_run", workload=shown, phase="program")
-    ended = parent.run(program, as_module, torch=targets[0], lines=not no_lines, **chosen)
+    ended = parent.run(program, as_module, torch=targets[0], lines=not no_lines, **settings)
     if ended.report is None:
         return ended
     report = ended.report.model_copy(update={"explained": explain})

@@ -6,13 +6,15 @@ calls too (``torch/csrc/utils/device_lazy_init.cpp``).
 
 from __future__ import annotations
 
+import ast
 import inspect
+import linecache
 import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -22,7 +24,6 @@ import torch
 import typing_extensions
 
 from mpsprobe.schemas import CudaHint
-from mpsprobe_coverage.programs.mps_branches import asks_for_mps_too
 from mpsprobe_coverage.reporting.findings import site
 
 DEVICE = 'device = "mps" if torch.backends.mps.is_available() else "cpu"'
@@ -54,11 +55,12 @@ _MADE = {
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _COMPILER = f"{_TORCH}_inductor{os.sep}"
 _BETWEEN = {typing_extensions.__file__}  # whose frames stand before those of deprecated names of torch
+_MAC = ("mps", "accelerator")
 NO_CUDA = "Torch not compiled with CUDA enabled"  # what PyTorch says on a Mac
 
 
 class CudaHints:
-    """Notes what is CUDA-shaped while it is open (``with``).
+    """Notes what a program asks of torch for CUDA.
 
     Args:
         internal: whether a file is torch's or ours.
@@ -71,11 +73,10 @@ class CudaHints:
         self._noted: dict[tuple[str, str], dict[tuple[str, int], int]] = {}
         self._own: dict[str, bool] = {}
         libraries = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-        self._libraries = tuple(f"{folder}/" for folder in libraries) + tuple(f"{folder}\\" for folder in libraries)
+        self._libraries = tuple(f"{folder}{end}" for folder in libraries for end in "/\\")
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Inside, what the program asks of torch is noted."""
         undo: list[tuple[Any, str, Any]] = []
 
         def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
@@ -110,7 +111,7 @@ class CudaHints:
 
         Args:
             on_the_device: whether an operator ran there.
-            on_the_cpu: whether a model stayed on the CPU, or the program computed there.
+            on_the_cpu: whether a model stayed there, or the program computed there.
         """
         hints = []
         for (what, instead), noted in self._noted.items():
@@ -189,10 +190,9 @@ class CudaHints:
 
     def _is_own(self, file: str) -> bool:
         """Whether a file is the program's, and neither of Python's library nor of an installed package."""
-        own = self._own.get(file)
-        if own is None:
-            own = self._own[file] = not self._internal(file) and not file.startswith(self._libraries)
-        return own
+        if file not in self._own:
+            self._own[file] = not self._internal(file) and not file.startswith(self._libraries)
+        return self._own[file]
 
 
 def _inside(frame: FrameType | None) -> str | None:
@@ -217,13 +217,67 @@ def _compiles(frame: FrameType | None) -> bool:
 
 
 class Imports:
-    """A finder that finds nothing: it only sees which packages are looked for."""
+    """A finder that finds nothing, and only sees which packages are looked for."""
 
     def __init__(self, hints: CudaHints) -> None:
         self._hints = hints
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """None: another finder may know the module."""
         if name in _PACKAGES:
             self._hints.imported(name, sys._getframe(1))
         return None
+
+
+@cache
+def asks_for_mps_too(file: str, line: int) -> bool:
+    """Whether a program that asks for CUDA at ``line`` asks for MPS or the accelerator there too, so has a way for a
+    Mac: in the same expression, in a branch of an ``if``, or in an ``if`` that stands directly before or after it.
+
+    True where the source cannot be read.
+    """
+    source = linecache.getlines(file)
+    try:
+        tree = ast.parse("".join(source))
+    except (SyntaxError, ValueError):
+        return True
+    fields = [value for node in ast.walk(tree) for _, value in ast.iter_fields(node)]
+    blocks = [value for value in fields if isinstance(value, list) and value and isinstance(value[0], ast.stmt)]
+    around = [(block, place) for block in blocks for place, one in enumerate(block) if line in _lines(one)]
+    if not around:
+        return True
+
+    def length(found: tuple[list[ast.stmt], int]) -> int:
+        block, place = found
+        return len(_lines(block[place]))
+
+    # An `elif` is an `if` inside the one above it; other statements are asked from inside out.
+    ifs = [(block, place) for block, place in around if _asks(block[place], line)]
+    block, place = max(ifs, key=length) if ifs else min(around, key=length)
+    near = [block[place]]
+    if ifs:
+        near += [one for one in block[max(0, place - 1) : place + 2] if isinstance(one, ast.If)]
+    text = "".join("".join(source[one.lineno - 1 : _end(one)]) for one in near).lower()
+    return any(name in text for name in _MAC)
+
+
+def _lines(node: ast.stmt | ast.expr) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _asks(statement: ast.stmt, line: int) -> bool:
+    """Whether ``line`` is in the condition of an ``if``, or of its ``elif``."""
+    while isinstance(statement, ast.If):
+        if line in _lines(statement.test):
+            return True
+        if len(statement.orelse) != 1:
+            return False
+        statement = statement.orelse[0]
+    return False
+
+
+def _end(statement: ast.stmt) -> int:
+    """The last line; of a block that is no ``if``, that of its head."""
+    body = getattr(statement, "body", None)
+    if isinstance(body, list) and body and not isinstance(statement, ast.If):
+        return max(statement.lineno, int(body[0].lineno) - 1)
+    return _lines(statement)[-1]

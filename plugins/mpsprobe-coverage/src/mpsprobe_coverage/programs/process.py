@@ -1,4 +1,4 @@
-"""The program's process from its start to its end: opens the device once torch is imported, writes the report at exit.
+"""The program's process: what the command tells it, and what it does from its start to its end. Imports no torch.
 
 Nothing is imported here that the program has not asked for: torch reads environment variables while it is imported, and
 a script may set them before. Python itself runs the program, so this module has three footholds: a finder that waits
@@ -15,25 +15,85 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe_coverage.programs.settings import Settings
-
 if TYPE_CHECKING:
     from mpsprobe_coverage.programs.session import Session
 
+VARIABLE = "MPSPROBE_PROGRAM"
+"""The environment variable that holds the settings, in the program and in the processes that it starts."""
 _kept: list[Process] = []  # the device lives as long as the process
 
 
-def begin(value: str) -> None:
-    """Called before the program begins, in its process and in those that it starts.
+@dataclass(frozen=True)
+class Settings:
+    """How a program is run, and the files through which its processes answer.
 
-    Args:
-        value: the settings, as the environment variable has them.
+    Attributes:
+        folder: where the answers are written; it is there as long as the command runs.
+        name: the script, or ``-m`` and the module, as typed.
+        prefix: ``sys.prefix`` of the interpreter that runs it; in others nothing happens.
+        torch: the release that is judged; ``installed`` for that of the program's process.
+        chip: the Mac's that is judged and that ``torch.mps`` answers for.
+        keep_going: whether the program goes on where a Mac refuses.
+        lines: whether the source lines of calls are looked for.
     """
-    settings = Settings.from_variable(value)
+
+    folder: str
+    name: str
+    arguments: Sequence[str]
+    prefix: str
+    torch: str
+    lines: bool
+    device: str = "virtual"
+    values: str = "real"
+    macos: str | None = None
+    chip: str | None = None
+    keep_going: bool = True
+
+    def as_variable(self) -> str:
+        return json.dumps(asdict(self))
+
+    @property
+    def report(self) -> Path:
+        """The report as JSON, written at the program's end."""
+        return Path(self.folder, "report.json")
+
+    @property
+    def refusal(self) -> Path:
+        """Why there is no device or no report: message and hint as a JSON list."""
+        return Path(self.folder, "refusal.json")
+
+    def claim(self) -> bool:
+        """Whether this process is the program itself, and not one that it started: the first to ask."""
+        try:
+            os.close(os.open(Path(self.folder, "program"), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            return False
+        return True
+
+    def note_process(self) -> None:
+        """Say that this is a process that the program started, and that had the device."""
+        if Path(self.folder).is_dir():
+            Path(self.folder, f"process-{os.getpid()}").touch()
+
+    @property
+    def process_report(self) -> Path:
+        """The report of this process, if the program started it."""
+        return Path(self.folder, f"process-{os.getpid()}.json")
+
+    def processes(self) -> list[Path]:
+        """The reports of those that the program started, the first one first, whether they left one or not."""
+        started = sorted(Path(self.folder).glob("process-*[0-9]"), key=lambda path: path.stat().st_mtime_ns)
+        return [path.with_suffix(".json") for path in started]
+
+
+def begin(value: str) -> None:
+    """Called before the program begins, in its process and in those that it starts, with the variable's value."""
+    settings = Settings(**json.loads(value))
     if Path(sys.argv[0]).name in ("mpsprobe", "mpsprobe.exe"):  # a command that the program started
         return
     try:
@@ -49,11 +109,7 @@ def begin(value: str) -> None:
 
 
 class Process:
-    """One process of a program.
-
-    Args:
-        itself: whether it is the program, and not a process that the program started.
-    """
+    """One process of a program: the program ``itself``, or one that it started."""
 
     def __init__(self, settings: Settings, itself: bool) -> None:
         self.settings = settings
@@ -74,7 +130,10 @@ class Process:
         except MpsprobeError as error:
             if not self.itself:
                 raise
-            self._refuse(error.message, error.hint)
+            self._answer(self.settings.refusal, json.dumps([error.message, error.hint, True]))
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            os._exit(2)
         if not self.itself:
             self.settings.note_process()
         self.started += time.monotonic() - before
@@ -94,29 +153,24 @@ class Process:
         seconds = time.monotonic() - self.started
         try:
             if self.session is not None:
-                self._answer(
-                    self.settings.report if self.itself else self.settings.process_report, self.session.end(seconds)
-                )
+                path = self.settings.report if self.itself else self.settings.process_report
+                self._answer(path, self.session.end(seconds))
             elif self.itself:
-                self._answer(self.settings.refusal, ["the program did not import torch", None, False])
+                self._no_report("the program did not import torch")
         except Exception as error:  # noqa: BLE001 - the program ran, and its exit code is its own
             import traceback
 
-            if not self.itself:  # the command counts the processes that left no report
-                return
-            with contextlib.suppress(OSError):
-                self._answer(self.settings.refusal, ["".join(traceback.format_exception(error)), None, False])
+            if self.itself:  # of others the command counts those that left no report
+                with contextlib.suppress(OSError):
+                    self._no_report("".join(traceback.format_exception(error)))
 
-    def _refuse(self, message: str, hint: str | None) -> None:
-        self._answer(self.settings.refusal, [message, hint, True])
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        os._exit(2)
+    def _no_report(self, why: str) -> None:
+        self._answer(self.settings.refusal, json.dumps([why, None, False]))
 
-    def _answer(self, path: Path, document: Any) -> None:
+    def _answer(self, path: Path, text: str) -> None:
         """Whole or not at all: the process may be killed while it writes."""
         unfinished = path.with_suffix(".unfinished")
-        unfinished.write_text(document if isinstance(document, str) else json.dumps(document), encoding="utf-8")
+        unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(path)
 
 

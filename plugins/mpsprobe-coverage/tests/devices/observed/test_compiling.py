@@ -14,7 +14,7 @@ from mpsprobe_coverage.devices.compiling import DEVICE, Library
 from mpsprobe_coverage.devices.observed import observe as module
 from mpsprobe_coverage.devices.observed.in_python import ObserverInPython
 from mpsprobe_coverage.devices.observed.observe import observe
-from mpsprobe_coverage.programs.observed_report import report
+from mpsprobe_coverage.programs.observing import report
 
 
 def test_without_a_compiler_python_observes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.observed.observe import observe
 from mpsprobe_coverage.devices.observed.profile_log import disagreements
 from mpsprobe_coverage.knowledge.calls.keys import has_kernel, operator_name
-from mpsprobe_coverage.programs.observed_report import report
+from mpsprobe_coverage.programs.observing import report
 
 
 class _Seen(TorchDispatchMode):

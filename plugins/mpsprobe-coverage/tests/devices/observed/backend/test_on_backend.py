@@ -19,7 +19,7 @@ import torch
 
 from mpsprobe_coverage.devices.observed.kinds import Happened
 from mpsprobe_coverage.devices.observed.observe import Observation, observe
-from mpsprobe_coverage.programs.observed_report import report
+from mpsprobe_coverage.programs.observing import report
 
 SOURCE = Path(__file__).parents[2] / "virtual/fallback_backend.cpp"
 MANY = 10_000
