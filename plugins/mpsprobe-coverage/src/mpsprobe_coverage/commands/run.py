@@ -13,10 +13,10 @@ import click
 
 from mpsprobe.environment import check_version
 from mpsprobe.errors import UsageError
-from mpsprobe.options import Named, Names
+from mpsprobe.options import Named
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.commands.options import CHIP_OPTION, MacosVersion, VerdictList, releases
+from mpsprobe_coverage.commands import options as flags
 from mpsprobe_coverage.commands.showing import Showing
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ VALUES = ("real", "none")
     show_default=True,
     help="To judge.",
 )
-@click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
-@CHIP_OPTION
+@flags.MACOS_OPTION
+@flags.CHIP_OPTION
 @click.option(
     "--keep-going/--no-keep-going",
     default=True,
@@ -53,18 +53,18 @@ VALUES = ("real", "none")
 )
 @click.option("--no-lines", is_flag=True, help="Do not look for the source lines of calls, which takes less time.")
 @click.option("--build", is_flag=True, help="Build the native device now, not at the first program.")
-@click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
-@click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
-@click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
+@flags.EXPLAIN_OPTION
+@flags.EVERYTHING_OPTION
+@flags.EXPORTER_OPTION
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE [default: standard error].")
 @click.option(
     "--fail-on",
-    type=VerdictList(),
+    type=flags.verdicts,
     metavar="VERDICT,…",
     help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong; "
     "'unknown': also when a process that it started was not watched.",
 )
-@click.option("--allow", type=Names(), metavar="OPERATOR,…", help="What --fail-on passes over: linalg_qr, aten::fft_*.")
+@flags.ALLOW_OPTION
 @click.option("-m", "as_module", is_flag=True, help="SCRIPT is the name of a module, as for python -m.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGUMENTS]…")
 def run(
@@ -133,7 +133,7 @@ def ran(
     from mpsprobe_coverage.programs import parent
 
     check_program(program, as_module)
-    targets = releases(torch_release, MPS_FAMILY)
+    targets = flags.releases(torch_release, MPS_FAMILY)
     if len(targets) != 1:
         raise UsageError("a program is run on one torch release", "Name one with --torch.")
     if settings.get("device") == "mps" and (targets != ["installed"] or settings.get("macos")):

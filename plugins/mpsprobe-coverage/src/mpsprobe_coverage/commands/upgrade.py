@@ -18,18 +18,9 @@ from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import JudgedWorkload
 from mpsprobe.suggestions import printable
+from mpsprobe_coverage.commands import options as flags
 from mpsprobe_coverage.commands import several
 from mpsprobe_coverage.commands.judge import Judging
-from mpsprobe_coverage.commands.options import (
-    CHIP_OPTION,
-    MEMORY_OPTION,
-    PHASE_OPTION,
-    TORCH,
-    MacosVersion,
-    framework,
-    model_options,
-    several_options,
-)
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -39,15 +30,15 @@ if TYPE_CHECKING:
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
 @click.argument("names", nargs=-1, metavar="[WORKLOAD]...")
-@several_options
-@PHASE_OPTION
-@model_options
-@click.option("--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
-@click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS that the Mac has [default: any].")
-@CHIP_OPTION
-@MEMORY_OPTION
-@click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
-@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
+@flags.several_options
+@flags.PHASE_OPTION
+@flags.model_options
+@flags.TRUST_OPTION
+@click.option("--macos", type=flags.macos_version, metavar="VERSION", help="The macOS that the Mac has [default: any].")
+@flags.CHIP_OPTION
+@flags.MEMORY_OPTION
+@flags.EXPORTER_OPTION
+@flags.OUTPUT_OPTION
 @click.option("--all", "everything", is_flag=True, help="On a terminal, show every operator too.")
 @click.option(
     "--atlas/--no-atlas",
@@ -92,7 +83,7 @@ def upgrade(
     chosen = exporting.choose(registry, format_name, output, "upgrade")
     macos, options = options.macos, _judged_for(options, tables)
     wanted = several.names(names, files, registry) if names or files else []
-    if wanted and framework(wanted, registry) != TORCH:
+    if wanted and flags.framework(wanted, registry) != flags.TORCH:
         raise UsageError("upgrade is about torch", "Name workloads of torch.")
     rows: list[JudgedWorkload] = []
     if wanted:
