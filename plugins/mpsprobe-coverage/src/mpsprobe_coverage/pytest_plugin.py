@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport, MatrixReport
     from mpsprobe_coverage.commands.functions import CoverageOptions
-    from mpsprobe_coverage.scanning.torch_code import Watched
 
 MARKER, FIXTURE, RELEASE = "mps", "mps_coverage", "mps_torch_release"
 PROGRAM = "MPSPROBE_PROGRAM"
@@ -26,22 +25,6 @@ REGISTERED = f"""\
 what is on "mps" in it must have kernels there"""
 _is_ours = pytest.StashKey[bool]()
 _settings = pytest.StashKey[dict[str, Any]]()
-
-
-class MpsCoverage(Protocol):
-    """What the fixture ``mps_coverage`` gives."""
-
-    def __call__(
-        self,
-        model: object,
-        inputs: object = None,
-        *,
-        torch: str | Sequence[str] | None = None,
-        allow: Sequence[str] = (),
-        **options: Unpack[CoverageOptions],
-    ) -> CoverageReport | MatrixReport:
-        """``mpsprobe.check`` with what the test's marker and ``pyproject.toml`` say."""
-        ...
 
 
 @pytest.hookimpl(trylast=True)
@@ -77,19 +60,22 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         asked = _asked(item)
         releases = _releases(asked)
         release = item.callspec.params[RELEASE] if len(releases) > 1 and hasattr(item, "callspec") else releases[0]
-        watched = _watched(release, asked.get("macos"))
-    with watched:
+        from mpsprobe_coverage.commands.functions import FAIL_ON, refuse
+        from mpsprobe_coverage.programs.observing import ObservedVirtual
+
+        run = ObservedVirtual(release, asked.get("macos"))
+    with run:
         result = yield
     with _told():
-        report = watched.report(item.name)
+        report = run.report(item.name)
         if not report.operators and not report.not_judged:
             pytest.fail(NOTHING, pytrace=False)
-        _refuse(report, asked)
+        refuse(report, asked.get("fail_on", FAIL_ON), asked["allow"])
     return result
 
 
 @pytest.fixture
-def mps_coverage(request: pytest.FixtureRequest) -> MpsCoverage:
+def mps_coverage(request: pytest.FixtureRequest) -> Callable[..., CoverageReport | MatrixReport]:
     """``mps_coverage(model, inputs)`` fails the test where an operator is missing or falls back; returns the report."""
     with _told():
         asked = _asked(request.node)
@@ -133,11 +119,7 @@ def _runs_on_device(item: Any, fixtures: Sequence[str]) -> bool:
 
 
 def _asked(item: Any) -> dict[str, Any]:
-    """What the marker asks for, else the project; both of their allow-lists count.
-
-    Raises:
-        UsageError: a marker or a table with something else in it.
-    """
+    """What the marker asks for, else the project; both of their allow-lists count."""
     from mpsprobe.errors import UsageError
     from mpsprobe.settings import read_settings
 
@@ -156,14 +138,14 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     from mpsprobe.errors import UnknownName
     from mpsprobe_coverage.commands.functions import in_quotes
 
-    found = dict(given)
+    checked: dict[str, Any] = {}
     for name, value in given.items():
         if name not in KEYS:
             raise UnknownName("setting", name, KEYS, "The marker and [tool.mpsprobe.check] take: " + ", ".join(KEYS))
         texts = value.split(",") if isinstance(value, str) else value
-        texts = in_quotes(texts) if name == "torch" else [str(one) for one in texts]
-        found[name] = ",".join(texts) if name in ("torch", "macos") else [one.strip() for one in texts]
-    return found
+        texts = in_quotes(texts) if name == "torch" else [str(text) for text in texts]
+        checked[name] = ",".join(texts) if name in ("torch", "macos") else [text.strip() for text in texts]
+    return checked
 
 
 def _releases(asked: Mapping[str, Any]) -> list[str]:
@@ -174,18 +156,6 @@ def _releases(asked: Mapping[str, Any]) -> list[str]:
 
         return list(MPS_FAMILY.releases)
     return [one.strip() for one in text.split(",")]
-
-
-def _watched(release: str, macos: str | None) -> Watched:
-    from mpsprobe_coverage.scanning.torch_code import Watched
-
-    return Watched(release, macos)
-
-
-def _refuse(report: CoverageReport, asked: Mapping[str, Any]) -> None:
-    from mpsprobe_coverage.commands.functions import FAIL_ON, refuse
-
-    refuse(report, asked.get("fail_on", FAIL_ON), asked["allow"])
 
 
 @contextmanager

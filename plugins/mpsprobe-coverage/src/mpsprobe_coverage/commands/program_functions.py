@@ -70,7 +70,7 @@ def observe(device: str | torch.device | None = None, *, torch: str | None = Non
         in_quotes(torch)
     found = observe_device(device, lines=lines).name
     if found == "mps" and (not has_mps_build() or device_now() is not None):
-        return ObservedVirtual(torch, lines)
+        return ObservedVirtual(torch)
     backend: Any = getattr(pytorch, found, None)
     if hasattr(backend, "is_available") and not backend.is_available():
         raise UsageError(

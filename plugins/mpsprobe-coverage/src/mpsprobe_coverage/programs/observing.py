@@ -30,6 +30,7 @@ from mpsprobe_coverage.programs.program_device import DeviceInPython
 from mpsprobe_coverage.recording.recorder import Recorder
 from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting.findings import findings
+from mpsprobe_coverage.reporting.macos import check_macos
 from mpsprobe_coverage.reporting.reports import reported, single
 from mpsprobe_coverage.scanning.scan import chain_for
 
@@ -41,7 +42,6 @@ NOT_MPS = (
 )
 ELSEWHERE = "{calls} calls had tensors only on {device}, and are not in this report"
 MOVED = "{reason}; the calls copied {there} bytes to the CPU and {back} bytes back"
-OPTIONS = RunOptions(phase="program")
 THREAD = "the device that this observation opened belongs to another thread"
 
 
@@ -153,17 +153,20 @@ class ObservedVirtual(Observed):
     """The calls on a virtual device: the one that is open (of ``mpsprobe run``, of a marked test), else one of its own.
 
     Args:
-        release: of torch, to judge, for the device that it opens; ``None``: the installed one.
+        release, macos: to judge, for the device that it opens; ``None``: the installed torch, a new macOS.
 
     Raises:
-        UsageError: there is no such release.
+        UsageError: there is no such release, or it does not run on that macOS.
     """
 
-    def __init__(self, release: str | None, lines: bool) -> None:
-        super().__init__(MPS, lines)
+    def __init__(self, release: str | None, macos: str | None = None) -> None:
+        super().__init__(MPS, lines=True)
         self._asked = release
         self._table = MPS_FAMILY.target(release or "installed")
-        self._chain = chain_for(self._table, OPTIONS)
+        if macos is not None:
+            check_macos(macos, self._table)
+        self._options = RunOptions(phase="program", macos=macos)
+        self._chain = chain_for(self._table, self._options)
         self._lock = threading.RLock()
         self._depth = 0
         self._device: NativeDevice | VirtualDevice | None = None  # the one that is watched
@@ -205,7 +208,7 @@ class ObservedVirtual(Observed):
 
     def report(self, name: str = "observed") -> CoverageReport:
         self.finish()
-        return single(_program(name), OPTIONS, Trace(self._table, self.recorder, {}, None, 0, 0), None)
+        return single(_program(name), self._options, Trace(self._table, self.recorder, {}, None, 0, 0), None)
 
     def _open(self) -> None:
         device = native_device_now() or device_now()
