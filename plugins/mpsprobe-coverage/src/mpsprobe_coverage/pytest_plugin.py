@@ -43,7 +43,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     from mpsprobe.errors import MpsprobeError
 
     try:
-        releases = _releases(_asked(metafunc.definition))
+        releases = _releases(_asked(metafunc.definition)["torch"])
     except MpsprobeError:  # the test itself says it; here it would end the whole run
         return
     if len(releases) > 1:
@@ -58,19 +58,19 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         return (yield)
     with _told():
         asked = _asked(item)
-        releases = _releases(asked)
+        releases = _releases(asked["torch"])
         release = item.callspec.params[RELEASE] if len(releases) > 1 and hasattr(item, "callspec") else releases[0]
-        from mpsprobe_coverage.commands.functions import FAIL_ON, refuse
+        from mpsprobe_coverage.commands.functions import refuse
         from mpsprobe_coverage.programs.observing import ObservedVirtual
 
-        run = ObservedVirtual(release, asked.get("macos"))
+        run = ObservedVirtual(release, asked["macos"])
     with run:
         result = yield
     with _told():
         report = run.report(item.name)
         if not report.operators and not report.not_judged:
             pytest.fail(NOTHING, pytrace=False)
-        refuse(report, asked.get("fail_on", FAIL_ON), asked["allow"])
+        refuse(report, asked["fail_on"], asked["allow"])
     return result
 
 
@@ -90,17 +90,16 @@ def mps_coverage(request: pytest.FixtureRequest) -> Callable[..., CoverageReport
     ) -> CoverageReport | MatrixReport:
         import mpsprobe
         from mpsprobe.errors import MpsprobeError
-        from mpsprobe_coverage.commands.functions import FAIL_ON
 
         __tracebackhide__ = True
-        options.setdefault("macos", asked.get("macos"))
+        options.setdefault("macos", asked["macos"])
         try:
             return mpsprobe.check(
                 model,
                 inputs,
-                torch=_releases(asked if torch is None else _checked({"torch": torch})),
+                torch=_releases(asked["torch"] if torch is None else _checked({"torch": torch})["torch"]),
                 allow=[*asked["allow"], *([allow] if isinstance(allow, str) else allow)],
-                fail_on=asked.get("fail_on", FAIL_ON),
+                fail_on=asked["fail_on"],
                 **options,
             )
         except MpsprobeError as error:  # shown with the line that calls the fixture, and with none of mpsprobe's
@@ -122,6 +121,7 @@ def _asked(item: Any) -> dict[str, Any]:
     """What the marker asks for, else the project; both of their allow-lists count."""
     from mpsprobe.errors import UsageError
     from mpsprobe.settings import read_settings
+    from mpsprobe_coverage.commands.functions import FAIL_ON
 
     stash = item.config.stash
     if _settings not in stash:
@@ -130,7 +130,9 @@ def _asked(item: Any) -> dict[str, Any]:
     own = {} if marker is None else _checked(marker.kwargs)
     if marker is not None and marker.args:
         raise UsageError(f"the marker {MARKER} takes keywords only", f'@pytest.mark.{MARKER}(torch="2.13", allow=[…])')
-    return {**stash[_settings], **own, "allow": [*stash[_settings].get("allow", ()), *own.get("allow", ())]}
+    usual = {"torch": "installed", "macos": None, "fail_on": FAIL_ON}
+    allow = [*stash[_settings].get("allow", ()), *own.get("allow", ())]
+    return {**usual, **stash[_settings], **own, "allow": allow}
 
 
 def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,14 +150,13 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def _releases(asked: Mapping[str, Any]) -> list[str]:
+def _releases(text: str) -> list[str]:
     """The releases to judge, as they were written."""
-    text = asked.get("torch", "installed")
     if text == "all":
         from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 
         return list(MPS_FAMILY.releases)
-    return [one.strip() for one in text.split(",")]
+    return [release.strip() for release in text.split(",")]
 
 
 @contextmanager
