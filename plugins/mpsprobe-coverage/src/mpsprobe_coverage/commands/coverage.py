@@ -142,7 +142,7 @@ def coverage(
     for flag in ("vary", "allocations"):
         if asked[flag] and kind != "coverage":
             raise UsageError(f"--{flag} is about one workload on one torch release", "Name one of each.")
-    chosen = showing.choose(kind, files[0].removesuffix(".txt") if files else names[0])
+    showing.choose(kind, files[0].removesuffix(".txt") if files else names[0])
     report: Report | None = answer.report() if answer is not None else None
     with make_progress() as progress:
         if question is None:
@@ -152,4 +152,4 @@ def coverage(
             progress.start_loading(STEPS)
             report = judge.judged(names[0], judging, progress)
             keep(question, report)
-    sys.exit(showing.exit_code(report, chosen, showing.show(report, chosen)))
+    sys.exit(showing.exit_code(report, showing.show(report)))

@@ -40,12 +40,8 @@ def exit_code(
             some = ", ".join(map(printable, failed[:MOST_NAMED])) + (", …" if len(failed) > MOST_NAMED else "")
             count = f"{len(failed)} of {len(report.workloads)} workloads"
             raise WorkloadError(f"{count} could not be judged to their end: {some}", "The report says why.")
-        wrong = [
-            f"{printable(one.name)}: {line}"
-            for one in report.workloads
-            if one.report
-            for line in broken(one.report, fail_on, allow)
-        ]
+        judged = [(printable(row.name), row.report) for row in report.workloads if row.report]
+        wrong = [f"{name}: {line}" for name, judgement in judged for line in broken(judgement, fail_on, allow)]
     else:
         wrong = broken(report, fail_on, allow, shown=written is None and name == "table")
     if wrong and written is not None:
@@ -68,34 +64,34 @@ def broken(report: Report, fail_on: Collection[str], allow: Collection[str], *, 
         cells += report.releases
     elif isinstance(report, CoverageReport):
         cells.append(report)
-    found: dict[str, None] = {}
+    lines: list[str] = []
     for cell in cells:
         if cell.failure is not None:
             raise RunFailed(cell.failure, shown)
-        found |= dict.fromkeys(_operators(cell, fail_on, allow))
+        lines += _operators(cell, fail_on, allow)
         fit = cell.fit if isinstance(cell, MatrixCell) else cell.memory and cell.memory.fit
-        if fit and MEMORY in fail_on:
-            found |= dict.fromkeys(f"{one} ({fit.machine}, torch {cell.target.torch})" for one in _too_large(fit))
+        if fit and MEMORY in fail_on and (reason := _too_large(fit)):
+            lines.append(f"{reason} ({fit.machine}, torch {cell.target.torch})")
         advised = [one if isinstance(one, str) else f"{one.id} ({one.title})" for one in cell.advisories]
-        found |= dict.fromkeys(f"known wrong result: {one}" for one in advised if ADVISORY in fail_on)
-    return [*found, *_unproven(report, fail_on, allow)]
+        lines += [f"known wrong result: {advisory}" for advisory in advised if ADVISORY in fail_on]
+    return [*dict.fromkeys(lines), *_unproven(report, fail_on, allow)]
 
 
-def _too_large(fit: MemoryFit) -> list[str]:
+def _too_large(fit: MemoryFit) -> str:
     if fit.answer == "raises":
-        return [fit.low.message or "PyTorch raises for want of memory"]
+        return fit.low.message or "PyTorch raises for want of memory"
     taken = max(fit.low.reserved_bytes, fit.high.reserved_bytes)
-    return [f"it takes {taken:,} bytes of memory, and the Mac has {fit.memory_bytes:,}"] if exceeds(fit) else []
+    return f"it takes {taken:,} bytes of memory, and the Mac has {fit.memory_bytes:,}" if exceeds(fit) else ""
 
 
 def _unproven(report: Report, fail_on: Collection[str], allow: Collection[str]) -> Iterator[str]:
     """What was guessed, and what nobody watched: both are unknown, whatever the rest is."""
     if not isinstance(report, CoverageReport | MatrixReport) or not {UNKNOWN, ASSUMED}.intersection(fail_on):
         return
-    for one in guesses(report):
-        if not is_allowed(one.operator, allow):
-            where = f" ({', '.join(one.call_sites[:MOST_NAMED])})" if one.call_sites else ""
-            yield f"values were guessed{where}: {one.assumed}"
+    for guess in guesses(report):
+        if not is_allowed(guess.operator, allow):
+            where = f" ({', '.join(guess.call_sites[:MOST_NAMED])})" if guess.call_sites else ""
+            yield f"values were guessed{where}: {guess.assumed}"
     if UNKNOWN in fail_on and (count := unwatched(report)):
         yield f"processes that the program started and that are not in the report: {count}"
 
@@ -109,7 +105,7 @@ def with_allowed(report: Report, allow: Collection[str]) -> Report:
     """``report`` with the operators of its findings that ``allow`` names, for who shows it."""
     if isinstance(report, SeveralReport):
         rows = [
-            one.model_copy(update={"report": with_allowed(one.report, allow)}) if one.report else one for one in report
+            row.model_copy(update={"report": with_allowed(row.report, allow)}) if row.report else row for row in report
         ]
         return report.model_copy(update={"workloads": rows})
     if isinstance(report, CoverageReport):

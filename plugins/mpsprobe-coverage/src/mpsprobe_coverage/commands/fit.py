@@ -80,7 +80,7 @@ def fit(
     targets = flags.releases(release, family_named(options.backend, registry))
     if len(targets) > 1:
         raise UsageError("fit is about one torch release", "Name one with --torch.")
-    chosen = showing.choose("fit", name)
+    showing.choose("fit", name)
     report = answer.report() if answer is not None else None
     if report is None:
         check_version("torch", "mpsprobe-coverage", "fit")
@@ -90,4 +90,4 @@ def fit(
             workload = registry.workload(name)
             report = fit_report(workload, options, targets[0], mac, varied, progress, savings=not plain)
         keep(question, report)
-    showing.show(report, chosen)
+    showing.show(report)

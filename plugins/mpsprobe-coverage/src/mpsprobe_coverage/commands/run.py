@@ -91,20 +91,22 @@ def run(
     """
     check_version("torch", "mpsprobe-coverage", "run")
     if build:
-        _build()
+        from mpsprobe_coverage.devices.compiling import DEVICE
+
+        click.echo(f"the native device is built: {DEVICE.compile()}", err=True)
         if not program:
             return
     check_program(program, as_module)
     showing = Showing(format_name, output, (), everything, fail_on or (), allow or ())
-    chosen = showing.choose("coverage", program[0])
+    showing.choose("coverage", program[0])
     ended = ran(program, as_module, **settings)
     if ended.report is None:
         click.echo(f"mpsprobe: no report: {ended.why}", err=True)
         ended.leave()
     with redirect_stdout(sys.stderr) if output is None else nullcontext():  # standard output is the program's
-        written = showing.show(ended.report, chosen)
+        written = showing.show(ended.report)
     if ended.code == 0:
-        sys.exit(showing.exit_code(ended.report, chosen, written))
+        sys.exit(showing.exit_code(ended.report, written))
     if written is not None:
         how = f"exit code {ended.code}" if ended.code > 0 else f"end by signal {-ended.code}"
         click.echo(f"the {how} is the program's own", err=True)
@@ -120,10 +122,7 @@ def ran(
     explain: bool = False,
     **settings: Any,
 ) -> Ended:
-    """How ``program`` ended, with its report.
-
-    Args:
-        settings: the other flags, by their parameters' names; what is not in it is as usual.
+    """How ``program`` ended, with its report; of the other flags, ``settings``, those that are left out are as usual.
 
     Raises:
         UsageError: there is no such program, or flags that do not go together.
@@ -150,11 +149,7 @@ def ran(
 
 
 def check_program(program: tuple[str, ...], as_module: bool) -> None:
-    """Whether there is such a program.
-
-    Raises:
-        UsageError: there is none, or it is named as a workload.
-    """
+    """Raise a ``UsageError`` where there is no such program, or it is named as a workload."""
     if not program:
         raise UsageError("what should be run?", "Name a script, or a module after -m: mpsprobe run train.py --epochs 1")
     name = program[0]
@@ -170,15 +165,7 @@ def check_program(program: tuple[str, ...], as_module: bool) -> None:
         )
     if os.path.isdir(path):  # noqa: PTH112
         raise UsageError(f"'{shown}' is a folder without a __main__.py", "Name a script in it.")
-    module = (
-        f" To run a module: mpsprobe run -m {shown}"
-        if name.replace(".", "_").isidentifier() and path.suffix != ".py"
-        else ""
-    )
-    raise UsageError(f"there is no script '{shown}'", f"Check the path.{module}")
-
-
-def _build() -> None:
-    from mpsprobe_coverage.devices.compiling import DEVICE
-
-    click.echo(f"the native device is built: {DEVICE.compile()}", err=True)
+    hint = "Check the path."
+    if name.replace(".", "_").isidentifier() and path.suffix != ".py":
+        hint += f" To run a module: mpsprobe run -m {shown}"
+    raise UsageError(f"there is no script '{shown}'", hint)

@@ -84,8 +84,7 @@ class CudaHints:
             undo.append((owner, name, own))
             setattr(owner, name, wraps(own)(make(own)))
 
-        finder = Imports(self)
-        sys.meta_path.insert(0, finder)
+        sys.meta_path.insert(0, self)
         try:
             replace(torch.cuda, "is_available", self._asked)
             replace(torch.cuda, "_lazy_init", self._started)
@@ -100,8 +99,8 @@ class CudaHints:
                     setattr(torch.version, name, None)
             yield
         finally:
-            if finder in sys.meta_path:
-                sys.meta_path.remove(finder)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
             for owner, name, own in reversed(undo):
                 setattr(owner, name, own)
 
@@ -160,12 +159,15 @@ class CudaHints:
 
         return init_process_group
 
-    def imported(self, package: str, frame: FrameType | None) -> None:
-        """``frame``, or the first one of a file above it, imports ``package``."""
-        while frame is not None and frame.f_code.co_filename.startswith("<"):
-            frame = frame.f_back
-        if frame is not None and self._is_own(frame.f_code.co_filename):
-            self._add(f"import {package}", _PACKAGES[package], frame)
+    def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """A finder that finds nothing, and only sees which packages the program looks for."""
+        if name in _PACKAGES:
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None and frame.f_code.co_filename.startswith("<"):
+                frame = frame.f_back
+            if frame is not None and self._is_own(frame.f_code.co_filename):
+                self._add(f"import {name}", _PACKAGES[name], frame)
+        return None
 
     def _note(self, what: str, frame: FrameType | None, everyone: bool = False) -> None:
         """If the program's own code asked torch, or with ``everyone`` a library that it called."""
@@ -214,18 +216,6 @@ def _compiles(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-class Imports:
-    """A finder that finds nothing, and only sees which packages are looked for."""
-
-    def __init__(self, hints: CudaHints) -> None:
-        self._hints = hints
-
-    def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name in _PACKAGES:
-            self._hints.imported(name, sys._getframe(1))
-        return None
 
 
 @cache
