@@ -101,6 +101,7 @@ def record_job(job: Job, path: Path) -> None:
 
 def _add_trace(sheet: Sheet, traced: Any, parameters_bytes: int, macos: str | None) -> None:
     from mpsprobe.assembling import summary_of
+    from mpsprobe.protocols import MacOptions
     from mpsprobe_coverage.reporting import findings as reported
     from mpsprobe_coverage.reporting.advisory_findings import advisory_matches
     from mpsprobe_coverage.reporting.macos import conditions
@@ -117,7 +118,7 @@ def _add_trace(sheet: Sheet, traced: Any, parameters_bytes: int, macos: str | No
         "not judged": reported.not_judged(recorder),
         "data dependence": reported.data_dependence(recorder),
         "macOS conditions": conditions(recorder, table),
-        "advisories": advisory_matches(recorder, table, macos),
+        "advisories": advisory_matches(recorder, table, MacOptions(macos=macos)),
         "first refused tensor": reported.first_refused_tensor(recorder),
         "failure": traced.failure,
         "summary": summary_of(operators, parameters_bytes=parameters_bytes),

@@ -57,9 +57,7 @@ GRAPHS = ("plain", "optimized", "eager")
 @click.option(
     "--graph", type=Named("graph", GRAPHS), default="plain", show_default=True, help="TensorFlow: which operations."
 )
-@flags.MACOS_OPTION
-@flags.CHIP_OPTION
-@flags.MEMORY_OPTION
+@flags.mac_options()
 @click.option(
     "--vary",
     type=flags.vary_range,

@@ -20,8 +20,7 @@ VARIED = ("batch-size", "seq-len", "size")
 
 @click.command()
 @click.argument("name", metavar="WORKLOAD")
-@flags.CHIP_OPTION
-@flags.MEMORY_OPTION
+@flags.mac_options()
 @click.option("--vary", type=Named("size", VARIED), help="What grows [default: seq-len to generate, else batch-size].")
 @flags.PHASE_OPTION
 @flags.torch_option("installed", "The torch release whose allocator is asked.")
@@ -30,7 +29,6 @@ VARIED = ("batch-size", "seq-len", "size")
 @flags.lora_options
 @flags.TRUST_OPTION
 @flags.NEW_TOKENS_OPTION
-@flags.MACOS_OPTION
 @click.option("--plain", is_flag=True, help="As it is only, without what saves memory.")
 @flags.EXPORTER_OPTION
 @flags.OUTPUT_OPTION

@@ -181,15 +181,22 @@ TRUST_OPTION = click.option("--trust-remote-code", is_flag=True, help="Let a che
 NEW_TOKENS_OPTION = click.option(
     "--new-tokens", type=Positive(), default=8, show_default=True, help="What --phase generate makes."
 )
-MACOS_OPTION = click.option(
-    "--macos", type=macos_version, metavar="VERSION", help="The macOS to judge for [default: a new one]."
-)
 CHIP_OPTION = click.option(
     "--chip", type=chip_name, metavar="NAME", help="The Mac's chip, such as m2 or m2-pro-16gb ('mpsprobe chips list')."
 )
 MEMORY_OPTION = click.option(
     "--memory", type=memory_bytes, metavar="SIZE", help="The Mac's memory, such as 16GB: whether the workload fits."
 )
+
+
+def mac_options(
+    macos: str = "The macOS to judge for [default: a new one].", *, memory: bool = True
+) -> Callable[[Command], Command]:
+    """The flags of ``MacOptions``; ``macos`` is the help of ``--macos``."""
+    of_macos = click.option("--macos", type=macos_version, metavar="VERSION", help=macos)
+    return _together(of_macos, CHIP_OPTION, *([MEMORY_OPTION] if memory else []))
+
+
 several_options = _together(
     click.option(
         "--workloads", "files", multiple=True, metavar="FILE", help="Judge what FILE names too, one in a line."

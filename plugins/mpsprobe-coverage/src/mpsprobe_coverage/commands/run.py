@@ -43,8 +43,7 @@ VALUES = ("real", "none")
     show_default=True,
     help="To judge.",
 )
-@flags.MACOS_OPTION
-@flags.CHIP_OPTION
+@flags.mac_options(memory=False)
 @click.option(
     "--keep-going/--no-keep-going",
     default=True,

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 @flags.PHASE_OPTION
 @flags.model_options
 @flags.TRUST_OPTION
-@click.option("--macos", type=flags.macos_version, metavar="VERSION", help="The macOS that the Mac has [default: any].")
-@flags.CHIP_OPTION
-@flags.MEMORY_OPTION
+@flags.mac_options("The macOS that the Mac has [default: any].")
 @flags.EXPORTER_OPTION
 @flags.OUTPUT_OPTION
 @click.option("--all", "everything", is_flag=True, help="On a terminal, show every operator too.")
@@ -81,7 +79,7 @@ def upgrade(
     if releases[0] == releases[1]:
         raise UsageError(f"both are torch {releases[0]}", "Name the release that you have, and the one to change to.")
     chosen = exporting.choose(registry, format_name, output, "upgrade")
-    macos, options = options.macos, _judged_for(options, tables)
+    mac, options = options, _judged_for(options, tables)
     wanted = several.names(names, files, registry) if names or files else []
     if wanted and flags.framework(wanted, registry) != flags.TORCH:
         raise UsageError("upgrade is about torch", "Name workloads of torch.")
@@ -97,7 +95,7 @@ def upgrade(
         rows = found.workloads
     from mpsprobe_coverage.reporting.upgrade import upgrade_report
 
-    made = upgrade_report(*tables, rows, macos, options.chip)
+    made = upgrade_report(*tables, rows, mac)
     exporting.write(registry, chosen, made, output, everything)
     failed = [printable(one.name) for one in rows if one.error is not None]
     if failed:

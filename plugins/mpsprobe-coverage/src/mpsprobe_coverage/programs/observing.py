@@ -15,7 +15,7 @@ import torch
 from packaging.version import Version
 
 from mpsprobe.errors import UsageError
-from mpsprobe.protocols import Backend, RunOptions
+from mpsprobe.protocols import Backend, MacOptions, RunOptions
 from mpsprobe.schemas import BackendTarget, CoverageReport, OperatorFinding, WorkloadInfo
 from mpsprobe_coverage.devices.native.device import NativeDevice, native_device_now
 from mpsprobe_coverage.devices.observed.kinds import Happened, Kind
@@ -93,7 +93,7 @@ def report(observation: Observation, name: str, profile_log: str | None = None) 
         differing = disagreements([(call.kind, call.calls) for call in observation.calls()], profile_log)
     info = _program(name, [*differing, *limits(observation)])
     operators = operator_findings(observation, table)
-    return reported(observation.recorder, table, info, operators=operators, method="observed")
+    return reported(observation.recorder, table, info, mac=MacOptions(), operators=operators, method="observed")
 
 
 def limits(observation: Observation) -> list[str]:

@@ -20,6 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from mpsprobe.protocols import MacOptions
+
 if TYPE_CHECKING:
     from mpsprobe_coverage.programs.session import Session
 
@@ -28,8 +30,8 @@ VARIABLE = "MPSPROBE_PROGRAM"
 _kept: list[Process] = []  # the device lives as long as the process
 
 
-@dataclass(frozen=True)
-class Settings:
+@dataclass(frozen=True, kw_only=True)
+class Settings(MacOptions):
     """How a program is run, and the files through which its processes answer.
 
     Attributes:
@@ -37,7 +39,6 @@ class Settings:
         name: the script, or ``-m`` and the module, as typed.
         prefix: ``sys.prefix`` of the interpreter that runs it; in others nothing happens.
         torch: the release that is judged; ``installed`` for that of the program's process.
-        chip: the Mac's that is judged and that ``torch.mps`` answers for.
         keep_going: whether the program goes on where a Mac refuses.
         lines: whether the source lines of calls are looked for.
     """
@@ -50,8 +51,6 @@ class Settings:
     lines: bool
     device: str = "virtual"
     values: str = "real"
-    macos: str | None = None
-    chip: str | None = None
     keep_going: bool = True
 
     def as_variable(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mpsprobe.assembling import Tally
+from mpsprobe.protocols import MacOptions
 from mpsprobe.schemas import AdvisoryMatch
 from mpsprobe_coverage.knowledge.advisories.model import Advisory
 from mpsprobe_coverage.knowledge.advisories.store import named
@@ -11,21 +12,20 @@ from mpsprobe_coverage.recording.recorder import Advised, Recorder
 from mpsprobe_coverage.reporting.findings import add_place
 
 
-def advisory_matches(
-    recorder: Recorder, table: KernelTable, macos: str | None = None, chip: str | None = None
-) -> list[AdvisoryMatch]:
+def advisory_matches(recorder: Recorder, table: KernelTable, mac: MacOptions) -> list[AdvisoryMatch]:
     """The advisories that the run's calls match on the release of ``table``, most called first.
 
     Args:
         recorder: of the run on that release.
         table: of the release.
-        macos: the macOS to judge for; ``None`` for every one that the release runs on.
-        chip: the one to judge for; ``None`` for all of them.
+        mac: to judge for; without a macOS for every one that the release runs on.
     """
     calls: dict[str, list[Advised]] = {}
     for advised in recorder.advisories():
         calls.setdefault(advised.advisory, []).append(advised)
-    affecting = [known for known in named(calls) if known.affects(table.release, table.macos_minimum, macos, chip)]
+    affecting = [
+        known for known in named(calls) if known.affects(table.release, table.macos_minimum, mac.macos, mac.chip)
+    ]
     matches = [_match(advisory, calls[advisory.id]) for advisory in affecting]
     return sorted(matches, key=lambda match: (-match.calls, match.id))
 
