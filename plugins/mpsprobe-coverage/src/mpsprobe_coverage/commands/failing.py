@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 import click
@@ -20,22 +20,19 @@ MOST_NAMED = 3  # workloads in an error, lines of the source
 def exit_code(
     report: Report, fail_on: Collection[str], allow: Collection[str] = (), *, name: str, written: str | None
 ) -> int:
-    """0 clean, 1 for what ``fail_on`` names (verdicts, advisories, memory), 2 when the workload did not run to its end.
+    """0 clean, 1 for what ``fail_on`` names (verdicts, advisories, memory); ``name`` is the exporter's.
 
-    Where the report went to a file, standard error says why the code is 1.
-
-    Args:
-        name: of the exporter that wrote the report.
-        written: the file or folder; ``None`` where the user sees the report.
-
-    Raises:
-        WorkloadError: it did not; of several workloads, one of them.
-        KeyboardInterrupt: of several workloads, not all were judged.
+    A workload that did not run to its end raises. Where the report was ``written`` to a file or folder, standard error
+    says why the code is 1.
     """
     if isinstance(report, SeveralReport):
         if not report.complete:
             raise KeyboardInterrupt
-        failed = [one.name for one in report.workloads if _failed(one.report)]
+        failed = [
+            row.name
+            for row in report.workloads
+            if row.report is None or any(cell.failure is not None for cell in _cells(row.report))
+        ]
         if failed:
             some = ", ".join(map(printable, failed[:MOST_NAMED])) + (", …" if len(failed) > MOST_NAMED else "")
             count = f"{len(failed)} of {len(report.workloads)} workloads"
@@ -51,21 +48,9 @@ def exit_code(
 
 
 def broken(report: Report, fail_on: Collection[str], allow: Collection[str], *, shown: bool = False) -> list[str]:
-    """A line for each operator with a verdict of ``fail_on`` that ``allow`` does not name, and for each advisory.
-
-    Args:
-        allow: operators, as reports write them or without overload or namespace; ``*`` stands for anything.
-
-    Raises:
-        RunFailed: the workload did not run to its end.
-    """
-    cells: list[CoverageReport | MatrixCell] = []
-    if isinstance(report, MatrixReport):
-        cells += report.releases
-    elif isinstance(report, CoverageReport):
-        cells.append(report)
+    """A line for each operator with a verdict of ``fail_on`` that ``allow`` does not name, and for each advisory."""
     lines: list[str] = []
-    for cell in cells:
+    for cell in _cells(report):
         if cell.failure is not None:
             raise RunFailed(cell.failure, shown)
         lines += _operators(cell, fail_on, allow)
@@ -96,9 +81,10 @@ def _unproven(report: Report, fail_on: Collection[str], allow: Collection[str]) 
         yield f"processes that the program started and that are not in the report: {count}"
 
 
-def _failed(report: CoverageReport | MatrixReport | None) -> bool:
-    cells = report.releases if isinstance(report, MatrixReport) else [report]
-    return any(cell is None or cell.failure is not None for cell in cells)
+def _cells(report: Report | None) -> Sequence[CoverageReport | MatrixCell]:
+    if isinstance(report, MatrixReport):
+        return report.releases
+    return [report] if isinstance(report, CoverageReport) else []
 
 
 def with_allowed(report: Report, allow: Collection[str]) -> Report:
@@ -124,10 +110,11 @@ def _operators(cell: CoverageReport | MatrixCell, fail_on: Collection[str], allo
             if verdict in fail_on and not is_allowed(operator, allow):
                 yield f"{operator} is {verdict} on {release}"
         return
-    for one in cell.operators:
-        if one.verdict in fail_on and not is_allowed(one.operator, allow):
-            where = f" ({one.call_sites[0]})" if one.call_sites else ""
-            yield f"{one.operator} is {one.verdict} on {release}{where}" + (f": {one.advice}" if one.advice else "")
+    for finding in cell.operators:
+        if finding.verdict in fail_on and not is_allowed(finding.operator, allow):
+            where = f" ({finding.call_sites[0]})" if finding.call_sites else ""
+            advice = f": {finding.advice}" if finding.advice else ""
+            yield f"{finding.operator} is {finding.verdict} on {release}{where}{advice}"
 
 
 def is_allowed(operator: str, allow: Collection[str]) -> bool:

@@ -50,14 +50,10 @@ class Showing:
         return any(name is not None and name in exporters and what in exporters[name].asks for name in names)
 
     def choose(self, kind: str, stem: str) -> None:
-        """Find the exporters, before the long work.
+        """Find the exporters of such a report, before the long work.
 
         Args:
-            kind: of the report.
             stem: of the names of files that ``--export`` does not name.
-
-        Raises:
-            MpsprobeError: there is no such exporter, or it cannot write such a report there.
         """
         from pathlib import PurePath
 
@@ -84,7 +80,7 @@ class Showing:
         return written
 
     def exit_code(self, report: Report, written: str | None) -> int:
-        """By ``--fail-on``. Raises as ``failing.exit_code``."""
+        """By ``--fail-on``; see ``failing.exit_code``."""
         from mpsprobe_coverage.commands.failing import exit_code
 
         return exit_code(report, self.fail_on, self.allow, name=self.exporter, written=written)

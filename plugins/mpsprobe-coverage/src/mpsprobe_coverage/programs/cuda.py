@@ -107,10 +107,6 @@ class CudaHints:
     def found(self, on_the_device: bool, on_the_cpu: bool) -> list[CudaHint]:
         """What was noted, in the order in which it was. To ask for CUDA is a finding where the answer left work to
         the CPU: all of it, or a part, which is seen from a line that does not ask for MPS too.
-
-        Args:
-            on_the_device: whether an operator ran there.
-            on_the_cpu: whether a model stayed there, or the program computed there.
         """
         hints = []
         for (what, instead), noted in self._noted.items():

@@ -53,14 +53,7 @@ class Ended:
 
 
 def run(program: Sequence[str], as_module: bool, **settings: Any) -> Ended:
-    """Run ``program``, its arguments behind it, in a process of its own with the standard streams of this one.
-
-    Args:
-        settings: those of ``Settings`` that are not about the program.
-
-    Raises:
-        MpsprobeError: the device cannot be opened.
-    """
+    """Run ``program``, its arguments behind it, in a process of its own with the standard streams of this one."""
     if sys.flags.ignore_environment or sys.flags.no_site:  # -I, -E, -S
         raise UsageError("mpsprobe run needs PYTHONPATH and site", "Start Python without -I, -E and -S.")
     with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
