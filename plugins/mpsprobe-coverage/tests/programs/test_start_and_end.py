@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mpsprobe_coverage.programs.process import AfterImport, Settings
+from mpsprobe_coverage.programs.process import AfterImport
+from mpsprobe_coverage.programs.settings import Settings
 from mpsprobe_coverage.programs.tracebacks import without_our_frames
 from mpsprobe_coverage.recording import attribution
 

@@ -46,6 +46,7 @@ class WatchedSteps:
     """
 
     needs: tuple[str, str] | None = None
+    report: CoverageReport | None = None
     _run: Observed | None = None
     _is_open = False
 
@@ -79,7 +80,7 @@ class WatchedSteps:
         self._close()
         self._run, self._over, self._first = None, False, step
         self._prediction: CoverageReport | str | None = None
-        self.report: CoverageReport | None = None
+        self.report = None
 
     def _wants(self, step: int) -> bool:
         """Whether step number ``step``, from 1 on, is to be watched."""

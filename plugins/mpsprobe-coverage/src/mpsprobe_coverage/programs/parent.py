@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpsprobe.errors import MpsprobeError, UsageError
-from mpsprobe_coverage.programs.process import VARIABLE, Settings
+from mpsprobe_coverage.programs.settings import VARIABLE, Settings
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport

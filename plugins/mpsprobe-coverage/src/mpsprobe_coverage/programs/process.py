@@ -1,4 +1,4 @@
-"""The program's process: what the command tells it, and what it does from its start to its end. Imports no torch.
+"""The program's process from its start to its end: opens the device once torch is imported, writes the report at exit.
 
 Nothing is imported here that the program has not asked for: torch reads environment variables while it is imported, and
 a script may set them before. Python itself runs the program, so this module has three footholds: a finder that waits
@@ -15,79 +15,16 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe.protocols import MacOptions
+from mpsprobe_coverage.programs.settings import Settings
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.programs.session import Session
 
-VARIABLE = "MPSPROBE_PROGRAM"
-"""The environment variable that holds the settings, in the program and in the processes that it starts."""
 _kept: list[Process] = []  # the device lives as long as the process
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings(MacOptions):
-    """How a program is run, and the files through which its processes answer.
-
-    Attributes:
-        folder: where the answers are written; it is there as long as the command runs.
-        name: the script, or ``-m`` and the module, as typed.
-        prefix: ``sys.prefix`` of the interpreter that runs it; in others nothing happens.
-        torch: the release that is judged; ``installed`` for that of the program's process.
-        keep_going: whether the program goes on where a Mac refuses.
-        lines: whether the source lines of calls are looked for.
-    """
-
-    folder: str
-    name: str
-    arguments: Sequence[str]
-    prefix: str
-    torch: str
-    lines: bool
-    device: str = "virtual"
-    values: str = "real"
-    keep_going: bool = True
-
-    def as_variable(self) -> str:
-        return json.dumps(asdict(self))
-
-    @property
-    def report(self) -> Path:
-        """The report as JSON, written at the program's end."""
-        return Path(self.folder, "report.json")
-
-    @property
-    def refusal(self) -> Path:
-        """Why there is no device or no report: message and hint as a JSON list."""
-        return Path(self.folder, "refusal.json")
-
-    def claim(self) -> bool:
-        """Whether this process is the program itself, and not one that it started: the first to ask."""
-        try:
-            os.close(os.open(Path(self.folder, "program"), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        except FileExistsError:
-            return False
-        return True
-
-    def note_process(self) -> None:
-        """Say that this is a process that the program started, and that had the device."""
-        if Path(self.folder).is_dir():
-            Path(self.folder, f"process-{os.getpid()}").touch()
-
-    @property
-    def process_report(self) -> Path:
-        """The report of this process, if the program started it."""
-        return Path(self.folder, f"process-{os.getpid()}.json")
-
-    def processes(self) -> list[Path]:
-        """The reports of those that the program started, the first one first, whether they left one or not."""
-        started = sorted(Path(self.folder).glob("process-*[0-9]"), key=lambda path: path.stat().st_mtime_ns)
-        return [path.with_suffix(".json") for path in started]
 
 
 def begin(value: str) -> None:

@@ -18,7 +18,7 @@ from mpsprobe_coverage.devices.observed.observe import Observation, observe
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
-from mpsprobe_coverage.programs.process import VARIABLE, Settings
+from mpsprobe_coverage.programs.settings import VARIABLE, Settings
 from mpsprobe_coverage.recording.phases import FORWARD, ProgramRecorder, optimizers_followed
 from mpsprobe_coverage.reporting.macos import check_macos
 

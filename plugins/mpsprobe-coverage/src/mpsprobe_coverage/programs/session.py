@@ -16,8 +16,8 @@ from mpsprobe_coverage.devices.observed.observe import Observation
 from mpsprobe_coverage.programs.cuda import CudaHints
 from mpsprobe_coverage.programs.observing import limits, operator_findings
 from mpsprobe_coverage.programs.on_the_cpu import Roots, computed
-from mpsprobe_coverage.programs.process import Settings
 from mpsprobe_coverage.programs.program_device import chain_for, open_program_device
+from mpsprobe_coverage.programs.settings import Settings
 from mpsprobe_coverage.programs.tracebacks import without_our_frames
 from mpsprobe_coverage.recording.phases import phase_now
 from mpsprobe_coverage.reporting.findings import site
