@@ -12,7 +12,7 @@ import linecache
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
 from importlib.machinery import ModuleSpec
@@ -88,10 +88,11 @@ class CudaHints:
         try:
             replace(torch.cuda, "is_available", self._asked)
             replace(torch.cuda, "_lazy_init", self._started)
-            replace(torch.utils.data.DataLoader, "__init__", self._loader)
+            pins = self._noting(lambda _, named: ["pin_memory=True"] if named.get("pin_memory") else [])
+            replace(torch.utils.data.DataLoader, "__init__", pins)
             if torch.distributed.is_available():
                 for module in (torch.distributed, torch.distributed.distributed_c10d):
-                    replace(module, "init_process_group", self._group)
+                    replace(module, "init_process_group", self._noting(_backends))
             if self._absent:
                 replace(torch.cuda, "device_count", lambda _: lambda: 0)
                 for name in ("cuda", "hip", "xpu"):
@@ -138,22 +139,16 @@ class CudaHints:
 
         return _lazy_init
 
-    def _loader(self, original: Any) -> Any:
-        def __init__(loader: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            if kwargs.get("pin_memory"):
-                self._note("pin_memory=True", sys._getframe(1))
-            original(loader, *args, **kwargs)
+    def _noting(self, of_arguments: Callable[[Any, Any], Iterable[str]]) -> Callable[[Any], Any]:
+        def around(original: Any) -> Any:
+            def call(*args: Any, **named: Any) -> Any:
+                for what in of_arguments(args, named):
+                    self._note(what, sys._getframe(1))
+                return original(*args, **named)
 
-        return __init__
+            return call
 
-    def _group(self, original: Any) -> Any:
-        def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
-            for name in ("nccl", "gloo"):
-                if name in str(backend):
-                    self._note(name, sys._getframe(1))
-            original(backend, *args, **kwargs)
-
-        return init_process_group
+        return around
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
         """A finder that finds nothing, and only sees which packages the program looks for."""
@@ -191,6 +186,12 @@ class CudaHints:
         if file not in self._own:
             self._own[file] = not self._internal(file) and not file.startswith(self._libraries)
         return self._own[file]
+
+
+def _backends(args: Sequence[object], named: Mapping[str, object]) -> list[str]:
+    """Those that ``init_process_group`` is called with and that a Mac does not need."""
+    backend = str(args[0] if args else named.get("backend"))
+    return [name for name in ("nccl", "gloo") if name in backend]
 
 
 def _inside(frame: FrameType | None) -> str | None:
