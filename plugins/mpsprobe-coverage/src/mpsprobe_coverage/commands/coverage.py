@@ -93,12 +93,6 @@ def coverage(
     files: tuple[str, ...],
     jobs: int | None,
     timeout: int,
-    everything: bool,
-    format_name: str | None,
-    output: str | None,
-    exports: tuple[str, ...],
-    fail_on: tuple[str, ...] | None,
-    allow: tuple[str, ...] | None,
     atlas: bool | None,
     no_cache: bool,
     **asked: Any,
@@ -122,7 +116,7 @@ def coverage(
         files = ()  # of a variable or a file: what is typed goes before
     if not (names or files):
         raise UsageError("what should be judged?", "Name a WORKLOAD of 'mpsprobe workloads list', or file.py:function.")
-    showing = Showing(format_name, output, exports, everything, fail_on or (), allow or ())
+    showing = Showing.of_flags(asked)
     asked["allocations"] |= showing.asks("allocations")
     many = bool(files) or len(names) > 1 or flags.is_pattern(names[0])
     question = None if many else Question.of_command(ctx.command, names[0], asked, cached=not no_cache)

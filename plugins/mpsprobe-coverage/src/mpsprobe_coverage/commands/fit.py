@@ -39,9 +39,6 @@ def fit(
     ctx: click.Context,
     /,
     name: str,
-    format_name: str | None,
-    output: str | None,
-    exports: tuple[str, ...],
     no_cache: bool,
     **asked: Any,
 ) -> None:
@@ -56,7 +53,7 @@ def fit(
     mpsprobe fit llama-3-8b --phase generate --dtype float16 --chip m3-max-64gb
     mpsprobe fit resnet50 --vary size --memory 8GB
     """
-    showing = Showing(format_name, output, exports)
+    showing = Showing.of_flags(asked)
     question = Question.of_command(ctx.command, name, asked, cached=not no_cache)
     answer = find(question)
     if answer is not None and showing.at_once(answer):

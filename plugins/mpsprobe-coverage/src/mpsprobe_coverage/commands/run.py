@@ -70,11 +70,6 @@ def run(
     program: tuple[str, ...],
     as_module: bool,
     build: bool,
-    format_name: str | None,
-    output: str | None,
-    everything: bool,
-    fail_on: tuple[str, ...] | None,
-    allow: tuple[str, ...] | None,
     **settings: Any,
 ) -> None:
     """Run the program SCRIPT, unchanged, and report what MPS does with each operator that it calls.
@@ -96,13 +91,13 @@ def run(
         if not program:
             return
     check_program(program, as_module)
-    showing = Showing(format_name, output, (), everything, fail_on or (), allow or ())
+    showing = Showing.of_flags(settings)
     showing.choose("coverage", program[0])
     ended = ran(program, as_module, **settings)
     if ended.report is None:
         click.echo(f"mpsprobe: no report: {ended.why}", err=True)
         ended.leave()
-    with redirect_stdout(sys.stderr) if output is None else nullcontext():  # standard output is the program's
+    with redirect_stdout(sys.stderr) if showing.output is None else nullcontext():  # standard output is the program's
         written = showing.show(ended.report)
     if ended.code == 0:
         sys.exit(showing.exit_code(ended.report, written))

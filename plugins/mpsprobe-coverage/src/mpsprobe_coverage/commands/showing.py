@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -23,14 +23,20 @@ class Showing:
         exporter, others: that of ``--format`` and ``-o``, and those of ``--export`` with their paths.
     """
 
-    format_name: str | None
-    output: str | None
+    format_name: str | None = None
+    output: str | None = None
     exports: Collection[str] = ()
     everything: bool = False
     fail_on: Collection[str] = ()
     allow: Collection[str] = ()
     exporter: str = ""
     others: list[tuple[str, str]] = field(default_factory=list)
+
+    @classmethod
+    def of_flags(cls, flags: dict[str, Any]) -> Self:
+        """Takes those that are about what is shown out of ``flags``."""
+        taken = {one.name: flags.pop(one.name) for one in fields(cls) if one.name in flags}
+        return cls(**{name: value for name, value in taken.items() if value is not None})
 
     def at_once(self, answer: Answer) -> bool:
         """Show an answer that is known, if that takes neither pydantic nor an exit code."""
