@@ -93,7 +93,7 @@ class WatchedSteps:
     def _begin(self, model: pytorch.nn.Module) -> bool:
         """Watch from now on; whether ``_end`` needs a prediction, as this is not MPS."""
         if self._run is None:
-            device = next((one.device.type for one in model.parameters()), "cpu")
+            device = next((parameter.device.type for parameter in model.parameters()), "cpu")
             virtual = device == "mps" and not has_mps_build()
             self._run = mpsprobe.observe(device, torch=self._torch if virtual else None)
             if device != "mps" and (device_now() or native_device_now()):
@@ -155,7 +155,7 @@ class WatchedSteps:
         info = {
             "name": name,
             "architecture": name,
-            "parameters": sum(one.numel() for one in model.parameters()),
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "notes": [*notes, *report.workload.notes],
         }
         report = report.model_copy(update={"workload": report.workload.model_copy(update=info)})

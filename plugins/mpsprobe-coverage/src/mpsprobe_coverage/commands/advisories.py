@@ -46,8 +46,8 @@ def list_command(
         family = _family(backend)
         if chip is not None:
             raise UsageError(f"{backend} is no backend of torch: --chip means nothing there", "Leave --chip out.")
-        known = family.advisories(torch_release, operator)
-        write(format_name, lambda: known, "advisories_output:print_registered", family, known)
+        registered = family.advisories(torch_release, operator)
+        write(format_name, lambda: registered, "advisories_output:print_registered", family, registered)
         return
     from mpsprobe_coverage.knowledge.advisories.store import advisories_for, all_advisories
 
@@ -90,9 +90,9 @@ def show(names: tuple[str, ...], backend: str, format_name: str) -> None:
         return
     from mpsprobe_coverage.knowledge.advisories.store import named
 
-    known = named(names)
-    documents = (advisory.model_dump(mode="json") for advisory in known)
-    write(format_name, lambda: [*documents], "advisories_output:print_details", known)
+    listed = named(names)
+    documents = (advisory.model_dump(mode="json") for advisory in listed)
+    write(format_name, lambda: [*documents], "advisories_output:print_details", listed)
 
 
 def _family(backend: str) -> RegisteredFamily:

@@ -95,7 +95,7 @@ def with_allowed(report: Report, allow: Collection[str]) -> Report:
         ]
         return report.model_copy(update={"workloads": rows})
     if isinstance(report, CoverageReport):
-        operators = [one.operator for one in report.operators if SEVERITY[one.verdict]]
+        operators = [finding.operator for finding in report.operators if SEVERITY[finding.verdict]]
     elif isinstance(report, MatrixReport):
         operators = [operator for cell in report.releases for operator in cell.findings]
     else:

@@ -81,9 +81,9 @@ def list_command(torch_release: str, key: str | None, library: str, backend: str
             raise UnknownName("torchvision for torch", chosen.release, (), "There is no table of one for this release.")
     present = [(release, table) for release, table in tables if table is not None]
     if key is not None:
-        known = {name for _, table in present for name in table.keys}
-        if key not in known:
-            raise UnknownName("dispatch key", key, known, "There are: " + ", ".join(sorted(known)) + ".")
+        keys = {name for _, table in present for name in table.keys}
+        if key not in keys:
+            raise UnknownName("dispatch key", key, keys, "There are: " + ", ".join(sorted(keys)) + ".")
     documents = (_document(release, table, key) for release, table in present)
     if torch_release == ALL:
         write(format_name, lambda: [*documents], "kernels_output:print_releases", present, key)

@@ -107,8 +107,8 @@ def vary_range(value: Any) -> Vary:
     name, _, numbers = str(value).partition("=")
     if name not in VARIED:
         raise UnknownName("kind of size", name, VARIED, f"There are {', '.join(VARIED)}; for example {VARY_EXAMPLE}.")
-    found = re.fullmatch(r"(\d{1,40})\.\.(\d{1,40})", numbers, re.ASCII)
-    first, last = (int(found[1]), int(found[2])) if found else (0, 0)
+    ends = re.fullmatch(r"(\d{1,40})\.\.(\d{1,40})", numbers, re.ASCII)
+    first, last = (int(ends[1]), int(ends[2])) if ends else (0, 0)
     if not 0 < first <= last <= LARGEST:
         most = f"to {LARGEST}" if last > LARGEST else "on"
         raise UsageError(

@@ -68,21 +68,21 @@ def observe(device: str | torch.device | None = None, *, torch: str | None = Non
     """
     if torch is not None:
         in_quotes(torch)
-    found = observe_device(device, lines=lines).name
-    if found == "mps" and (not has_mps_build() or device_now() is not None):
+    kind = observe_device(device, lines=lines).name
+    if kind == "mps" and (not has_mps_build() or device_now() is not None):
         return ObservedVirtual(torch)
-    backend: Any = getattr(pytorch, found, None)
+    backend: Any = getattr(pytorch, kind, None)
     if hasattr(backend, "is_available") and not backend.is_available():
         raise UsageError(
-            f"torch {pytorch.__version__} finds no {found} here",
+            f"torch {pytorch.__version__} finds no {kind} here",
             "Leave the device out: it is the accelerator that is there, else the CPU.",
         )
     if torch is not None:
         raise UsageError(
-            f"what runs on {found} runs on the installed torch, and is not judged for {torch}",
+            f"what runs on {kind} runs on the installed torch, and is not judged for {torch}",
             'Leave torch= out, or observe("mps"), which is virtual where there is none.',
         )
-    return Observed(found, lines)
+    return Observed(kind, lines)
 
 
 def run_script(

@@ -89,15 +89,15 @@ def upgrade(
         questions = [Question("coverage", name, asked, cached=not no_cache) for name in wanted]
         with make_progress() as progress:
             judging = Judging(options, releases)
-            found = several.judge(questions, judging, atlas, jobs or several.usual_jobs(), timeout, progress)
-        if not found.complete:
+            judged = several.judge(questions, judging, atlas, jobs or several.usual_jobs(), timeout, progress)
+        if not judged.complete:
             raise KeyboardInterrupt
-        rows = found.workloads
+        rows = judged.workloads
     from mpsprobe_coverage.reporting.upgrade import upgrade_report
 
-    made = upgrade_report(*tables, rows, mac)
-    exporting.write(registry, chosen, made, output, everything)
-    failed = [printable(one.name) for one in rows if one.error is not None]
+    report = upgrade_report(*tables, rows, mac)
+    exporting.write(registry, chosen, report, output, everything)
+    failed = [printable(row.name) for row in rows if row.error is not None]
     if failed:
         raise WorkloadError(f"{len(failed)} of {len(rows)} workloads could not be judged: {', '.join(failed[:3])}")
 

@@ -199,9 +199,9 @@ def _inside(frame: FrameType | None) -> str | None:
     for _ in range(3):
         if frame is None:
             return None
-        for made, code in _MADE.items():
+        for name, code in _MADE.items():
             if frame.f_code is code:
-                return made
+                return name
         frame = frame.f_back
     return None
 
