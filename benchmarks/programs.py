@@ -86,7 +86,7 @@ def _device(case: str) -> AbstractContextManager[Any]:
 
     chain = Chain(family_named("mps").target("installed"))
     if case == "python":
-        from mpsprobe_coverage.programs.in_python import DeviceInPython
+        from mpsprobe_coverage.programs.program_device import DeviceInPython
 
         return DeviceInPython(chain, values=True)
     from mpsprobe_coverage.devices.native.device import NativeDevice

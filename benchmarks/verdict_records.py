@@ -102,6 +102,7 @@ def record_job(job: Job, path: Path) -> None:
 
 def _add_trace(sheet: Sheet, traced: Any, parameters_bytes: int, macos: str | None) -> None:
     from mpsprobe.assembling import summary_of
+    from mpsprobe.protocols import MacOptions
     from mpsprobe_coverage.reporting import findings as reported
 
     recorder, table = traced.recorder, traced.table
@@ -116,7 +117,7 @@ def _add_trace(sheet: Sheet, traced: Any, parameters_bytes: int, macos: str | No
         "not judged": reported.not_judged(recorder),
         "data dependence": reported.data_dependence(recorder),
         "macOS conditions": reported.macos_conditions(recorder, table),
-        "advisories": reported.advisory_matches(recorder, table, macos),
+        "advisories": reported.advisory_matches(recorder, table, MacOptions(macos=macos)),
         "first refused tensor": reported.first_refused_tensor(recorder),
         "failure": traced.failure,
         "summary": summary_of(operators, parameters_bytes=parameters_bytes),

@@ -13,8 +13,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
-    """What the user asked of a run. ``None`` means: as the workload is used in practice.
+class MacOptions:
+    """The Mac to judge for, which travels whole from the flags to what judges. ``None``: any, with a new macOS.
+
+    Attributes:
+        macos, chip, memory: a version; ``m2`` or ``m2-pro-16gb``; bytes.
+    """
+
+    macos: str | None = None
+    chip: str | None = None
+    memory: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions(MacOptions):
+    """What the user asked of a run, and the Mac to judge for. ``None``: as the workload is used in practice.
 
     Attributes:
         phase: ``inference``, ``training`` or ``generate``.
@@ -25,7 +38,6 @@ class RunOptions:
         autocast: ``float16`` or ``bfloat16`` to run the forward pass under autocast.
         grad_accum, clip_norm: backward passes for each optimizer step; largest gradient norm, 0 for none.
         lora, lora_rank: train LoRA adapters of that rank instead of the whole model.
-        macos, chip, memory: of the Mac to judge for: a version, ``m2`` or ``m2-pro-16gb``, bytes; ``None``: a new one.
         allocations: keep every allocation in the report.
         backend: whose kernels a scanner judges by; a plugin brings the tables of another one than MPS.
         new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for, in the words of the flags.
@@ -44,9 +56,6 @@ class RunOptions:
     clip_norm: float = 1.0
     lora: bool = False
     lora_rank: int = 16
-    macos: str | None = None
-    chip: str | None = None
-    memory: int | None = None
     allocations: bool = False
     backend: str = "mps"
     new_tokens: int = 8

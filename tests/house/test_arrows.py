@@ -63,7 +63,7 @@ COVERAGE_MAY_IMPORT = {
     "pool": set(),
     "rules": set(),
     "commands": {"devices", "knowledge", "pool", "programs", "recording", "reporting", "scanning"},
-    "callbacks": {"commands", "devices", "knowledge", "recording"},
+    "callbacks": {"commands", "devices", "knowledge", "programs", "recording"},
 }
 # In two of them what lies deeper is ordered too.
 KNOWLEDGE_MAY_IMPORT = {

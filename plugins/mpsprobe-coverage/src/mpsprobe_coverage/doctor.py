@@ -49,17 +49,9 @@ def _macos(release: str, platform: str) -> Iterator[DoctorFinding]:
     except InvalidVersion:
         return
     if old:
-        fits = _newest_for(running[1])
+        minima = ((release, load_table(release).macos_minimum) for release in reversed(torch_releases()))
+        fits = next((release for release, least in minima if least and Version(least) <= Version(running[1])), None)
         hint = "Update macOS" + (f", or install torch {fits}." if fits else ".")
         yield DoctorFinding("error", f"torch {release} needs macOS {needed} for MPS, and this is {running[1]}", hint)
     else:
         yield DoctorFinding("ok", f"macOS {running[1]} is new enough for torch {release} (from {needed} on)")
-
-
-def _newest_for(macos: str) -> str | None:
-    """The newest torch release whose binary accepts ``macos``."""
-    for release in reversed(torch_releases()):
-        needed = load_table(release).macos_minimum
-        if needed is not None and Version(needed) <= Version(macos):
-            return release
-    return None

@@ -9,6 +9,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -37,11 +38,7 @@ _CALL = torch.nn.Module._call_impl.__code__
 
 
 def given(model: object, inputs: object) -> Given | None:
-    """The workload of ``model``, ``None`` where torch has nothing to do with it.
-
-    Raises:
-        UsageError: it has no inputs.
-    """
+    """The workload of ``model``, ``None`` where torch has nothing to do with it."""
     if isinstance(model, TorchRun):
         if inputs is not None:
             raise UsageError("a TorchRun brings its own inputs", "Leave them out.")
@@ -78,7 +75,6 @@ class Function(torch.nn.Module):
         self._modules |= {f"input{n}": module for n, module in enumerate(modules)} | dict(_modules_of(function))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it."""
         return self.function(*args, **kwargs)
 
     def __deepcopy__(self, memo: object) -> Function:
@@ -94,18 +90,14 @@ def _modules_of(function: Any) -> Iterator[tuple[str, torch.nn.Module]]:
     if isinstance(owner, torch.nn.Module):
         yield "model", owner
     if inspect.isfunction(function):
-        found = inspect.getclosurevars(function)
-        for name, value in {**found.globals, **found.nonlocals}.items():
+        variables = inspect.getclosurevars(function)
+        for name, value in {**variables.globals, **variables.nonlocals}.items():
             if isinstance(value, torch.nn.Module):
                 yield name, value
 
 
 class Given:
-    """A run that a program has made: its very model is run, and has to be put back as it was.
-
-    Attributes:
-        model: that model.
-    """
+    """A run that a program has made: its very model is run, and has to be put back as it was."""
 
     framework = "torch"
 
@@ -116,21 +108,16 @@ class Given:
         self.name: str = run.architecture or getattr(called, "__name__", type(self.model).__name__)
 
     def describe(self) -> Mapping[str, Any]:
-        """Nothing that the model would not say itself."""
         return {}
 
     @property
     def dtype(self) -> str:
         """The dtype of its first floating-point parameter, ``float32`` where it has none."""
-        found = (one.dtype for one in self.model.parameters() if one.dtype.is_floating_point)
-        return str(next(found, torch.float32)).removeprefix("torch.")
+        dtypes = (parameter.dtype for parameter in self.model.parameters() if parameter.dtype.is_floating_point)
+        return str(next(dtypes, torch.float32)).removeprefix("torch.")
 
     def build(self, options: RunOptions) -> TorchRun:
-        """The model in the mode that ``options`` ask for.
-
-        Raises:
-            UsageError: an option that a model of a program cannot honour; it is elsewhere, or in use.
-        """
+        """The model in the mode that ``options`` ask for, if it can honour them, is on the CPU and not in use."""
         run, model = self._run, self.model
         for size in ("batch_size", "seq_len"):
             if getattr(options, size) is not None:
@@ -150,18 +137,16 @@ class Given:
         call = run.call
         if options.phase == "generate" and call is None and callable(getattr(model, "generate", None)):
             call = partial(_generate, options)
-        return TorchRun(
-            model, run.args, run.kwargs, self.name if isinstance(model, Function) else run.architecture, call, run.loss,
-            run.optimizer, run.batch_size, run.seq_len, run.notes,
-        )  # fmt: skip
+        architecture = self.name if isinstance(model, Function) else run.architecture
+        return replace(run, model=model, architecture=architecture, call=call, correct=None)
 
 
 def _generate(options: RunOptions, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    asked: dict[str, Any] = {"max_new_tokens": options.new_tokens, **DECODINGS[options.decoding]}
+    how: dict[str, Any] = {"max_new_tokens": options.new_tokens, **DECODINGS[options.decoding]}
     if options.cache != "dynamic":
-        asked["cache_implementation"] = options.cache
+        how["cache_implementation"] = options.cache
     try:
-        return model.generate(*args, **{**asked, **kwargs})
+        return model.generate(*args, **{**how, **kwargs})
     finally:
         vars(model).pop("_cache", None)  # a static cache, which the next call would use again
 

@@ -11,6 +11,17 @@ from mpsprobe.declarations import CommandDeclaration, DoctorFinding, KernelTable
 if TYPE_CHECKING:
     from mpsprobe.protocols import Workload
 
+COMMANDS = {
+    "coverage": "Which operators of a workload have no MPS kernel, where, and which release fixes them.",
+    "run": "What MPS does with each operator that a whole program calls, unchanged.",
+    "fit": "The largest batch, sequence or image that fits on a Mac, and what would save memory.",
+    "upgrade": "What another torch release changes: kernels, wrong results, macOS, and your workloads.",
+    "cache": "Answers that are kept, so that nothing is worked out twice.",
+    "kernels": "Which kernels each torch release registers for MPS.",
+    "advisories": "Known wrong results: which calls, on which releases, and what to do.",
+    "chips": "Apple's chips: cores, bandwidth, memory, and what Metal lets a process take of it.",
+}
+
 
 @hookimpl
 def mpsprobe_scanners() -> list[ScannerDeclaration]:
@@ -49,46 +60,8 @@ def mpsprobe_kernel_tables() -> list[KernelTablesDeclaration]:
 @hookimpl
 def mpsprobe_commands() -> list[CommandDeclaration]:
     return [
-        CommandDeclaration(
-            name="coverage",
-            target="mpsprobe_coverage.commands.coverage:coverage",
-            summary="Which operators of a workload have no MPS kernel, where, and which release fixes them.",
-        ),
-        CommandDeclaration(
-            name="run",
-            target="mpsprobe_coverage.commands.run:run",
-            summary="What MPS does with each operator that a whole program calls, unchanged.",
-        ),
-        CommandDeclaration(
-            name="fit",
-            target="mpsprobe_coverage.commands.fit:fit",
-            summary="The largest batch, sequence or image that fits on a Mac, and what would save memory.",
-        ),
-        CommandDeclaration(
-            name="upgrade",
-            target="mpsprobe_coverage.commands.upgrade:upgrade",
-            summary="What another torch release changes: kernels, wrong results, macOS, and your workloads.",
-        ),
-        CommandDeclaration(
-            name="cache",
-            target="mpsprobe_coverage.commands.cache:cache",
-            summary="Answers that are kept, so that nothing is worked out twice.",
-        ),
-        CommandDeclaration(
-            name="kernels",
-            target="mpsprobe_coverage.commands.kernels:kernels",
-            summary="Which kernels each torch release registers for MPS.",
-        ),
-        CommandDeclaration(
-            name="advisories",
-            target="mpsprobe_coverage.commands.advisories:advisories",
-            summary="Known wrong results: which calls, on which releases, and what to do.",
-        ),
-        CommandDeclaration(
-            name="chips",
-            target="mpsprobe_coverage.commands.chips:chips",
-            summary="Apple's chips: cores, bandwidth, memory, and what Metal lets a process take of it.",
-        ),
+        CommandDeclaration(name=name, target=f"mpsprobe_coverage.commands.{name}:{name}", summary=summary)
+        for name, summary in COMMANDS.items()
     ]
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport, MatrixReport
     from mpsprobe_coverage.commands.functions import CoverageOptions
-    from mpsprobe_coverage.scanning.torch_code import Watched
 
 MARKER, FIXTURE, RELEASE = "mps", "mps_coverage", "mps_torch_release"
 PROGRAM = "MPSPROBE_PROGRAM"
@@ -26,22 +25,6 @@ REGISTERED = f"""\
 what is on "mps" in it must have kernels there"""
 _is_ours = pytest.StashKey[bool]()
 _settings = pytest.StashKey[dict[str, Any]]()
-
-
-class MpsCoverage(Protocol):
-    """What the fixture ``mps_coverage`` gives."""
-
-    def __call__(
-        self,
-        model: object,
-        inputs: object = None,
-        *,
-        torch: str | Sequence[str] | None = None,
-        allow: Sequence[str] = (),
-        **options: Unpack[CoverageOptions],
-    ) -> CoverageReport | MatrixReport:
-        """``mpsprobe.check`` with what the test's marker and ``pyproject.toml`` say."""
-        ...
 
 
 @pytest.hookimpl(trylast=True)
@@ -60,7 +43,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     from mpsprobe.errors import MpsprobeError
 
     try:
-        releases = _releases(_asked(metafunc.definition))
+        releases = _releases(_asked(metafunc.definition)["torch"])
     except MpsprobeError:  # the test itself says it; here it would end the whole run
         return
     if len(releases) > 1:
@@ -75,21 +58,24 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         return (yield)
     with _told():
         asked = _asked(item)
-        releases = _releases(asked)
+        releases = _releases(asked["torch"])
         release = item.callspec.params[RELEASE] if len(releases) > 1 and hasattr(item, "callspec") else releases[0]
-        watched = _watched(release, asked.get("macos"))
-    with watched:
+        from mpsprobe_coverage.commands.functions import refuse
+        from mpsprobe_coverage.programs.observing import ObservedVirtual
+
+        run = ObservedVirtual(release, asked["macos"])
+    with run:
         result = yield
     with _told():
-        report = watched.report(item.name)
+        report = run.report(item.name)
         if not report.operators and not report.not_judged:
             pytest.fail(NOTHING, pytrace=False)
-        _refuse(report, asked)
+        refuse(report, asked["fail_on"], asked["allow"])
     return result
 
 
 @pytest.fixture
-def mps_coverage(request: pytest.FixtureRequest) -> MpsCoverage:
+def mps_coverage(request: pytest.FixtureRequest) -> Callable[..., CoverageReport | MatrixReport]:
     """``mps_coverage(model, inputs)`` fails the test where an operator is missing or falls back; returns the report."""
     with _told():
         asked = _asked(request.node)
@@ -104,17 +90,16 @@ def mps_coverage(request: pytest.FixtureRequest) -> MpsCoverage:
     ) -> CoverageReport | MatrixReport:
         import mpsprobe
         from mpsprobe.errors import MpsprobeError
-        from mpsprobe_coverage.commands.functions import FAIL_ON
 
         __tracebackhide__ = True
-        options.setdefault("macos", asked.get("macos"))
+        options.setdefault("macos", asked["macos"])
         try:
             return mpsprobe.check(
                 model,
                 inputs,
-                torch=_releases(asked if torch is None else _checked({"torch": torch})),
+                torch=_releases(asked["torch"] if torch is None else _checked({"torch": torch})["torch"]),
                 allow=[*asked["allow"], *([allow] if isinstance(allow, str) else allow)],
-                fail_on=asked.get("fail_on", FAIL_ON),
+                fail_on=asked["fail_on"],
                 **options,
             )
         except MpsprobeError as error:  # shown with the line that calls the fixture, and with none of mpsprobe's
@@ -133,13 +118,10 @@ def _runs_on_device(item: Any, fixtures: Sequence[str]) -> bool:
 
 
 def _asked(item: Any) -> dict[str, Any]:
-    """What the marker asks for, else the project; both of their allow-lists count.
-
-    Raises:
-        UsageError: a marker or a table with something else in it.
-    """
+    """What the marker asks for, else the project; both of their allow-lists count."""
     from mpsprobe.errors import UsageError
     from mpsprobe.settings import read_settings
+    from mpsprobe_coverage.commands.functions import FAIL_ON
 
     stash = item.config.stash
     if _settings not in stash:
@@ -148,7 +130,9 @@ def _asked(item: Any) -> dict[str, Any]:
     own = {} if marker is None else _checked(marker.kwargs)
     if marker is not None and marker.args:
         raise UsageError(f"the marker {MARKER} takes keywords only", f'@pytest.mark.{MARKER}(torch="2.13", allow=[…])')
-    return {**stash[_settings], **own, "allow": [*stash[_settings].get("allow", ()), *own.get("allow", ())]}
+    usual = {"torch": "installed", "macos": None, "fail_on": FAIL_ON}
+    allow = [*stash[_settings].get("allow", ()), *own.get("allow", ())]
+    return {**usual, **stash[_settings], **own, "allow": allow}
 
 
 def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,36 +140,23 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     from mpsprobe.errors import UnknownName
     from mpsprobe_coverage.commands.functions import in_quotes
 
-    found = dict(given)
+    checked: dict[str, Any] = {}
     for name, value in given.items():
         if name not in KEYS:
             raise UnknownName("setting", name, KEYS, "The marker and [tool.mpsprobe.check] take: " + ", ".join(KEYS))
         texts = value.split(",") if isinstance(value, str) else value
-        texts = in_quotes(texts) if name == "torch" else [str(one) for one in texts]
-        found[name] = ",".join(texts) if name in ("torch", "macos") else [one.strip() for one in texts]
-    return found
+        texts = in_quotes(texts) if name == "torch" else [str(text) for text in texts]
+        checked[name] = ",".join(texts) if name in ("torch", "macos") else [text.strip() for text in texts]
+    return checked
 
 
-def _releases(asked: Mapping[str, Any]) -> list[str]:
+def _releases(text: str) -> list[str]:
     """The releases to judge, as they were written."""
-    text = asked.get("torch", "installed")
     if text == "all":
         from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 
         return list(MPS_FAMILY.releases)
-    return [one.strip() for one in text.split(",")]
-
-
-def _watched(release: str, macos: str | None) -> Watched:
-    from mpsprobe_coverage.scanning.torch_code import Watched
-
-    return Watched(release, macos)
-
-
-def _refuse(report: CoverageReport, asked: Mapping[str, Any]) -> None:
-    from mpsprobe_coverage.commands.functions import FAIL_ON, refuse
-
-    refuse(report, asked.get("fail_on", FAIL_ON), asked["allow"])
+    return [release.strip() for release in text.split(",")]
 
 
 @contextmanager

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import mpsprobe
+from mpsprobe.protocols import MacOptions
 from mpsprobe.schemas import JudgedWorkload, UpgradeReport
 from mpsprobe_coverage.knowledge.advisories.store import all_advisories
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, load_table
@@ -16,8 +17,8 @@ from mpsprobe_coverage.reporting.upgrade import upgrade_report
 from mpsprobe_devkit.testing import run_cli
 
 
-def upgraded(old: str, new: str, **how: Any) -> UpgradeReport:
-    return upgrade_report(load_table(old), load_table(new), **how)
+def upgraded(old: str, new: str, workloads: Sequence[JudgedWorkload] = (), **mac: str) -> UpgradeReport:
+    return upgrade_report(load_table(old), load_table(new), workloads, MacOptions(**mac))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("old", "new"), [("1.12.0", "2.15.0"), ("2.6.0", "2.15.0"), ("2.15.0", "1.13.1")])

@@ -117,7 +117,7 @@ def test_a_library_that_asks_is_not_the_program() -> None:
 
 
 def test_process_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_: None)
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_, **__: None)
     hints = _hints()
     with hints():
         torch.distributed.init_process_group("nccl")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 
 from mpsprobe_coverage.devices.native.device import OnCpu, Site
-from mpsprobe_coverage.programs.cpu_work import computed
-from mpsprobe_coverage.programs.roots import Roots
+from mpsprobe_coverage.programs.on_the_cpu import Roots, computed
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 
 

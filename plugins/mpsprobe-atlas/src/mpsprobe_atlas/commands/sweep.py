@@ -15,7 +15,7 @@ from mpsprobe.progress import make_progress
 from mpsprobe.suggestions import printable
 from mpsprobe_atlas.store import Key, Row
 from mpsprobe_atlas.sweep.sweeping import Outcome, Plan, sweep_into
-from mpsprobe_coverage.commands.options import MemorySize, releases
+from mpsprobe_coverage.commands.options import memory_bytes, releases
 from mpsprobe_coverage.commands.several import names as names_asked
 from mpsprobe_coverage.commands.several import usual_jobs
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
@@ -56,7 +56,7 @@ MOST_SHOWN = 10  # failed rows after a sweep; the store has all of them
 @click.option("--timeout", type=Positive(), default=1800, show_default=True, help="Seconds that one row may take.")
 @click.option(
     "--memory-limit",
-    type=MemorySize(),
+    type=memory_bytes,
     metavar="SIZE",
     help="What one process may take [default: 3/4 of the machine's memory, for all together].",
 )

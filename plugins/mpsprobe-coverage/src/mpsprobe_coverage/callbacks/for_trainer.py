@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from os import PathLike
-from typing import Any, Literal
+from typing import Any
 
 import torch as pytorch
 
-from mpsprobe.errors import MissingPackage
 from mpsprobe.schemas import CoverageReport
-from mpsprobe_coverage.callbacks.steps import WatchedSteps, numbers, on_cpu, parent, without_values
+from mpsprobe_coverage.callbacks.steps import WatchedSteps, on_cpu, parent, without_values
 
 _Parent = parent("TrainerCallback", "transformers")
 
 
-class TransformersCallback(_Parent or object):  # type: ignore[misc]
+class TransformersCallback(WatchedSteps, _Parent or object):  # type: ignore[misc]
     """For ``Trainer(…, callbacks=[mpsprobe.TransformersCallback()])``: what MPS does with the first steps.
 
     Where the model is on MPS or on the virtual device (``mpsprobe run``, ``with mpsprobe.observe("mps")``) the steps
@@ -37,53 +34,37 @@ class TransformersCallback(_Parent or object):  # type: ignore[misc]
         allow: operators that may have them: ``aten::linalg_qr.out``, ``linalg_qr``, ``fft_*``.
         then: what happens with such a verdict: ``raise`` a ``CheckFailed``, or ``stop`` the training.
 
+    Attributes:
+        report: what was found, once the last of the steps is over.
+
     Raises:
         UsageError: an argument that cannot be.
         MissingPackage: transformers is not installed.
     """
 
-    def __init__(
-        self,
-        steps: int | Collection[int] = 1,
-        *,
-        torch: str | None = None,
-        path: str | PathLike[str] | None = None,
-        fail_on: str | Sequence[str] = (),
-        allow: str | Sequence[str] = (),
-        then: Literal["raise", "stop"] = "raise",
-    ) -> None:
-        if _Parent is None:
-            raise MissingPackage("mpsprobe.TransformersCallback", "transformers")
-        self._watched = WatchedSteps(steps, torch, path, fail_on, allow, then)
-        self._asked: _Inputs | None = None
-        self._unprinted: dict[str, float] = {}
-
-    @property
-    def report(self) -> CoverageReport | None:
-        """What was found, once the last of the steps is over."""
-        return self._watched.report
+    needs = None if _Parent else ("mpsprobe.TransformersCallback", "transformers")
+    _inputs: _Inputs | None = None
+    _unprinted: dict[str, float] = {}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin to count steps."""
-        self._watched.begin_training(state.global_step + 1)
+        self._begin_training(state.global_step + 1)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Watch this step, if it is one of those."""
-        if self._watched.wants(state.global_step + 1) and state.is_world_process_zero:
+        if self._wants(state.global_step + 1) and state.is_world_process_zero:
             model = kwargs["model"]
-            if self._watched.begin(model):
-                self._asked = _Inputs(model)
+            if self._begin(model):
+                self._inputs = _Inputs(model)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Watch no more; after the last of the steps, write down what was found."""
-        if not self._watched.wants(state.global_step) or not state.is_world_process_zero:
+        if not self._wants(state.global_step) or not state.is_world_process_zero:
             return
-        asked, self._asked = self._asked, None
-        predict = None
-        if asked is not None:
-            predict = partial(self._predicted, asked, kwargs["model"], args)
-        if self._watched.end(state.global_step, predict):
-            self._conclude(state, control, kwargs["model"])
+        inputs, self._inputs = self._inputs, None
+        predict = None if inputs is None else partial(self._predicted, inputs, kwargs["model"], args)
+        if self._end(state.global_step, predict):
+            self._write_down(state, control, kwargs["model"])
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Print the numbers together with Trainer's next line."""
@@ -93,31 +74,31 @@ class TransformersCallback(_Parent or object):  # type: ignore[misc]
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Write down what was found where the training was shorter than the steps to be watched."""
-        self._watched.close()
-        if self._watched.report is None:
-            self._conclude(state, control, kwargs["model"])
+        self._close()
+        if self.report is None:
+            self._write_down(state, control, kwargs["model"])
 
-    def _conclude(self, state: Any, control: Any, model: Any) -> None:
-        said = self._watched.conclude(model)
-        if said:
-            state.log_history.append({**said, "epoch": state.epoch, "step": state.global_step})
-            self._unprinted = numbers(said)
-        if not self._watched.passes():
+    def _write_down(self, state: Any, control: Any, model: Any) -> None:
+        def log(entry: dict[str, Any], numbers: dict[str, float]) -> None:
+            state.log_history.append({**entry, "epoch": state.epoch, "step": state.global_step})
+            self._unprinted = numbers
+
+        if not self._conclude(model, log):
             control.should_training_stop = True
 
-    def _predicted(self, asked: _Inputs, model: Any, args: Any) -> CoverageReport:
+    def _predicted(self, inputs: _Inputs, model: Any, args: Any) -> CoverageReport:
         options: dict[str, Any] = {"clip_norm": args.max_grad_norm, "grad_accum": args.gradient_accumulation_steps}
         if args.fp16 or args.bf16:
             options["autocast"] = "float16" if args.fp16 else "bfloat16"
-        positional, named = asked.take()
-        return self._watched.predicted(partial(without_values(model), *positional, **named), **options)
+        positional, named = inputs.take()
+        return self._predict(partial(without_values(model), *positional, **named), **options)
 
 
 class _Inputs:
     """What ``model`` is called with next."""
 
     def __init__(self, model: pytorch.nn.Module) -> None:
-        self._taken: tuple[tuple[Any, ...], Mapping[str, Any]] | None = None
+        self._taken: tuple[tuple[Any, ...], dict[str, Any]] | None = None
         self._hook = model.register_forward_pre_hook(self._keep, with_kwargs=True)
 
     def _keep(self, model: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -125,11 +106,7 @@ class _Inputs:
         self._taken = args, dict(kwargs)
 
     def take(self) -> Any:
-        """Its positional and its keyword arguments.
-
-        Raises:
-            RuntimeError: it was not called.
-        """
+        """Its positional and its keyword arguments."""
         self._hook.remove()
         if self._taken is None:
             raise RuntimeError("the model was not called")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import logging
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from importlib import import_module
 from os import PathLike
@@ -20,38 +20,51 @@ import torch as pytorch
 from torch.utils._pytree import tree_map_only
 
 import mpsprobe
-from mpsprobe.errors import CheckFailed, MpsprobeError, UsageError
+from mpsprobe.errors import CheckFailed, MissingPackage, MpsprobeError, UsageError
 from mpsprobe.options import converted
 from mpsprobe.schemas import SEVERITY, BackendTarget, CoverageReport
 from mpsprobe.suggestions import in_short
 from mpsprobe_coverage.commands.coverage import coverage as command
 from mpsprobe_coverage.commands.functions import in_quotes, refuse
-from mpsprobe_coverage.commands.program_functions import Observed
 from mpsprobe_coverage.devices.native.device import native_device_now
 from mpsprobe_coverage.devices.virtual import device_now
 from mpsprobe_coverage.knowledge.kernels.live import has_mps_build
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
+from mpsprobe_coverage.programs.observing import Observed
 
 NOT_JUDGED = "What MPS does with these steps is not known: {why}"
 ELSEWHERE = "the model is on {device}, and not on the virtual MPS device that is open"
-Predict = Callable[[], CoverageReport]
+Log = Callable[[dict[str, Any], dict[str, float]], None]
 _log = logging.getLogger("mpsprobe")
 
 
 class WatchedSteps:
-    """What both callbacks are made of; their docstrings say what the arguments are."""
+    """What both callbacks are made of; their docstrings say what the arguments are.
+
+    Attributes:
+        needs: what is missing for it: the callback's name and the package's.
+    """
+
+    needs: tuple[str, str] | None = None
+    report: CoverageReport | None = None
+    _run: Observed | None = None
+    _is_open = False
 
     def __init__(
         self,
-        steps: int | Collection[int],
-        torch: str | None,
-        path: str | PathLike[str] | None,
-        fail_on: str | Sequence[str],
-        allow: str | Sequence[str],
-        then: Literal["raise", "stop"],
+        steps: int | Collection[int] = 1,
+        *,
+        torch: str | None = None,
+        path: str | PathLike[str] | None = None,
+        fail_on: str | Sequence[str] = (),
+        allow: str | Sequence[str] = (),
+        then: Literal["raise", "stop"] = "raise",
     ) -> None:
+        if self.needs is not None:
+            raise MissingPackage(*self.needs)
+        super().__init__()
         numbers = list(steps) if isinstance(steps, Collection) else [steps]
-        if not numbers or not all(type(one) is int and one > 0 for one in numbers):
+        if not numbers or not all(type(number) is int and number > 0 for number in numbers):
             raise UsageError(f"steps takes a whole number from 1, or the numbers of steps, not {steps!r:.40}")
         if then not in ("raise", "stop"):
             raise UsageError(f"then takes 'raise' or 'stop', not {then!r:.40}")
@@ -59,20 +72,17 @@ class WatchedSteps:
             MPS_FAMILY.target(*in_quotes(torch))
         wanted = converted(command, {"fail_on": fail_on or None, "allow": allow or None})
         self._fail_on, self._allow = wanted.get("fail_on", ()), wanted.get("allow", ())
-        self._steps, self._torch, self._path, self.stops = steps, torch, path, then == "stop"
-        self._run: Observed | None = None
-        self._is_open = self._over = False
-        self._predicted: CoverageReport | str | None = None
-        self._first = 0
-        self.report: CoverageReport | None = None
+        self._steps, self._torch, self._path, self._stops = steps, torch, path, then == "stop"
+        self._begin_training(1)
 
-    def begin_training(self, step: int) -> None:
+    def _begin_training(self, step: int) -> None:
         """Forget an earlier training; the next step is number ``step``."""
-        self.close()
-        self._run = self._predicted = self.report = None
-        self._over, self._first = False, step
+        self._close()
+        self._run, self._over, self._first = None, False, step
+        self._prediction: CoverageReport | str | None = None
+        self.report = None
 
-    def wants(self, step: int) -> bool:
+    def _wants(self, step: int) -> bool:
         """Whether step number ``step``, from 1 on, is to be watched."""
         if self._over:
             return False
@@ -80,46 +90,41 @@ class WatchedSteps:
             return self._first <= step < self._first + self._steps
         return step in self._steps
 
-    def begin(self, model: pytorch.nn.Module) -> bool:
-        """Watch from now on; whether ``end`` needs a prediction, as this is not MPS."""
+    def _begin(self, model: pytorch.nn.Module) -> bool:
+        """Watch from now on; whether ``_end`` needs a prediction, as this is not MPS."""
         if self._run is None:
-            device = next((one.device.type for one in model.parameters()), "cpu")
+            device = next((parameter.device.type for parameter in model.parameters()), "cpu")
             virtual = device == "mps" and not has_mps_build()
             self._run = mpsprobe.observe(device, torch=self._torch if virtual else None)
             if device != "mps" and (device_now() or native_device_now()):
-                self._predicted = ELSEWHERE.format(device=device)
+                self._prediction = ELSEWHERE.format(device=device)
         self._run.__enter__()
         self._is_open = True
-        return self._run.name != "mps" and self._predicted is None
+        return self._run.name != "mps" and self._prediction is None
 
-    def end(self, step: int, predict: Predict | None) -> bool:
-        """Watch no more; whether that was the last of the steps, so that ``conclude`` is due.
+    def _end(self, step: int, predict: Callable[[], CoverageReport] | None) -> bool:
+        """Watch no more; whether that was the last of the steps, so that ``_conclude`` is due.
 
         Args:
-            step: its number.
-            predict: judges it, if ``begin`` asked for that.
+            predict: judges it, if ``_begin`` asked for that.
         """
-        self.close()
+        self._close()
         if predict is not None:
             try:
-                self._predicted = predict()
+                self._prediction = predict()
             except Exception as error:  # noqa: BLE001 - whatever a model is made of; the training is to go on
-                self._predicted = error.message if isinstance(error, MpsprobeError) else in_short(error)
+                self._prediction = error.message if isinstance(error, MpsprobeError) else in_short(error)
         last = self._first + self._steps - 1 if isinstance(self._steps, int) else max(self._steps)
         return step >= last
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """Watch no more, also where a step ended by an exception."""
         if self._is_open and self._run is not None:
             self._is_open = False
             self._run.__exit__()
 
-    def predicted(self, step: partial[Any], **options: Any) -> CoverageReport:
-        """What MPS does with a training step, of a model that is made by ``without_values``.
-
-        Raises:
-            MpsprobeError: it cannot be run without values.
-        """
+    def _predict(self, step: partial[Any], **options: Any) -> CoverageReport:
+        """What MPS does with a training step, of a model that is made by ``without_values``."""
         report: CoverageReport = mpsprobe.coverage(
             step, (), torch=self._torch or "installed", phase="training", **options
         )
@@ -127,57 +132,54 @@ class WatchedSteps:
             raise MpsprobeError(f"{report.failure.error}: {report.failure.message}")
         return report
 
-    def conclude(self, model: pytorch.nn.Module) -> dict[str, Any]:
-        """What goes into the log; ``report`` is there then, saved if that was asked for.
+    def _conclude(self, model: pytorch.nn.Module, log: Log) -> bool:
+        """Make the report, and save it if that was asked for; whether the training is to go on.
+
+        Args:
+            log: gets the entry of a log, and what of it are numbers.
 
         Raises:
-            OutputError: it cannot be saved.
+            OutputError: the report cannot be saved.
+            CheckFailed: it has what ``fail_on`` names, and that does not stop the training.
+            MpsprobeError: nothing is known about MPS.
         """
         self._over = True
         if self._run is None:
-            return {}
+            return True
         name, notes = type(model).__name__, []
-        if isinstance(self._predicted, CoverageReport):
-            report = self._predicted
+        if isinstance(self._prediction, CoverageReport):
+            report = self._prediction
         else:
             report = self._run.report(name)
-            notes = [] if self._predicted is None else [NOT_JUDGED.format(why=self._predicted)]
-        known = {
+            notes = [] if self._prediction is None else [NOT_JUDGED.format(why=self._prediction)]
+        info = {
             "name": name,
             "architecture": name,
-            "parameters": sum(one.numel() for one in model.parameters()),
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "notes": [*notes, *report.workload.notes],
         }
-        self.report = report.model_copy(update={"workload": report.workload.model_copy(update=known)})
+        report = report.model_copy(update={"workload": report.workload.model_copy(update=info)})
+        self.report = report
         if self._path is not None:
-            self.report.save(Path(self._path))
-        said = logged(self.report)
-        for line in said["mps_findings"]:
-            _log.warning("%s on torch %s", line, said["mps_torch"])
-        return said
+            report.save(Path(self._path))
+        entry = logged(report)
+        for line in entry["mps_findings"]:
+            _log.warning("%s on torch %s", line, entry["mps_torch"])
+        log(entry, {name: value for name, value in entry.items() if isinstance(value, int)})
+        return self._passes(report)
 
-    def refuse(self) -> None:
-        """Raise if the report has what ``fail_on`` names.
-
-        Raises:
-            CheckFailed: it has; the message names each operator, with its line.
-            MpsprobeError: nothing is known about MPS.
-        """
-        if not self._fail_on or self.report is None:
-            return
-        if isinstance(self.report.target, BackendTarget):
+    def _passes(self, report: CoverageReport) -> bool:
+        if not self._fail_on:
+            return True
+        if isinstance(report.target, BackendTarget):
             raise MpsprobeError(
-                self.report.workload.notes[0],
+                report.workload.notes[0],
                 "Train on the virtual device: mpsprobe run SCRIPT, or with mpsprobe.observe('mps').",
             )
-        refuse(self.report, self._fail_on, self._allow)
-
-    def passes(self) -> bool:
-        """``refuse``, for a training that stops instead; the log says why."""
         try:
-            self.refuse()
+            refuse(report, self._fail_on, self._allow)
         except CheckFailed as error:
-            if not self.stops:
+            if not self._stops:
                 raise
             _log.warning("The training stops: %s", error)
             return False
@@ -200,12 +202,11 @@ def logged(report: CoverageReport) -> dict[str, Any]:
         return {"mps_findings": [], "mps_torch": report.target.torch, "mps_notes": report.workload.notes}
     by_verdict = report.summary.operators_by_verdict
     lines = [
-        f"{one.operator} {one.verdict}" + (f" at {one.call_sites[0]}" if one.call_sites else "")
-        for one in report.findings
+        f"{finding.operator} {finding.verdict}" + (f" at {finding.call_sites[0]}" if finding.call_sites else "")
+        for finding in report.findings
     ]
-    counts = {f"mps_{verdict}": by_verdict.get(verdict, 0) for verdict in SEVERITY if verdict != "composite"}
     return {
-        **counts,
+        **{f"mps_{verdict}": by_verdict.get(verdict, 0) for verdict in SEVERITY if verdict != "composite"},
         "mps_advisories": report.summary.advisories,
         "mps_torch": report.target.torch,
         "mps_method": report.method,
@@ -213,16 +214,13 @@ def logged(report: CoverageReport) -> dict[str, Any]:
     }
 
 
-def numbers(said: Mapping[str, Any]) -> dict[str, float]:
-    """What of a log's entry loggers can draw."""
-    return {name: value for name, value in said.items() if isinstance(value, int)}
-
-
 def without_values(model: Any) -> Any:
     """A copy whose parameters have no values, and need no memory."""
     memo: dict[int, Any] = {}
-    for one in model.parameters():
-        memo[id(one)] = pytorch.nn.Parameter(pytorch.empty_like(one, device="meta"), one.requires_grad)
+    for parameter in model.parameters():
+        memo[id(parameter)] = pytorch.nn.Parameter(
+            pytorch.empty_like(parameter, device="meta"), parameter.requires_grad
+        )
     for buffer in model.buffers():
         memo[id(buffer)] = buffer.detach().cpu()
     return copy.deepcopy(model, memo)

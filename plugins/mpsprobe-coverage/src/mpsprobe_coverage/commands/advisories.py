@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import click
 
 from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import UnknownName, UsageError
-from mpsprobe_coverage.commands.kernels import write_json
+from mpsprobe_coverage.commands.kernels import write
 from mpsprobe_coverage.commands.options import BACKEND_OPTION, CHIP_OPTION, FORMAT_OPTION
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.knowledge.kernels.registered import RegisteredFamily, registered_named
@@ -49,7 +46,8 @@ def list_command(
         family = _family(backend)
         if chip is not None:
             raise UsageError(f"{backend} is no backend of torch: --chip means nothing there", "Leave --chip out.")
-        _write(family, family.advisories(torch_release, operator), format_name, details=False)
+        registered = family.advisories(torch_release, operator)
+        write(format_name, lambda: registered, "advisories_output:print_registered", family, registered)
         return
     from mpsprobe_coverage.knowledge.advisories.store import advisories_for, all_advisories
 
@@ -58,18 +56,14 @@ def list_command(
         table = MPS_FAMILY.target(torch_release)
         listed = list(advisories_for(table.release, table.macos_minimum))
     if chip is not None:
-        listed = [known for known in listed if known.concerns(chip)]
+        listed = [advisory for advisory in listed if advisory.concerns(chip)]
     if operator is not None:
         from mpsprobe_coverage.knowledge.kernels.names import resolve_operators
 
         wanted = set(resolve_operators([operator], MPS_FAMILY.operators))
-        listed = [known for known in listed if wanted.intersection((*known.operators, *known.reached_from))]
-    if format_name == "json":
-        write_json([advisory.model_dump(mode="json") for advisory in listed])
-        return
-    from mpsprobe_coverage.commands import advisories_output
-
-    advisories_output.print_list(listed)
+        listed = [one for one in listed if wanted.intersection((*one.operators, *one.reached_from))]
+    documents = (advisory.model_dump(mode="json") for advisory in listed)
+    write(format_name, lambda: [*documents], "advisories_output:print_list", listed)
 
 
 @advisories.command(short_help="Everything that is known of one, with its sources.")
@@ -86,22 +80,19 @@ def show(names: tuple[str, ...], backend: str, format_name: str) -> None:
     """
     if backend != MPS:
         family = _family(backend)
-        known_there = {one["id"]: one for one in family.advisories()}
-        wrong = [name for name in names if name not in known_there]
-        if wrong:
-            hint = f"mpsprobe advisories list --backend {backend} shows them all."
-            raise UnknownName("advisory", wrong[0], known_there, hint)
-        _write(family, [known_there[name] for name in dict.fromkeys(names)], format_name, details=True)
+        by_id = {advisory["id"]: advisory for advisory in family.advisories()}
+        for name in names:
+            if name not in by_id:
+                hint = f"mpsprobe advisories list --backend {backend} shows them all."
+                raise UnknownName("advisory", name, by_id, hint)
+        registered = [by_id[name] for name in dict.fromkeys(names)]
+        write(format_name, lambda: registered, "advisories_output:print_registered_details", family, registered)
         return
     from mpsprobe_coverage.knowledge.advisories.store import named
 
-    known = named(names)
-    if format_name == "json":
-        write_json([advisory.model_dump(mode="json") for advisory in known])
-        return
-    from mpsprobe_coverage.commands import advisories_output
-
-    advisories_output.print_details(known)
+    listed = named(names)
+    documents = (advisory.model_dump(mode="json") for advisory in listed)
+    write(format_name, lambda: [*documents], "advisories_output:print_details", listed)
 
 
 def _family(backend: str) -> RegisteredFamily:
@@ -113,13 +104,3 @@ def _family(backend: str) -> RegisteredFamily:
     if family is None:
         raise UsageError(f"no wrong results are listed for the backend '{backend}'", f"There is: {MPS}.")
     return family
-
-
-def _write(family: RegisteredFamily, listed: list[Mapping[str, Any]], format_name: str, *, details: bool) -> None:
-    if format_name == "json":
-        write_json(listed)
-        return
-    from mpsprobe_coverage.commands import advisories_output
-
-    draw = advisories_output.print_registered_details if details else advisories_output.print_registered
-    draw(family, listed)

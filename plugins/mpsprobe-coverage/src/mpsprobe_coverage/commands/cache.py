@@ -34,14 +34,16 @@ def info(format_name: str) -> None:
     mpsprobe cache info
     mpsprobe cache info --format json
     """
-    found = folder.kept()
-    size = sum(one.size for one in found)
-    times = [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(one.written)) for one in (*found[:1], *found[-1:])]
+    answers = folder.kept()
+    size = sum(answer.size for answer in answers)
+    times = [
+        time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(answer.written)) for answer in (*answers[:1], *answers[-1:])
+    ]
     if format_name == "json":
         write_json(
             {
                 "folder": folder.answers_folder(),
-                "answers": len(found),
+                "answers": len(answers),
                 "size_bytes": size,
                 "oldest": times[0] if times else None,
                 "newest": times[-1] if times else None,
@@ -52,7 +54,7 @@ def info(format_name: str) -> None:
         return
     most = f"at most {folder.MOST_ENTRIES:,} and {folder.MOST_BYTES // MIB} MiB; then the oldest go"
     since = f", from {times[0]} to {times[-1]}" if times else ""
-    counted = f"{len(found):,} answer{'' if len(found) == 1 else 's'}, {_size(size)}{since} ({most})"
+    counted = f"{len(answers):,} answer{'' if len(answers) == 1 else 's'}, {_size(size)}{since} ({most})"
     write_stdout(f"{printable(folder.answers_folder())}\n{counted}")
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from mpsprobe.commands import OpenGroup
-from mpsprobe_coverage.commands.kernels import write_json
+from mpsprobe_coverage.commands.kernels import write
 from mpsprobe_coverage.commands.options import FORMAT_OPTION
 from mpsprobe_coverage.knowledge.chips.limits import limits_of
-from mpsprobe_coverage.knowledge.chips.store import GIB, Chip, Machine, all_chips, machine_named
+from mpsprobe_coverage.knowledge.chips.store import GIB, all_chips, machine_named
 
 
 @click.group(cls=OpenGroup, default="list")
@@ -32,12 +32,8 @@ def list_command(format_name: str) -> None:
     mpsprobe chips list
     mpsprobe chips list --format json
     """
-    if format_name == "json":
-        write_json([asdict(chip) for chip in all_chips().values()])
-        return
-    from mpsprobe_coverage.commands import chips_output
-
-    chips_output.print_list(all_chips().values())
+    listed = all_chips().values()
+    write(format_name, lambda: [asdict(chip) for chip in listed], "chips_output:print_list", listed)
 
 
 @chips.command(short_help="What is known of one, and the limits that Metal sets, with sources.")
@@ -51,20 +47,10 @@ def show(name: str, format_name: str) -> None:
     mpsprobe chips show m3-max-64gb --format json
     """
     machine = machine_named(name)
-    if format_name == "json":
-        write_json(document(machine))
-        return
-    from mpsprobe_coverage.commands import chips_output
+    chip = machine.chip
+    memories = [machine.memory_bytes] if machine.memory_bytes else [size * GIB for size in chip.memory_gib]
 
-    chips_output.print_details(machine.chip, memories(machine))
+    def document() -> dict[str, Any]:
+        return {**asdict(chip), "limits": [asdict(limits_of(memory)) for memory in memories]}
 
-
-def document(machine: Machine) -> dict[str, Any]:
-    """``chips show`` for programs: the chip's facts, and the limits with each memory (all sizes are bytes)."""
-    return {**asdict(machine.chip), "limits": [asdict(limits_of(memory)) for memory in memories(machine)]}
-
-
-def memories(machine: Machine) -> list[int]:
-    """The memory that was named, or each that the chip was sold with, in bytes."""
-    chip: Chip = machine.chip
-    return [machine.memory_bytes] if machine.memory_bytes else [size * GIB for size in chip.memory_gib]
+    write(format_name, document, "chips_output:print_details", chip, memories)

@@ -11,23 +11,9 @@ from click.core import ParameterSource
 from mpsprobe.answers.lookup import find, keep
 from mpsprobe.answers.question import Question, cache_option
 from mpsprobe.errors import UsageError
-from mpsprobe.options import Named, Names, Positive
+from mpsprobe.options import Named
 from mpsprobe.plugins.registry import get_registry
-from mpsprobe_coverage.commands.options import (
-    BACKEND_OPTION,
-    CHIP_OPTION,
-    MEMORY_OPTION,
-    PHASE_OPTION,
-    MacosVersion,
-    NotNegative,
-    VaryRange,
-    VerdictList,
-    framework,
-    is_pattern,
-    model_options,
-    several_options,
-    torch_option,
-)
+from mpsprobe_coverage.commands import options as flags
 from mpsprobe_coverage.commands.showing import Showing
 
 if TYPE_CHECKING:
@@ -42,23 +28,27 @@ GRAPHS = ("plain", "optimized", "eager")
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[WORKLOAD]...")
-@several_options
-@PHASE_OPTION
-@torch_option("installed", "The release to judge; several with commas, or every one that is known.")
-@BACKEND_OPTION
-@model_options
-@click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
+@flags.several_options
+@flags.PHASE_OPTION
+@flags.torch_option("installed", "The release to judge; several with commas, or every one that is known.")
+@flags.BACKEND_OPTION
+@flags.model_options
+@flags.GRAD_ACCUM_OPTION
 @click.option(
-    "--clip-norm", type=NotNegative(), default=1.0, show_default=True, help="Gradient norm limit; 0 for none."
+    "--clip-norm",
+    type=flags.gradient_norm,
+    metavar="NUMBER",
+    default=1.0,
+    show_default=True,
+    help="Gradient norm limit; 0 for none.",
 )
-@click.option("--lora", is_flag=True, help="Train LoRA adapters of all linear layers instead of the whole model.")
-@click.option("--lora-rank", type=Positive(), default=16, show_default=True, help="Of these adapters.")
+@flags.lora_options
 @click.option(
     "--weights", is_flag=True, help="Load real weights and compute with them, instead of predicting from shapes."
 )
-@click.option("--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
+@flags.TRUST_OPTION
 @click.option("--method", type=Named("method", METHODS), default="auto", show_default=True, help="How to find out.")
-@click.option("--new-tokens", type=Positive(), default=8, show_default=True, help="What --phase generate makes.")
+@flags.NEW_TOKENS_OPTION
 @click.option(
     "--decoding", type=Named("decoding", DECODINGS), default="greedy", show_default=True, help="How generate() chooses."
 )
@@ -67,30 +57,28 @@ GRAPHS = ("plain", "optimized", "eager")
 @click.option(
     "--graph", type=Named("graph", GRAPHS), default="plain", show_default=True, help="TensorFlow: which operations."
 )
-@click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
-@CHIP_OPTION
-@MEMORY_OPTION
+@flags.mac_options()
 @click.option(
     "--vary",
-    type=VaryRange(),
+    type=flags.vary_range,
     metavar="WHAT=A..B",
     help="Count the MPSGraphs that many lengths compile: seq-len=1..512.",
 )
 @click.option("--allocations", is_flag=True, help="Keep every allocation in the report, for --export memory-viz.")
-@click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
-@click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
-@click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
-@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
-@click.option("--export", "exports", multiple=True, metavar="NAME[=PATH]", help="Also write this format; repeatable.")
+@flags.EXPLAIN_OPTION
+@flags.EVERYTHING_OPTION
+@flags.EXPORTER_OPTION
+@flags.OUTPUT_OPTION
+@flags.EXPORT_OPTION
 @click.option(
     "--fail-on",
-    type=VerdictList(),
+    type=flags.verdicts,
     metavar="VERDICT,…",
     help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong; "
     "'assumed': when a value was guessed, which is 'unknown' too; 'memory': when it raises for want of memory "
     "by every published figure, or takes more than the Mac has.",
 )
-@click.option("--allow", type=Names(), metavar="OPERATOR,…", help="What --fail-on passes over: linalg_qr, aten::fft_*.")
+@flags.ALLOW_OPTION
 @click.option(
     "--atlas/--no-atlas",
     default=None,
@@ -105,12 +93,6 @@ def coverage(
     files: tuple[str, ...],
     jobs: int | None,
     timeout: int,
-    everything: bool,
-    format_name: str | None,
-    output: str | None,
-    exports: tuple[str, ...],
-    fail_on: tuple[str, ...] | None,
-    allow: tuple[str, ...] | None,
     atlas: bool | None,
     no_cache: bool,
     **asked: Any,
@@ -134,9 +116,9 @@ def coverage(
         files = ()  # of a variable or a file: what is typed goes before
     if not (names or files):
         raise UsageError("what should be judged?", "Name a WORKLOAD of 'mpsprobe workloads list', or file.py:function.")
-    showing = Showing(format_name, output, exports, everything, fail_on or (), allow or ())
+    showing = Showing.of_flags(asked)
     asked["allocations"] |= showing.asks("allocations")
-    many = bool(files) or len(names) > 1 or is_pattern(names[0])
+    many = bool(files) or len(names) > 1 or flags.is_pattern(names[0])
     question = None if many else Question.of_command(ctx.command, names[0], asked, cached=not no_cache)
     answer = find(question, atlas) if question is not None else None
     if answer is not None and showing.at_once(answer):
@@ -147,12 +129,12 @@ def coverage(
 
     registry = get_registry()
     wanted = several.names(names, files, registry) if many else [*names]
-    judging = judge.Judging.of_flags(asked, framework(wanted, registry), showing.fail_on)
+    judging = judge.Judging.of_flags(asked, flags.framework(wanted, registry), showing.fail_on)
     kind = "coverage-several" if many else "coverage" if len(judging.releases) == 1 else "coverage-matrix"
     for flag in ("vary", "allocations"):
         if asked[flag] and kind != "coverage":
             raise UsageError(f"--{flag} is about one workload on one torch release", "Name one of each.")
-    chosen = showing.choose(kind, files[0].removesuffix(".txt") if files else names[0])
+    showing.choose(kind, files[0].removesuffix(".txt") if files else names[0])
     report: Report | None = answer.report() if answer is not None else None
     with make_progress() as progress:
         if question is None:
@@ -162,4 +144,4 @@ def coverage(
             progress.start_loading(STEPS)
             report = judge.judged(names[0], judging, progress)
             keep(question, report)
-    sys.exit(showing.exit_code(report, chosen, showing.show(report, chosen)))
+    sys.exit(showing.exit_code(report, showing.show(report)))

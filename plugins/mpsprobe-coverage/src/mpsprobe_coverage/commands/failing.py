@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 import click
@@ -20,32 +20,25 @@ MOST_NAMED = 3  # workloads in an error, lines of the source
 def exit_code(
     report: Report, fail_on: Collection[str], allow: Collection[str] = (), *, name: str, written: str | None
 ) -> int:
-    """0 clean, 1 for what ``fail_on`` names (verdicts, advisories, memory), 2 when the workload did not run to its end.
+    """0 clean, 1 for what ``fail_on`` names (verdicts, advisories, memory); ``name`` is the exporter's.
 
-    Where the report went to a file, standard error says why the code is 1.
-
-    Args:
-        name: of the exporter that wrote the report.
-        written: the file or folder; ``None`` where the user sees the report.
-
-    Raises:
-        WorkloadError: it did not; of several workloads, one of them.
-        KeyboardInterrupt: of several workloads, not all were judged.
+    A workload that did not run to its end raises. Where the report was ``written`` to a file or folder, standard error
+    says why the code is 1.
     """
     if isinstance(report, SeveralReport):
         if not report.complete:
             raise KeyboardInterrupt
-        failed = [one.name for one in report.workloads if _failed(one.report)]
+        failed = [
+            row.name
+            for row in report.workloads
+            if row.report is None or any(cell.failure is not None for cell in _cells(row.report))
+        ]
         if failed:
             some = ", ".join(map(printable, failed[:MOST_NAMED])) + (", …" if len(failed) > MOST_NAMED else "")
             count = f"{len(failed)} of {len(report.workloads)} workloads"
             raise WorkloadError(f"{count} could not be judged to their end: {some}", "The report says why.")
-        wrong = [
-            f"{printable(one.name)}: {line}"
-            for one in report.workloads
-            if one.report
-            for line in broken(one.report, fail_on, allow)
-        ]
+        judged = [(printable(row.name), row.report) for row in report.workloads if row.report]
+        wrong = [f"{name}: {line}" for name, judgement in judged for line in broken(judgement, fail_on, allow)]
     else:
         wrong = broken(report, fail_on, allow, shown=written is None and name == "table")
     if wrong and written is not None:
@@ -55,65 +48,54 @@ def exit_code(
 
 
 def broken(report: Report, fail_on: Collection[str], allow: Collection[str], *, shown: bool = False) -> list[str]:
-    """A line for each operator with a verdict of ``fail_on`` that ``allow`` does not name, and for each advisory.
-
-    Args:
-        allow: operators, as reports write them or without overload or namespace; ``*`` stands for anything.
-
-    Raises:
-        RunFailed: the workload did not run to its end.
-    """
-    cells: list[CoverageReport | MatrixCell] = []
-    if isinstance(report, MatrixReport):
-        cells += report.releases
-    elif isinstance(report, CoverageReport):
-        cells.append(report)
-    found: dict[str, None] = {}
-    for cell in cells:
+    """A line for each operator with a verdict of ``fail_on`` that ``allow`` does not name, and for each advisory."""
+    lines: list[str] = []
+    for cell in _cells(report):
         if cell.failure is not None:
             raise RunFailed(cell.failure, shown)
-        found |= dict.fromkeys(_operators(cell, fail_on, allow))
+        lines += _operators(cell, fail_on, allow)
         fit = cell.fit if isinstance(cell, MatrixCell) else cell.memory and cell.memory.fit
-        if fit and MEMORY in fail_on:
-            found |= dict.fromkeys(f"{one} ({fit.machine}, torch {cell.target.torch})" for one in _too_large(fit))
+        if fit and MEMORY in fail_on and (reason := _too_large(fit)):
+            lines.append(f"{reason} ({fit.machine}, torch {cell.target.torch})")
         advised = [one if isinstance(one, str) else f"{one.id} ({one.title})" for one in cell.advisories]
-        found |= dict.fromkeys(f"known wrong result: {one}" for one in advised if ADVISORY in fail_on)
-    return [*found, *_unproven(report, fail_on, allow)]
+        lines += [f"known wrong result: {advisory}" for advisory in advised if ADVISORY in fail_on]
+    return [*dict.fromkeys(lines), *_unproven(report, fail_on, allow)]
 
 
-def _too_large(fit: MemoryFit) -> list[str]:
+def _too_large(fit: MemoryFit) -> str:
     if fit.answer == "raises":
-        return [fit.low.message or "PyTorch raises for want of memory"]
+        return fit.low.message or "PyTorch raises for want of memory"
     taken = max(fit.low.reserved_bytes, fit.high.reserved_bytes)
-    return [f"it takes {taken:,} bytes of memory, and the Mac has {fit.memory_bytes:,}"] if exceeds(fit) else []
+    return f"it takes {taken:,} bytes of memory, and the Mac has {fit.memory_bytes:,}" if exceeds(fit) else ""
 
 
 def _unproven(report: Report, fail_on: Collection[str], allow: Collection[str]) -> Iterator[str]:
     """What was guessed, and what nobody watched: both are unknown, whatever the rest is."""
     if not isinstance(report, CoverageReport | MatrixReport) or not {UNKNOWN, ASSUMED}.intersection(fail_on):
         return
-    for one in guesses(report):
-        if not is_allowed(one.operator, allow):
-            where = f" ({', '.join(one.call_sites[:MOST_NAMED])})" if one.call_sites else ""
-            yield f"values were guessed{where}: {one.assumed}"
+    for guess in guesses(report):
+        if not is_allowed(guess.operator, allow):
+            where = f" ({', '.join(guess.call_sites[:MOST_NAMED])})" if guess.call_sites else ""
+            yield f"values were guessed{where}: {guess.assumed}"
     if UNKNOWN in fail_on and (count := unwatched(report)):
         yield f"processes that the program started and that are not in the report: {count}"
 
 
-def _failed(report: CoverageReport | MatrixReport | None) -> bool:
-    cells = report.releases if isinstance(report, MatrixReport) else [report]
-    return any(cell is None or cell.failure is not None for cell in cells)
+def _cells(report: Report | None) -> Sequence[CoverageReport | MatrixCell]:
+    if isinstance(report, MatrixReport):
+        return report.releases
+    return [report] if isinstance(report, CoverageReport) else []
 
 
 def with_allowed(report: Report, allow: Collection[str]) -> Report:
     """``report`` with the operators of its findings that ``allow`` names, for who shows it."""
     if isinstance(report, SeveralReport):
         rows = [
-            one.model_copy(update={"report": with_allowed(one.report, allow)}) if one.report else one for one in report
+            row.model_copy(update={"report": with_allowed(row.report, allow)}) if row.report else row for row in report
         ]
         return report.model_copy(update={"workloads": rows})
     if isinstance(report, CoverageReport):
-        operators = [one.operator for one in report.operators if SEVERITY[one.verdict]]
+        operators = [finding.operator for finding in report.operators if SEVERITY[finding.verdict]]
     elif isinstance(report, MatrixReport):
         operators = [operator for cell in report.releases for operator in cell.findings]
     else:
@@ -128,10 +110,11 @@ def _operators(cell: CoverageReport | MatrixCell, fail_on: Collection[str], allo
             if verdict in fail_on and not is_allowed(operator, allow):
                 yield f"{operator} is {verdict} on {release}"
         return
-    for one in cell.operators:
-        if one.verdict in fail_on and not is_allowed(one.operator, allow):
-            where = f" ({one.call_sites[0]})" if one.call_sites else ""
-            yield f"{one.operator} is {one.verdict} on {release}{where}" + (f": {one.advice}" if one.advice else "")
+    for finding in cell.operators:
+        if finding.verdict in fail_on and not is_allowed(finding.operator, allow):
+            where = f" ({finding.call_sites[0]})" if finding.call_sites else ""
+            advice = f": {finding.advice}" if finding.advice else ""
+            yield f"{finding.operator} is {finding.verdict} on {release}{where}{advice}"
 
 
 def is_allowed(operator: str, allow: Collection[str]) -> bool:

@@ -124,10 +124,9 @@ def coverage(
     atlas = flags.pop("atlas", None)
     question = None
     if inputs is None and isinstance(model, str):
-        asked = Question.of_command(command, model, flags, cached=cached)
-        question = None if asked.is_file_of_code else asked
-    if question is not None and (answer := find(question, atlas)) is not None:
-        known = answer.report()
+        question = Question.of_command(command, model, flags, cached=cached)
+        answer = None if question.is_file_of_code else find(question, atlas)
+        known = answer.report() if answer is not None else None
         if isinstance(known, (CoverageReport, MatrixReport)):
             return known
     workload = get_registry().workload_of(model, inputs)
@@ -136,22 +135,18 @@ def coverage(
     with _put_back(workload):
         report = judged(workload, judging, SilentProgress())
     assert isinstance(report, (CoverageReport, MatrixReport))
-    if question is not None:
+    if question is not None and not question.is_file_of_code:
         keep(question, report)
     return report
 
 
 def in_quotes(torch: Releases) -> list[str]:
-    """The releases that a program names.
-
-    Raises:
-        UsageError: one is a number: 2.10 would be 2.1.
-    """
-    named = list(torch) if isinstance(torch, Sequence) and not isinstance(torch, str) else [torch]
-    for one in named:
-        if not isinstance(one, str):
-            raise UsageError(f"a torch release is written in quotes, not as {one!r:.40}", 'For example torch="2.10".')
-    return named
+    """The releases that a program names; not as numbers: 2.10 would be 2.1."""
+    releases = list(torch) if isinstance(torch, Sequence) and not isinstance(torch, str) else [torch]
+    for name in releases:
+        if not isinstance(name, str):
+            raise UsageError(f"a torch release is written in quotes, not as {name!r:.40}", 'For example torch="2.10".')
+    return releases
 
 
 def check(
@@ -181,11 +176,7 @@ def check(
 
 
 def refuse(report: CoverageReport | MatrixReport, fail_on: Sequence[str], allow: Sequence[str]) -> None:
-    """Raise if ``report`` has what ``fail_on`` names and ``allow`` does not.
-
-    Raises:
-        CheckFailed: it has; the message names each operator, with its line.
-    """
+    """Raise ``CheckFailed`` if ``report`` has what ``fail_on`` names and ``allow`` does not."""
     lines = broken(report, fail_on, allow)
     if lines:
         count = f"{len(lines)} finding{'' if len(lines) == 1 else 's'}"

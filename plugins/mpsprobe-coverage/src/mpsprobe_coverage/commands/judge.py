@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judging:
-    """How a workload is judged: its run, the releases, and what more is found out.
-
-    Attributes:
-        releases: exact ones, oldest first; ``installed`` stays as it is.
-    """
+    """How a workload is judged: its run, exact releases with the oldest first, and what more is found out."""
 
     options: RunOptions
     releases: Sequence[str]
@@ -36,11 +32,7 @@ class Judging:
 
     @classmethod
     def of_flags(cls, asked: Mapping[str, Any], framework: str = TORCH, fail_on: Collection[str] = ()) -> Judging:
-        """What the flags ask for.
-
-        Args:
-            asked: by the parameters' names; what is not in it is as usual.
-            framework: of the workloads.
+        """What the flags ask for, by their parameters' names; those that are left out are as usual.
 
         Raises:
             UsageError: flags that do not go together, or there is no such release.
@@ -83,11 +75,7 @@ def _targets(options: RunOptions, release: str, framework: str) -> tuple[RunOpti
 
 
 def judged(workload: str | Workload, judging: Judging, progress: Progress) -> Report:
-    """The report on ``workload``, or the workload of that name.
-
-    Raises:
-        MpsprobeError: the workload cannot be built, or a table cannot be read.
-    """
+    """The report on ``workload``, or the workload of that name."""
     registry, options = get_registry(), judging.options
     chosen = registry.workload(workload) if isinstance(workload, str) else workload
     if chosen.framework == TORCH:
@@ -107,11 +95,7 @@ def judged(workload: str | Workload, judging: Judging, progress: Progress) -> Re
 def _grown(
     report: CoverageReport, workload: Workload, options: RunOptions, vary: Vary, progress: Progress
 ) -> CoverageReport:
-    """``report`` with the graphs that many lengths compile.
-
-    Raises:
-        MpsprobeError: the workload cannot be run with them, or nothing is known about graphs.
-    """
+    """``report`` with the graphs that many lengths compile."""
     from mpsprobe_coverage.knowledge.kernels.backends import family_named
     from mpsprobe_coverage.scanning.growth import growth
 

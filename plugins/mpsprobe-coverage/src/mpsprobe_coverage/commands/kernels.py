@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +20,7 @@ from mpsprobe_coverage.knowledge.kernels.releases import INSTALLED
 from mpsprobe_coverage.knowledge.kernels.table import KernelFamily, KernelTable, tensor_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 KEY_OPTION = click.option("--key", metavar="KEY", help="Dispatch key of the tensors [default: that of dense ones].")
 LIBRARIES = ("torch", "torchvision")
@@ -64,7 +65,7 @@ def list_command(torch_release: str, key: str | None, library: str, backend: str
 
         kernels_registered.refuse(other, key=key, library=library != "torch")
         document = kernels_registered.list_kernels(other, torch_release)
-        write_json(document) if format_name == "json" else kernels_registered.print_list(other, document)
+        write(format_name, lambda: document, "kernels_registered:print_list", other, document)
         return
     family = family_named(backend)
     if library not in ("torch", *family.libraries):
@@ -80,19 +81,14 @@ def list_command(torch_release: str, key: str | None, library: str, backend: str
             raise UnknownName("torchvision for torch", chosen.release, (), "There is no table of one for this release.")
     present = [(release, table) for release, table in tables if table is not None]
     if key is not None:
-        known = {name for _, table in present for name in table.keys}
-        if key not in known:
-            raise UnknownName("dispatch key", key, known, "There are: " + ", ".join(sorted(known)) + ".")
-    if format_name == "json":
-        documents = [_document(release, table, key) for release, table in present]
-        write_json(documents if torch_release == ALL else documents[0])
-        return
-    from mpsprobe_coverage.commands import kernels_output
-
+        keys = {name for _, table in present for name in table.keys}
+        if key not in keys:
+            raise UnknownName("dispatch key", key, keys, "There are: " + ", ".join(sorted(keys)) + ".")
+    documents = (_document(release, table, key) for release, table in present)
     if torch_release == ALL:
-        kernels_output.print_releases(present, key)
+        write(format_name, lambda: [*documents], "kernels_output:print_releases", present, key)
     else:
-        kernels_output.print_table(*present[0], key)
+        write(format_name, lambda: next(documents), "kernels_output:print_table", *present[0], key)
 
 
 @kernels.command(short_help="What MPS does with an operator, release by release.")
@@ -118,8 +114,8 @@ def show(operators: tuple[str, ...], torch_release: str, key: str | None, backen
         from mpsprobe_coverage.commands import kernels_registered
 
         kernels_registered.refuse(other, key=key)
-        shown = kernels_registered.show_kernels(other, operators, torch_release)
-        write_json(shown) if format_name == "json" else kernels_registered.print_shown(shown)
+        rows = kernels_registered.show_kernels(other, operators, torch_release)
+        write(format_name, lambda: rows, "kernels_registered:print_shown", rows)
         return
     family = family_named(backend)
     names = resolve_operators(operators, family.operators)
@@ -129,25 +125,23 @@ def show(operators: tuple[str, ...], torch_release: str, key: str | None, backen
     else:
         targets = [family.target(release) for release in releases(torch_release, family)]
         verdicts = [(name, [(target.release, _verdict(name, target, key)) for target in targets]) for name in names]
-    if format_name == "json":
-        write_json(
-            [
-                {
-                    "operator": name,
-                    "torch": release,
-                    "verdict": verdict,
-                    "native_since": family.native_since(name, key),
-                    "removed_in": family.removed_in(name),
-                    "key": key,
-                }
-                for name, history in verdicts
-                for release, verdict in history
-            ]
-        )
-        return
-    from mpsprobe_coverage.commands import kernels_output
 
-    kernels_output.print_verdicts(verdicts, None if key == family.backend.key else key, torch_release == ALL)
+    def document() -> list[dict[str, Any]]:
+        return [
+            {
+                "operator": name,
+                "torch": release,
+                "verdict": verdict,
+                "native_since": family.native_since(name, key),
+                "removed_in": family.removed_in(name),
+                "key": key,
+            }
+            for name, history in verdicts
+            for release, verdict in history
+        ]
+
+    shown_key = None if key == family.backend.key else key
+    write(format_name, document, "kernels_output:print_verdicts", verdicts, shown_key, torch_release == ALL)
 
 
 @kernels.command(short_help="From which release on an operator is native.")
@@ -169,8 +163,8 @@ def since(operators: tuple[str, ...], key: str | None, backend: str, format_name
         from mpsprobe_coverage.commands import kernels_registered
 
         kernels_registered.refuse(other, key=key)
-        found = kernels_registered.since_kernels(other, operators)
-        write_json(found) if format_name == "json" else kernels_registered.print_since(found)
+        registered = kernels_registered.since_kernels(other, operators)
+        write(format_name, lambda: registered, "kernels_registered:print_since", registered)
         return
     family = family_named(backend)
     names = resolve_operators(operators, family.operators)
@@ -179,13 +173,9 @@ def since(operators: tuple[str, ...], key: str | None, backend: str, format_name
         (name, family.native_since(name, key), family.removed_in(name), family.history(name, key)[-1][1])
         for name in names
     ]
-    if format_name == "json":
-        fields = ("operator", "native_since", "removed_in", "verdict")
-        write_json([{**dict(zip(fields, row, strict=True)), "torch": family.releases[-1]} for row in rows])
-        return
-    from mpsprobe_coverage.commands import kernels_output
-
-    kernels_output.print_since(rows)
+    fields = ("operator", "native_since", "removed_in", "verdict")
+    documents = ({**dict(zip(fields, row, strict=True)), "torch": family.releases[-1]} for row in rows)
+    write(format_name, lambda: [*documents], "kernels_output:print_since", rows)
 
 
 @kernels.command(short_help="What changed from one release to another.")
@@ -207,16 +197,11 @@ def diff(old: str, new: str, backend: str, format_name: str) -> None:
         from mpsprobe_coverage.commands import kernels_registered
 
         changes = kernels_registered.diff_kernels(other, old, new)
-        write_json(changes) if format_name == "json" else kernels_registered.print_diff(changes)
+        write(format_name, lambda: changes, "kernels_registered:print_diff", changes)
         return
     family = family_named(backend)
     difference = compare(family.target(old), family.target(new))
-    if format_name == "json":
-        write_json(difference.as_dict())
-        return
-    from mpsprobe_coverage.commands import kernels_output
-
-    kernels_output.print_difference(difference)
+    write(format_name, difference.as_dict, "kernels_output:print_difference", difference)
 
 
 def _library_table(table: KernelTable, library: str) -> KernelTable | None:
@@ -265,6 +250,9 @@ def _document(release: str, table: KernelTable, key: str | None) -> dict[str, An
     }
 
 
-def write_json(document: Any) -> None:
-    """``document`` on standard output."""
-    write_stdout(json.dumps(document, indent=2, ensure_ascii=False))
+def write(format_name: str, document: Callable[[], Any], drawn_by: str, *shown: Any) -> None:
+    """``document()`` as JSON on standard output; or ``shown``, by a function of a module that is imported for it."""
+    if format_name == "json":
+        write_stdout(json.dumps(document(), indent=2, ensure_ascii=False))
+    else:
+        resolve_name(f"mpsprobe_coverage.commands.{drawn_by}")(*shown)

@@ -1,4 +1,4 @@
-"""Values of this plugin's options, with errors that name the nearest right value."""
+"""The options of this plugin's commands, with errors that name the nearest right value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 
 from mpsprobe.declarations import DTYPES, PHASES, SIZES
 from mpsprobe.errors import MpsprobeError, UnknownName, UsageError
-from mpsprobe.options import LARGEST, Named, Positive
+from mpsprobe.options import LARGEST, Named, Names, Positive
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
@@ -33,9 +33,8 @@ VARY_EXAMPLE = "--vary seq-len=1..512"
 KNOWN_MACOS = ("12", "13", "14", "15", "26", "27")
 """Versions of macOS with MPS, which came with 12.3. Apple went from 15 to 26; an advisory is about a beta of 27."""
 FAILING = ("missing", "fallback", "unsupported", "unknown", ASSUMED, MEMORY, ADVISORY)
-
-
 WILD = frozenset("*?[")
+Command = Callable[..., None]
 
 
 def is_pattern(name: str) -> bool:
@@ -44,178 +43,20 @@ def is_pattern(name: str) -> bool:
     return bool(WILD.intersection(name)) and not os.path.exists(path)  # noqa: PTH110 - of any length
 
 
-def framework(asked: Sequence[str], registry: Registry) -> str:
+def framework(names: Sequence[str], registry: Registry) -> str:
     """What the workloads are written in; a name that is wrong is said later.
 
     Raises:
         UsageError: they are not all written in the same framework: a release is one of one of them.
     """
-    found: dict[str, str] = {}
-    for name in asked:
+    frameworks: dict[str, str] = {}
+    for name in names:
         with contextlib.suppress(MpsprobeError):
-            found.setdefault(registry.workload_and_owner(name)[0].framework, name)
-    if len(found) > 1:
-        some = ", ".join(f"{printable(name)} ({one})" for one, name in found.items())
+            frameworks.setdefault(registry.workload_and_owner(name)[0].framework, name)
+    if len(frameworks) > 1:
+        some = ", ".join(f"{printable(name)} ({framework})" for framework, name in frameworks.items())
         raise UsageError(f"the workloads are of several frameworks: {some}", "Judge those of each by themselves.")
-    return next(iter(found), TORCH)
-
-
-Command = Callable[..., None]
-PHASE_OPTION = click.option(
-    "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
-)
-_OF_THE_MODEL = (
-    click.option(
-        "--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters."
-    ),
-    click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own]."),
-    click.option("--seq-len", type=Positive(), help="Tokens (frames, …) in a sample [default: the workload's own]."),
-    click.option(
-        "--size", type=Named("size", SIZES), default="real", show_default=True, help="Of the model; small: few layers."
-    ),
-    click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast."),
-)
-_OF_SEVERAL = (
-    click.option(
-        "--workloads", "files", multiple=True, metavar="FILE", help="Judge what FILE names too, one in a line."
-    ),
-    click.option("--jobs", type=Positive(), help="Most processes for several workloads [default: up to 4]."),
-    click.option(
-        "--timeout", type=Positive(), default=600, show_default=True, help="Seconds that one of several may take."
-    ),
-)
-
-
-def model_options(command: Command) -> Command:
-    """The options about the model that every command which judges one has."""
-    return reduce(lambda made, option: option(made), reversed(_OF_THE_MODEL), command)
-
-
-def several_options(command: Command) -> Command:
-    """The options of commands that take several workloads."""
-    return reduce(lambda made, option: option(made), reversed(_OF_SEVERAL), command)
-
-
-BACKEND_OPTION = click.option(
-    "--backend", metavar="NAME", default="mps", show_default=True, help="Whose kernels; others come with plugins."
-)
-FORMAT_OPTION = click.option(
-    "--format",
-    "format_name",
-    type=Named("format", ("table", "json")),
-    default="table",
-    show_default=True,
-    help="Of standard output.",
-)
-
-
-def torch_option(default: str, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """``--torch VERSION``, with the help ``text``; ``--release`` is the same, for backends of other frameworks."""
-    metavar = "VERSION|installed|latest|all"
-    return click.option(
-        "--torch", "--release", "torch_release", metavar=metavar, default=default, show_default=True, help=text
-    )
-
-
-class MacosVersion(click.ParamType):
-    """A version of macOS: ``14``, ``13.2``, ``26.1``."""
-
-    name = "macos"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        text = str(value).strip()
-        if not re.fullmatch(rf"({'|'.join(KNOWN_MACOS)})(\.\d{{1,2}}){{0,2}}", text):
-            hint = f"Known: {', '.join(KNOWN_MACOS)}, each also with a minor version, such as 14.4."
-            raise UsageError(f"'{printable(text)[:40]}' is no version of macOS that can be judged for", hint)
-        return text
-
-
-class ChipName(click.ParamType):
-    """A chip with or without its memory: ``m1``, ``m2-pro-16gb``."""
-
-    name = "chip"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from mpsprobe_coverage.knowledge.chips.store import machine_named
-
-        return machine_named(str(value)).name
-
-
-class MemorySize(click.ParamType):
-    """A size of a Mac's memory: ``16GB``, ``64GiB``; in bytes."""
-
-    name = "memory"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from mpsprobe_coverage.knowledge.chips.store import memory_size
-
-        return value if isinstance(value, int) else memory_size(str(value))
-
-
-class VaryRange(click.ParamType):
-    """What has many values, and which: ``seq-len=1..512``."""
-
-    name = "range"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Vary:
-        from mpsprobe_coverage.scanning.vary import Vary
-
-        if isinstance(value, Vary):
-            return value
-        name, _, numbers = str(value).partition("=")
-        if name not in VARIED:
-            raise UnknownName(
-                "kind of size", name, VARIED, f"There are {', '.join(VARIED)}; for example {VARY_EXAMPLE}."
-            )
-        found = re.fullmatch(r"(\d{1,40})\.\.(\d{1,40})", numbers, re.ASCII)
-        first, last = (int(found[1]), int(found[2])) if found else (0, 0)
-        if not 0 < first <= last <= LARGEST:
-            most = f"to {LARGEST}" if last > LARGEST else "on"
-            raise UsageError(
-                f"'{printable(numbers)[:40]}' is no range of whole numbers from 1 {most}",
-                f"For example --vary {name}=1..{512 if name == 'seq-len' else 64}.",
-            )
-        return Vary(name, first, last)
-
-
-class NotNegative(click.ParamType):
-    """A number from 0 on."""
-
-    name = "NUMBER"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            number = float(value)
-        except ValueError:
-            number = -1.0
-        if not 0 <= number < math.inf:
-            flag = param.opts[0] if param is not None else "it"
-            raise UsageError(f"{flag} takes a number from 0 on, not '{printable(str(value))[:40]}'")
-        return number
-
-
-class VerdictList(click.ParamType):
-    """Verdicts with commas between them, and ``advisory`` for known wrong results, ``assumed`` and ``memory``."""
-
-    name = "verdicts"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        parts = value if isinstance(value, (tuple, list)) else str(value).split(",")
-        names = tuple(part.strip() for part in parts if part.strip())
-        for name in names:
-            if name not in FAILING:
-                raise UnknownName("verdict", name, FAILING, "There are: " + ", ".join(FAILING) + ".")
-        if not names:
-            raise UsageError("--fail-on needs at least one verdict", "There are: " + ", ".join(FAILING) + ".")
-        return names
-
-
-CHIP_OPTION = click.option(
-    "--chip", type=ChipName(), metavar="NAME", help="The Mac's chip, such as m2 or m2-pro-16gb ('mpsprobe chips list')."
-)
-MEMORY_OPTION = click.option(
-    "--memory", type=MemorySize(), metavar="SIZE", help="The Mac's memory, such as 16GB: whether the workload fits."
-)
+    return next(iter(frameworks), TORCH)
 
 
 def releases(text: str, family: KernelFamily) -> list[str]:
@@ -234,3 +75,154 @@ def releases(text: str, family: KernelFamily) -> list[str]:
             raise UsageError("--torch installed stands alone", "Name the releases by number to compare several.")
         return ["installed"]
     return sorted({family.resolve(part) for part in parts}, key=family.releases.index)
+
+
+def macos_version(value: Any) -> str:
+    """A version of macOS: ``14``, ``13.2``, ``26.1``."""
+    text = str(value).strip()
+    if not re.fullmatch(rf"({'|'.join(KNOWN_MACOS)})(\.\d{{1,2}}){{0,2}}", text):
+        hint = f"Known: {', '.join(KNOWN_MACOS)}, each also with a minor version, such as 14.4."
+        raise UsageError(f"'{printable(text)[:40]}' is no version of macOS that can be judged for", hint)
+    return text
+
+
+def chip_name(value: Any) -> str:
+    """A chip with or without its memory: ``m1``, ``m2-pro-16gb``."""
+    from mpsprobe_coverage.knowledge.chips.store import machine_named
+
+    return machine_named(str(value)).name
+
+
+def memory_bytes(value: Any) -> int:
+    """A size of a Mac's memory: ``16GB``, ``64GiB``; a number is bytes."""
+    from mpsprobe_coverage.knowledge.chips.store import memory_size
+
+    return value if isinstance(value, int) else memory_size(str(value))
+
+
+def vary_range(value: Any) -> Vary:
+    """What has many values, and which: ``seq-len=1..512``."""
+    from mpsprobe_coverage.scanning.vary import Vary
+
+    name, _, numbers = str(value).partition("=")
+    if name not in VARIED:
+        raise UnknownName("kind of size", name, VARIED, f"There are {', '.join(VARIED)}; for example {VARY_EXAMPLE}.")
+    ends = re.fullmatch(r"(\d{1,40})\.\.(\d{1,40})", numbers, re.ASCII)
+    first, last = (int(ends[1]), int(ends[2])) if ends else (0, 0)
+    if not 0 < first <= last <= LARGEST:
+        most = f"to {LARGEST}" if last > LARGEST else "on"
+        raise UsageError(
+            f"'{printable(numbers)[:40]}' is no range of whole numbers from 1 {most}",
+            f"For example --vary {name}=1..{512 if name == 'seq-len' else 64}.",
+        )
+    return Vary(name, first, last)
+
+
+def gradient_norm(value: Any) -> float:
+    """A number from 0 on."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < math.inf:
+        raise UsageError(f"--clip-norm takes a number from 0 on, not '{printable(str(value))[:40]}'")
+    return number
+
+
+def verdicts(value: Any) -> tuple[str, ...]:
+    """Verdicts with commas between them, and ``advisory`` for known wrong results, ``assumed`` and ``memory``."""
+    parts = value if isinstance(value, (tuple, list)) else str(value).split(",")
+    names = tuple(part.strip() for part in parts if part.strip())
+    for name in names:
+        if name not in FAILING:
+            raise UnknownName("verdict", name, FAILING, "There are: " + ", ".join(FAILING) + ".")
+    if not names:
+        raise UsageError("--fail-on needs at least one verdict", "There are: " + ", ".join(FAILING) + ".")
+    return names
+
+
+def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+
+def torch_option(default: str, text: str) -> Callable[[Command], Command]:
+    """``--torch VERSION``, with the help ``text``; ``--release`` is the same, for backends of other frameworks."""
+    metavar = "VERSION|installed|latest|all"
+    return click.option(
+        "--torch", "--release", "torch_release", metavar=metavar, default=default, show_default=True, help=text
+    )
+
+
+PHASE_OPTION = click.option(
+    "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
+)
+BACKEND_OPTION = click.option(
+    "--backend", metavar="NAME", default="mps", show_default=True, help="Whose kernels; others come with plugins."
+)
+model_options = _together(
+    click.option(
+        "--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters."
+    ),
+    click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own]."),
+    click.option("--seq-len", type=Positive(), help="Tokens (frames, …) in a sample [default: the workload's own]."),
+    click.option(
+        "--size", type=Named("size", SIZES), default="real", show_default=True, help="Of the model; small: few layers."
+    ),
+    click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast."),
+)
+GRAD_ACCUM_OPTION = click.option(
+    "--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update."
+)
+lora_options = _together(
+    click.option("--lora", is_flag=True, help="Train LoRA adapters of all linear layers instead of the whole model."),
+    click.option("--lora-rank", type=Positive(), default=16, show_default=True, help="Of these adapters."),
+)
+TRUST_OPTION = click.option("--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
+NEW_TOKENS_OPTION = click.option(
+    "--new-tokens", type=Positive(), default=8, show_default=True, help="What --phase generate makes."
+)
+CHIP_OPTION = click.option(
+    "--chip", type=chip_name, metavar="NAME", help="The Mac's chip, such as m2 or m2-pro-16gb ('mpsprobe chips list')."
+)
+MEMORY_OPTION = click.option(
+    "--memory", type=memory_bytes, metavar="SIZE", help="The Mac's memory, such as 16GB: whether the workload fits."
+)
+
+
+def mac_options(
+    macos: str = "The macOS to judge for [default: a new one].", *, memory: bool = True
+) -> Callable[[Command], Command]:
+    """The flags of ``MacOptions``; ``macos`` is the help of ``--macos``."""
+    of_macos = click.option("--macos", type=macos_version, metavar="VERSION", help=macos)
+    return _together(of_macos, CHIP_OPTION, *([MEMORY_OPTION] if memory else []))
+
+
+several_options = _together(
+    click.option(
+        "--workloads", "files", multiple=True, metavar="FILE", help="Judge what FILE names too, one in a line."
+    ),
+    click.option("--jobs", type=Positive(), help="Most processes for several workloads [default: up to 4]."),
+    click.option(
+        "--timeout", type=Positive(), default=600, show_default=True, help="Seconds that one of several may take."
+    ),
+)
+EXPLAIN_OPTION = click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
+EVERYTHING_OPTION = click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
+EXPORTER_OPTION = click.option(
+    "--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension]."
+)
+OUTPUT_OPTION = click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
+EXPORT_OPTION = click.option(
+    "--export", "exports", multiple=True, metavar="NAME[=PATH]", help="Also write this format; repeatable."
+)
+ALLOW_OPTION = click.option(
+    "--allow", type=Names(), metavar="OPERATOR,…", help="What --fail-on passes over: linalg_qr, aten::fft_*."
+)
+FORMAT_OPTION = click.option(
+    "--format",
+    "format_name",
+    type=Named("format", ("table", "json")),
+    default="table",
+    show_default=True,
+    help="Of standard output.",
+)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import torch as pytorch
 
@@ -16,14 +16,13 @@ from mpsprobe.schemas import CoverageReport
 from mpsprobe_coverage.commands.functions import in_quotes
 from mpsprobe_coverage.commands.run import ran
 from mpsprobe_coverage.commands.run import run as command
-from mpsprobe_coverage.devices.observed import observe as observing
+from mpsprobe_coverage.devices.observed.observe import observe as observe_device
 from mpsprobe_coverage.devices.virtual import device_now
 from mpsprobe_coverage.knowledge.kernels.live import has_mps_build
+from mpsprobe_coverage.programs.observing import Observed, ObservedVirtual
 
 if TYPE_CHECKING:
     import torch
-
-    from mpsprobe_coverage.programs.observe_virtual import OnVirtual
 
 
 class ScriptOptions(TypedDict, total=False):
@@ -50,56 +49,6 @@ class ScriptOptions(TypedDict, total=False):
     explain: bool
 
 
-class Observed(observing.Observation):
-    """What ``observe`` sees while it is open; it can be opened again, nested, and opened on several threads.
-
-    Args:
-        virtual: watches a virtual device in place of a real one.
-    """
-
-    def __init__(self, device: str, lines: bool, virtual: OnVirtual | None = None) -> None:
-        super().__init__(device, lines)
-        self._virtual = virtual
-        if virtual is not None:
-            self.recorder = virtual.recorder
-
-    def __enter__(self) -> Self:
-        if self._virtual is None:
-            return super().__enter__()
-        self._virtual.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._virtual is None:
-            super().__exit__(*error)
-        else:
-            self._virtual.__exit__(*error)
-
-    def finish(self) -> None:
-        """Bring what was counted up to now into ``recorder`` and ``calls``; the observation may stay open."""
-        if self._virtual is None:
-            super().finish()
-        else:
-            self._virtual.finish()
-
-    def calls(self) -> Iterator[observing.ObservedCall]:
-        """What was called, after ``finish`` or the end of ``with``: on all devices; on the virtual one alone there."""
-        return super().calls() if self._virtual is None else self._virtual.calls()
-
-    def report(self, name: str = "observed") -> CoverageReport:
-        """What was seen up to now; durations are not in it, bytes are those of tensors.
-
-        ``method`` is ``observed``, and ``predicted`` on a virtual device, whose calls are judged by the kernel table.
-
-        Args:
-            name: what the report calls it.
-        """
-        from mpsprobe_coverage.programs.observed_report import report
-
-        self.finish()
-        return report(self, name) if self._virtual is None else self._virtual.report(name)
-
-
 def observe(device: str | torch.device | None = None, *, torch: str | None = None, lines: bool = True) -> Observed:
     """Watch what runs in ``with mpsprobe.observe() as run:``; numbers are what they are without it.
 
@@ -119,23 +68,21 @@ def observe(device: str | torch.device | None = None, *, torch: str | None = Non
     """
     if torch is not None:
         in_quotes(torch)
-    found = observing.observe(device, lines=lines).name
-    if found == "mps" and (not has_mps_build() or device_now() is not None):
-        from mpsprobe_coverage.programs.observe_virtual import OnVirtual
-
-        return Observed(found, lines, OnVirtual(torch))
-    backend: Any = getattr(pytorch, found, None)
+    kind = observe_device(device, lines=lines).name
+    if kind == "mps" and (not has_mps_build() or device_now() is not None):
+        return ObservedVirtual(torch)
+    backend: Any = getattr(pytorch, kind, None)
     if hasattr(backend, "is_available") and not backend.is_available():
         raise UsageError(
-            f"torch {pytorch.__version__} finds no {found} here",
+            f"torch {pytorch.__version__} finds no {kind} here",
             "Leave the device out: it is the accelerator that is there, else the CPU.",
         )
     if torch is not None:
         raise UsageError(
-            f"what runs on {found} runs on the installed torch, and is not judged for {torch}",
+            f"what runs on {kind} runs on the installed torch, and is not judged for {torch}",
             'Leave torch= out, or observe("mps"), which is virtual where there is none.',
         )
-    return Observed(found, lines)
+    return Observed(kind, lines)
 
 
 def run_script(

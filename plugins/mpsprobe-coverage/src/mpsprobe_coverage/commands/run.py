@@ -13,10 +13,10 @@ import click
 
 from mpsprobe.environment import check_version
 from mpsprobe.errors import UsageError
-from mpsprobe.options import Named, Names
+from mpsprobe.options import Named
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.commands.options import CHIP_OPTION, MacosVersion, VerdictList, releases
+from mpsprobe_coverage.commands import options as flags
 from mpsprobe_coverage.commands.showing import Showing
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 DEVICES = ("virtual", "mps")
 VALUES = ("real", "none")
-USUAL = {"device": "virtual", "values": "real", "macos": None, "chip": None, "keep_going": True}
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -44,8 +43,7 @@ USUAL = {"device": "virtual", "values": "real", "macos": None, "chip": None, "ke
     show_default=True,
     help="To judge.",
 )
-@click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS to judge for [default: a new one].")
-@CHIP_OPTION
+@flags.mac_options(memory=False)
 @click.option(
     "--keep-going/--no-keep-going",
     default=True,
@@ -54,29 +52,24 @@ USUAL = {"device": "virtual", "values": "real", "macos": None, "chip": None, "ke
 )
 @click.option("--no-lines", is_flag=True, help="Do not look for the source lines of calls, which takes less time.")
 @click.option("--build", is_flag=True, help="Build the native device now, not at the first program.")
-@click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
-@click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
-@click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
+@flags.EXPLAIN_OPTION
+@flags.EVERYTHING_OPTION
+@flags.EXPORTER_OPTION
 @click.option("-o", "--output", metavar="FILE", help="Write the report to FILE [default: standard error].")
 @click.option(
     "--fail-on",
-    type=VerdictList(),
+    type=flags.verdicts,
     metavar="VERDICT,…",
     help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong; "
     "'unknown': also when a process that it started was not watched.",
 )
-@click.option("--allow", type=Names(), metavar="OPERATOR,…", help="What --fail-on passes over: linalg_qr, aten::fft_*.")
+@flags.ALLOW_OPTION
 @click.option("-m", "as_module", is_flag=True, help="SCRIPT is the name of a module, as for python -m.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGUMENTS]…")
 def run(
     program: tuple[str, ...],
     as_module: bool,
     build: bool,
-    format_name: str | None,
-    output: str | None,
-    everything: bool,
-    fail_on: tuple[str, ...] | None,
-    allow: tuple[str, ...] | None,
     **settings: Any,
 ) -> None:
     """Run the program SCRIPT, unchanged, and report what MPS does with each operator that it calls.
@@ -92,20 +85,22 @@ def run(
     """
     check_version("torch", "mpsprobe-coverage", "run")
     if build:
-        _build()
+        from mpsprobe_coverage.devices.compiling import DEVICE
+
+        click.echo(f"the native device is built: {DEVICE.compile()}", err=True)
         if not program:
             return
     check_program(program, as_module)
-    showing = Showing(format_name, output, (), everything, fail_on or (), allow or ())
-    chosen = showing.choose("coverage", program[0])
+    showing = Showing.of_flags(settings)
+    showing.choose("coverage", program[0])
     ended = ran(program, as_module, **settings)
     if ended.report is None:
         click.echo(f"mpsprobe: no report: {ended.why}", err=True)
         ended.leave()
-    with redirect_stdout(sys.stderr) if output is None else nullcontext():  # standard output is the program's
-        written = showing.show(ended.report, chosen)
+    with redirect_stdout(sys.stderr) if showing.output is None else nullcontext():  # standard output is the program's
+        written = showing.show(ended.report)
     if ended.code == 0:
-        sys.exit(showing.exit_code(ended.report, chosen, written))
+        sys.exit(showing.exit_code(ended.report, written))
     if written is not None:
         how = f"exit code {ended.code}" if ended.code > 0 else f"end by signal {-ended.code}"
         click.echo(f"the {how} is the program's own", err=True)
@@ -121,10 +116,7 @@ def ran(
     explain: bool = False,
     **settings: Any,
 ) -> Ended:
-    """How ``program`` ended, with its report.
-
-    Args:
-        settings: the other flags, by their parameters' names; what is not in it is as usual.
+    """How ``program`` ended, with its report; of the other flags, ``settings``, those that are left out are as usual.
 
     Raises:
         UsageError: there is no such program, or flags that do not go together.
@@ -133,17 +125,16 @@ def ran(
     from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
     from mpsprobe_coverage.programs import parent
 
-    chosen = {**USUAL, **settings}
     check_program(program, as_module)
-    targets = releases(torch_release, MPS_FAMILY)
+    targets = flags.releases(torch_release, MPS_FAMILY)
     if len(targets) != 1:
         raise UsageError("a program is run on one torch release", "Name one with --torch.")
-    if chosen["device"] == "mps" and (targets != ["installed"] or chosen["macos"]):
+    if settings.get("device") == "mps" and (targets != ["installed"] or settings.get("macos")):
         raise UsageError("--device mps observes what is installed here", "Leave out --torch and --macos.")
     registry = get_registry()
     shown = f"-m {program[0]}" if as_module else program[0]
     registry.announce("mpsprobe_before_run", workload=shown, phase="program")
-    ended = parent.run(program, as_module, torch=targets[0], lines=not no_lines, **chosen)
+    ended = parent.run(program, as_module, torch=targets[0], lines=not no_lines, **settings)
     if ended.report is None:
         return ended
     report = ended.report.model_copy(update={"explained": explain})
@@ -152,11 +143,7 @@ def ran(
 
 
 def check_program(program: tuple[str, ...], as_module: bool) -> None:
-    """Whether there is such a program.
-
-    Raises:
-        UsageError: there is none, or it is named as a workload.
-    """
+    """Raise a ``UsageError`` where there is no such program, or it is named as a workload."""
     if not program:
         raise UsageError("what should be run?", "Name a script, or a module after -m: mpsprobe run train.py --epochs 1")
     name = program[0]
@@ -172,15 +159,7 @@ def check_program(program: tuple[str, ...], as_module: bool) -> None:
         )
     if os.path.isdir(path):  # noqa: PTH112
         raise UsageError(f"'{shown}' is a folder without a __main__.py", "Name a script in it.")
-    module = (
-        f" To run a module: mpsprobe run -m {shown}"
-        if name.replace(".", "_").isidentifier() and path.suffix != ".py"
-        else ""
-    )
-    raise UsageError(f"there is no script '{shown}'", f"Check the path.{module}")
-
-
-def _build() -> None:
-    from mpsprobe_coverage.devices.compiling import DEVICE
-
-    click.echo(f"the native device is built: {DEVICE.compile()}", err=True)
+    hint = "Check the path."
+    if name.replace(".", "_").isidentifier() and path.suffix != ".py":
+        hint += f" To run a module: mpsprobe run -m {shown}"
+    raise UsageError(f"there is no script '{shown}'", hint)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -15,23 +15,28 @@ if TYPE_CHECKING:
     from mpsprobe.schemas import Report
 
 
-class Chosen(NamedTuple):
-    """The exporter of ``--format`` and ``-o``, and those of ``--export`` with their paths."""
-
-    name: str
-    others: list[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Showing:
-    """The flags about what is shown, as the commands have them."""
+    """The flags about what is shown, as the commands have them.
 
-    format_name: str | None
-    output: str | None
+    Attributes:
+        exporter, others: that of ``--format`` and ``-o``, and those of ``--export`` with their paths.
+    """
+
+    format_name: str | None = None
+    output: str | None = None
     exports: Collection[str] = ()
     everything: bool = False
     fail_on: Collection[str] = ()
     allow: Collection[str] = ()
+    exporter: str = ""
+    others: list[tuple[str, str]] = field(default_factory=list)
+
+    @classmethod
+    def of_flags(cls, flags: dict[str, Any]) -> Self:
+        """Takes those that are about what is shown out of ``flags``."""
+        taken = {one.name: flags.pop(one.name) for one in fields(cls) if one.name in flags}
+        return cls(**{name: value for name, value in taken.items() if value is not None})
 
     def at_once(self, answer: Answer) -> bool:
         """Show an answer that is known, if that takes neither pydantic nor an exit code."""
@@ -50,43 +55,38 @@ class Showing:
         exporters = registry.exporters()
         return any(name is not None and name in exporters and what in exporters[name].asks for name in names)
 
-    def choose(self, kind: str, stem: str) -> Chosen:
-        """The exporters, before the long work.
+    def choose(self, kind: str, stem: str) -> None:
+        """Find the exporters of such a report, before the long work.
 
         Args:
-            kind: of the report.
             stem: of the names of files that ``--export`` does not name.
-
-        Raises:
-            MpsprobeError: there is no such exporter, or it cannot write such a report there.
         """
         from pathlib import PurePath
 
         from mpsprobe import exporting
 
         registry = get_registry()
-        name = exporting.choose(registry, self.format_name, self.output, kind)
-        others = [exporting.further(registry, text, PurePath(stem).name, kind) for text in self.exports]
-        return Chosen(name, others)
+        self.exporter = exporting.choose(registry, self.format_name, self.output, kind)
+        self.others = [exporting.further(registry, text, PurePath(stem).name, kind) for text in self.exports]
 
-    def show(self, report: Report, chosen: Chosen) -> str | None:
+    def show(self, report: Report) -> str | None:
         """Write ``report`` everywhere; where it went, ``None`` for standard output."""
         from mpsprobe import exporting
         from mpsprobe_coverage.commands.failing import with_allowed
 
         registry, report = get_registry(), with_allowed(report, self.allow)
         try:
-            for other, path in chosen.others:
+            for other, path in self.others:
                 click.echo(f"{other}: {exporting.write(registry, other, report, path)}", err=True)
         finally:  # the report is not lost with an export that fails
-            written = exporting.write(registry, chosen.name, report, self.output, self.everything)
+            written = exporting.write(registry, self.exporter, report, self.output, self.everything)
         if written is not None:
             headline = exporting.shown(report, "table", "headline")  # None where mpsprobe-exporters is not installed
             click.echo("\n".join(filter(None, (headline, f"wrote {written}"))), err=True)
         return written
 
-    def exit_code(self, report: Report, chosen: Chosen, written: str | None) -> int:
-        """By ``--fail-on``. Raises as ``failing.exit_code``."""
+    def exit_code(self, report: Report, written: str | None) -> int:
+        """By ``--fail-on``; see ``failing.exit_code``."""
         from mpsprobe_coverage.commands.failing import exit_code
 
-        return exit_code(report, self.fail_on, self.allow, name=chosen.name, written=written)
+        return exit_code(report, self.fail_on, self.allow, name=self.exporter, written=written)

@@ -18,18 +18,9 @@ from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import JudgedWorkload
 from mpsprobe.suggestions import printable
+from mpsprobe_coverage.commands import options as flags
 from mpsprobe_coverage.commands import several
 from mpsprobe_coverage.commands.judge import Judging
-from mpsprobe_coverage.commands.options import (
-    CHIP_OPTION,
-    MEMORY_OPTION,
-    PHASE_OPTION,
-    TORCH,
-    MacosVersion,
-    framework,
-    model_options,
-    several_options,
-)
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -39,15 +30,13 @@ if TYPE_CHECKING:
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
 @click.argument("names", nargs=-1, metavar="[WORKLOAD]...")
-@several_options
-@PHASE_OPTION
-@model_options
-@click.option("--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
-@click.option("--macos", type=MacosVersion(), metavar="VERSION", help="The macOS that the Mac has [default: any].")
-@CHIP_OPTION
-@MEMORY_OPTION
-@click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
-@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
+@flags.several_options
+@flags.PHASE_OPTION
+@flags.model_options
+@flags.TRUST_OPTION
+@flags.mac_options("The macOS that the Mac has [default: any].")
+@flags.EXPORTER_OPTION
+@flags.OUTPUT_OPTION
 @click.option("--all", "everything", is_flag=True, help="On a terminal, show every operator too.")
 @click.option(
     "--atlas/--no-atlas",
@@ -90,9 +79,9 @@ def upgrade(
     if releases[0] == releases[1]:
         raise UsageError(f"both are torch {releases[0]}", "Name the release that you have, and the one to change to.")
     chosen = exporting.choose(registry, format_name, output, "upgrade")
-    macos, options = options.macos, _judged_for(options, tables)
+    mac, options = options, _judged_for(options, tables)
     wanted = several.names(names, files, registry) if names or files else []
-    if wanted and framework(wanted, registry) != TORCH:
+    if wanted and flags.framework(wanted, registry) != flags.TORCH:
         raise UsageError("upgrade is about torch", "Name workloads of torch.")
     rows: list[JudgedWorkload] = []
     if wanted:
@@ -100,15 +89,15 @@ def upgrade(
         questions = [Question("coverage", name, asked, cached=not no_cache) for name in wanted]
         with make_progress() as progress:
             judging = Judging(options, releases)
-            found = several.judge(questions, judging, atlas, jobs or several.usual_jobs(), timeout, progress)
-        if not found.complete:
+            judged = several.judge(questions, judging, atlas, jobs or several.usual_jobs(), timeout, progress)
+        if not judged.complete:
             raise KeyboardInterrupt
-        rows = found.workloads
+        rows = judged.workloads
     from mpsprobe_coverage.reporting.upgrade import upgrade_report
 
-    made = upgrade_report(*tables, rows, macos, options.chip)
-    exporting.write(registry, chosen, made, output, everything)
-    failed = [printable(one.name) for one in rows if one.error is not None]
+    report = upgrade_report(*tables, rows, mac)
+    exporting.write(registry, chosen, report, output, everything)
+    failed = [printable(row.name) for row in rows if row.error is not None]
     if failed:
         raise WorkloadError(f"{len(failed)} of {len(rows)} workloads could not be judged: {', '.join(failed[:3])}")
 

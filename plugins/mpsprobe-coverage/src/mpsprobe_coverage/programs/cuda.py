@@ -6,13 +6,15 @@ calls too (``torch/csrc/utils/device_lazy_init.cpp``).
 
 from __future__ import annotations
 
+import ast
 import inspect
+import linecache
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -22,7 +24,6 @@ import torch
 import typing_extensions
 
 from mpsprobe.schemas import CudaHint
-from mpsprobe_coverage.programs.mps_branches import asks_for_mps_too
 from mpsprobe_coverage.reporting.findings import site
 
 DEVICE = 'device = "mps" if torch.backends.mps.is_available() else "cpu"'
@@ -54,11 +55,12 @@ _MADE = {
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _COMPILER = f"{_TORCH}_inductor{os.sep}"
 _BETWEEN = {typing_extensions.__file__}  # whose frames stand before those of deprecated names of torch
+_MAC = ("mps", "accelerator")
 NO_CUDA = "Torch not compiled with CUDA enabled"  # what PyTorch says on a Mac
 
 
 class CudaHints:
-    """Notes what is CUDA-shaped while it is open (``with``).
+    """Notes what a program asks of torch for CUDA.
 
     Args:
         internal: whether a file is torch's or ours.
@@ -71,11 +73,10 @@ class CudaHints:
         self._noted: dict[tuple[str, str], dict[tuple[str, int], int]] = {}
         self._own: dict[str, bool] = {}
         libraries = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-        self._libraries = tuple(f"{folder}/" for folder in libraries) + tuple(f"{folder}\\" for folder in libraries)
+        self._libraries = tuple(f"{folder}{end}" for folder in libraries for end in "/\\")
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Inside, what the program asks of torch is noted."""
         undo: list[tuple[Any, str, Any]] = []
 
         def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
@@ -83,15 +84,15 @@ class CudaHints:
             undo.append((owner, name, own))
             setattr(owner, name, wraps(own)(make(own)))
 
-        finder = Imports(self)
-        sys.meta_path.insert(0, finder)
+        sys.meta_path.insert(0, self)
         try:
             replace(torch.cuda, "is_available", self._asked)
             replace(torch.cuda, "_lazy_init", self._started)
-            replace(torch.utils.data.DataLoader, "__init__", self._loader)
+            pins = self._noting(lambda _, named: ["pin_memory=True"] if named.get("pin_memory") else [])
+            replace(torch.utils.data.DataLoader, "__init__", pins)
             if torch.distributed.is_available():
                 for module in (torch.distributed, torch.distributed.distributed_c10d):
-                    replace(module, "init_process_group", self._group)
+                    replace(module, "init_process_group", self._noting(_backends))
             if self._absent:
                 replace(torch.cuda, "device_count", lambda _: lambda: 0)
                 for name in ("cuda", "hip", "xpu"):
@@ -99,18 +100,14 @@ class CudaHints:
                     setattr(torch.version, name, None)
             yield
         finally:
-            if finder in sys.meta_path:
-                sys.meta_path.remove(finder)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
             for owner, name, own in reversed(undo):
                 setattr(owner, name, own)
 
     def found(self, on_the_device: bool, on_the_cpu: bool) -> list[CudaHint]:
         """What was noted, in the order in which it was. To ask for CUDA is a finding where the answer left work to
         the CPU: all of it, or a part, which is seen from a line that does not ask for MPS too.
-
-        Args:
-            on_the_device: whether an operator ran there.
-            on_the_cpu: whether a model stayed on the CPU, or the program computed there.
         """
         hints = []
         for (what, instead), noted in self._noted.items():
@@ -142,29 +139,26 @@ class CudaHints:
 
         return _lazy_init
 
-    def _loader(self, original: Any) -> Any:
-        def __init__(loader: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            if kwargs.get("pin_memory"):
-                self._note("pin_memory=True", sys._getframe(1))
-            original(loader, *args, **kwargs)
+    def _noting(self, of_arguments: Callable[[Any, Any], Iterable[str]]) -> Callable[[Any], Any]:
+        def around(original: Any) -> Any:
+            def call(*args: Any, **named: Any) -> Any:
+                for what in of_arguments(args, named):
+                    self._note(what, sys._getframe(1))
+                return original(*args, **named)
 
-        return __init__
+            return call
 
-    def _group(self, original: Any) -> Any:
-        def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
-            for name in ("nccl", "gloo"):
-                if name in str(backend):
-                    self._note(name, sys._getframe(1))
-            original(backend, *args, **kwargs)
+        return around
 
-        return init_process_group
-
-    def imported(self, package: str, frame: FrameType | None) -> None:
-        """``frame``, or the first one of a file above it, imports ``package``."""
-        while frame is not None and frame.f_code.co_filename.startswith("<"):
-            frame = frame.f_back
-        if frame is not None and self._is_own(frame.f_code.co_filename):
-            self._add(f"import {package}", _PACKAGES[package], frame)
+    def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """A finder that finds nothing, and only sees which packages the program looks for."""
+        if name in _PACKAGES:
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None and frame.f_code.co_filename.startswith("<"):
+                frame = frame.f_back
+            if frame is not None and self._is_own(frame.f_code.co_filename):
+                self._add(f"import {name}", _PACKAGES[name], frame)
+        return None
 
     def _note(self, what: str, frame: FrameType | None, everyone: bool = False) -> None:
         """If the program's own code asked torch, or with ``everyone`` a library that it called."""
@@ -189,10 +183,15 @@ class CudaHints:
 
     def _is_own(self, file: str) -> bool:
         """Whether a file is the program's, and neither of Python's library nor of an installed package."""
-        own = self._own.get(file)
-        if own is None:
-            own = self._own[file] = not self._internal(file) and not file.startswith(self._libraries)
-        return own
+        if file not in self._own:
+            self._own[file] = not self._internal(file) and not file.startswith(self._libraries)
+        return self._own[file]
+
+
+def _backends(args: Sequence[object], named: Mapping[str, object]) -> list[str]:
+    """Those that ``init_process_group`` is called with and that a Mac does not need."""
+    backend = str(args[0] if args else named.get("backend"))
+    return [name for name in ("nccl", "gloo") if name in backend]
 
 
 def _inside(frame: FrameType | None) -> str | None:
@@ -200,9 +199,9 @@ def _inside(frame: FrameType | None) -> str | None:
     for _ in range(3):
         if frame is None:
             return None
-        for made, code in _MADE.items():
+        for name, code in _MADE.items():
             if frame.f_code is code:
-                return made
+                return name
         frame = frame.f_back
     return None
 
@@ -216,14 +215,56 @@ def _compiles(frame: FrameType | None) -> bool:
     return False
 
 
-class Imports:
-    """A finder that finds nothing: it only sees which packages are looked for."""
+@cache
+def asks_for_mps_too(file: str, line: int) -> bool:
+    """Whether a program that asks for CUDA at ``line`` asks for MPS or the accelerator there too, so has a way for a
+    Mac: in the same expression, in a branch of an ``if``, or in an ``if`` that stands directly before or after it.
 
-    def __init__(self, hints: CudaHints) -> None:
-        self._hints = hints
+    True where the source cannot be read.
+    """
+    source = linecache.getlines(file)
+    try:
+        tree = ast.parse("".join(source))
+    except (SyntaxError, ValueError):
+        return True
+    fields = [value for node in ast.walk(tree) for _, value in ast.iter_fields(node)]
+    blocks = [value for value in fields if isinstance(value, list) and value and isinstance(value[0], ast.stmt)]
+    around = [(block, place) for block in blocks for place, one in enumerate(block) if line in _lines(one)]
+    if not around:
+        return True
 
-    def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """None: another finder may know the module."""
-        if name in _PACKAGES:
-            self._hints.imported(name, sys._getframe(1))
-        return None
+    def length(found: tuple[list[ast.stmt], int]) -> int:
+        block, place = found
+        return len(_lines(block[place]))
+
+    # An `elif` is an `if` inside the one above it; other statements are asked from inside out.
+    ifs = [(block, place) for block, place in around if _asks(block[place], line)]
+    block, place = max(ifs, key=length) if ifs else min(around, key=length)
+    near = [block[place]]
+    if ifs:
+        near += [one for one in block[max(0, place - 1) : place + 2] if isinstance(one, ast.If)]
+    text = "".join("".join(source[one.lineno - 1 : _end(one)]) for one in near).lower()
+    return any(name in text for name in _MAC)
+
+
+def _lines(node: ast.stmt | ast.expr) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _asks(statement: ast.stmt, line: int) -> bool:
+    """Whether ``line`` is in the condition of an ``if``, or of its ``elif``."""
+    while isinstance(statement, ast.If):
+        if line in _lines(statement.test):
+            return True
+        if len(statement.orelse) != 1:
+            return False
+        statement = statement.orelse[0]
+    return False
+
+
+def _end(statement: ast.stmt) -> int:
+    """The last line; of a block that is no ``if``, that of its head."""
+    body = getattr(statement, "body", None)
+    if isinstance(body, list) and body and not isinstance(statement, ast.If):
+        return max(statement.lineno, int(body[0].lineno) - 1)
+    return _lines(statement)[-1]

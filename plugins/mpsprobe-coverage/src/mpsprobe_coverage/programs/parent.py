@@ -8,17 +8,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpsprobe.errors import MpsprobeError, UsageError
-from mpsprobe_coverage.programs.settings import START, VARIABLE, Settings
+from mpsprobe_coverage.programs.settings import VARIABLE, Settings
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport
 
+START = Path(__file__).with_name("start")
+"""The folder that stands first in ``PYTHONPATH`` there; Python imports its ``sitecustomize`` before the program."""
 # A signal that is sent to the command alone is meant for the program. Ctrl-C and Ctrl-\\ reach both from the terminal.
 _PASSED_ON = [number for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if (number := getattr(signal, name, None))]
 _FROM_THE_TERMINAL = [number for name in ("SIGINT", "SIGQUIT") if (number := getattr(signal, name, None))]
@@ -30,8 +33,7 @@ class Ended:
 
     Attributes:
         code: its exit code; the negative number of the signal that ended it.
-        report: what it did; ``None`` where there is none.
-        why: there is none.
+        why: there is no report.
     """
 
     code: int
@@ -51,14 +53,7 @@ class Ended:
 
 
 def run(program: Sequence[str], as_module: bool, **settings: Any) -> Ended:
-    """Run ``program``, its arguments behind it, in a process of its own with the standard streams of this one.
-
-    Args:
-        settings: those of ``Settings`` that are not about the program.
-
-    Raises:
-        MpsprobeError: the device cannot be opened.
-    """
+    """Run ``program``, its arguments behind it, in a process of its own with the standard streams of this one."""
     if sys.flags.ignore_environment or sys.flags.no_site:  # -I, -E, -S
         raise UsageError("mpsprobe run needs PYTHONPATH and site", "Start Python without -I, -E and -S.")
     with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
@@ -76,58 +71,47 @@ def run(program: Sequence[str], as_module: bool, **settings: Any) -> Ended:
             environment["ONEAPI_DEVICE_SELECTOR"] = "*:cpu"
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         command = [sys.executable, *flags, *(["-m"] if as_module else []), *program]
-        return _read(_code(command, environment), chosen)
+        return _ended(_code(command, environment), chosen)
 
 
 def _code(command: list[str], environment: dict[str, str]) -> int:
-    with _signals_passed_on() as children:
-        child = subprocess.Popen(command, env=environment)
-        children.append(child)
-        return child.wait()
+    """How the program ended; until then signals are for it, and not for this process."""
+    child: subprocess.Popen[bytes] | None = None
 
-
-@contextmanager
-def _signals_passed_on() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Inside, signals are for the processes in the list and not for this one."""
-    children: list[subprocess.Popen[bytes]] = []
-
-    def pass_on(number: int, _: Any) -> None:
-        for child in children:
+    def pass_on(number: int, _: object) -> None:
+        if child is not None:
             child.send_signal(number)
 
-    def wait(number: int, _: Any) -> None:
-        pass
-
-    before = {}
-    for numbers, handler in ((_PASSED_ON, pass_on), (_FROM_THE_TERMINAL, wait)):
-        for number in numbers:
-            if (
-                signal.getsignal(number) is not signal.SIG_IGN
-            ):  # a program inherits what is ignored, not what is handled
-                before[number] = signal.signal(number, handler)
+    handlers = {**dict.fromkeys(_PASSED_ON, pass_on), **dict.fromkeys(_FROM_THE_TERMINAL, lambda number, _: None)}
+    before = {
+        number: signal.signal(number, handler)
+        for number, handler in handlers.items()
+        if signal.getsignal(number) is not signal.SIG_IGN  # a program inherits what is ignored, not what is handled
+    }
     try:
-        yield children
+        child = subprocess.Popen(command, env=environment)
+        return child.wait()
     finally:
-        for number, old in before.items():
-            signal.signal(number, old)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def _read(code: int, settings: Settings) -> Ended:
+def _ended(code: int, settings: Settings) -> Ended:
     from mpsprobe.assembling import merged
     from mpsprobe.schemas import CoverageReport
 
     processes = settings.processes()
-    found = [path for path in (settings.report, *processes) if path.is_file()]
-    if found:
-        report = merged([CoverageReport.model_validate_json(path.read_bytes()) for path in found])
+    written = [path for path in (settings.report, *processes) if path.is_file()]
+    if written:
+        report = merged([CoverageReport.model_validate_json(path.read_bytes()) for path in written])
         assert report.program is not None
         unreported = sum(not path.is_file() for path in processes)
-        ended = {"exit_code": code, "processes": len(processes), "processes_unreported": unreported}
-        program = report.program.model_copy(update=ended)
+        end = {"exit_code": code, "processes": len(processes), "processes_unreported": unreported}
+        program = report.program.model_copy(update=end)
         return Ended(code, report.model_copy(update={"program": program, "failure": report.failure if code else None}))
     if settings.refusal.is_file():
-        message, hint, ended = json.loads(settings.refusal.read_bytes())
-        if ended:
+        message, hint, refused = json.loads(settings.refusal.read_bytes())
+        if refused:
             raise MpsprobeError(message, hint)
         return Ended(code, None, message)
     if code < 0:

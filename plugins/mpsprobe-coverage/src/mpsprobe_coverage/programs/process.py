@@ -28,12 +28,8 @@ _kept: list[Process] = []  # the device lives as long as the process
 
 
 def begin(value: str) -> None:
-    """Called before the program begins, in its process and in those that it starts.
-
-    Args:
-        value: the settings, as the environment variable has them.
-    """
-    settings = Settings.from_variable(value)
+    """Called before the program begins, in its process and in those that it starts, with the variable's value."""
+    settings = Settings(**json.loads(value))
     if Path(sys.argv[0]).name in ("mpsprobe", "mpsprobe.exe"):  # a command that the program started
         return
     try:
@@ -49,11 +45,7 @@ def begin(value: str) -> None:
 
 
 class Process:
-    """One process of a program.
-
-    Args:
-        itself: whether it is the program, and not a process that the program started.
-    """
+    """One process of a program: the program ``itself``, or one that it started."""
 
     def __init__(self, settings: Settings, itself: bool) -> None:
         self.settings = settings
@@ -74,7 +66,10 @@ class Process:
         except MpsprobeError as error:
             if not self.itself:
                 raise
-            self._refuse(error.message, error.hint)
+            self._answer(self.settings.refusal, json.dumps([error.message, error.hint, True]))
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            os._exit(2)
         if not self.itself:
             self.settings.note_process()
         self.started += time.monotonic() - before
@@ -94,29 +89,24 @@ class Process:
         seconds = time.monotonic() - self.started
         try:
             if self.session is not None:
-                self._answer(
-                    self.settings.report if self.itself else self.settings.process_report, self.session.end(seconds)
-                )
+                path = self.settings.report if self.itself else self.settings.process_report
+                self._answer(path, self.session.end(seconds))
             elif self.itself:
-                self._answer(self.settings.refusal, ["the program did not import torch", None, False])
+                self._no_report("the program did not import torch")
         except Exception as error:  # noqa: BLE001 - the program ran, and its exit code is its own
             import traceback
 
-            if not self.itself:  # the command counts the processes that left no report
-                return
-            with contextlib.suppress(OSError):
-                self._answer(self.settings.refusal, ["".join(traceback.format_exception(error)), None, False])
+            if self.itself:  # of others the command counts those that left no report
+                with contextlib.suppress(OSError):
+                    self._no_report("".join(traceback.format_exception(error)))
 
-    def _refuse(self, message: str, hint: str | None) -> None:
-        self._answer(self.settings.refusal, [message, hint, True])
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        os._exit(2)
+    def _no_report(self, why: str) -> None:
+        self._answer(self.settings.refusal, json.dumps([why, None, False]))
 
-    def _answer(self, path: Path, document: Any) -> None:
+    def _answer(self, path: Path, text: str) -> None:
         """Whole or not at all: the process may be killed while it writes."""
         unfinished = path.with_suffix(".unfinished")
-        unfinished.write_text(document if isinstance(document, str) else json.dumps(document), encoding="utf-8")
+        unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(path)
 
 

@@ -1,34 +1,116 @@
-"""What the session of a program asks of a device, whichever it is."""
+"""The device that a program gets: the native one, the one in Python, or the real one, observed."""
 
 from __future__ import annotations
 
-from typing import Protocol, Self
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from typing import Self
 
-from mpsprobe_coverage.recording.attribution import Attribution
-from mpsprobe_coverage.recording.recorder import Recorder
+import torch
+
+from mpsprobe.errors import UsageError
+from mpsprobe_coverage.devices.compiling import DEVICE
+from mpsprobe_coverage.devices.native.device import NativeDevice
+from mpsprobe_coverage.devices.observed.observe import Observation, observe
+from mpsprobe_coverage.devices.virtual import VirtualDevice
+from mpsprobe_coverage.knowledge.judging.chain import Chain
+from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
+from mpsprobe_coverage.programs.settings import VARIABLE, Settings
+from mpsprobe_coverage.recording.phases import FORWARD, ProgramRecorder, optimizers_followed
+from mpsprobe_coverage.reporting.reports import check_macos
 
 
-class ProgramDevice(Protocol):
-    """A device on which a whole program runs, open between ``with``'s ends.
+class DeviceInPython:
+    """The virtual device in Python, for whole programs: without a compiler, or for what does not fit this machine.
 
-    Attributes:
-        name: as the report calls it.
-        recorder: what was called; whole after ``finish``.
-        attribution: whose calls they were.
+    Args:
+        values: whether every tensor has its values; else shapes only, and what the program reads is assumed.
     """
 
-    @property
-    def name(self) -> str: ...
+    name = "virtual, in Python"
 
-    @property
-    def recorder(self) -> Recorder: ...
+    def __init__(self, chain: Chain, values: bool) -> None:
+        self.device = VirtualDevice(chain, keep_weights=values, data_on_cpu=values, recorder=ProgramRecorder())
+        self.recorder, self.attribution = self.device.recorder, self.device.attribution
+        self._recording = ExitStack()
 
-    @property
-    def attribution(self) -> Attribution: ...
+    def __enter__(self) -> Self:
+        self.device.__enter__()
+        self._recording.enter_context(optimizers_followed())
+        self._recording.enter_context(self.device.recording(FORWARD))
+        return self
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *error: object) -> None: ...
+    def __exit__(self, *error: object) -> None:
+        self.device.__exit__(*error)
 
     def finish(self) -> None:
-        """Bring everything that was counted into ``recorder``. The device may stay open."""
+        self._recording.close()
+
+
+ProgramDevice = NativeDevice | DeviceInPython | Observation
+
+
+def chain_for(settings: Settings) -> Chain:
+    """The judges of the release and the macOS that are judged, also for libraries that the program may import later."""
+    table = MPS_FAMILY.target(settings.torch)
+    installed = (name for name in MPS_FAMILY.libraries if find_spec(name) is not None)
+    libraries = {name: MPS_FAMILY.library(name, table.release) for name in installed}
+    return Chain(
+        table,
+        {name: library for name, library in libraries.items() if library is not None},
+        macos=check_macos(settings.macos, table) if settings.macos else None,
+    )
+
+
+def open_program_device(settings: Settings, chain: Chain) -> tuple[ProgramDevice, list[str]]:
+    """The device that ``settings`` asks for, not yet entered, and notes on it."""
+    if settings.device == "mps":
+        return _mps(settings), []
+    if settings.values == "none":
+        return _in_python(settings, chain, "--values none")
+    if MPS_FAMILY.running() is not None:
+        return _in_python(settings, chain, "this torch has the real MPS")
+    if not DEVICE.is_there:
+        print("mpsprobe: building the native device, once for this torch (half a minute)", file=sys.stderr)  # noqa: T201
+    try:
+        with _no_program():
+            return NativeDevice(
+                chain,
+                keep_going=settings.keep_going,
+                lines=settings.lines,
+                cpu=settings.lines,
+                chip=settings.chip,
+            ), []
+    except UsageError as error:
+        return _in_python(settings, chain, error.message)
+
+
+def _in_python(settings: Settings, chain: Chain, why: str) -> tuple[ProgramDevice, list[str]]:
+    if not settings.keep_going:
+        raise UsageError(f"--no-keep-going needs the native device: {why}", "Leave it out.")
+    values = settings.values == "real"
+    return DeviceInPython(chain, values), [f"The native device was not used: {why}"] if values else []
+
+
+def _mps(settings: Settings) -> Observation:
+    if not torch.backends.mps.is_available():
+        built = "is built without MPS" if not torch.backends.mps.is_built() else "finds no MPS device"
+        raise UsageError(
+            f"there is no MPS here: torch {torch.__version__} {built}",
+            "--device virtual runs the program on this machine, computed by the CPU, and says what MPS would do.",
+        )
+    return observe("mps", lines=settings.lines)
+
+
+@contextmanager
+def _no_program() -> Iterator[None]:
+    """Inside, processes that are started (the build) are none of the program's."""
+    value = os.environ.pop(VARIABLE, None)
+    try:
+        yield
+    finally:
+        if value is not None:
+            os.environ[VARIABLE] = value

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import torch
 
-from mpsprobe.schemas import CoverageReport, OperatorFinding, ProgramInfo, RunFailure, WorkloadInfo
+from mpsprobe.schemas import CoverageReport, ProgramInfo, RunFailure, WorkloadInfo
 from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage.devices.native.device import NativeDevice
 from mpsprobe_coverage.devices.observed.observe import Observation
-from mpsprobe_coverage.programs.cpu_work import computed
 from mpsprobe_coverage.programs.cuda import CudaHints
-from mpsprobe_coverage.programs.observed_report import report
-from mpsprobe_coverage.programs.opening import chain_for, open_program_device
-from mpsprobe_coverage.programs.roots import Roots
+from mpsprobe_coverage.programs.observing import limits, operator_findings
+from mpsprobe_coverage.programs.on_the_cpu import Roots, computed
+from mpsprobe_coverage.programs.program_device import chain_for, open_program_device
 from mpsprobe_coverage.programs.settings import Settings
 from mpsprobe_coverage.programs.tracebacks import without_our_frames
 from mpsprobe_coverage.recording.phases import phase_now
@@ -30,7 +29,7 @@ _CALL = torch.nn.Module._call_impl.__code__
 
 
 class Session:
-    """Opens the device that ``settings`` asks for; it stays open until ``end``.
+    """Opens the device that ``settings`` asks for; it stays open until ``end`` or ``close``.
 
     Raises:
         MpsprobeError: it cannot be opened here.
@@ -50,25 +49,20 @@ class Session:
         self._open.enter_context(self._device)
 
     def end(self, seconds: float) -> str:
-        """Close the device; the report as JSON.
-
-        Args:
-            seconds: that the program took.
-        """
+        """Close the device; the report as JSON, on a program that took ``seconds``."""
         self._device.finish()
         self.close()
         return self._report(seconds).model_dump_json()
 
     def close(self) -> None:
-        """Close the device without a report."""
         self._open.close()
 
     def _report(self, seconds: float) -> CoverageReport:
-        settings, table, recorder = self._settings, self._chain.table, self._device.recorder
+        settings, table, device = self._settings, self._chain.table, self._device
         roots = [*self._roots]
-        operators, seen = self._observed()
-        made = reported(
-            recorder,
+        observation = device if isinstance(device, Observation) else None
+        report = reported(
+            device.recorder,
             table,
             WorkloadInfo(
                 name=settings.name,
@@ -76,34 +70,26 @@ class Session:
                 phase="program",
                 dtype=", ".join(dict.fromkeys(root.dtype for root in roots)),
                 parameters=sum(root.parameters for root in roots),
-                notes=seen,
+                notes=limits(observation) if observation else [],
             ),
-            macos=settings.macos,
-            chip=settings.chip,
-            operators=operators,
+            mac=settings,
+            operators=operator_findings(observation, table) if observation else None,
             summary={"parameters_bytes": sum(root.parameters_bytes for root in roots)},
-            method="observed" if settings.device == "mps" else "predicted",
+            method="observed" if observation else "predicted",
             failure=self._failure(),
         )
-        return made.model_copy(update={"program": self._program(seconds, bool(made.operators))})
-
-    def _observed(self) -> tuple[list[OperatorFinding] | None, list[str]]:
-        """What is seen on a real device in addition to the calls: findings with what was copied, and notes."""
-        if not isinstance(self._device, Observation):
-            return None, []
-        observed = report(self._device, self._settings.name)
-        return observed.operators, observed.workload.notes
+        return report.model_copy(update={"program": self._program(seconds, bool(report.operators))})
 
     def _program(self, seconds: float, on_the_device: bool) -> ProgramInfo:
         stayed = self._roots.stayed()
         native = self._device if isinstance(self._device, NativeDevice) else None
-        computed_on_cpu = computed(native.on_cpu(), (one.module for one in stayed)) if native is not None else []
+        computed_on_cpu = computed(native.on_cpu(), [model.module for model in stayed]) if native else []
         return ProgramInfo(
             arguments=list(self._settings.arguments),
             device=self._device.name,
             values=self._settings.values,
             seconds=round(seconds, 3),
-            threads=native.threads if native is not None else 0,
+            threads=native.threads if native else 0,
             stayed_on_cpu=stayed,
             computed_on_cpu=computed_on_cpu,
             notes=self._notes,
@@ -116,14 +102,15 @@ class Session:
         if error is None:
             return None
         attribution = self._device.attribution
-        frames = [one for one in traceback.extract_tb(error.__traceback__) if not attribution.is_internal(one.filename)]
+        frames = [
+            frame for frame in traceback.extract_tb(error.__traceback__) if not attribution.is_internal(frame.filename)
+        ]
         called = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code is _CALL]
-        name = type_name(error)
-        said = first_line(error)
+        name, message = type_name(error), first_line(error)
         return RunFailure(
             phase=self._device.recorder.last_phase or phase_now(),
             error=name,
-            message="" if said == name else said,
+            message="" if message == name else message,
             module=attribution.name_of(called[-1].f_locals["self"]) if called else None,
             call_site=site(frames[-1].filename, frames[-1].lineno or 0) if frames else None,
         )

@@ -4,54 +4,41 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mpsprobe.protocols import MacOptions
+
 VARIABLE = "MPSPROBE_PROGRAM"
 """The environment variable that holds the settings, in the program and in the processes that it starts."""
-START = Path(__file__).with_name("start")
-"""The folder that stands first in ``PYTHONPATH`` there; Python imports its ``sitecustomize`` before the program."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How a program is run.
+@dataclass(frozen=True, kw_only=True)
+class Settings(MacOptions):
+    """How a program is run, and the files through which its processes answer.
 
     Attributes:
         folder: where the answers are written; it is there as long as the command runs.
         name: the script, or ``-m`` and the module, as typed.
-        arguments: the program's own.
-        device: ``virtual`` or ``mps``.
-        values: ``real`` or ``none``.
+        prefix: ``sys.prefix`` of the interpreter that runs it; in others nothing happens.
         torch: the release that is judged; ``installed`` for that of the program's process.
-        macos: the version that is judged; ``None`` for a new one.
-        chip: the Mac's that is judged and that ``torch.mps`` answers for; ``None`` for any.
         keep_going: whether the program goes on where a Mac refuses.
         lines: whether the source lines of calls are looked for.
-        prefix: ``sys.prefix`` of the interpreter that runs it; in others nothing happens.
     """
 
     folder: str
     name: str
-    arguments: tuple[str, ...]
-    device: str
-    values: str
-    torch: str
-    macos: str | None
-    chip: str | None
-    keep_going: bool
-    lines: bool
+    arguments: Sequence[str]
     prefix: str
+    torch: str
+    lines: bool
+    device: str = "virtual"
+    values: str = "real"
+    keep_going: bool = True
 
     def as_variable(self) -> str:
-        """The value of the environment variable."""
         return json.dumps(asdict(self))
-
-    @classmethod
-    def from_variable(cls, value: str) -> Settings:
-        """What ``as_variable`` wrote."""
-        read = json.loads(value)
-        return cls(**{**read, "arguments": tuple(read["arguments"])})
 
     @property
     def report(self) -> Path:
@@ -82,6 +69,6 @@ class Settings:
         return Path(self.folder, f"process-{os.getpid()}.json")
 
     def processes(self) -> list[Path]:
-        """Those that the program started, the first one first: the report of each, where it left one."""
-        started = sorted(Path(self.folder).glob("process-*[0-9]"), key=lambda one: one.stat().st_mtime_ns)
-        return [one.with_suffix(".json") for one in started]
+        """The reports of those that the program started, the first one first, whether they left one or not."""
+        started = sorted(Path(self.folder).glob("process-*[0-9]"), key=lambda path: path.stat().st_mtime_ns)
+        return [path.with_suffix(".json") for path in started]

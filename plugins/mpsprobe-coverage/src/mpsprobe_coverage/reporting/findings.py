@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from mpsprobe.assembling import Tally, worst_first
 from mpsprobe.folding import united
-from mpsprobe.protocols import Backend
+from mpsprobe.protocols import Backend, MacOptions
 from mpsprobe.schemas import AdvisoryMatch, DataDependence, MacosCondition, OperatorFinding, RefusedTensor, Unjudged
 from mpsprobe_coverage.knowledge.advisories.store import named
 from mpsprobe_coverage.knowledge.calls.spec import TensorSpec
@@ -188,19 +188,14 @@ def macos_conditions(recorder: Recorder, table: KernelTable) -> list[MacosCondit
     return [MacosCondition(macos=c.macos, what=c.what, operators=list(operators[c])) for c in newest_first]
 
 
-def advisory_matches(
-    recorder: Recorder, table: KernelTable, macos: str | None = None, chip: str | None = None
-) -> list[AdvisoryMatch]:
-    """The advisories that the run's calls match on the release of ``table``, most called first.
-
-    ``macos`` and ``chip`` are those to judge for; ``None`` for every one that the release runs on.
-    """
+def advisory_matches(recorder: Recorder, table: KernelTable, mac: MacOptions) -> list[AdvisoryMatch]:
+    """The advisories that the run's calls match on the release of ``table``, most called first."""
     calls: dict[str, list[Advised]] = {}
     for advised in recorder.advisories():
         calls.setdefault(advised.advisory, []).append(advised)
     matches = []
     for advisory in named(calls):
-        if not advisory.affects(table.release, table.macos_minimum, macos, chip):
+        if not advisory.affects(table.release, table.macos_minimum, mac.macos, mac.chip):
             continue
         tally = Tally()
         for advised in calls[advisory.id]:

@@ -10,7 +10,7 @@ from packaging.version import Version
 from mpsprobe.assembling import report_of
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import UsageError
-from mpsprobe.protocols import RunOptions
+from mpsprobe.protocols import MacOptions, RunOptions
 from mpsprobe.schemas import CoverageReport, Environment, MemoryPrediction, OperatorFinding, WorkloadInfo
 from mpsprobe_coverage.knowledge.chips.mac import mac_asked
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -37,8 +37,7 @@ def reported(
     table: KernelTable,
     info: WorkloadInfo,
     *,
-    macos: str | None = None,
-    chip: str | None = None,
+    mac: MacOptions,
     said: Sequence[str] = (),
     operators: list[OperatorFinding] | None = None,
     summary: Mapping[str, Any] | None = None,
@@ -48,7 +47,7 @@ def reported(
     """What was called on a device, judged by ``table``.
 
     Args:
-        macos, chip: to judge for; ``None`` for a new one, for any.
+        mac: to judge for.
         said: notes of the step on gradients.
         operators: the findings, where the calls alone do not say them.
         summary: the fields of the summary that the calls do not say.
@@ -62,12 +61,12 @@ def reported(
         operators,
         summary or {},
         workload=info.model_copy(update={"notes": list(dict.fromkeys(notes))}),
-        target=table.family.report_target(table, macos),
+        target=table.family.report_target(table, mac.macos),
         not_judged=found.not_judged(recorder),
         data_dependence=found.data_dependence(recorder),
-        macos_conditions=[] if macos else found.macos_conditions(recorder, table),
+        macos_conditions=[] if mac.macos else found.macos_conditions(recorder, table),
         first_refused_tensor=found.first_refused_tensor(recorder),
-        advisories=found.advisory_matches(recorder, table, macos, chip),
+        advisories=found.advisory_matches(recorder, table, mac),
         environment=environment or collect_environment(),
         **fields,
     )
@@ -82,8 +81,7 @@ def single(
         recorder,
         table,
         info,
-        macos=options.macos,
-        chip=options.chip,
+        mac=options,
         said=trace.notes,
         operators=found.findings(recorder, table, since),
         summary={

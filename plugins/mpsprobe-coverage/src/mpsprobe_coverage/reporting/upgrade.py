@@ -8,6 +8,7 @@ from typing import Any
 from packaging.version import Version
 
 from mpsprobe.environment import collect_environment
+from mpsprobe.protocols import MacOptions
 from mpsprobe.schemas import (
     ChangedAdvisory,
     ChangedKernel,
@@ -24,18 +25,15 @@ from mpsprobe_coverage.knowledge.kernels.table import COMPOSITE, NATIVE, UNKNOWN
 
 
 def upgrade_report(
-    old: KernelTable,
-    new: KernelTable,
-    workloads: Iterable[JudgedWorkload] = (),
-    macos: str | None = None,
-    chip: str | None = None,
+    old: KernelTable, new: KernelTable, workloads: Iterable[JudgedWorkload], mac: MacOptions
 ) -> UpgradeReport:
     """What ``new`` does otherwise than ``old``.
 
     Args:
         workloads: with a matrix of the two releases each, or with why there is none.
-        macos, chip: the Mac that one has, where advisories depend on it; ``None`` for any.
+        mac: that one has, where advisories depend on it.
     """
+    macos, chip = mac.macos, mac.chip
     changes: dict[str, Any] = {field: [] for field in ("gained", "added", "own", "lost", "removed")}
     libraries = {}
     for before, after in _pairs(old, new):

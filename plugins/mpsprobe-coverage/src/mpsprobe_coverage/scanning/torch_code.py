@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import torch
 
 from mpsprobe.protocols import RunOptions
-from mpsprobe.schemas import SEVERITY, CoverageReport, Verdict, WorkloadInfo
+from mpsprobe.schemas import SEVERITY, Verdict
 from mpsprobe_coverage.devices.virtual import VirtualDevice
-from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
-from mpsprobe_coverage.recording.trace import Trace
-from mpsprobe_coverage.reporting.reports import check_macos, single
 from mpsprobe_coverage.scanning.tracing import chain_for
 
 PHASE = "forward"
@@ -72,30 +69,3 @@ class OpenDevice:
 
     def not_judged(self) -> dict[str, str]:
         return {note.operator: note.text for note in self._device.recorder.not_judged()}
-
-
-class Watched(ExitStack):
-    """A virtual device on which everything is computed by the CPU, open between ``with``'s ends.
-
-    Raises:
-        UsageError: there is no such release, or it does not run on that macOS.
-    """
-
-    def __init__(self, release: str, macos: str | None = None) -> None:
-        super().__init__()
-        self._table = MPS_FAMILY.target(release)
-        self._options = RunOptions(phase="program", weights=True, macos=macos)
-        if macos is not None:
-            check_macos(macos, self._table)
-        self._device = VirtualDevice(chain_for(self._table, self._options), keep_weights=True)
-
-    def __enter__(self) -> Self:
-        self.enter_context(self._device)
-        self.enter_context(self._device.recording(PHASE))
-        return self
-
-    def report(self, name: str) -> CoverageReport:
-        """What was called, as a report; ``name`` is what it calls the code."""
-        info = WorkloadInfo(name=name, architecture="", phase="program", dtype="", parameters=0)
-        trace = Trace(self._table, self._device.recorder, self._device.calls(), None, 0, 0)
-        return single(info, self._options, trace, None)

@@ -31,9 +31,9 @@ def _begin() -> None:
     value = os.environ.get("MPSPROBE_PROGRAM")
     if value is None or json.loads(value)["prefix"] != sys.prefix:
         return
-    from mpsprobe_coverage.programs import process as beginning
+    from mpsprobe_coverage.programs.process import begin
 
-    beginning.begin(value)
+    begin(value)
 
 
 if __name__ == "sitecustomize":

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.observed.observe import disagreements, observe
 from mpsprobe_coverage.knowledge.calls.keys import has_kernel, operator_name
-from mpsprobe_coverage.programs.observed_report import report
+from mpsprobe_coverage.programs.observing import report
 
 
 class _Seen(TorchDispatchMode):

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from mpsprobe_coverage.devices.observed.observe import Happened, Observation, observe
-from mpsprobe_coverage.programs.observed_report import report
+from mpsprobe_coverage.programs.observing import report
 
 SOURCE = Path(__file__).parents[2] / "virtual/fallback_backend.cpp"
 MANY = 10_000
