@@ -164,7 +164,9 @@ def data_dependence(recorder: Recorder) -> list[DataDependence]:
 def first_refused_tensor(recorder: Recorder) -> RefusedTensor | None:
     """Where the first tensor of a dtype that no tensor can have is made; what uses it is only a consequence."""
     record = next((record for record in recorder.calls() if record.judgement.source == "dtype"), None)
-    return record and RefusedTensor(
+    if record is None:
+        return None
+    return RefusedTensor(
         dtype=record.judgement.evidence or "",
         operator=record.operator,
         phase=record.phase,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from packaging.version import Version
@@ -17,6 +18,7 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.recording.recorder import Recorder
 from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting import findings as found
+from mpsprobe_coverage.reporting.fitting import fit_on
 from mpsprobe_coverage.reporting.graphs import run_graphs
 from mpsprobe_coverage.reporting.memory import prediction
 
@@ -103,5 +105,6 @@ def memory_of(trace: Trace, options: RunOptions) -> MemoryPrediction | None:
         return trace.memory
     if trace.table.backend.device != "mps":
         return None
-    asked = mac_asked(options)
-    return prediction(trace.events, trace.table.release, options.macos, asked, detailed=options.allocations)
+    mac = mac_asked(options)
+    fit = partial(fit_on, mac) if mac else lambda *needed: None
+    return prediction(trace.events, trace.table.release, options.macos, fit, detailed=options.allocations)
