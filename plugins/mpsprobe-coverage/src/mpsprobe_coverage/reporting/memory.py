@@ -37,13 +37,11 @@ DEEP = 4  # of lists and objects in which a cache keeps its tensors
 
 
 def label_model(model: torch.nn.Module) -> None:
-    """Say which storages are parameters, and which are buffers."""
     _label(_by_module(model.named_parameters()), lifetimes.PARAMETERS)
     _label(_by_module(model.named_buffers()), lifetimes.BUFFERS)
 
 
 def label_inputs(*values: Any) -> None:
-    """Say which are inputs."""
     _label(((None, tensor) for tensor in tensors_in(values)), lifetimes.INPUTS)
 
 

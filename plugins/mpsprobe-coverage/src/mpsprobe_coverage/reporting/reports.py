@@ -47,15 +47,10 @@ def reported(
     environment: Environment | None = None,
     **fields: Any,
 ) -> CoverageReport:
-    """What was called on a device, judged by ``table``.
+    """What was called on a device, judged by ``table`` for ``macos`` and ``chip``; ``None``: for a new one, for any.
 
-    Args:
-        macos, chip: to judge for; ``None`` for a new one, for any.
-        said: notes of the step on gradients.
-        operators: the findings, where the calls alone do not say them.
-        summary: the fields of the summary that the calls do not say.
-        environment: found out where it is not given, which takes ten milliseconds.
-        fields: of the report, which the calls do not say.
+    ``said`` are notes of the step on gradients. ``operators`` (the findings), ``summary`` (fields of it) and ``fields``
+    are what the calls alone do not say. ``environment`` is found out otherwise, which takes ten milliseconds.
     """
     operators = found.findings(recorder, table) if operators is None else operators
     native = [finding.operator for finding in operators if finding.verdict == "native"]

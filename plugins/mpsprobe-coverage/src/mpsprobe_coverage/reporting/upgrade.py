@@ -30,11 +30,9 @@ def upgrade_report(
     macos: str | None = None,
     chip: str | None = None,
 ) -> UpgradeReport:
-    """What ``new`` does otherwise than ``old``.
+    """What ``new`` does otherwise than ``old``, on the Mac that one has (``None``: any), where advisories depend on it.
 
-    Args:
-        workloads: with a matrix of the two releases each, or with why there is none.
-        macos, chip: the Mac that one has, where advisories depend on it; ``None`` for any.
+    ``workloads`` have a matrix of the two releases each, or why there is none.
     """
     changes: dict[str, Any] = {field: [] for field in ("gained", "added", "own", "lost", "removed")}
     libraries = {}

@@ -76,11 +76,8 @@ def scanned(
     """``workload``, built once and run on the release of each of ``tables``.
 
     ``memory`` is what a trace needs; it is asked as soon as a trace is there, with what runs that again. What is
-    returned is what the workload is, one trace for each table, and with ``with_since`` the first release of those from
-    which on all of it is native.
-
-    Raises:
-        MpsprobeError: the workload cannot be built.
+    returned is what the workload is, one trace for each table, and with ``with_since`` the first release from which on
+    all of it is native. Raises ``MpsprobeError`` where the workload cannot be built.
     """
     several = len(tables) > 1
     progress.start(1 if several else 2, f"building {workload.name}")
