@@ -19,7 +19,7 @@ from mpsprobe_coverage.recording.recorder import Recorder
 from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting import findings as found
 from mpsprobe_coverage.reporting.fitting import fit_on
-from mpsprobe_coverage.reporting.graphs import run_graphs
+from mpsprobe_coverage.reporting.graphs import compiles, keys_of
 from mpsprobe_coverage.reporting.memory import prediction
 
 
@@ -86,7 +86,7 @@ def single(
         summary={
             "native_since": since,
             "parameters_bytes": trace.parameters_bytes,
-            "graphs": run_graphs(recorder, table),
+            "graphs": None if compiles("", table) is None else keys_of(recorder.calls(), table).number,
         },
         environment=environment,
         memory=memory_of(trace, options),
