@@ -18,7 +18,6 @@ from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting.fitting import Needs, fit_on
 from mpsprobe_coverage.reporting.memory import prediction
 from mpsprobe_coverage.reporting.reports import single
-from mpsprobe_coverage.scanning.process_state import collecting_only_new
 from mpsprobe_coverage.scanning.scan import scanned
 from mpsprobe_coverage.scanning.unknown_sizes import Again, predicted
 
@@ -73,10 +72,8 @@ def release_answers(
 
     info, traces, since = scanned(workload, options, tables, progress, memory, with_since=True)
     answers, environment = {}, collect_environment()
-    with collecting_only_new() as begin_to_collect:
-        begin_to_collect()
-        for trace in traces:
-            described = info.model_copy(update={"parameters": trace.parameters, "optimizer": trace.optimizer})
-            report = single(described, options, trace, since if trace.failure is None else None, environment)
-            answers[trace.table.release] = ReleaseAnswer(report, fits[trace.table.release])
+    for trace in traces:
+        described = info.model_copy(update={"parameters": trace.parameters, "optimizer": trace.optimizer})
+        report = single(described, options, trace, since if trace.failure is None else None, environment)
+        answers[trace.table.release] = ReleaseAnswer(report, fits[trace.table.release])
     return answers
