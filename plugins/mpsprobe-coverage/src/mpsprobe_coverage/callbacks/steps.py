@@ -98,8 +98,13 @@ class WatchedSteps:
             self._run = mpsprobe.observe(device, torch=self._torch if virtual else None)
             if device != "mps" and (device_now() or native_device_now()):
                 self._prediction = ELSEWHERE.format(device=device)
-        self._run.__enter__()
-        self._is_open = True
+        try:
+            self._run.__enter__()
+            self._is_open = True
+        except UsageError as error:  # the observer needs a compiler, a prediction does not
+            if self._run.name == "mps" or self._prediction is not None:
+                raise
+            _log.warning("Only predicted, not observed: %s", error)
         return self._run.name != "mps" and self._prediction is None
 
     def _end(self, step: int, predict: Callable[[], CoverageReport] | None) -> bool:

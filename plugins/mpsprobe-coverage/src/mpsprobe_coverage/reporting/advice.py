@@ -13,9 +13,7 @@ _NARROWER = {"float64": "float32", "complex128": "complex64"}
 def advise(operator: str, judgement: Judgement, table: KernelTable, site: str | None, moved_bytes: int) -> str | None:
     """Advice for a finding that is not native; None for one that needs none.
 
-    Args:
-        site: the first source line that makes such a call.
-        moved_bytes: what the calls of a step read and write.
+    ``site`` is the first line that makes such a call, ``moved_bytes`` are what the calls of a step read and write.
     """
     where = f" at {site}" if site else ""
     backend = table.backend

@@ -32,7 +32,6 @@ class Needs:
 
     release: str
     steady: Sequence[Change]  # the beginnings and ends of storages in any step but the first
-    events: Sequence[Event] = ()  # of the run, from which the first step is found; empty: it is not looked at
 
     @cached_property
     def unlimited(self) -> Figures:
@@ -45,10 +44,13 @@ class Needs:
         return max((change.storage.nbytes for change in self.steady), default=0)
 
 
-def fit_on(mac: Mac, needs: Needs) -> MemoryFit:
-    """Whether ``needs`` fit on ``mac``. Raises ``UsageError`` where PyTorch's variables hold what it refuses."""
+def fit_on(mac: Mac, needs: Needs, events: Sequence[Event] = ()) -> MemoryFit:
+    """Whether ``needs`` fit on ``mac``; with the ``events`` of the run, the first step is looked at too.
+
+    Raises ``UsageError`` where PyTorch's variables hold what it refuses.
+    """
     known = limits_of(mac.memory)
-    low, high = (_end(limits, needs) for limits in ends_of(mac))
+    low, high = (_end(limits, needs, events) for limits in ends_of(mac))
     worst = max(low.answer, high.answer, key=("fits", "pressure", "raises").index)
     return MemoryFit(
         machine=mac.name,
@@ -76,14 +78,14 @@ def answer_with(limits: Limits, needs: Needs) -> Answer:
     return _end(limits, needs).answer
 
 
-def _end(limits: Limits, needs: Needs) -> MemoryEnd:
+def _end(limits: Limits, needs: Needs, events: Sequence[Event] = ()) -> MemoryEnd:
     assert limits.recommended is not None and limits.buffer is not None
     figures, first_step = needs.unlimited, True
     easy = figures.reserved <= min(limits.recommended, limits.allowed, limits.short) and needs.largest < limits.buffer
     if not easy:
         figures = replay(needs.steady, allocator_of(needs.release, limits))
-    if figures.raised and needs.events:
-        first = replay(changes(needs.events, steady=False), allocator_of(needs.release, limits))
+    if figures.raised and events:
+        first = replay(changes(events, steady=False), allocator_of(needs.release, limits))
         figures, first_step = (first, True) if first.raised else (figures, False)
     answer: Answer = "raises" if figures.raised else "pressure" if figures.reserved > limits.recommended else "fits"
     refused = figures.refused

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mpsprobe.schemas import CompilesGraph, GraphCount
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import GRAPH, MAY, facts_releases, load_facts
 from mpsprobe_coverage.knowledge.kernels.table import MPS, NATIVE, KernelTable
-from mpsprobe_coverage.recording.recorder import CallRecord, Recorder
+from mpsprobe_coverage.recording.recorder import CallRecord
 
 Key = tuple[object, ...]
 
@@ -46,11 +46,6 @@ def keys_of(records: Iterable[CallRecord], table: KernelTable) -> Keys:
         if kind in keys:
             keys[kind].add(graph_key(record))
     return Keys(frozenset(keys["always"]), frozenset(keys["may"]))
-
-
-def run_graphs(recorder: Recorder, table: KernelTable) -> GraphCount | None:
-    """How many graphs a run compiles; None where that was not read from the release."""
-    return None if compiles("", table) is None else keys_of(recorder.calls(), table).number
 
 
 def graph_key(record: CallRecord) -> Key:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ from mpsprobe.schemas import (
     AllocatingCall,
     Allocation,
     AllocationList,
+    MemoryFit,
     MemoryHolder,
     MemoryPoint,
     MemoryPrediction,
@@ -21,15 +22,14 @@ from mpsprobe.stepping import TorchStep
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.devices.virtual.tensor import VirtualTensor
 from mpsprobe_coverage.knowledge.calls.spec import tensors_in
-from mpsprobe_coverage.knowledge.chips.mac import Mac
 from mpsprobe_coverage.knowledge.memory import lifetimes
-from mpsprobe_coverage.knowledge.memory.allocator import Allocator, Figures, Place, replay
+from mpsprobe_coverage.knowledge.memory.allocator import Allocator, Place, replay
 from mpsprobe_coverage.knowledge.memory.inside import not_counted
 from mpsprobe_coverage.knowledge.memory.lifetimes import Event, Held, Made, Phase, label
 from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits, allocator_of
 from mpsprobe_coverage.knowledge.memory.timeline import Change, Timeline, timeline
 from mpsprobe_coverage.reporting.findings import site
-from mpsprobe_coverage.reporting.fitting import Needs, fit_on
+from mpsprobe_coverage.reporting.fitting import Needs
 
 MOST_HOLDERS = 12
 MOST_MODULES = 24
@@ -37,13 +37,11 @@ DEEP = 4  # of lists and objects in which a cache keeps its tensors
 
 
 def label_model(model: torch.nn.Module) -> None:
-    """Say which storages are parameters, and which are buffers."""
     _label(_by_module(model.named_parameters()), lifetimes.PARAMETERS)
     _label(_by_module(model.named_buffers()), lifetimes.BUFFERS)
 
 
 def label_inputs(*values: Any) -> None:
-    """Say which are inputs."""
     _label(((None, tensor) for tensor in tensors_in(values)), lifetimes.INPUTS)
 
 
@@ -100,37 +98,23 @@ def _tensors(value: Any, deep: int = DEEP) -> Iterator[torch.Tensor]:
 
 
 def prediction(
-    events: Sequence[Event], release: str, macos: str | None, mac: Mac | None = None, *, detailed: bool = False
+    events: Sequence[Event],
+    release: str,
+    macos: str | None,
+    fit: Callable[[Needs, Sequence[Event]], MemoryFit | None],
+    *,
+    detailed: bool = False,
 ) -> MemoryPrediction | None:
     """The section of the report, with every allocation if ``detailed``; None where nothing was on the device.
 
-    ``macos`` is the version that is asked about, None for a new one; ``mac`` is that on which it is to fit.
+    ``macos`` is the version that is asked about, None for a new one; ``fit`` says whether what is needed fits.
     """
-    events = of_step(events)
+    ends = [number for number, event in enumerate(events) if type(event) is Phase]
+    events = events[: ends[-1] + 1] if ends else events  # after the step Python deletes things
     line = timeline(events)
     if not line.peak:
         return None
-    needs = Needs(release, line.changes, events)
-    return section(
-        line,
-        needs.unlimited,
-        events,
-        macos,
-        fit=fit_on(mac, needs) if mac else None,
-        allocations=_allocations(line.changes, allocator_of(release, Limits())) if detailed else None,
-    )
-
-
-def of_step(events: Sequence[Event]) -> Sequence[Event]:
-    """``events`` without what Python deletes after the step."""
-    ends = [number for number, event in enumerate(events) if type(event) is Phase]
-    return events[: ends[-1] + 1] if ends else events
-
-
-def section(
-    line: Timeline, allocated: Figures, events: Sequence[Event], macos: str | None, **parts: Any
-) -> MemoryPrediction:
-    """The section of the report on a run in which something was on the device; ``parts`` are further ones of it."""
+    needs = Needs(release, line.changes)
     return MemoryPrediction(
         peak_bytes=line.peak,
         phase=line.phase,
@@ -140,11 +124,12 @@ def section(
         holders=_holders(line),
         curve=[MemoryPoint(phase=phase, bytes=height) for phase, height in line.curve],
         largest_bytes=line.largest.nbytes if line.largest else 0,
-        allocated_bytes=allocated.in_use,
-        reserved_bytes=allocated.reserved,
+        allocated_bytes=needs.unlimited.in_use,
+        reserved_bytes=needs.unlimited.reserved,
         kernels_bytes=line.kernels,
         not_counted=[NotCounted(what=what, bytes=most) for what, most in not_counted(events, macos)],
-        **parts,
+        fit=fit(needs, events),
+        allocations=_allocations(line.changes, allocator_of(release, Limits())) if detailed else None,
     )
 
 

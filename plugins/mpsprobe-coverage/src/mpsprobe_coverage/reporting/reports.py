@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from packaging.version import Version
@@ -17,7 +18,8 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.recording.recorder import Recorder
 from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting import findings as found
-from mpsprobe_coverage.reporting.graphs import run_graphs
+from mpsprobe_coverage.reporting.fitting import fit_on
+from mpsprobe_coverage.reporting.graphs import compiles, keys_of
 from mpsprobe_coverage.reporting.memory import prediction
 
 
@@ -44,15 +46,10 @@ def reported(
     environment: Environment | None = None,
     **fields: Any,
 ) -> CoverageReport:
-    """What was called on a device, judged by ``table``.
+    """What was called on a device, judged by ``table`` for ``mac``.
 
-    Args:
-        mac: to judge for.
-        said: notes of the step on gradients.
-        operators: the findings, where the calls alone do not say them.
-        summary: the fields of the summary that the calls do not say.
-        environment: found out where it is not given, which takes ten milliseconds.
-        fields: of the report, which the calls do not say.
+    ``said`` are notes of the step on gradients. ``operators`` (the findings), ``summary`` (fields of it) and ``fields``
+    are what the calls alone do not say. ``environment`` is found out otherwise, which takes ten milliseconds.
     """
     operators = found.findings(recorder, table) if operators is None else operators
     native = [finding.operator for finding in operators if finding.verdict == "native"]
@@ -87,7 +84,7 @@ def single(
         summary={
             "native_since": since,
             "parameters_bytes": trace.parameters_bytes,
-            "graphs": run_graphs(recorder, table),
+            "graphs": None if compiles("", table) is None else keys_of(recorder.calls(), table).number,
         },
         environment=environment,
         memory=memory_of(trace, options),
@@ -101,5 +98,6 @@ def memory_of(trace: Trace, options: RunOptions) -> MemoryPrediction | None:
         return trace.memory
     if trace.table.backend.device != "mps":
         return None
-    asked = mac_asked(options)
-    return prediction(trace.events, trace.table.release, options.macos, asked, detailed=options.allocations)
+    mac = mac_asked(options)
+    fit = partial(fit_on, mac) if mac else lambda *needed: None
+    return prediction(trace.events, trace.table.release, options.macos, fit, detailed=options.allocations)

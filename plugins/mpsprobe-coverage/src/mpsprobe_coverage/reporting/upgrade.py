@@ -14,7 +14,6 @@ from mpsprobe.schemas import (
     ChangedKernel,
     JudgedWorkload,
     MatrixReport,
-    Target,
     UpgradedWorkload,
     UpgradeReport,
 )
@@ -27,20 +26,17 @@ from mpsprobe_coverage.knowledge.kernels.table import COMPOSITE, NATIVE, UNKNOWN
 def upgrade_report(
     old: KernelTable, new: KernelTable, workloads: Iterable[JudgedWorkload], mac: MacOptions
 ) -> UpgradeReport:
-    """What ``new`` does otherwise than ``old``.
+    """What ``new`` does otherwise than ``old``, on ``mac`` where advisories depend on it.
 
-    Args:
-        workloads: with a matrix of the two releases each, or with why there is none.
-        mac: that one has, where advisories depend on it.
+    ``workloads`` have a matrix of the two releases each, or why there is none.
     """
     macos, chip = mac.macos, mac.chip
     changes: dict[str, Any] = {field: [] for field in ("gained", "added", "own", "lost", "removed")}
-    libraries = {}
-    for before, after in _pairs(old, new):
+    pairs = [*_pairs(old, new)]
+    for before, after in pairs:
         for field, change in _changes(before, after):
             changes[field].append(change)
-        if before.library != old.library:
-            libraries[before.library] = [before.release, after.release]
+    targets: dict[str, Any] = {"old": old.family.report_target(old, macos), "new": new.family.report_target(new, macos)}
     sparse = tensor_keys(new.backend.key)[1:]
     had, has = ({name for key in sparse for name in table.keys.get(key, ())} for table in (old, new))
     wrong = [advisory for advisory in all_advisories() if chip is None or advisory.concerns(chip)]
@@ -49,10 +45,9 @@ def upgrade_report(
         for table in (old, new)
     )
     return UpgradeReport(
-        old=_target(old, macos),
-        new=_target(new, macos),
+        **targets,
         environment=collect_environment(),
-        libraries=libraries,
+        libraries={before.library: [before.release, after.release] for before, after in pairs[1:]},
         **changes,
         sparse_gained=sorted(has - had),
         sparse_lost=sorted(name for name in had - has if name in new.operators),
@@ -101,12 +96,6 @@ def _pairs(old: KernelTable, new: KernelTable) -> Iterator[tuple[KernelTable, Ke
         before, after = old.family.library(name, old.release), new.family.library(name, new.release)
         if before is not None and after is not None:
             yield before, after
-
-
-def _target(table: KernelTable, macos: str | None) -> Target:
-    target = table.family.report_target(table, macos)
-    assert isinstance(target, Target)  # only a backend of another framework has another
-    return target
 
 
 def _changed(advisory: Advisory, without: KernelTable, macos: str | None) -> ChangedAdvisory:

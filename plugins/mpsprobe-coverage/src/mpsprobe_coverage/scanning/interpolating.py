@@ -77,12 +77,10 @@ class Interpolation:
         return good
 
 
-def _order(steady: Sequence[Change]) -> list[int]:
-    """Which storages begin and end in which order; negative numbers for ends."""
+def _order(steady: Sequence[Change]) -> list[tuple[int, bool]]:
+    """Which storages begin and end in which order."""
     numbers: dict[int, int] = {}
-    return [
-        numbers.setdefault(id(change.storage), len(numbers) + 1) * (1 if change.begins else -1) for change in steady
-    ]
+    return [(numbers.setdefault(id(change.storage), len(numbers)), change.begins) for change in steady]
 
 
 def _between(points: Sequence[tuple[int, Needs]], size: int) -> list[Change]:

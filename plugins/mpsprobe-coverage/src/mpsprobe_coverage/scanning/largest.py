@@ -36,8 +36,7 @@ from mpsprobe_coverage.scanning.vary import SIZE, with_value
 
 BATCH, LENGTH = "batch-size", "seq-len"
 FIELDS = {BATCH: "batch_size", LENGTH: "seq_len"}
-MOST_INPUTS = 2**29
-"""Bytes of inputs that are made on this machine to try a size; there are no more of anything else."""
+MOST_INPUTS = 2**29  # bytes of inputs that are made on this machine to try a size
 WORSE_ANSWERS = (("raises",), ("raises", "pressure"))  # than the largest size gets, and the largest without pressure
 WHAT = {BATCH: "batch size", LENGTH: "sequence length", SIZE: "image"}
 
@@ -48,8 +47,7 @@ def fit_report(
     """The largest ``vary`` of ``workload`` that fits on ``mac``; ``savings``: also with what needs less memory.
 
     Raises:
-        MpsprobeError: the workload cannot be built, has nothing of the kind to vary, or stopped; or there is no such
-            release.
+        MpsprobeError: the workload cannot be built, has nothing of the kind to vary, or stopped.
     """
     search = _Search(workload, options, family_named(options.backend).target(release), mac, vary)
     progress.start(None, f"building {workload.name}")
@@ -110,11 +108,7 @@ class _Search:
         return built(self.workload, with_value(options, self.vary, size), self.table, width)[0]
 
     def base(self, run: TorchRun) -> int:
-        """The size that the workload, built as ``run``, has by itself.
-
-        Raises:
-            UsageError: it has no such thing, or does not take another one.
-        """
+        """The size that the workload, built as ``run``, has by itself, if it takes another one too."""
         own = images.side(run) if self.vary == SIZE else getattr(run, FIELDS[self.vary])
         if own is None:
             others = [name for name in FIELDS if getattr(run, FIELDS[name]) is not None]
@@ -245,7 +239,6 @@ class _Search:
         return Needs(self.table.release, changes(trace.events))
 
     def _parameters(self, run: TorchRun) -> Needs:
-        """What the parameters alone need."""
         sizes = [parameter.numel() * parameter.element_size() for parameter in initialised(run.model.parameters())]
-        storages = [Storage(nbytes, PARAMETERS, None, None) for nbytes in sizes]
-        return Needs(self.table.release, [Change(storage, True) for storage in storages])
+        steady = [Change(Storage(nbytes, PARAMETERS, None, None), True) for nbytes in sizes]
+        return Needs(self.table.release, steady)

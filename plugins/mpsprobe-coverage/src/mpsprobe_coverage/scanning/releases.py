@@ -14,12 +14,10 @@ from mpsprobe_coverage.knowledge.chips.store import GIB, all_chips
 from mpsprobe_coverage.knowledge.kernels.backends import family_named
 from mpsprobe_coverage.knowledge.memory.lifetimes import Event
 from mpsprobe_coverage.knowledge.memory.mps_allocator import allocator_kind
-from mpsprobe_coverage.knowledge.memory.timeline import timeline
 from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting.fitting import Needs, fit_on
-from mpsprobe_coverage.reporting.memory import of_step, section
+from mpsprobe_coverage.reporting.memory import prediction
 from mpsprobe_coverage.reporting.reports import single
-from mpsprobe_coverage.scanning.process_state import collecting_only_new
 from mpsprobe_coverage.scanning.scan import scanned
 from mpsprobe_coverage.scanning.unknown_sizes import Again, predicted
 
@@ -54,14 +52,11 @@ def release_answers(
     by_allocator: dict[Hashable, tuple[MemoryPrediction | None, Fits]] = {}  # of the run that has these events
 
     def predict(release: str, trace: Trace) -> MemoryPrediction | None:
-        events = of_step(trace.events)
-        line = timeline(events) if family.runs_on_macos else None
+        def fit(needs: Needs, events: Sequence[Event]) -> None:
+            fits[release] = {size: fit_on(Mac("", size), needs).answer for size in memory_sizes()}
+
         fits[release] = {}
-        if line is None or not line.peak:
-            return None
-        needs = Needs(release, line.changes)
-        fits[release] = {size: fit_on(Mac("", size), needs).answer for size in memory_sizes()}
-        return section(line, needs.unlimited, events, options.macos)
+        return prediction(trace.events, release, options.macos, fit) if family.runs_on_macos else None
 
     def memory(trace: Trace, again: Again) -> MemoryPrediction | None:
         nonlocal last_events
@@ -71,17 +66,14 @@ def release_answers(
             last_events = trace.events
             by_allocator.clear()
         if kind not in by_allocator:
-            prediction = predicted(trace, again, partial(predict, release))
-            by_allocator[kind] = prediction, fits[release]
-        prediction, fits[release] = by_allocator[kind]
-        return prediction
+            by_allocator[kind] = predicted(trace, again, partial(predict, release)), fits[release]
+        section, fits[release] = by_allocator[kind]
+        return section
 
     info, traces, since = scanned(workload, options, tables, progress, memory, with_since=True)
     answers, environment = {}, collect_environment()
-    with collecting_only_new() as begin_to_collect:
-        begin_to_collect()
-        for trace in traces:
-            described = info.model_copy(update={"parameters": trace.parameters, "optimizer": trace.optimizer})
-            report = single(described, options, trace, since if trace.failure is None else None, environment)
-            answers[trace.table.release] = ReleaseAnswer(report, fits[trace.table.release])
+    for trace in traces:
+        described = info.model_copy(update={"parameters": trace.parameters, "optimizer": trace.optimizer})
+        report = single(described, options, trace, since if trace.failure is None else None, environment)
+        answers[trace.table.release] = ReleaseAnswer(report, fits[trace.table.release])
     return answers

@@ -21,9 +21,9 @@ from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting.findings import moves_elsewhere
 from mpsprobe_coverage.reporting.reports import check_macos, memory_of, single
 from mpsprobe_coverage.scanning import step
+from mpsprobe_coverage.scanning.open_device import OpenDevice
 from mpsprobe_coverage.scanning.process_state import collecting_only_new
 from mpsprobe_coverage.scanning.since import first_native_release
-from mpsprobe_coverage.scanning.torch_code import OpenDevice
 from mpsprobe_coverage.scanning.tracing import Tracer, built
 from mpsprobe_coverage.scanning.unknown_sizes import Again, predicted
 
@@ -76,11 +76,8 @@ def scanned(
     """``workload``, built once and run on the release of each of ``tables``.
 
     ``memory`` is what a trace needs; it is asked as soon as a trace is there, with what runs that again. What is
-    returned is what the workload is, one trace for each table, and with ``with_since`` the first release of those from
-    which on all of it is native.
-
-    Raises:
-        MpsprobeError: the workload cannot be built.
+    returned is what the workload is, one trace for each table, and with ``with_since`` the first release from which on
+    all of it is native. Raises ``MpsprobeError`` where the workload cannot be built.
     """
     several = len(tables) > 1
     progress.start(1 if several else 2, f"building {workload.name}")

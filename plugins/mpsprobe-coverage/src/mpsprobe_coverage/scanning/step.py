@@ -28,11 +28,8 @@ SCALED_IN_FLOAT32_SINCE = "2.8"
 def run_step(run: TorchRun, options: RunOptions, device: VirtualDevice) -> list[str]:
     """Run ``run`` once on ``device``, which is open and holds the model, recording by phase.
 
-    Returns what there is to say about loss and gradients, or about a generation that ended early.
-
-    Raises:
-        WorkloadError: the workload does not say how it generates.
-        Exception: whatever the model raises; what was recorded before stays recorded.
+    Returns what there is to say about loss and gradients, or about a generation that ended early. Whatever the model
+    raises is raised; what was recorded before stays recorded.
     """
     table = device.table
     if options.autocast and table.autocast_key not in table.keys:

@@ -26,10 +26,7 @@ _CHECKPOINTING = (  # methods of models that switch it on
 
 
 class Variation(NamedTuple):
-    """A way to run a workload: with these options, and what was built from them changed.
-
-    ``change`` raises ``UsageError`` where that cannot be.
-    """
+    """A way to run a workload: with these options, and what was built from them changed, or a ``UsageError``."""
 
     what: str
     options: RunOptions

@@ -1,10 +1,10 @@
-"""Code that calls torch itself, on a virtual device: that of tests and notebooks, and the body of a marked test."""
+"""The virtual device, open, for code that calls torch itself: tests and notebooks."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Self
 
 import torch
@@ -18,20 +18,18 @@ from mpsprobe_coverage.scanning.tracing import chain_for
 PHASE = "forward"
 
 
-class OpenDevice:
+class OpenDevice(ExitStack):
     """Satisfies ``mpsprobe_devkit.testing.OpenDevice``; ``table`` is of the release to judge."""
 
     def __init__(self, table: KernelTable) -> None:
+        super().__init__()
         self.release = table.release
         self.name = table.backend.device
         self._device = VirtualDevice(chain_for(table, RunOptions()))
 
     def __enter__(self) -> Self:
-        self._device.__enter__()
+        self.enter_context(self._device)
         return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._device.__exit__(*error)
 
     def run(self, function: Callable[..., Any], *arguments: Any, phase: str = PHASE, **named: Any) -> Any:
         if isinstance(function, torch.nn.Module):
