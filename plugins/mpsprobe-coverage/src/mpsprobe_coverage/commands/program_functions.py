@@ -64,7 +64,7 @@ def observe(device: str | torch.device | None = None, *, torch: str | None = Non
 
     Raises:
         UsageError: there is no such device here, or no such release; a release for a device that is not virtual; where
-            the ``with`` begins: another release's device is open.
+            the ``with`` begins: another release's device is open, or there is no compiler for the observer.
     """
     if torch is not None:
         in_quotes(torch)
