@@ -10,7 +10,7 @@ from mpsprobe.environment import check_version
 from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_hf.auto_models.configs.small import FEW_LAYERS, make_small
-from mpsprobe_hf.catalog import entries, published_as
+from mpsprobe_hf.catalog import entry_of, listed, published_as
 from mpsprobe_hf.catalog.entry import Architecture, Entry
 from mpsprobe_hf.generation import check_generates, generating, note, prompt
 from mpsprobe_hf.lora import with_adapters
@@ -123,16 +123,15 @@ def published(name: str) -> PublishedWorkload:
     """The workload of a repository that the catalog has an entry of; ``name`` is what the user typed."""
     entry = published_as(name.removeprefix("hf:"))
     if entry is None:
-        raise UnknownName("workload", name, entries())
+        raise UnknownName("workload", name, listed())
     return PublishedWorkload(entry, name)
 
 
 def named(name: str) -> NamedWorkload:
     """The workload that the catalog has under ``name``."""
-    found = entries()
-    if name not in found:
-        raise UnknownName("workload", name, found)
-    return NamedWorkload(found[name])
+    if name not in listed():
+        raise UnknownName("workload", name, listed())
+    return NamedWorkload(entry_of(name))
 
 
 IMPORT_NAMES = {"pillow": "PIL"}

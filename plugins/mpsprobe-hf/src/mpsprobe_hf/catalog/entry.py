@@ -9,10 +9,34 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 Dimension = int | str
 """Elements along one axis; ``"batch"``, ``"seq"`` or a multiple (``"4*batch"``) where the user may choose."""
+
+Kind = Literal[
+    "integers",
+    "tokens",
+    "padding_mask",
+    "leading",
+    "token_labels",
+    "floats",
+    "ones",
+    "observed",
+    "flags",
+    "every_other",
+    "spans",
+    "zeros",
+    "constant",
+    "rows",
+    "places",
+    "columns",
+    "series",
+    "boxes",
+    "class_lists",
+    "mask_lists",
+]
+"""What an input can hold: each is a function in ``mpsprobe_hf.tensors``."""
 
 
 @dataclass(frozen=True, slots=True)
