@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -58,4 +58,4 @@ def published_as(checkpoint: str) -> Entry | None:
 
 
 def _text(file: str) -> str:
-    return files(__name__).joinpath(file).read_text(encoding="utf-8")
+    return Path(__file__).with_name(file).read_text(encoding="utf-8")
