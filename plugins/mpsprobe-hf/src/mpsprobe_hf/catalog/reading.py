@@ -1,6 +1,6 @@
 """Reads files of named workloads: TOML whose form ``shared.toml`` explains at its top.
 
-Nothing here imports torch or transformers.
+Reading imports neither torch nor transformers.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ OF_NAME: dict[str, type | tuple[type, ...]] = {
 OF_INPUT: dict[str, type] = {"like": str, "name": str, "kind": str, "shape": list}
 NEEDED = ("family", "summary", "checkpoint", "model_type", "class", "parameters", "inputs")
 FAMILIES = ("text", "vision", "audio", "multimodal", "series", "table")
+DIMENSION = re.compile(r"[1-9]\d*|([1-9]\d*\*)?(batch|seq)")
 WORDS = {str: "a text", int: "a whole number", list: "a list", dict: "a table", (dict, bool): "a table or false"}
 
 
@@ -65,9 +66,13 @@ class Names:
         self._table = ""
         try:
             document = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise WorkloadError(f"{path}: {error}") from None
         self._among("table", document, TOP)
+        for word, tables in document.items():
+            for name, table in (tables if isinstance(tables, dict) else {"": 0}).items():
+                if not isinstance(table, dict):
+                    raise self._error(f"[{word}.{printable(name or 'NAME')}] is not a table", name or word)
         self.inputs: Table = {**(shared.inputs if shared else {}), **document.get("input", {})}
         self.kinds: Table = {**(shared.kinds if shared else {}), **document.get("like", {})}
         self.names: Table = document.get("name", {})
@@ -81,14 +86,20 @@ class Names:
         for name, table in self.kinds.items():
             self._table = f"like.{name}"
             self._check(table)
-        return {name: self._entry(name, table) for name, table in self.names.items()}
+        try:
+            return {name: self._entry(name, table) for name, table in self.names.items()}
+        except RecursionError:
+            raise self._error(f"[{self._table}] leads back to itself", "") from None
 
     def check_models(self) -> None:
-        """That the installed transformers has each model type and class; its files are read, not imported.
+        """That the installed transformers has each model type and class, which are read, and each loss and call is one.
 
         Raises:
             WorkloadError: it has not; the message has the file and the line.
         """
+        from mpsprobe_hf.calls import CALLS
+        from mpsprobe_hf.losses import LOSSES
+
         spec = find_spec("transformers")
         if spec is None or spec.origin is None:
             raise MissingPackage("a file of names", "transformers")
@@ -99,7 +110,10 @@ class Names:
             self._among("model type", [entry.model_type], types)
             modules = (models / entry.model_type).glob("modeling_*.py")
             classes = re.findall(r"^class (\w+)", "".join(one.read_text(encoding="utf-8") for one in modules), re.M)
-            self._among("class", [entry.architecture(phase).model_class for phase in entry.phases], classes)
+            for architecture in map(entry.architecture, entry.phases):
+                self._among("class", [architecture.model_class], classes)
+                self._among("loss", [architecture.loss], LOSSES)
+                self._among("call", [architecture.call], ("", *CALLS))
 
     def _entry(self, name: str, own: Table) -> Entry:
         self._table = f"name.{name}"
@@ -109,6 +123,7 @@ class Names:
             if key not in table:
                 raise self._error(f"[{self._table}] lacks '{key}'", "")
         table = self._filled(table, {"config": {}, **table, **table.get("with", {})})
+        self._check(table)
         self._among("family", [table["family"]], FAMILIES)
         taught = self._training(table)
         defaults = {one.name: one.default_factory() for one in fields(Entry) if one.default_factory is not MISSING}
@@ -135,16 +150,17 @@ class Names:
 
     def _sized(self, table: Table) -> Table:
         """The table with each of ``sizes`` where ``columns`` says."""
-        sizes, columns = table.get("sizes", []), table.get("columns", [])
+        sizes, columns = table.get("sizes", []), [str(column) for column in table.get("columns", [])]
         if sizes and len(sizes) != len(columns):
             raise self._error(f"'sizes' has {len(sizes)} values, not {len(columns)}: {', '.join(columns)}", "sizes")
+        sized: dict[str, Any] = {}
         for column, size in zip(columns, sizes, strict=False):
             *parts, last = column.split(".")
             value: Any = {last: size}
             for part in reversed(parts):
                 value = {part: value}
-            table = merged(value, table)
-        return table
+            sized = merged(sized, value)
+        return merged(sized, table)
 
     def _training(self, table: Table) -> Table | None:
         """What inference is, with what ``training`` says; notes and losses are of one phase only."""
@@ -168,6 +184,14 @@ class Names:
         made = []
         for one in inputs:
             self._among("kind of input", [one["kind"]], get_args(Kind))
+            for dimension in one["shape"]:
+                if not DIMENSION.fullmatch(str(dimension)):
+                    shown = printable(str(dimension))
+                    raise self._error(
+                        f"'{shown}' is no dimension: a number, batch, seq, or a multiple such as 4*batch", shown
+                    )
+            if type(one.get("high", 0)) is not int:
+                raise self._error("'high' of an input is not a whole number", "high")
             settings = {key: frozen(one[key]) for key in one if key not in {*OF_INPUT, "high"}}
             made.append(Field(one["name"], one["kind"], tuple(one["shape"]), one.get("high", 0), settings))
         return tuple(made)
@@ -175,6 +199,8 @@ class Names:
     def _input(self, described: str | Table) -> Table:
         """An input in full, without what it is like."""
         own: Table = {"like": described} if isinstance(described, str) else described
+        if not isinstance(own, dict):
+            raise self._error("an input is neither a name nor a table", str(described))
         for key, kind in OF_INPUT.items():
             if key in own and not isinstance(own[key], kind):
                 raise self._error(f"'{key}' of an input is not {WORDS[kind]}", key)
@@ -210,12 +236,16 @@ class Names:
             for key, value in words.items():
                 kind: Any = allowed[key]
                 wrong = isinstance(value, bool) and kind is int
-                if wrong or not (isinstance(value, kind) or (isinstance(value, str) and value.startswith("$"))):
+                if wrong or not (
+                    isinstance(value, kind) or (kind is int and isinstance(value, str) and value.startswith("$"))
+                ):
                     raise self._error(f"'{key}' is not {WORDS[kind]}", key)
         self._among("phase", table.get("batch_size", {}), ("inference", "training"))
 
     def _check_sizes(self, entry: Entry) -> None:
         parameters = [entry.architecture(phase).parameters for phase in entry.phases]
+        if not all(isinstance(size, int) for size in entry.batch_size.values()):
+            raise self._error("'batch_size' is not a whole number for each phase", "batch_size")
         if min(*parameters, *entry.batch_size.values(), entry.shortest) < 1:
             raise self._error("'parameters', 'batch_size' and 'shortest' are at least 1", "parameters")
         if entry.seq_len is not None and not entry.shortest <= entry.seq_len <= (entry.longest or entry.seq_len):
