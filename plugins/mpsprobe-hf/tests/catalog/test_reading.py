@@ -85,6 +85,7 @@ def test_a_name_is_its_kind_and_what_differs() -> None:
         ("config.n_layer = 2", 'seq_len = "$checkpoint"', 13, r"'seq_len' is not a whole number"),
         ("config.n_layer = 2", 'seq_unit = "$seq_unit"', 6, r"\[name.my-gpt.2\] leads back to itself"),
         ("config.n_layer = 2", "prompt = [3]", 13, r"an input is neither a name nor a table"),
+        ("training.also", "training = true  #", 14, r"'training' is not a table or false"),
         ("config.n_layer = 2", 'with = "$pad"', 13, r"'with' is not a table"),
         ('"$config.vocab_size"}', '"300"}', 14, r"'high' of an input is not a whole number"),
         ('like = "decoder"', 'like = "small"', 6, r"\[name.my-gpt.2\] leads back to itself"),

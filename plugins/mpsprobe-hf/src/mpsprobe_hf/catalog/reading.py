@@ -235,7 +235,7 @@ class Names:
             self._among("key", words, allowed)
             for key, value in words.items():
                 kind: Any = allowed[key]
-                wrong = isinstance(value, bool) and kind is int
+                wrong = value is True or (value is False and kind is int)
                 if wrong or not (
                     isinstance(value, kind) or (kind is int and isinstance(value, str) and value.startswith("$"))
                 ):
