@@ -38,6 +38,9 @@ Kind = Literal[
 ]
 """What an input can hold: each is a function in ``mpsprobe_hf.tensors``."""
 
+BATCH_SIZE = {"inference": 1, "training": 8}
+"""Samples of one step where nothing else is said, by phase."""
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -111,7 +114,7 @@ class Entry:
     config: Mapping[str, Any]
     inference: Architecture
     training: Architecture | None
-    batch_size: Mapping[str, int] = field(default_factory=lambda: {"inference": 1, "training": 8})
+    batch_size: Mapping[str, int] = field(default_factory=lambda: dict(BATCH_SIZE))
     seq_len: int | None = None
     shortest: int = 1
     longest: int = 0

@@ -8,48 +8,32 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args
 
 from mpsprobe.errors import MissingPackage, WorkloadError
 from mpsprobe.suggestions import nearest, printable
-from mpsprobe_hf.catalog.entry import Architecture, Entry, Field, Kind
+from mpsprobe_hf.catalog.entry import BATCH_SIZE, Architecture, Entry, Field, Kind
 
 Table = Mapping[str, Any]
 
 TOP = ("input", "like", "name")
-OF_ARCHITECTURE: dict[str, type] = {
-    "class": str,
-    "inputs": list,
+OF_ARCHITECTURE: dict[str, Any] = {
+    **dict.fromkeys(("class", "loss", "call"), str),
+    **dict.fromkeys(("inputs", "requires", "notes"), list),
     "parameters": int,
-    "loss": str,
-    "call": str,
-    "requires": list,
-    "notes": list,
 }
 OF_TRAINING = {**OF_ARCHITECTURE, "also": list}
-OF_NAME: dict[str, type | tuple[type, ...]] = {
+TEXTS = ("like", "family", "summary", "checkpoint", "model_type", "configuration", "seq_unit")
+LENGTHS = ("seq_len", "shortest", "longest")
+OF_NAME: dict[str, Any] = {
     **OF_ARCHITECTURE,
-    "like": str,
-    "columns": list,
-    "sizes": list,
-    "with": dict,
-    "family": str,
-    "summary": str,
-    "checkpoint": str,
-    "model_type": str,
-    "configuration": str,
-    "config": dict,
+    **dict.fromkeys(TEXTS, str),
+    **dict.fromkeys(LENGTHS, int),
+    **dict.fromkeys(("columns", "sizes", "prompt", "untied"), list),
+    **dict.fromkeys(("with", "config", "batch_size"), dict),
     "training": (dict, bool),
-    "batch_size": dict,
-    "seq_len": int,
-    "shortest": int,
-    "longest": int,
-    "seq_unit": str,
-    "prompt": list,
-    "untied": list,
 }
 OF_INPUT: dict[str, type] = {"like": str, "name": str, "kind": str, "shape": list}
 NEEDED = ("family", "summary", "checkpoint", "model_type", "class", "parameters", "inputs")
@@ -126,17 +110,15 @@ class Names:
         self._check(table)
         self._among("family", [table["family"]], FAMILIES)
         taught = self._training(table)
-        defaults = {one.name: one.default_factory() for one in fields(Entry) if one.default_factory is not MISSING}
-        plain = ("family", "summary", "checkpoint", "model_type", "configuration", "seq_len", "shortest", "longest")
         entry = Entry(
             name=name,
             config=table.get("config", {}),
             inference=self._architecture(table),
             training=None if taught is None else self._architecture(taught),
-            batch_size={**defaults["batch_size"], **table.get("batch_size", {})},
+            batch_size={**BATCH_SIZE, **table.get("batch_size", {})},
             prompt=self._fields(table.get("prompt", ())),
             untied=tuple(table.get("untied", ())),
-            **{key: table[key] for key in (*plain, "seq_unit") if key in table},
+            **{key: table[key] for key in (*TEXTS[1:], *LENGTHS) if key in table},
         )
         self._check_sizes(entry)
         return entry
@@ -163,7 +145,7 @@ class Names:
         return merged(sized, table)
 
     def _training(self, table: Table) -> Table | None:
-        """What inference is, with what ``training`` says; notes and losses are of one phase only."""
+        """What inference is, with what ``training`` says; notes are of one phase only."""
         own = table.get("training", {})
         if own is False:
             return None
@@ -234,7 +216,7 @@ class Names:
         for words, allowed in ((table, OF_NAME), (table.get("training") or {}, OF_TRAINING)):
             self._among("key", words, allowed)
             for key, value in words.items():
-                kind: Any = allowed[key]
+                kind = allowed[key]
                 wrong = value is True or (value is False and kind is int)
                 if wrong or not (
                     isinstance(value, kind) or (kind is int and isinstance(value, str) and value.startswith("$"))
