@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 @hookimpl
 def mpsprobe_workloads() -> Iterable[WorkloadDeclaration]:
     """The catalog."""
-    from mpsprobe_hf.catalog import entries
+    from mpsprobe_hf.catalog import listed
 
     return [
         WorkloadDeclaration(
-            name=entry.name,
+            name=name,
             target="mpsprobe_hf.workload:named",
-            summary=entry.summary,
-            family=entry.family,
-            phases=entry.phases,
-            requires=entry.inference.requires,
+            summary=facts["summary"],
+            family=facts["family"],
+            phases=tuple(facts["phases"]),
+            requires=tuple(facts["requires"]),
         )
-        for entry in entries().values()
+        for name, facts in listed().items()
     ]
 
 

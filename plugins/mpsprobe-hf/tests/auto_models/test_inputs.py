@@ -19,7 +19,6 @@ from mpsprobe_hf.auto_models.inputs.measures import Measures
 from mpsprobe_hf.auto_models.inputs.signature import Signature
 from mpsprobe_hf.catalog import entries
 from mpsprobe_hf.catalog.entry import Field
-from mpsprobe_hf.catalog.fields import image, padding_mask, token_labels, tokens
 from mpsprobe_hf.sizes import shape_of
 from mpsprobe_hf.tensors import KINDS, make
 from tests.thorough import all_but
@@ -31,6 +30,18 @@ def made(field: Field) -> Any:
     return make(field, SIZES, torch.float32)
 
 
+def tokens(vocabulary: int, **settings: Any) -> Field:
+    return Field("input_ids", "tokens", ("batch", "seq"), vocabulary, settings)
+
+
+def padding_mask(*, left: bool = False) -> Field:
+    return Field("attention_mask", "padding_mask", ("batch", "seq"), settings={"left": left})
+
+
+def image(side: int) -> Field:
+    return Field("pixel_values", "floats", ("batch", 3, side, side))
+
+
 def test_padding() -> None:
     for left, grows in ((False, -1), (True, 1)):
         mask = made(padding_mask(left=left))
@@ -40,7 +51,11 @@ def test_padding() -> None:
 
 
 def test_tokens_and_labels() -> None:
-    mask, ids, labels = made(padding_mask()), made(tokens(100, pad=99)), made(token_labels(100))
+    mask, ids, labels = (
+        made(padding_mask()),
+        made(tokens(100, pad=99)),
+        made(Field("labels", "token_labels", ("batch", "seq"), 100)),
+    )
     assert int(ids.min()) >= 0 and int(ids.max()) < 100
     assert bool((ids[mask == 0] == 99).all())
     assert bool((labels[mask == 0] == -100).all()) and bool((labels[mask == 1] >= 0).all())

@@ -18,20 +18,25 @@ PUBLISHED = "mpsprobe_hf.workload:published"
 """Loads a repository whose sizes the catalog has."""
 PYTHON_FILE = re.compile(r"\.py(:|$)", re.IGNORECASE)
 """``path/to/file.py:function``, which the core answers to."""
+NAMES_FILE = re.compile(r"(.+\.toml)(?::(.*))?", re.IGNORECASE)
+"""``path/to/names.toml:NAME``, a workload of a file of the user's."""
 
 
 def declare(name: str) -> WorkloadDeclaration | None:
     """The workload that ``name`` stands for, ``None`` if it has none of the forms below.
 
     ``hf:bert`` and ``hf:bert/BertForMaskedLM`` are a model type and one of its classes, a folder is
-    a checkpoint, ``organisation/repository`` (also after ``hf:``) is on the Hub. Where the catalog has the
-    sizes of that repository, nothing needs to be fetched.
+    a checkpoint, ``path/to/names.toml:NAME`` a workload described there, ``organisation/repository``
+    (also after ``hf:``) is on the Hub. Where the catalog has the sizes of that repository, nothing
+    needs to be fetched.
 
     Raises:
         WorkloadError: it looks like a path, and there is no such folder.
     """
     if not name or not name.isprintable() or PYTHON_FILE.search(name):
         return None
+    if split_file(name) is not None:
+        return WorkloadDeclaration(name, "mpsprobe_hf.workload:in_file", "a name of a TOML of yours", "file")
     if name.startswith(PREFIX):
         if published_as(name.removeprefix(PREFIX)) is not None:
             return WorkloadDeclaration(name, PUBLISHED, "a repository of the Hub", "hub")
@@ -50,6 +55,12 @@ def declare(name: str) -> WorkloadDeclaration | None:
             return WorkloadDeclaration(name, PUBLISHED, "a repository of the Hub", "hub")
         return WorkloadDeclaration(name, f"{_ROOM}.checkpoints:load", "a repository of the Hub", "hub", guess=True)
     return None
+
+
+def split_file(name: str) -> tuple[str, str] | None:
+    """Path and name of ``path/to/names.toml:NAME``; ``None`` for another form."""
+    parts = NAMES_FILE.fullmatch(name)
+    return (parts[1], (parts[2] or "").strip()) if parts else None
 
 
 def of_type(model_type: str, classes: Iterable[str]) -> WorkloadDeclaration:

@@ -1,40 +1,61 @@
-"""Every named workload. To add one, add an ``Entry`` to the table of its family."""
+"""Every named workload, from the TOML files in this folder; ``shared.toml`` says how to add a name."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from mpsprobe_hf.catalog.entry import Entry
+if TYPE_CHECKING:
+    from mpsprobe_hf.catalog.entry import Entry
+    from mpsprobe_hf.catalog.reading import Names
+
+FILES = ("text", "images", "audio", "series")
+"""In the order in which their names are listed."""
 
 
 @cache
+def listed() -> dict[str, Mapping[str, Any]]:
+    """What is listed about each name, and the file that has it: from ``names.json``, which is read in a millisecond.
+
+    ``python -m mpsprobe_hf.catalog`` writes that file.
+    """
+    names: dict[str, Mapping[str, Any]] = json.loads(_text("names.json"))
+    return names
+
+
+@cache
+def entries_of(file: str) -> dict[str, Entry]:
+    """The names of one of ``FILES``."""
+    from mpsprobe_hf.catalog.reading import Names
+
+    return Names(_text(f"{file}.toml"), f"{file}.toml", shared()).entries()
+
+
+@cache
+def shared() -> Names:
+    """The inputs and kinds of names for every file."""
+    from mpsprobe_hf.catalog.reading import Names
+
+    return Names(_text("shared.toml"), "shared.toml")
+
+
 def entries() -> dict[str, Entry]:
     """The catalog, by name."""
-    from mpsprobe_hf.catalog import (
-        audio,
-        decoders,
-        embeddings,
-        encoders,
-        experts,
-        image_models,
-        language_models,
-        multimodal,
-        qwen_vision,
-        segmentation,
-        seq2seq,
-        series,
-        speech,
-        tables,
-        vision,
-        vision_language,
-    )
+    return {name: entry for file in FILES for name, entry in entries_of(file).items()}
 
-    text = (encoders, embeddings, decoders, language_models, experts, seq2seq)
-    images = (vision, segmentation, image_models, multimodal, vision_language, qwen_vision)
-    modules = (*text, *images, audio, speech, series, tables)
-    return {entry.name: entry for table in modules for entry in table.ENTRIES}
+
+def entry_of(name: str) -> Entry:
+    """The entry of a name that is listed; only its file is read."""
+    return entries_of(listed()[name]["file"])[name]
 
 
 def published_as(checkpoint: str) -> Entry | None:
     """The entry with the sizes of that repository of the Hub."""
-    return next((entry for entry in entries().values() if entry.checkpoint == checkpoint), None)
+    return next((entry_of(name) for name, facts in listed().items() if facts["checkpoint"] == checkpoint), None)
+
+
+def _text(file: str) -> str:
+    return Path(__file__).with_name(file).read_text(encoding="utf-8")

@@ -9,10 +9,37 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 Dimension = int | str
 """Elements along one axis; ``"batch"``, ``"seq"`` or a multiple (``"4*batch"``) where the user may choose."""
+
+Kind = Literal[
+    "integers",
+    "tokens",
+    "padding_mask",
+    "leading",
+    "token_labels",
+    "floats",
+    "ones",
+    "observed",
+    "flags",
+    "every_other",
+    "spans",
+    "zeros",
+    "constant",
+    "rows",
+    "places",
+    "columns",
+    "series",
+    "boxes",
+    "class_lists",
+    "mask_lists",
+]
+"""What an input can hold: each is a function in ``mpsprobe_hf.tensors``."""
+
+BATCH_SIZE = {"inference": 1, "training": 8}
+"""Samples of one step where nothing else is said, by phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +114,7 @@ class Entry:
     config: Mapping[str, Any]
     inference: Architecture
     training: Architecture | None
-    batch_size: Mapping[str, int] = field(default_factory=lambda: {"inference": 1, "training": 8})
+    batch_size: Mapping[str, int] = field(default_factory=lambda: dict(BATCH_SIZE))
     seq_len: int | None = None
     shortest: int = 1
     longest: int = 0
