@@ -69,6 +69,7 @@ class Question:
         usual = {**(usual or {}), **{one.name: one.default for one in fields(RunOptions)}}
         given = {name: value for name, value in options.items() if value is not None and value != usual.get(name)}
         self.options: dict[str, Any] = json.loads(json.dumps(given, default=_plain))
+        self._file = next(filter(os.path.exists, (workload, workload.rpartition(":")[0])), None)
         self.is_file_of_code = (workload.rpartition(":")[0] or workload).lower().endswith(".py")
         cached = os.environ.get(SWITCH, "").lower() in NO if cached is None else cached
         self.cached = cached and not self.is_file_of_code and not any(self.options.get(name) for name in NOT_KEPT)
@@ -98,11 +99,11 @@ class Question:
         if not self.cached:
             return ""
         path: tuple[object, ...] = ()
-        if os.path.exists(self.workload):  # a checkpoint
-            found = stamps(self.workload)
+        if self._file:  # a checkpoint, or a file of names
+            found = stamps(self._file)
             if found is None:
                 return ""
-            path = (os.path.realpath(self.workload), *found)
+            path = (os.path.realpath(self._file), *found)
         elif os.sep in self.workload or "/" in self.workload:
             path = (os.path.realpath("."),)
         return digest([json.dumps(self.asked, sort_keys=True), path, self.around])

@@ -97,9 +97,18 @@ def _new_version(world: World) -> None:
     (packages / "transformers-5.0.0.dist-info").rename(packages / "transformers-5.0.1.dist-info")
 
 
+def _file_of_names(world: World) -> None:
+    """Kept with one content, asked with another."""
+    world.write("names.toml", "[mine]\n")
+    world.workload = "names.toml:mine"
+    world.keep()
+    world.write("names.toml", "[mimi]\n")
+
+
 CHANGES: dict[str, Callable[[World], None]] = {
     "a file of the checkpoint": lambda world: world.write("checkpoint/config.json", '{"width": 5}'),
     "a file in a folder of it": lambda world: world.write("checkpoint/layers/weights.safetensors", "1235"),
+    "a file of names": _file_of_names,
     "one more file": lambda world: world.write("checkpoint/tokenizer.json", "{}"),
     "a file that is gone": lambda world: (world.root / "checkpoint" / "config.json").unlink(),
     "a plugin that is edited in place": lambda world: world.write("plugins/mine.py", '"""Mine!"""\n'),
