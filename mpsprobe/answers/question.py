@@ -1,6 +1,5 @@
 """What is asked about one workload: the command, the workload's name, and every option that is not as usual."""
 
-# ruff: noqa: PTH110
 from __future__ import annotations
 
 import json
