@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe.answers import entries
+from mpsprobe.answers import folder
 from mpsprobe.answers.question import Question
 from mpsprobe.environment import installed
 from mpsprobe.errors import MpsprobeError, PluginError, ReportError, UnknownName, UsageError, install_command
@@ -85,7 +85,7 @@ def find(question: Question, atlas: bool | None = None) -> Answer | None:
         NotKnown: nobody knows it, and torch is not there to work it out.
         PluginError: a plugin gave the report of another command.
     """
-    if question.key and not atlas and (found := entries.find(question.key, question.asked)) is not None:
+    if question.key and not atlas and (found := folder.find(question.key, question.asked)) is not None:
         made, document = found
         recalled = {"source": _CACHE, "made": made, "notes": []}
         if document.get("kind") in KINDS_OF[question.command]:
@@ -108,7 +108,7 @@ def find(question: Question, atlas: bool | None = None) -> Answer | None:
 def keep(question: Question, report: Report) -> None:
     """Keep what came of the work, unless it may be another one next time."""
     if question.key and not has_failed(report) and question.is_lasting:
-        entries.keep(question.key, question.asked, report.model_dump(mode="json"))
+        folder.keep(question.key, question.asked, report.model_dump(mode="json"))
 
 
 def has_failed(report: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import click
@@ -18,19 +19,7 @@ from mpsprobe.version import __version__
 KEPT = "mpsprobe."  # and the name of a parameter, in the meta of a context
 REGISTRY = f"{KEPT}registry"
 F = TypeVar("F", bound=Callable[..., Any])
-
-_debug = False
-
-
-def debug_wanted() -> bool:
-    """Whether ``--debug`` was given to the command line that runs."""
-    return _debug
-
-
-def want_debug(value: bool) -> None:
-    """Say what ``debug_wanted`` answers from now on."""
-    global _debug
-    _debug = value
+DEBUG = ContextVar("debug", default=False)  # whether ``--debug`` was given to the command line that runs
 
 
 class CommandGroup(OpenGroup):
@@ -112,7 +101,7 @@ def _switch(*names: str, callback: Callable[..., None] = _keep, **more: Any) -> 
     "--debug",
     is_flag=True,
     envvar="MPSPROBE_DEBUG",
-    callback=lambda _, __, value: want_debug(value),
+    callback=lambda _, __, value: DEBUG.set(value),
     help="Show the traceback of an error.",
 )
 def main_group() -> None:
