@@ -55,7 +55,6 @@ class CudaDevice(TorchDevice):
         return DeviceInfo(type=self.name, name=gpu.name, memory_bytes=gpu.total_memory, capabilities=capabilities)
 
     def synchronize(self) -> None:
-        """Wait for every stream of the current device."""
         torch.cuda.synchronize()
 
     def memory(self) -> Memory:
@@ -73,7 +72,6 @@ class CudaDevice(TorchDevice):
         torch.cuda.empty_cache()
 
     def index(self) -> int:
-        """Which of the GPUs that torch sees."""
         return int(torch.cuda.current_device())
 
     def clock_unavailable(self) -> str | None:

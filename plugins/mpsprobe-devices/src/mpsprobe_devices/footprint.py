@@ -29,12 +29,7 @@ class RusageInfo(ctypes.Structure):
 
 
 def footprint_reader(system: str | None = None, library: Any = None) -> Callable[[], int]:
-    """A function that tells the bytes of this process.
-
-    Args:
-        system: as ``platform.system()`` names it.
-        library: which has ``proc_pid_rusage``, on macOS; by default one that is loaded anyway.
-    """
+    """A function that tells the bytes of this process; on macOS ``library`` has ``proc_pid_rusage``."""
     function = None
     if (system or platform.system()) == "Darwin":
         function = getattr(ctypes.CDLL(None) if library is None else library, "proc_pid_rusage", None)

@@ -62,7 +62,6 @@ class MpsDevice(TorchDevice):
         )
 
     def synchronize(self) -> None:
-        """Wait for every command buffer."""
         torch.mps.synchronize()
 
     def memory(self) -> Memory:

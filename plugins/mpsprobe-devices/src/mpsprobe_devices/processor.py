@@ -6,6 +6,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from mpsprobe_devices.commands import ask
 
@@ -16,7 +17,8 @@ MOST_CHARACTERS = 100
 
 def processor_name() -> str:
     """The first name that a source tells: the system, torch's library for it, lscpu; else the architecture."""
-    own = {"Darwin": _sysctl, "Windows": _registry}.get(platform.system())
+    sysctl = partial(ask, ["sysctl", "-n", "machdep.cpu.brand_string"])
+    own = {"Darwin": sysctl, "Windows": _registry}.get(platform.system())
     sources: list[Callable[[], object]] = [own] if own is not None else []
     sources += [lambda: capabilities().get("cpu_name"), _lscpu, platform.processor, platform.machine]
     for source in sources:
@@ -24,10 +26,6 @@ def processor_name() -> str:
         if name and name.lower() != "unknown":
             return name
     return "CPU"
-
-
-def _sysctl() -> str | None:
-    return ask(["sysctl", "-n", "machdep.cpu.brand_string"])
 
 
 def _registry() -> str | None:

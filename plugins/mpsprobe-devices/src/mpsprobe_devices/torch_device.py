@@ -19,11 +19,7 @@ from mpsprobe_devices.counted import Memory
 
 
 class EventStopwatch:
-    """Satisfies ``mpsprobe.protocols.Stopwatch``: two events that the device passes, one before and one after.
-
-    Args:
-        make: makes an event that takes the time, as ``torch.cuda.Event`` and ``torch.mps.Event`` do.
-    """
+    """Two events that the device passes, one before and one after; ``make`` makes them (``torch.cuda.Event``)."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -79,11 +75,7 @@ class TorchDevice(Device):
         return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "out of memory" in said(error).lower()
 
     def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> TorchSteps:
-        """Build ``workload`` in host memory, as everyone does, and move it here.
-
-        Raises:
-            WorkloadError: it did not build a torch workload.
-        """
+        """Build ``workload`` in host memory, as everyone does, and move it here."""
         run = workload.build(options)
         if not isinstance(run, TorchRun):
             raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
@@ -133,5 +125,4 @@ class TorchSteps:
 
 
 def move(value: Any, device: str) -> Any:
-    """``value`` with every tensor in it on ``device``."""
     return tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, value)

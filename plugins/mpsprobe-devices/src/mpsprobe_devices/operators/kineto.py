@@ -73,13 +73,10 @@ def running() -> bool:
 
 
 class KinetoRecorder:
-    """Records from ``start`` to ``stop``.
+    """Records from ``start`` to ``stop``; ``allocated`` reads how many bytes tensors hold.
 
-    Args:
-        model: whose modules are shown separately.
-        allocated: reads how many bytes tensors hold now; ``None`` from it where the device does not tell.
-        described: record shapes too, and mark modules and updates. Without, it is bare ``torch.profiler`` with one mark
-            for each step: what it adds to the times is what torch adds.
+    ``described``: record shapes too, and mark modules and updates. Without, it is bare ``torch.profiler`` with one mark
+    for each step: what it adds to the times is what torch adds.
     """
 
     def __init__(
@@ -105,7 +102,6 @@ class KinetoRecorder:
         self._marks.start()
 
     def sample(self) -> None:
-        """A step is over, the next one begins."""
         self._marks.next_step()
         allocated = self._allocated()
         if allocated is not None:
@@ -143,8 +139,6 @@ def _mark(number: int) -> Mark:
 
 
 class _Reader:
-    """Turns events of kineto into ours."""
-
     def __init__(self) -> None:
         self._by_correlation: dict[int, Event] = {}
         self._host: list[Event] = []
@@ -233,7 +227,6 @@ def _is_runtime(raw: Any, name: str) -> bool:
 
 
 def _is_the_profilers(raw: Any, name: str) -> bool:
-    """Whether it is about memory or about the profiler itself."""
     hidden = getattr(raw, "is_hidden_event", None)  # 2.8 and later
     return name in NOT_SHOWN or _activity(raw) == "overhead" or (hidden is not None and hidden())
 
@@ -255,7 +248,6 @@ def _metadata(raw: Any) -> dict[str, Any]:
 
 
 def _tensors(shapes: list[Any], dtypes: list[str]) -> dict[str, str]:
-    """Shapes and dtypes of the arguments that are tensors."""
     kept = [place for place, dtype in enumerate(dtypes) if dtype not in NO_TENSOR and place < len(shapes)]
     if not kept:
         return {}

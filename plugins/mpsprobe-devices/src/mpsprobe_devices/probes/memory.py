@@ -33,13 +33,7 @@ class CountsMemory(Protocol):
 
 
 class MemoryProbe:
-    """Satisfies ``mpsprobe.protocols.Probe``.
-
-    Args:
-        process: tells the bytes of this process.
-        clock: ns.
-        threaded: take samples while steps run, too.
-    """
+    """Satisfies ``mpsprobe.protocols.Probe``; ``threaded``: take samples while steps run, too."""
 
     name = "memory"
     disturbs = False
@@ -122,7 +116,6 @@ class MemoryProbe:
             wait = max(SHORTEST_WAIT_S * self._slower, cost / COST_SHARE)
 
     def sample(self) -> None:
-        """One point of the curve."""
         with self._lock:
             sizes = self._read()
             moment = self._clock() - self._started
