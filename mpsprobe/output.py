@@ -178,7 +178,6 @@ def _mask() -> int:
 
 @contextlib.contextmanager
 def _told(target: Path) -> Iterator[None]:
-    """Turns an ``OSError`` into an ``OutputError`` that names ``target``."""
     try:
         yield
     except OSError as error:

@@ -54,7 +54,6 @@ def user_folder() -> str:
 
 
 def answers_folder() -> str:
-    """Where answers are kept."""
     return os.path.join(user_folder(), "answers")
 
 

@@ -21,8 +21,6 @@ KINDS_OF = {"coverage": ("coverage", "coverage-matrix"), "fit": ("fit",)}
 _CACHE = "cache"
 _SAME, _ANY = "same", "any"
 _TABLE, _JSON, _OURS = "table", "json", "mpsprobe-exporters"
-_ATLAS = "mpsprobe-atlas"
-_NOBODY = "no plugin is there that knows answers"
 
 
 class Answer:
@@ -98,10 +96,12 @@ def find(question: Question, atlas: bool | None = None) -> Answer | None:
         answer, _ = _of_plugins(question, _ANY)
     if answer is not None or not (atlas or alone):
         return answer
-    why = "; ".join(reasons) or _NOBODY
+    why = "; ".join(reasons) or "no plugin is there that knows answers"
     if alone:
         raise NotKnown(why if reasons else "")
-    hint = "Leave --atlas out: then it is worked out." if reasons else f"Install it: {install_command(_ATLAS)}"
+    hint = (
+        "Leave --atlas out: then it is worked out." if reasons else f"Install it: {install_command('mpsprobe-atlas')}"
+    )
     raise UsageError(f"--atlas has no answer: {why}", hint)
 
 

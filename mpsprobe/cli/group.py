@@ -23,8 +23,6 @@ DEBUG = ContextVar("debug", default=False)  # whether ``--debug`` was given to t
 
 
 class CommandGroup(OpenGroup):
-    """The group ``mpsprobe`` itself: all its commands are declared."""
-
     @property
     def prefix(self) -> str:
         return ""

@@ -14,11 +14,9 @@ BELOW = 4  # where a last column begins that has no room next to the others
 
 
 def aligned(rows: Sequence[Sequence[str]], gap: int = 2, width: int | None = None) -> str:
-    """``rows`` with each column as wide as its widest cell; the last one is not padded.
+    """``rows`` with each column as wide as its widest cell.
 
-    Args:
-        width: of the terminal: the last column is wrapped between words, under itself, or below the others where they
-            leave no room for its words; ``None`` for lines of any length.
+    Within a ``width`` the last column is wrapped, under itself, or below the others where they leave it no room.
     """
     if not rows:
         return ""

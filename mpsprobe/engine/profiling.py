@@ -13,7 +13,7 @@ from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.protocols import Device, Progress, RunOptions
 from mpsprobe.schemas.coverage import RunFailure
 from mpsprobe.schemas.profile import ProfileCell, ProfilePlan, ProfileReport, Warmup
-from mpsprobe.schemas.run import Environment, WorkloadInfo
+from mpsprobe.schemas.run import WorkloadInfo
 from mpsprobe.suggestions import first_line, in_short, remedy, type_name
 
 OUT_OF_MEMORY = "no memory left on the device"
@@ -46,21 +46,16 @@ def profile(plan: Plan, progress: Progress, turn: int = 0) -> ProfileReport:
             f"'{first.workload.name}' does not fit into the memory of {first.device.name}",
             "Choose a smaller --batch-size, --seq-len or --dtype.",
         )
+    # A device of another framework than torch names the versions itself.
+    versions = getattr(plan.runs[0].device, "environment", dict)
     return ProfileReport(
         workloads=_common(infos),
-        environment=_environment(plan.runs[0].device),
+        environment=collect_environment().model_copy(update=dict(versions())),
         devices=[device.describe() for device in {run.device.name: run.device for run in plan.runs}.values()],
         plan=_recorded(plan),
         cells=cells,
         complete=not interrupted,
         notes=list(plan.notes),
-    )
-
-
-def _environment(device: Device) -> Environment:
-    """Where it ran; a device of another framework than torch names the versions itself."""
-    return collect_environment().model_copy(
-        update=dict(device.environment()) if hasattr(device, "environment") else None
     )
 
 

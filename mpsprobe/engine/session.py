@@ -244,13 +244,11 @@ def _sound(probe: Probe) -> dict[str, Any]:
 
 
 def step_samples(durations_ns: Sequence[int], process: int = 0) -> list[StepSample]:
-    """Timed steps as the report has them, outliers marked."""
     marked = zip(durations_ns, outliers(durations_ns), strict=True)
     return [StepSample(duration_ns=duration, process=process, outlier=mark) for duration, mark in marked]
 
 
 def throughput(info: WorkloadInfo, step: DurationStatistics | None) -> list[Throughput]:
-    """Samples and tokens in a second, where the workload has such things."""
     if step is None or step.low_ns <= 0 or info.batch_size is None:
         return []
     amounts: dict[Literal["samples", "tokens"], int] = {"samples": info.batch_size * info.grad_accum}

@@ -48,7 +48,6 @@ CORE = FoundPlugin(name="core", distribution="mpsprobe", version=__version__, ta
 
 
 def find_plugins() -> list[FoundPlugin]:
-    """``CORE`` and every installed plugin, sorted by distribution and name."""
     found = [plugin for _, read in _distributions() for plugin in _plugins(read)]
     return [CORE, *sorted(found, key=lambda plugin: (plugin.distribution, plugin.name))]
 

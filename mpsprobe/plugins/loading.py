@@ -175,12 +175,10 @@ def describe(error: BaseException) -> str:
 
 
 def one_line(text: str) -> str:
-    """``text`` without line breaks, safe to print."""
     return printable(" ".join(text.split()))
 
 
 def tell_on_stderr(line: str) -> None:
-    """One line for whoever runs the command; standard output carries data."""
     if sys.stderr is not None:
         print(f"mpsprobe: {line}", file=sys.stderr)  # noqa: T201 - click is not needed to use the registry
 
