@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes: what tensors hold, and what the allocator has taken for them; ``None`` where the device does not tell."""
+    """Bytes: what tensors hold, and what the allocator has taken for them; ``None`` where that is not told."""
 
     allocated: int | None
     reserved: int | None

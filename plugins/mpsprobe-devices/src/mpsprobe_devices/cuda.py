@@ -78,7 +78,7 @@ class CudaDevice(TorchDevice):
         return None
 
     def state(self) -> Mapping[str, float | str]:
-        """Temperature, power, clock, and for how long heat or the power limit held the clocks down."""
+        """Temperature, power, clock, and for how long heat or the power limit held the clocks down (counters)."""
         try:
             driver = importlib.import_module("pynvml")
         except ImportError:

@@ -1,4 +1,4 @@
-"""What the three devices share: building a workload there, stepping it, how memory is read, what else they may tell."""
+"""What the three devices share: building a workload there, stepping it, and timing by events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import Device, RunOptions, TorchRun, Workload
 from mpsprobe.stepping import TorchStep, settled, workload_info
 from mpsprobe.suggestions import said
-from mpsprobe_devices.counted import Memory
 
 
 class EventStopwatch:
@@ -35,19 +34,7 @@ class EventStopwatch:
 
 
 class TorchDevice(Device):
-    """What ``mpsprobe.protocols.Device`` says, and how memory is read."""
-
-    def memory(self) -> Memory:
-        """What is in use now; nothing where the allocator does not count."""
-        return Memory(None, None)
-
-    def reset_peak(self) -> bool:
-        """Begin a new measurement of the peak; False where the allocator keeps none."""
-        return False
-
-    def peak(self) -> Memory:
-        """The largest values since ``reset_peak``."""
-        return Memory(None, None)
+    """What a device of torch has; one whose allocator counts is also ``probes.memory.CountsMemory``."""
 
     def empty_cache(self) -> None:
         """Give memory that no tensor holds back to the system, where any is kept."""
@@ -65,10 +52,6 @@ class TorchDevice(Device):
         if (reason := self.clock_unavailable()) is not None:
             raise UsageError(reason)
         return EventStopwatch(partial(getattr(torch, self.name).Event, enable_timing=True))
-
-    def state(self) -> Mapping[str, float | str]:
-        """Heat, power and clocks now, by name with the unit in it; ``…_throttled_ns`` are counters."""
-        return {}
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         # torch.OutOfMemoryError has been public since 2.5; MPS raised a plain RuntimeError before 2.8.

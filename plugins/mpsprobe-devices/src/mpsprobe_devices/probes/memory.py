@@ -25,11 +25,11 @@ ALLOCATED, RESERVED, PROCESS = "allocated_bytes", "reserved_bytes", "process_byt
 
 @runtime_checkable
 class CountsMemory(Protocol):
-    """A device whose allocator counts; ``TorchDevice`` is one."""
+    """A device whose allocator counts."""
 
     def memory(self) -> Memory: ...
-    def reset_peak(self) -> bool: ...
-    def peak(self) -> Memory: ...
+    def reset_peak(self) -> bool: ...  # False where the allocator keeps no peaks
+    def peak(self) -> Memory: ...  # since then
 
 
 class MemoryProbe:

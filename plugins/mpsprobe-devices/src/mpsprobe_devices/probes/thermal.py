@@ -6,7 +6,7 @@
 | power source, charge | psutil, where there is a battery |
 | hottest sensor | psutil (Linux, FreeBSD) |
 | clock of the processor | psutil; not on macOS, where it is a constant |
-| what the device tells of itself | ``TorchDevice.state``; NVIDIA's driver for CUDA |
+| what the device tells of itself | its ``state()``; NVIDIA's driver for CUDA |
 """
 
 from __future__ import annotations
