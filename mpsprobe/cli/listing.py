@@ -10,10 +10,11 @@ import click
 from mpsprobe.options import Named
 
 NARROWEST = 24  # characters of a last column that is wrapped; below it the terminal may as well do it
+GAP = "  "  # between columns
 BELOW = 4  # where a last column begins that has no room next to the others
 
 
-def aligned(rows: Sequence[Sequence[str]], gap: int = 2, width: int | None = None) -> str:
+def aligned(rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """``rows`` with each column as wide as its widest cell.
 
     Within a ``width`` the last column is wrapped, under itself, or below the others where they leave it no room.
@@ -21,7 +22,7 @@ def aligned(rows: Sequence[Sequence[str]], gap: int = 2, width: int | None = Non
     if not rows:
         return ""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    left = sum(widths[:-1]) + gap * (len(widths) - 1)
+    left = sum(widths[:-1]) + len(GAP) * (len(widths) - 1)
     lines = []
     for row in rows:
         padded = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
@@ -32,7 +33,7 @@ def aligned(rows: Sequence[Sequence[str]], gap: int = 2, width: int | None = Non
             margin = " " * (BELOW if below else left)
             pieces = [""] * below + wrapped(row[-1], width - len(margin))
             pieces = pieces[:1] + [margin + piece for piece in pieces[1:]]
-        lines += [(" " * gap).join([*padded, *pieces[:1]]).rstrip(), *pieces[1:]]
+        lines += [GAP.join([*padded, *pieces[:1]]).rstrip(), *pieces[1:]]
     return "\n".join(lines)
 
 

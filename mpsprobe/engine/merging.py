@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from mpsprobe.engine.session import step_samples, throughput
-from mpsprobe.engine.statistics import duration_statistics
-from mpsprobe.schemas.profile import MemoryUse, ProfileCell, ProfileReport
+from mpsprobe.engine.session import throughput
+from mpsprobe.engine.statistics import duration_statistics, outliers
+from mpsprobe.schemas.profile import MemoryUse, ProfileCell, ProfileReport, StepSample
 from mpsprobe.schemas.run import WorkloadInfo
 
-FIRST_ONLY = "operators, modules and trace are those of the first of {count} processes"
 PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes", "peak_process_bytes")
 
 
@@ -38,7 +37,7 @@ def _merged(cells: Sequence[ProfileCell], report: ProfileReport) -> ProfileCell:
     phases = {name: [cell.phase_samples_ns.get(name, []) for cell in cells] for name in names}
     notes = list(dict.fromkeys(note for cell in cells for note in cell.notes))
     if first.operators or first.trace is not None:
-        notes.append(FIRST_ONLY.format(count=len(cells)))
+        notes.append(f"operators, modules and trace are those of the first of {len(cells)} processes")
     return first.model_copy(
         update={
             **timed([[step.duration_ns for step in cell.steps] for cell in cells], phases, info),
@@ -64,11 +63,15 @@ def timed(
     step = duration_statistics(*steps_ns)
     phases = {name: duration_statistics(*samples) for name, samples in phases_ns.items()}
     return {
-        "steps": [sample for process, spent in enumerate(steps_ns) for sample in step_samples(spent, process)],
+        "steps": [
+            StepSample(duration_ns=duration, process=process, outlier=mark)
+            for process, spent in enumerate(steps_ns)
+            for duration, mark in zip(spent, outliers(spent), strict=True)
+        ],
         "step": step,
         "phases": {name: found for name, found in phases.items() if found is not None},
         "phase_samples_ns": {name: list(chain(*samples)) for name, samples in phases_ns.items()},
-        "throughput": throughput(info, step) if info is not None else [],
+        "throughput": throughput(info, step),
     }
 
 
