@@ -16,9 +16,9 @@ from packaging.version import Version
 
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe_devices.counted import Memory
 from mpsprobe_devices.cpu import CpuDevice
 from mpsprobe_devices.cuda import CudaDevice
+from mpsprobe_devices.machine import Memory
 from mpsprobe_devices.mps import PEAKS_SINCE, MpsDevice
 from mpsprobe_devices.plugin import mpsprobe_devices, mpsprobe_probes
 from mpsprobe_devices.probes.memory import CountsMemory

@@ -15,7 +15,7 @@ import torch
 from mpsprobe.errors import UsageError, install_command
 from mpsprobe.schemas import DeviceInfo
 from mpsprobe.suggestions import first_line
-from mpsprobe_devices.counted import Memory
+from mpsprobe_devices.machine import Memory
 from mpsprobe_devices.torch_device import TorchDevice
 
 # Of torch.cuda.memory_stats: one call gives both, two would cost twice as much.

@@ -14,8 +14,8 @@ import pytest
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Probe
 from mpsprobe.schemas import MemoryUse
-from mpsprobe_devices.counted import Memory
 from mpsprobe_devices.cpu import CpuDevice
+from mpsprobe_devices.machine import Memory
 from mpsprobe_devices.probes import memory as module
 from mpsprobe_devices.probes.host import HostProbe
 from mpsprobe_devices.probes.memory import CountsMemory, MemoryProbe

@@ -14,8 +14,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 from mpsprobe.protocols import Device, Steps
 from mpsprobe.schemas import MemoryCurve, MemoryUse
 from mpsprobe.suggestions import in_short
-from mpsprobe_devices.counted import Memory
-from mpsprobe_devices.footprint import footprint_reader
+from mpsprobe_devices.machine import Memory, footprint_reader
 
 SHORTEST_WAIT_S = 0.01
 COST_SHARE = 0.001  # of the time, at most, goes into sampling

@@ -22,7 +22,7 @@ import psutil
 from mpsprobe.protocols import Device, Steps
 from mpsprobe.schemas import ProbeReading
 from mpsprobe.suggestions import first_line
-from mpsprobe_devices.commands import ask
+from mpsprobe_devices.machine import ask
 
 Values = Mapping[str, float | str]
 # NSProcessInfoThermalState, in its order, and NSProcessInfo.isLowPowerModeEnabled (macOS 12).
