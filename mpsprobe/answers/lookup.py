@@ -28,7 +28,7 @@ class Answer:
 
     Args:
         source: ``cache``, or the distribution that knows it.
-        document: the report as _JSON has it, with the field ``recalled``.
+        document: the report as JSON has it, with the field ``recalled``.
     """
 
     def __init__(self, source: str, document: dict[str, Any]) -> None:

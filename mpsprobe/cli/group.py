@@ -64,7 +64,7 @@ def _keep_blocked(ctx: click.Context, parameter: click.Parameter, values: tuple[
     _keep(ctx, parameter, values)
 
 
-def _switch(*names: str, callback: Callable[..., None] = _keep, **more: Any) -> Callable[[F], F]:
+def _switch(*names: str, callback: Callable[..., Any] = _keep, **more: Any) -> Callable[[F], F]:
     """A flag of the group itself, read before the command is looked for."""
     return click.option(*names, callback=callback, is_eager=True, expose_value=False, **more)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mpsprobe.engine import session as engine
-from mpsprobe.engine.merging import timed
+from mpsprobe.engine.profiling import timed
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.engine.session import Measured, Session
 from mpsprobe.engine.statistics import duration_statistics

@@ -56,7 +56,7 @@ def ask(command: list[str]) -> str | None:
 def processor_name() -> str:
     """The first name that a source tells: the system, torch's library for it, lscpu; else the architecture."""
     sysctl = partial(ask, ["sysctl", "-n", "machdep.cpu.brand_string"])
-    own = {"Darwin": sysctl, "Windows": _registry}.get(platform.system())
+    own: Callable[[], object] | None = {"Darwin": sysctl, "Windows": _registry}.get(platform.system())
     sources: list[Callable[[], object]] = [own] if own is not None else []
     sources += [lambda: capabilities().get("cpu_name"), _lscpu, platform.processor, platform.machine]
     for source in sources:
