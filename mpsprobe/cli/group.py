@@ -16,8 +16,7 @@ from mpsprobe.plugins.registry import Registry, blocked_by_environment, get_regi
 from mpsprobe.suggestions import printable
 from mpsprobe.version import __version__
 
-KEPT = "mpsprobe."  # and the name of a parameter, in the meta of a context
-REGISTRY = f"{KEPT}registry"
+REGISTRY = "mpsprobe.registry"  # in the meta of a context
 F = TypeVar("F", bound=Callable[..., Any])
 DEBUG = ContextVar("debug", default=False)  # whether ``--debug`` was given to the command line that runs
 
@@ -30,12 +29,11 @@ class CommandGroup(OpenGroup):
     def registry(self, ctx: click.Context) -> Registry:
         """The one with the command line's switches; made at the first question, after they were read."""
         if REGISTRY not in ctx.meta:
-            folders, strict, switches = (
-                ctx.meta.get(KEPT + name) for name in ("plugins_dir", "strict_plugins", "plugin_switches")
-            )
-            named = {switch.removeprefix("no:") for switch in switches or ()}
+            given = ctx.find_root().params.get
+            named = {switch.removeprefix("no:") for switch in given("plugin_switches") or ()}
             blocked = blocked_by_environment() | named | _blocked_by_settings(ctx.find_root())
-            ctx.meta[REGISTRY] = Registry(folders=folders or (), blocked=blocked, strict=bool(strict))
+            strict = bool(given("strict_plugins"))
+            ctx.meta[REGISTRY] = Registry(folders=given("plugins_dir") or (), blocked=blocked, strict=strict)
             use_registry(ctx.meta[REGISTRY])
         return get_registry()
 
@@ -53,20 +51,16 @@ def _blocked_by_settings(root: click.Context) -> set[str]:
     return set(names)
 
 
-def _keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
-    ctx.meta[f"{KEPT}{parameter.name}"] = value
-
-
-def _keep_blocked(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> None:
+def _checked(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     for value in values:
         if not value.startswith("no:") or value == "no:":
             raise click.BadParameter(f"'{printable(value)}' is not of the form no:NAME", param_hint="-p")
-    _keep(ctx, parameter, values)
+    return values
 
 
-def _switch(*names: str, callback: Callable[..., Any] = _keep, **more: Any) -> Callable[[F], F]:
+def _switch(*names: str, **more: Any) -> Callable[[F], F]:
     """A flag of the group itself, read before the command is looked for."""
-    return click.option(*names, callback=callback, is_eager=True, expose_value=False, **more)
+    return click.option(*names, is_eager=True, **more)
 
 
 @click.command(
@@ -78,7 +72,7 @@ def _switch(*names: str, callback: Callable[..., Any] = _keep, **more: Any) -> C
     "plugin_switches",
     metavar="no:NAME",
     multiple=True,
-    callback=_keep_blocked,
+    callback=_checked,
     help="Do not load the plugin NAME (of 'plugins list'); may be repeated.",
 )
 @_switch(
@@ -102,7 +96,7 @@ def _switch(*names: str, callback: Callable[..., Any] = _keep, **more: Any) -> C
     callback=lambda _, __, value: DEBUG.set(value),
     help="Show the traceback of an error.",
 )
-def main_group() -> None:
+def main_group(**_switches: Any) -> None:
     """How a PyTorch model will do on Apple silicon, before you own the Mac.
 
     Flags can also be given as variables (MPSPROBE_COVERAGE_DTYPE for coverage --dtype) and in
