@@ -1,4 +1,4 @@
-"""What a machine says of itself, without torch: its processor's name, and how much memory the process takes.
+"""Facts about a machine, found without torch: its processor's name, and how much memory the process takes.
 
 ``platform.processor()`` says ``arm`` or ``x86_64`` on most systems.
 
@@ -37,7 +37,7 @@ SIZES = ("ri_wired_size", "ri_resident_size", "ri_phys_footprint", "ri_proc_star
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes: what tensors hold, and what the allocator has taken for them; ``None`` where that is not told."""
+    """Bytes: what tensors hold, and what the allocator has taken for them; ``None`` where the device does not tell."""
 
     allocated: int | None
     reserved: int | None
