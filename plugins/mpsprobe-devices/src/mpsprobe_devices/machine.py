@@ -56,10 +56,9 @@ def ask(command: list[str]) -> str | None:
 def processor_name() -> str:
     """The first name that a source tells: the system, torch's library for it, lscpu; else the architecture."""
     sysctl = partial(ask, ["sysctl", "-n", "machdep.cpu.brand_string"])
-    own: Callable[[], object] | None = {"Darwin": sysctl, "Windows": _registry}.get(platform.system())
-    sources: list[Callable[[], object]] = [own] if own is not None else []
-    sources += [lambda: capabilities().get("cpu_name"), _lscpu, platform.processor, platform.machine]
-    for source in sources:
+    own: dict[str, Callable[[], object]] = {"Darwin": sysctl, "Windows": _registry}
+    common = (lambda: capabilities().get("cpu_name"), _lscpu, platform.processor, platform.machine)
+    for source in (own.get(platform.system(), str), *common):
         name = " ".join(str(source() or "").split())[:LONGEST_NAME]
         if name and name.lower() != "unknown":
             return name
