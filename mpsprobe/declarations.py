@@ -65,7 +65,6 @@ class _Checked:
                 raise TypeError(f"{self._about()} {problem}")
 
     def _about(self) -> str:
-        """How messages name it."""
         name = getattr(self, "name", None)
         return f"'{printable(name)}'" if isinstance(name, str) else an(type(self).__name__)
 

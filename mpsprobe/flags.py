@@ -36,13 +36,9 @@ def name_variables(command: click.Command, prefix: str) -> None:
 
 
 def apply_settings(command: click.Command, name: str, settings: Mapping[str, Any] | None, above: str = "") -> None:
-    """Rename the keys of the table ``name`` from flags to the parameters that click knows, in place.
+    """Rename the keys of the table ``name`` of ``settings`` from flags to the parameters that click knows, in place.
 
-    Args:
-        settings: the table that has it; ``above`` is that one's name for messages (``kernels.``).
-
-    Raises:
-        UsageError: a key is not a flag of ``command``, or holds a list where the flag takes one value.
+    ``above``: what messages write before the table's name (``kernels.``).
     """
     table = (settings or {}).get(name)
     if not isinstance(table, dict):

@@ -104,11 +104,6 @@ def deliver(data: str | bytes | Iterable[bytes], path: str | Path | None) -> Non
 
 
 def _final_target(path: str | Path) -> Path:
-    """Where the data ends up.
-
-    Raises:
-        OutputError: it is not a place where a file could be.
-    """
     shown = printable(str(path))
     try:
         target = Path(os.path.realpath(path))
@@ -183,7 +178,6 @@ def _mask() -> int:
 
 @contextlib.contextmanager
 def _told(target: Path) -> Iterator[None]:
-    """Turns an ``OSError`` into an ``OutputError`` that names ``target``."""
     try:
         yield
     except OSError as error:

@@ -56,7 +56,6 @@ def declare(name: str) -> WorkloadDeclaration | None:
 
 
 def load(name: str) -> UserWorkload:
-    """The workload that ``declare`` declared."""
     path, function = split(name) or (Path(name), "")
     return UserWorkload(name, path, function)
 
@@ -112,7 +111,6 @@ class UserWorkload:
         raise WorkloadError(missing, f"Did you mean {' or '.join(near)}?" if near else there)
 
     def _line(self) -> str:
-        """Where the file gives the function its name, for a hint."""
         for node in _parsed(self.path).body:
             targets = [target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)]
             if self.function in (*targets, getattr(node, "name", None)):

@@ -66,7 +66,7 @@ def view(document: dict[str, Any]) -> Any:
     kind = document.get("kind")
     try:
         return _Reader(models).model(kind, document) if isinstance(kind, str) and kind in models else None
-    except (_NotAsItIs, RecursionError, OverflowError):
+    except (_NotAsItIs, RecursionError, OverflowError, UnicodeEncodeError):  # the last one: half of a character
         return None
 
 
@@ -113,12 +113,5 @@ class _Reader:
         if type(value) is not _SIMPLE.get(kind) or value not in schema.get("enum", (schema.get("const", value),)):
             raise _NotAsItIs
         if isinstance(value, str) and not value.isprintable():
-            _check_unicode(value)
+            value.encode()
         return value
-
-
-def _check_unicode(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:  # half of a character
-        raise _NotAsItIs from error

@@ -1,16 +1,27 @@
-"""The user's cache folder: files of bytes by name, whole or not there, bounded in number and size."""
+"""The user's cache folder: answers as files of compressed JSON, whole or not there, bounded in number and size.
+
+A file that is not one is no answer.
+"""
 
 # ruff: noqa: PTH103, PTH105, PTH108, PTH111, PTH118
 # Importing pathlib costs more than an answer from the cache may take.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
-from typing import NamedTuple
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from mpsprobe.plugins.discovery import at_once
+
+MAGIC = b"mpsprobe answer 2\n"
+LARGEST_TEXT = 200 * 2**20
+"""Bytes that a file may unpack to."""
 
 SUFFIX = ".answer"
 UNFINISHED = ".unfinished"
@@ -23,11 +34,9 @@ ABANDONED_S = 3600
 
 
 class Kept(NamedTuple):
-    """A file of the folder: its path, its size, and when it was written, in seconds since 1970."""
-
     path: str
     size: int
-    written: float
+    written: float  # in seconds since 1970
 
 
 def user_folder() -> str:
@@ -45,14 +54,51 @@ def user_folder() -> str:
 
 
 def answers_folder() -> str:
-    """Where answers are kept."""
     return os.path.join(user_folder(), "answers")
+
+
+def find(key: str, asked: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """When the answer under ``key`` was made, in UTC, and its report as data; ``None`` where there is none."""
+    content = read(key)
+    if content is None:
+        return None
+    head, packed = content[: len(MAGIC) + 32], content[len(MAGIC) + 32 :]
+    if head != _head_of(packed):
+        return None
+    try:
+        unpacking = zlib.decompressobj()
+        text = unpacking.decompress(packed, LARGEST_TEXT)
+        if not unpacking.eof:
+            return None
+        data = json.loads(text)
+        if data["asked"] != asked or not isinstance(data["made"], str) or not isinstance(data["report"], dict):
+            return None
+        return data["made"], data["report"]
+    except (zlib.error, ValueError, TypeError, KeyError, RecursionError, MemoryError):
+        return None
+
+
+def keep(key: str, asked: Mapping[str, Any], report: Mapping[str, Any]) -> bool:
+    """Keep ``report``, as data, under ``key``; False where that is not possible."""
+    made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    try:
+        text = json.dumps({"asked": asked, "made": made, "report": report}, allow_nan=False)
+    except ValueError:  # in a key that no schema here knows
+        return False
+    packed = zlib.compress(text.encode(), 6)
+    return write(key, _head_of(packed) + packed)
+
+
+def _head_of(packed: bytes) -> bytes:
+    import hashlib  # takes 3 ms, and not every question has an answer
+
+    return MAGIC + hashlib.sha256(packed).digest()
 
 
 def read(key: str) -> bytes | None:
     """What was written for ``key``; ``None`` where nothing was, or by somebody else."""
     try:
-        with open(_path(key), "rb", opener=_at_once) as file:
+        with open(_path(key), "rb", opener=at_once) as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST or is_foreign(about):
                 return None
@@ -93,11 +139,7 @@ def kept() -> list[Kept]:
 
 
 def clear() -> tuple[int, int]:
-    """Delete every answer; how many these were, and their bytes.
-
-    Raises:
-        OSError: one cannot be deleted.
-    """
+    """Delete every answer; how many these were, and their bytes."""
     count = size = 0
     for one in (*_files(SUFFIX), *_files(UNFINISHED)):
         with contextlib.suppress(FileNotFoundError):  # another process was faster
@@ -139,8 +181,3 @@ def _files(suffix: str) -> Iterator[Kept]:
 
 def _path(key: str) -> str:
     return os.path.join(answers_folder(), key + SUFFIX)
-
-
-def _at_once(path: str, flags: int) -> int:
-    """Opens without waiting for somebody who writes, where it is a pipe."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe.answers import entries
+from mpsprobe.answers import folder
 from mpsprobe.answers.question import Question
 from mpsprobe.environment import installed
 from mpsprobe.errors import MpsprobeError, PluginError, ReportError, UnknownName, UsageError, install_command
@@ -21,8 +21,6 @@ KINDS_OF = {"coverage": ("coverage", "coverage-matrix"), "fit": ("fit",)}
 _CACHE = "cache"
 _SAME, _ANY = "same", "any"
 _TABLE, _JSON, _OURS = "table", "json", "mpsprobe-exporters"
-_ATLAS = "mpsprobe-atlas"
-_NOBODY = "no plugin is there that knows answers"
 
 
 class Answer:
@@ -30,7 +28,7 @@ class Answer:
 
     Args:
         source: ``cache``, or the distribution that knows it.
-        document: the report as _JSON has it, with the field ``recalled``.
+        document: the report as JSON has it, with the field ``recalled``.
     """
 
     def __init__(self, source: str, document: dict[str, Any]) -> None:
@@ -85,7 +83,7 @@ def find(question: Question, atlas: bool | None = None) -> Answer | None:
         NotKnown: nobody knows it, and torch is not there to work it out.
         PluginError: a plugin gave the report of another command.
     """
-    if question.key and not atlas and (found := entries.find(question.key, question.asked)) is not None:
+    if question.key and not atlas and (found := folder.find(question.key, question.asked)) is not None:
         made, document = found
         recalled = {"source": _CACHE, "made": made, "notes": []}
         if document.get("kind") in KINDS_OF[question.command]:
@@ -98,17 +96,19 @@ def find(question: Question, atlas: bool | None = None) -> Answer | None:
         answer, _ = _of_plugins(question, _ANY)
     if answer is not None or not (atlas or alone):
         return answer
-    why = "; ".join(reasons) or _NOBODY
+    why = "; ".join(reasons) or "no plugin is there that knows answers"
     if alone:
         raise NotKnown(why if reasons else "")
-    hint = "Leave --atlas out: then it is worked out." if reasons else f"Install it: {install_command(_ATLAS)}"
+    hint = (
+        "Leave --atlas out: then it is worked out." if reasons else f"Install it: {install_command('mpsprobe-atlas')}"
+    )
     raise UsageError(f"--atlas has no answer: {why}", hint)
 
 
 def keep(question: Question, report: Report) -> None:
     """Keep what came of the work, unless it may be another one next time."""
     if question.key and not has_failed(report) and question.is_lasting:
-        entries.keep(question.key, question.asked, report.model_dump(mode="json"))
+        folder.keep(question.key, question.asked, report.model_dump(mode="json"))
 
 
 def has_failed(report: Any) -> bool:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,9 +15,6 @@ from mpsprobe.answers.surroundings import digest, stamps, surroundings
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions
-
-if TYPE_CHECKING:
-    pass
 
 SWITCH = "MPSPROBE_NO_CACHE"
 """The variable that switches the cache off for every command and function."""

@@ -49,7 +49,6 @@ def digest(parts: Iterable[object]) -> str:
 
 
 def surroundings(registry: Registry) -> str:
-    """The digest of all of it."""
     return digest([_python(), *_variables(), *_plugins(registry), *_installed()])
 
 

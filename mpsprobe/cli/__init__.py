@@ -1,3 +1,1 @@
 """The command line: one file per command of the core, and the group that finds those of plugins."""
-
-from __future__ import annotations

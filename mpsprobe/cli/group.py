@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import click
@@ -15,27 +16,12 @@ from mpsprobe.plugins.registry import Registry, blocked_by_environment, get_regi
 from mpsprobe.suggestions import printable
 from mpsprobe.version import __version__
 
-KEPT = "mpsprobe."  # and the name of a parameter, in the meta of a context
-REGISTRY = f"{KEPT}registry"
+REGISTRY = "mpsprobe.registry"  # in the meta of a context
 F = TypeVar("F", bound=Callable[..., Any])
-
-_debug = False
-
-
-def debug_wanted() -> bool:
-    """Whether ``--debug`` was given to the command line that runs."""
-    return _debug
-
-
-def want_debug(value: bool) -> None:
-    """Say what ``debug_wanted`` answers from now on."""
-    global _debug
-    _debug = value
+DEBUG = ContextVar("debug", default=False)  # whether ``--debug`` was given to the command line that runs
 
 
 class CommandGroup(OpenGroup):
-    """The group ``mpsprobe`` itself: all its commands are declared."""
-
     @property
     def prefix(self) -> str:
         return ""
@@ -43,12 +29,11 @@ class CommandGroup(OpenGroup):
     def registry(self, ctx: click.Context) -> Registry:
         """The one with the command line's switches; made at the first question, after they were read."""
         if REGISTRY not in ctx.meta:
-            folders, strict, switches = (
-                ctx.meta.get(KEPT + name) for name in ("plugins_dir", "strict_plugins", "plugin_switches")
-            )
-            named = {switch.removeprefix("no:") for switch in switches or ()}
+            given = ctx.find_root().params.get
+            named = {switch.removeprefix("no:") for switch in given("plugin_switches") or ()}
             blocked = blocked_by_environment() | named | _blocked_by_settings(ctx.find_root())
-            ctx.meta[REGISTRY] = Registry(folders=folders or (), blocked=blocked, strict=bool(strict))
+            strict = bool(given("strict_plugins"))
+            ctx.meta[REGISTRY] = Registry(folders=given("plugins_dir") or (), blocked=blocked, strict=strict)
             use_registry(ctx.meta[REGISTRY])
         return get_registry()
 
@@ -66,20 +51,16 @@ def _blocked_by_settings(root: click.Context) -> set[str]:
     return set(names)
 
 
-def _keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
-    ctx.meta[f"{KEPT}{parameter.name}"] = value
-
-
-def _keep_blocked(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> None:
+def _checked(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     for value in values:
         if not value.startswith("no:") or value == "no:":
             raise click.BadParameter(f"'{printable(value)}' is not of the form no:NAME", param_hint="-p")
-    _keep(ctx, parameter, values)
+    return values
 
 
-def _switch(*names: str, callback: Callable[..., None] = _keep, **more: Any) -> Callable[[F], F]:
+def _switch(*names: str, **more: Any) -> Callable[[F], F]:
     """A flag of the group itself, read before the command is looked for."""
-    return click.option(*names, callback=callback, is_eager=True, expose_value=False, **more)
+    return click.option(*names, is_eager=True, **more)
 
 
 @click.command(
@@ -91,7 +72,7 @@ def _switch(*names: str, callback: Callable[..., None] = _keep, **more: Any) -> 
     "plugin_switches",
     metavar="no:NAME",
     multiple=True,
-    callback=_keep_blocked,
+    callback=_checked,
     help="Do not load the plugin NAME (of 'plugins list'); may be repeated.",
 )
 @_switch(
@@ -112,10 +93,10 @@ def _switch(*names: str, callback: Callable[..., None] = _keep, **more: Any) -> 
     "--debug",
     is_flag=True,
     envvar="MPSPROBE_DEBUG",
-    callback=lambda _, __, value: want_debug(value),
+    callback=lambda _, __, value: DEBUG.set(value),
     help="Show the traceback of an error.",
 )
-def main_group() -> None:
+def main_group(**_switches: Any) -> None:
     """How a PyTorch model will do on Apple silicon, before you own the Mac.
 
     Flags can also be given as variables (MPSPROBE_COVERAGE_DTYPE for coverage --dtype) and in

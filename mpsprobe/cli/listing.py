@@ -10,20 +10,19 @@ import click
 from mpsprobe.options import Named
 
 NARROWEST = 24  # characters of a last column that is wrapped; below it the terminal may as well do it
+GAP = "  "  # between columns
 BELOW = 4  # where a last column begins that has no room next to the others
 
 
-def aligned(rows: Sequence[Sequence[str]], gap: int = 2, width: int | None = None) -> str:
-    """``rows`` with each column as wide as its widest cell; the last one is not padded.
+def aligned(rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """``rows`` with each column as wide as its widest cell.
 
-    Args:
-        width: of the terminal: the last column is wrapped between words, under itself, or below the others where they
-            leave no room for its words; ``None`` for lines of any length.
+    Within a ``width`` the last column is wrapped, under itself, or below the others where they leave it no room.
     """
     if not rows:
         return ""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    left = sum(widths[:-1]) + gap * (len(widths) - 1)
+    left = sum(widths[:-1]) + len(GAP) * (len(widths) - 1)
     lines = []
     for row in rows:
         padded = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
@@ -34,7 +33,7 @@ def aligned(rows: Sequence[Sequence[str]], gap: int = 2, width: int | None = Non
             margin = " " * (BELOW if below else left)
             pieces = [""] * below + wrapped(row[-1], width - len(margin))
             pieces = pieces[:1] + [margin + piece for piece in pieces[1:]]
-        lines += [(" " * gap).join([*padded, *pieces[:1]]).rstrip(), *pieces[1:]]
+        lines += [GAP.join([*padded, *pieces[:1]]).rstrip(), *pieces[1:]]
     return "\n".join(lines)
 
 

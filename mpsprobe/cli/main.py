@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     import click
 
-    from mpsprobe.cli.group import main_group, want_debug
+    from mpsprobe.cli.group import DEBUG, main_group
     from mpsprobe.errors import MpsprobeError
     from mpsprobe.plugins.loading import describe
     from mpsprobe.plugins.registry import use_registry
@@ -53,7 +53,7 @@ def _run(arguments: list[str]) -> int:
     from mpsprobe.suggestions import remedy
 
     _make_printable()
-    want_debug(False)
+    DEBUG.set(False)
     try:
         if "_MPSPROBE_COMPLETE" in os.environ:
             from click.shell_completion import shell_complete
@@ -106,7 +106,7 @@ def explain(error: MpsprobeError) -> int:
 def _explain(message: str, hint: str | None) -> None:
     import click
 
-    from mpsprobe.cli.group import debug_wanted
+    from mpsprobe.cli.group import DEBUG
 
     lines = (f"Error: {message}" + (f"\n{hint}" if hint else "")).split("\n")
     if sys.stderr is not None and sys.stderr.isatty():
@@ -117,7 +117,7 @@ def _explain(message: str, hint: str | None) -> None:
         width = shutil.get_terminal_size().columns
         lines = [part for line in lines for part in wrapped(line, width)]
     with _to_stderr():
-        if debug_wanted() and sys.exc_info()[0] is not None:
+        if DEBUG.get() and sys.exc_info()[0] is not None:
             import traceback
 
             traceback.print_exc()

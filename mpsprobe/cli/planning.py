@@ -81,7 +81,7 @@ def _framework(workloads: Iterable[Workload], registry: Registry) -> str:
     return framework if registry.devices(framework) else TORCH
 
 
-def choose_device(registry: Registry, name: str, framework: str = TORCH) -> Device:
+def choose_device(registry: Registry, name: str, framework: str) -> Device:
     """The device called ``name`` for workloads of a framework; for ``auto`` the first one that is there."""
     declared = list(registry.devices(framework))
     problems = []

@@ -32,7 +32,7 @@ def measure(registry: Registry, request: ProfileRequest) -> ProfileReport:
     """The merged report of ``request.processes`` fresh processes; after Ctrl-C, or a failure, of those before it."""
     from pydantic import TypeAdapter
 
-    from mpsprobe.engine.merging import merge
+    from mpsprobe.engine.profiling import merge
 
     wanted = request.processes
     text, environment = TypeAdapter(ProfileRequest).dump_json(request), registry.variables()

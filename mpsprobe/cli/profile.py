@@ -110,10 +110,7 @@ def request_of(workloads: tuple[str, ...], flags: dict[str, Any]) -> ProfileRequ
 def measured(
     registry: Registry, request: ProfileRequest, progress: SilentProgress, given: Workload | None = None
 ) -> ProfileReport:
-    """What was measured of ``request``, in this process or in those that it asks for, with predicted fallbacks.
-
-    ``given``: as ``make_plan`` takes it.
-    """
+    """What was measured of ``request``, in this process or in those that it asks for, with predicted fallbacks."""
     from mpsprobe.cli import processes
     from mpsprobe.engine.predicting import predict
     from mpsprobe.engine.profiling import profile as measure

@@ -31,7 +31,6 @@ def workloads() -> None:
 
 
 def _plain(declaration: WorkloadDeclaration, owner: Plugin | None) -> dict[str, Any]:
-    """A declaration for JSON, with who made it."""
     keys = ("name", "family", "framework", "phases", "requires", "summary")
     declared = {key: getattr(declaration, key) for key in keys}
     return {**declared, "distribution": owner.found.distribution if owner else None}

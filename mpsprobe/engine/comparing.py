@@ -133,7 +133,6 @@ def _pairs(old: ProfileReport, new: ProfileReport) -> tuple[list[tuple[ProfileCe
 
 
 def _shown(report: ProfileReport) -> str:
-    """What a report has, short enough for an error."""
     keys = [_key(cell).model_dump(exclude_none=True).values() for cell in report.cells]
     shown = [" ".join(printable(str(part)[:40]) for part in key) for key in keys]
     return (", ".join(shown[:3]) or "none") + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
@@ -211,7 +210,6 @@ def _untested(kind: QuantityKind, name: str, old: float, new: float, note: str) 
 def _settled(
     quantity: ComparedQuantity, outcome: Outcome, p_value: float | None, threshold: float, tests: int
 ) -> ComparedQuantity:
-    """The quantity with what the corrected test says about it."""
     if p_value is None:
         note = f"so few could not show a difference whatever they were; {_enough(quantity, tests)} on each side can"
         return quantity.model_copy(update={"note": note})

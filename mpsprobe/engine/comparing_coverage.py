@@ -24,8 +24,6 @@ Report = CoverageReport | MatrixReport
 
 
 class _Run(NamedTuple):
-    """What one release does, in one of the reports."""
-
     verdicts: Mapping[str, Verdict]
     advisories: Iterable[str]
     failure: RunFailure | None

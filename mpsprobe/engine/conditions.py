@@ -20,7 +20,6 @@ Pair = tuple[str, object, object]
 
 
 def side(report: ProfileReport | CoverageReport | MatrixReport, source: str) -> ComparedSide:
-    """What a comparison keeps of one of its reports."""
     environment = report.environment
     if isinstance(report, ProfileReport):
         names = list(dict.fromkeys(workload.name for workload in report.workloads))
@@ -37,7 +36,6 @@ def side(report: ProfileReport | CoverageReport | MatrixReport, source: str) -> 
 def profile_conditions(
     old: ProfileReport, new: ProfileReport, paired: Sequence[tuple[ProfileCell, ProfileCell]]
 ) -> list[ChangedCondition]:
-    """Machine, versions, settings and models that differ, each once."""
     found: list[Pair] = []
     for kind in dict.fromkeys(cell.device for _, cell in paired):
         nothing = DeviceInfo(type=kind, name="")
@@ -62,7 +60,6 @@ def profile_conditions(
 def coverage_conditions(
     old: CoverageReport | MatrixReport, new: CoverageReport | MatrixReport
 ) -> list[ChangedCondition]:
-    """Workload, release, method and versions that differ."""
     found: list[Pair] = [
         (f"workload: {name}", getattr(old.workload, name), getattr(new.workload, name))
         for name in WorkloadInfo.model_fields

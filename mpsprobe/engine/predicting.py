@@ -26,10 +26,7 @@ STOPPED = "the prediction of fallbacks knows the operators before it stopped: {r
 def predict(
     report: ProfileReport, runs: Sequence[Run], scanner_for: Callable[[str], Scanner], progress: Progress
 ) -> ProfileReport:
-    """``report`` with what is predicted for ``runs``, of which its cells are in order; equal runs are scanned once.
-
-    A prediction that fails is a note: what was measured stays.
-    """
+    """``report`` with what is predicted for ``runs``, of which its cells are in order; what fails is a note."""
     scans: dict[tuple[str, RunOptions], CoverageReport | str] = {}
     cells, notes, table, backend = [], list(report.notes), report.predicted_with, report.backend
     progress.start(None, "predicting fallbacks")

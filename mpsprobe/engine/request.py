@@ -33,16 +33,13 @@ class ProfileRequest:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One thing to measure. ``runner`` ``None`` steps the workload plainly.
-
-    ``named``: the workload is what its name stands for, and no object that a program handed over.
-    """
+    """One thing to measure."""
 
     workload: Workload
     options: RunOptions
     device: Device
-    runner: Runner | None = None
-    named: bool = True
+    runner: Runner | None = None  # None steps the workload plainly
+    named: bool = True  # the workload is what its name stands for, and no object that a program handed over
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from mpsprobe.engine.request import ProfileRequest
-from mpsprobe.engine.statistics import outliers
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Device, Probe, Progress, Steps, Stopwatch
-from mpsprobe.schemas.profile import DurationStatistics, ProfileCell, StepSample, Throughput, UnavailableProbe
+from mpsprobe.schemas.profile import DurationStatistics, ProfileCell, Throughput, UnavailableProbe
 from mpsprobe.schemas.run import WorkloadInfo
 from mpsprobe.suggestions import in_short
 
@@ -243,15 +242,8 @@ def _sound(probe: Probe) -> dict[str, Any]:
     return fields
 
 
-def step_samples(durations_ns: Sequence[int], process: int = 0) -> list[StepSample]:
-    """Timed steps as the report has them, outliers marked."""
-    marked = zip(durations_ns, outliers(durations_ns), strict=True)
-    return [StepSample(duration_ns=duration, process=process, outlier=mark) for duration, mark in marked]
-
-
-def throughput(info: WorkloadInfo, step: DurationStatistics | None) -> list[Throughput]:
-    """Samples and tokens in a second, where the workload has such things."""
-    if step is None or step.low_ns <= 0 or info.batch_size is None:
+def throughput(info: WorkloadInfo | None, step: DurationStatistics | None) -> list[Throughput]:
+    if info is None or step is None or step.low_ns <= 0 or info.batch_size is None:
         return []
     amounts: dict[Literal["samples", "tokens"], int] = {"samples": info.batch_size * info.grad_accum}
     if info.seq_len:

@@ -37,13 +37,11 @@ class Outcome:
 
 
 def compare_processes(old: Sequence[float], new: Sequence[float]) -> Outcome:
-    """Welch's t-test of the logarithms of one figure for each process (B. L. Welch, 1947).
+    """Welch's t-test of the logarithms of one positive figure for each process (B. L. Welch, 1947).
 
     The ratio is that of the geometric means, and its interval the one that belongs to the test: a bootstrap of three
     processes could not reach beyond the smallest and the largest of them.
     """
-    if min(len(old), len(new)) < 2 or min(*old, *new) <= 0:
-        raise ValueError("two positive samples on each side")
     olds, news = [math.log(one) for one in old], [math.log(one) for one in new]
     shift = fmean(news) - fmean(olds)
     first, second = variance(olds) / len(olds), variance(news) / len(news)
@@ -60,7 +58,7 @@ def compare_processes(old: Sequence[float], new: Sequence[float]) -> Outcome:
     return Outcome(*means, ratio, low, high, p_value, smallest=0.0, test="Welch")
 
 
-def compare_steps(old: Sequence[float], new: Sequence[float], seed: int = 0) -> Outcome:
+def compare_steps(old: Sequence[float], new: Sequence[float]) -> Outcome:
     """The Mann-Whitney test of steps in the order in which they were made, and a bootstrap interval of the ratio.
 
     Where neighbouring steps resemble each other (the lag-1 correlation r of their ranks is positive) there are fewer
@@ -68,11 +66,9 @@ def compare_steps(old: Sequence[float], new: Sequence[float], seed: int = 0) -> 
     autoregression (G. V. Bayley, J. M. Hammersley, The effective number of independent observations, 1946). From fewer
     than ``FEWEST_STEPS`` that is impossible: ``smallest`` is 1 then.
     """
-    if not old or not new or min(*old, *new) <= 0:
-        raise ValueError("positive samples on each side")
     before, after = median(old), median(new)
     ratio = after / before
-    generator = random.Random(seed)
+    generator = random.Random(0)
     olds, news = (statistics.resampled_medians(part, generator) for part in (old, new))
     ends = statistics.interval([second / first for first, second in zip(olds, news, strict=True)])
     n, m = len(old), len(new)
@@ -86,8 +82,8 @@ def compare_steps(old: Sequence[float], new: Sequence[float], seed: int = 0) -> 
     return Outcome(before, after, ratio, low, high, p_value, smallest, "Mann-Whitney")
 
 
-def adjust(p_values: Sequence[float], smallest: Sequence[float], level: float = LEVEL) -> list[float | None]:
-    """p-values corrected by Holm's procedure (S. Holm, 1979), so that ``level`` is the chance of any false alarm.
+def adjust(p_values: Sequence[float], smallest: Sequence[float]) -> list[float | None]:
+    """p-values corrected by Holm's procedure (S. Holm, 1979), so that ``LEVEL`` is the chance of any false alarm.
 
     What could not be rejected whatever its samples said, by the ``smallest`` p-value of so many, takes no part
     (R. E. Tarone, 1990): its place is ``None``.
@@ -95,7 +91,7 @@ def adjust(p_values: Sequence[float], smallest: Sequence[float], level: float = 
     count = len(p_values)
     family = list(range(count))
     for size in range(1, count + 1):
-        family = [index for index in range(count) if smallest[index] <= level / size]
+        family = [index for index in range(count) if smallest[index] <= LEVEL / size]
         if len(family) <= size:
             break
     corrected: list[float | None] = [None] * count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -12,8 +13,7 @@ from mpsprobe.plugins.loading import HookFailed, Plugin
 from mpsprobe.suggestions import an, printable
 
 SHOWN_NAMES = 3  # of a conflict, on one line
-SIGNS = "._-"
-CHARACTERS = frozenset(f"abcdefghijklmnopqrstuvwxyz0123456789{SIGNS}")
+NAME = r"[a-z0-9][a-z0-9._-]*"
 NO_NAME = "is not a name: lower-case letters, digits, '-', '.' and '_', beginning with a letter or digit"
 
 
@@ -25,17 +25,7 @@ class Entry(NamedTuple):
 
 
 class Catalogue:
-    """The names of one kind.
-
-    Args:
-        kind: as ``KINDS`` has it.
-        answers: what each plugin declared, the core first.
-
-    Attributes:
-        entries: the usable names, in the order of their declaration.
-        conflicts: names that several plugins declared, with all of them; they are not in ``entries``.
-        refused: names of the core that plugins declared too, with those plugins.
-    """
+    """The names of one kind, from what each plugin declared, the core first."""
 
     def __init__(self, kind: str, answers: Iterable[tuple[list[Any], Plugin]]) -> None:
         self.kind = kind
@@ -44,9 +34,9 @@ class Catalogue:
             for declarations, plugin in answers
             for declaration in declarations
         ]
-        self.entries: dict[str, Entry] = {}
-        self.conflicts: dict[str, list[Plugin]] = {}
-        self.refused: dict[str, list[Plugin]] = {}
+        self.entries: dict[str, Entry] = {}  # the usable names, in the order of their declaration
+        self.conflicts: dict[str, list[Plugin]] = {}  # names that several plugins declared, which nobody has
+        self.refused: dict[str, list[Plugin]] = {}  # names of the core, with the plugins that declared them too
         claimed: dict[str, list[Entry]] = {}
         for name, entry in self._claims:
             claimed.setdefault(name, []).append(entry)
@@ -72,7 +62,6 @@ class Catalogue:
             yield owners, f"mpsprobe itself has the {self.kind} {names}: what {owners} declares is left out"
 
     def usable(self) -> dict[str, Any]:
-        """Declarations by name."""
         return {name: entry.declaration for name, entry in self.entries.items()}
 
     def declared_by(self, plugin: Plugin) -> list[str]:
@@ -116,19 +105,10 @@ def checked(answer: Any, hook: str) -> Any:
             raise HookFailed(f"its hook {hook} returned {got} in its list, not {an(expected.__name__)}")
         if isinstance(element, Declaration):
             problem = "is declared twice" if element.name in names else None
-            if problem is None and not rule.open_space and not _is_named(element):
+            words = rf"{NAME}( {NAME})?" if isinstance(element, CommandDeclaration) else NAME
+            if problem is None and not rule.open_space and not re.fullmatch(words, element.name):
                 problem = NO_NAME
             if problem:
                 raise HookFailed(f"its hook {hook}: '{printable(element.name)}' {problem}")
             names.add(element.name)
     return elements
-
-
-def _is_named(declaration: Declaration) -> bool:
-    words = declaration.name.split(" ", 1) if isinstance(declaration, CommandDeclaration) else [declaration.name]
-    return all(map(is_name, words))
-
-
-def is_name(text: str) -> bool:
-    """Whether users can type ``text`` as a name: ``a-z``, ``0-9``, ``-``, ``.``, ``_``, not beginning with a sign."""
-    return bool(text) and text[0] not in SIGNS and CHARACTERS.issuperset(text)

@@ -26,25 +26,15 @@ Read = Callable[[str], bytes]
 
 
 class FoundPlugin(NamedTuple):
-    """One entry point, not imported yet.
+    """One entry point, not imported yet."""
 
-    Attributes:
-        name: of the entry point; what ``-p no:NAME`` takes.
-        distribution: what ``pip`` calls the package that it came with.
-        version: of that distribution.
-        target: ``"package.module"`` or ``"package.module:attribute"``.
-        problem: why it cannot even be tried, or ``None``.
-        requires: which versions of mpsprobe its metadata asks for, as specifiers (``>=0.1,<1``).
-        file: the path of a single file (``--plugins-dir``), whose module is then called ``target``; else ``None``.
-    """
-
-    name: str
+    name: str  # what ``-p no:NAME`` takes
     distribution: str
-    version: str
-    target: str
-    problem: str | None = None
-    requires: tuple[str, ...] = ()
-    file: str | None = None
+    version: str  # of the distribution
+    target: str  # ``"package.module"`` or ``"package.module:attribute"``
+    problem: str | None = None  # why it cannot even be tried
+    requires: tuple[str, ...] = ()  # which versions of mpsprobe its metadata asks for, as specifiers (``>=0.1,<1``)
+    file: str | None = None  # the path of a single file (``--plugins-dir``), whose module is then called ``target``
 
     @property
     def owner(self) -> str:
@@ -58,7 +48,6 @@ CORE = FoundPlugin(name="core", distribution="mpsprobe", version=__version__, ta
 
 
 def find_plugins() -> list[FoundPlugin]:
-    """``CORE`` and every installed plugin, sorted by distribution and name."""
     found = [plugin for _, read in _distributions() for plugin in _plugins(read)]
     return [CORE, *sorted(found, key=lambda plugin: (plugin.distribution, plugin.name))]
 
@@ -111,12 +100,12 @@ def _of_importlib() -> Iterator[tuple[str, Read]]:
 
 
 def _read(folder: str, file: str) -> bytes:
-    with suppress(OSError), open(os.path.join(folder, file), "rb", opener=_at_once) as stream:
+    with suppress(OSError), open(os.path.join(folder, file), "rb", opener=at_once) as stream:
         return stream.read()
     return b""
 
 
-def _at_once(path: str, flags: int) -> int:
+def at_once(path: str, flags: int) -> int:
     """Opens without waiting for somebody who writes, where it is a pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 

@@ -38,42 +38,30 @@ class HookFailed(Exception):
 
 @dataclass(slots=True)
 class Plugin:
-    """A plugin after the attempt to load it.
-
-    Attributes:
-        found: what discovery knew of it.
-        status: ``ok``, ``failed``, ``blocked`` (by the user) or ``incompatible`` (it needs another mpsprobe).
-        reason: why it is not ``ok``: the first thing that went wrong.
-        problems: all that is known to be wrong with it; also what leaves it ``ok`` (a name that is taken).
-        implementations: its hooks by name, sorted, as pluggy has them.
-    """
+    """A plugin after the attempt to load it."""
 
     found: FoundPlugin
-    status: str = "ok"
-    reason: str | None = None
-    problems: list[str] = field(default_factory=list)
-    implementations: Mapping[str, pluggy.HookImpl] = field(default_factory=dict)
+    status: str = "ok"  # or failed, blocked (by the user), incompatible (it needs another mpsprobe)
+    reason: str | None = None  # why it is not ok: the first thing that went wrong
+    problems: list[str] = field(default_factory=list)  # all of them; also what leaves it ok (a name that is taken)
+    implementations: Mapping[str, pluggy.HookImpl] = field(default_factory=dict)  # its hooks by name, sorted
 
     @property
     def hooks(self) -> tuple[str, ...]:
-        """The names of the hooks that it implements, sorted."""
         return tuple(self.implementations)
 
     @property
     def owner(self) -> str:
-        """Distribution and version, as messages name it."""
         return self.found.owner
 
 
 def new_manager() -> pluggy.PluginManager:
-    """A plugin manager that knows the hooks of ``mpsprobe.hookspecs`` and no plugin."""
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     return manager
 
 
 def load(manager: pluggy.PluginManager, found: FoundPlugin) -> Plugin:
-    """Import the thin module of ``found`` and look at its hooks."""
     if found.problem:
         return Plugin(found, "failed", found.problem)
     if wrong := incompatibility(found.requires):
@@ -187,12 +175,10 @@ def describe(error: BaseException) -> str:
 
 
 def one_line(text: str) -> str:
-    """``text`` without line breaks, safe to print."""
     return printable(" ".join(text.split()))
 
 
 def tell_on_stderr(line: str) -> None:
-    """One line for whoever runs the command; standard output carries data."""
     if sys.stderr is not None:
         print(f"mpsprobe: {line}", file=sys.stderr)  # noqa: T201 - click is not needed to use the registry
 

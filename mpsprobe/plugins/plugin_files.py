@@ -29,7 +29,6 @@ LARGEST_FILE = 10_000_000  # bytes; what is larger is no source file that someon
 
 
 def folders_from_environment() -> list[str]:
-    """The folders in ``MPSPROBE_PLUGINS_DIR``, separated as in ``PATH``."""
     return [folder for folder in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if folder]
 
 

@@ -162,7 +162,11 @@ class Registry:
 
     def made(self, kind: str, name: str) -> Any:
         """The thing of a kind that is called ``name``; it has the protocol of its kind. Raises as ``workload``."""
-        return self._make(f"the {kind} '{name}'", self._entry(kind, name), _instance)
+        entry = self._entry(kind, name)
+        # A target may be a class, made without arguments, or a ready object.
+        return self._make(
+            f"the {kind} '{name}'", entry, lambda target: target() if isinstance(target, type) else target
+        )
 
     def workload(self, name: str) -> Workload:
         """The workload that ``name`` stands for, ready to ``build``.
@@ -340,11 +344,7 @@ class Registry:
             self._tell(f"{UnknownName('plugin', name, known).message} (nothing was switched off for it)")
 
     def _failed(self, plugin: Plugin, reason: str) -> None:
-        """Note why ``plugin`` is left out, and tell it once a process.
-
-        Raises:
-            PluginError: with ``strict``.
-        """
+        """Note why ``plugin`` is left out, and tell it once a process."""
         plugin.status, plugin.reason = "failed", plugin.reason or reason
         if reason not in plugin.problems:
             plugin.problems.append(reason)
@@ -355,7 +355,6 @@ class Registry:
         self._say(name, f"{name} is left out: {reason}", f"{_GOES_ON}it.")
 
     def _say(self, about: str, line: str, hint: str) -> None:
-        """Tell ``line``, once for each thing that it is about."""
         if self._strict:
             raise PluginError(line, hint)
         if about not in self._told:
@@ -384,12 +383,7 @@ class Registry:
         return [*names, *WORDS.get(kind, ())]
 
     def _make(self, what: str, entry: Entry, make: Callable[[Any], Any]) -> Any:
-        """What ``make`` makes of the target of a declaration; whatever fails is reported as the plugin's.
-
-        Raises:
-            PluginError: it cannot be imported or made, or is not what its declaration says.
-            MpsprobeError: the plugin raised one on purpose.
-        """
+        """What ``make`` makes of the target of a declaration; whatever fails is reported as the plugin's."""
         declaration, plugin = entry
         outcome = outcome_of(lambda: make(resolve(declaration.target)))
         error = outcome.error
@@ -420,11 +414,6 @@ def protocol_of(declaration: Declaration) -> type:
         return object  # what reads it checks it: mpsprobe-coverage
     protocol: type = getattr(protocols, type(declaration).__name__.removesuffix("Declaration"))
     return protocol
-
-
-def _instance(target: Any) -> Any:
-    """A declaration's target may be a class, made without arguments, or a ready object."""
-    return target() if isinstance(target, type) else target
 
 
 def _called(plugin: Plugin) -> str:

@@ -39,7 +39,6 @@ class Preset(BaseModel):
 
 
 def preset_names() -> tuple[str, ...]:
-    """The presets that come with mpsprobe."""
     return tuple(sorted(path.stem for path in Path(__file__).parent.glob(f"*{SUFFIX}")))
 
 

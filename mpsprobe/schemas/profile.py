@@ -12,9 +12,6 @@ from mpsprobe.schemas.record import Exportable, Record
 from mpsprobe.schemas.run import Environment, TableProvenance, WorkloadInfo
 from mpsprobe.schemas.trace import Trace
 
-MemorySource = Literal["allocator", "sampled"]
-"""Who tells a peak: the allocator, which misses none, or the largest of samples."""
-
 
 class DeviceInfo(Record):
     """What ran the workload."""
@@ -101,7 +98,9 @@ class MemoryUse(Record):
     footprint of the process, which is sampled always.
     """
 
-    source: MemorySource = Field(description="Whose the peaks are; the largest of samples can miss a short one.")
+    source: Literal["allocator", "sampled"] = Field(
+        description="Whose the peaks are; the largest of samples can miss a short one."
+    )
     allocated_bytes: int | None = Field(default=None, description="What tensors held at the last sample.")
     reserved_bytes: int | None = Field(default=None, description="What the allocator had from the system then.")
     peak_allocated_bytes: int | None = Field(default=None, description="The largest since the first timed step.")

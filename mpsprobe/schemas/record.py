@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -28,7 +28,6 @@ class Record(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Note the words."""
         extras = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
         cls.folds = {name: str(extra["fold"]) for name, extra in extras.items() if isinstance(extra, dict)}
 
@@ -42,13 +41,11 @@ class Exportable(Record):
         Raises:
             UsageError: there is no such exporter, it writes a folder, or it does not read this kind of report.
         """
-        made: str | bytes = resolve("mpsprobe.exporting:exported")(self, name)
-        return made
+        return cast("str | bytes", resolve("mpsprobe.exporting:exported")(self, name))
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows, by the exporter ``html``; without it, the text of ``_repr_pretty_``."""
-        shown: str | None = resolve("mpsprobe.exporting:shown")(self, "html", "render_for_notebook")
-        return shown
+        return cast("str | None", resolve("mpsprobe.exporting:shown")(self, "html", "render_for_notebook"))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """What IPython shows, and a notebook that shows no HTML: as on a terminal, by the exporter ``table``."""
@@ -64,5 +61,4 @@ class Exportable(Record):
             UsageError: as ``to``, but for folders.
             OutputError: it cannot be written.
         """
-        written: str = resolve("mpsprobe.exporting:saved")(self, path, name)
-        return written
+        return cast("str", resolve("mpsprobe.exporting:saved")(self, path, name))

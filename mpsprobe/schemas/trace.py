@@ -8,8 +8,6 @@ from pydantic import Field, model_validator
 
 from mpsprobe.schemas.record import Record
 
-TrackKind = Literal["host", "device"]
-"""Whose row it is."""
 Category = Literal["step", "phase", "module", "operator", "launch", "kernel", "copy", "fallback", "other"]
 """What an event is; docs/explanation/operator-time.md says what each word means."""
 
@@ -18,7 +16,7 @@ class Track(Record):
     """A row of the time line: a thread of the host, or a queue of the device. Its events nest."""
 
     name: str = Field(description="As viewers show it.")
-    kind: TrackKind = Field(description="Whose it is.")
+    kind: Literal["host", "device"] = Field(description="Whose it is.")
     process: int = Field(default=0, description="Its number.")
     thread: int = Field(default=0, description="Its number.")
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mpsprobe.answers import entries, folder
-from mpsprobe.answers.entries import MAGIC, find, keep
+from mpsprobe.answers import folder
+from mpsprobe.answers.folder import MAGIC, find, keep
 
 ASKED = {"command": "coverage", "workload": "bert-base", "options": {"phase": "training"}}
 REPORT = {"kind": "coverage", "operators": []}
@@ -72,7 +72,7 @@ def test_what_is_no_entry_is_no_answer(what: str) -> None:
 
 
 def test_it_unpacks_to_no_more_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries, "LARGEST_TEXT", 10_000)
+    monkeypatch.setattr(folder, "LARGEST_TEXT", 10_000)
     assert folder.write("key", packed({**DOCUMENT, "made": "x" * 20_000}))
     assert find("key", ASKED) is None
 

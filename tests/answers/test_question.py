@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mpsprobe.answers import folder, lookup
-from mpsprobe.answers.entries import keep
+from mpsprobe.answers.folder import keep
 from mpsprobe.answers.lookup import Answer, find
 from mpsprobe.answers.question import Question
 from mpsprobe.plugins.registry import Registry, get_registry, use_registry
@@ -86,7 +86,7 @@ def _plugins(version: str, **how: Any) -> Callable[[World], None]:
 
     def change(world: World) -> None:
         found = [one.found for one in Registry().plugins()]
-        more = replace(found[0], name="another", distribution="another", version=version)
+        more = found[0]._replace(name="another", distribution="another", version=version)
         use_registry(Registry(found=[*found, more], **how))
 
     return change

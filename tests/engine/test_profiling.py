@@ -10,9 +10,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from mpsprobe.engine.merging import merge
 from mpsprobe.engine.predicting import predict
-from mpsprobe.engine.profiling import OUT_OF_MEMORY, profile
+from mpsprobe.engine.profiling import OUT_OF_MEMORY, merge, profile
 from mpsprobe.engine.request import Plan, ProfileRequest, Run
 from mpsprobe.engine.statistics import bootstrap_interval, clustered_interval, duration_statistics
 from mpsprobe.errors import UsageError, WorkloadError

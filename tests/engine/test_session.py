@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mpsprobe.engine import session as engine
+from mpsprobe.engine.profiling import timed
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.engine.session import Measured, Session
 from mpsprobe.engine.statistics import duration_statistics
@@ -87,7 +88,7 @@ def test_throughput_counts_samples_and_tokens() -> None:
 
 
 def test_outliers_are_marked_and_kept() -> None:
-    samples = engine.step_samples([10 * MS] * 9 + [30 * MS], process=2)
+    samples = timed([[], [], [10 * MS] * 9 + [30 * MS]], {}, None)["steps"]
     assert [sample.outlier for sample in samples] == [False] * 9 + [True]
     assert {sample.process for sample in samples} == {2}
 

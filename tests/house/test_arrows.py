@@ -94,7 +94,7 @@ ACROSS: dict[str, dict[str, set[str]]] = {
         "mpsprobe_exporters": {"document", "markdown", "terminal"},
         "mpsprobe_tensorflow": {"tables"},
     },
-    "mpsprobe_tensorflow": {"mpsprobe_devices": {"counted", "processor"}},
+    "mpsprobe_tensorflow": {"mpsprobe_devices": {"machine"}},
 }
 
 # The author kit checks what finds, loads and asks plugins, and is released together with it.

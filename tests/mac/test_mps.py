@@ -91,7 +91,7 @@ def test_intervals_by_events_are_never_negative_and_steps_agree_with_the_hosts_c
 
 
 def test_the_footprint_grows_with_what_is_held() -> None:
-    from mpsprobe_devices.footprint import footprint_reader
+    from mpsprobe_devices.machine import footprint_reader
 
     read = footprint_reader()
     before = read()

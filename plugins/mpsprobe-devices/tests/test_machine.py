@@ -15,11 +15,9 @@ import psutil
 import pytest
 import torch
 
-from mpsprobe_devices import doctor, footprint, processor
-from mpsprobe_devices.commands import MOST_CHARACTERS, ask
+from mpsprobe_devices import doctor, machine
 from mpsprobe_devices.doctor import FALLBACK, HIGH, LOW, PROFILE, findings, variables
-from mpsprobe_devices.footprint import RusageInfo, footprint_reader
-from mpsprobe_devices.processor import processor_name
+from mpsprobe_devices.machine import MOST_PRINTED, RusageInfo, ask, footprint_reader, processor_name
 
 
 def test_variables() -> None:
@@ -77,7 +75,7 @@ def _answers(monkeypatch: pytest.MonkeyPatch, system: str, printed: dict[str, st
     monkeypatch.setattr(platform, "system", lambda: system)
     monkeypatch.setattr(platform, "processor", lambda: "")
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
-    monkeypatch.setattr(processor, "ask", lambda command: printed.get(command[0]))
+    monkeypatch.setattr(machine, "ask", lambda command: printed.get(command[0]))
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"cpu_name": torch_says}, raising=False)
 
 
@@ -89,7 +87,7 @@ def test_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
         ("Linux", {"sysctl": "not asked"}, "AMD  EPYC", "AMD EPYC"),
         ("Linux", {"lscpu": "CPU(s): 2\nModel name:   Neoverse-V2\n"}, "Unknown", "Neoverse-V2"),
         ("Linux", {"lscpu": "Model name: -"}, "", "arm64"),
-        ("Linux", {"lscpu": "Model name: " + "x" * 5000}, "", "x" * processor.MOST_CHARACTERS),
+        ("Linux", {"lscpu": "Model name: " + "x" * 5000}, "", "x" * machine.LONGEST_NAME),
         ("Windows", {}, "", "arm64"),
     ):
         _answers(monkeypatch, system, printed, torch_says)
@@ -104,23 +102,23 @@ def test_windows_has_it_in_the_registry(monkeypatch: pytest.MonkeyPatch) -> None
     registry.QueryValueEx = lambda key, name: (f"{key} {name}  Ryzen", 1)
     monkeypatch.setitem(sys.modules, "winreg", registry)
     assert processor_name() == "key ProcessorNameString Ryzen"
-    registry.OpenKey.assert_called_once_with("machine", processor.REGISTRY_KEY)
+    registry.OpenKey.assert_called_once_with("machine", machine.REGISTRY_KEY)
     key.__exit__.assert_called_once()
 
 
 def test_capabilities_of_a_release_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse = Mock(side_effect=RuntimeError("cpuinfo does not know this processor"))
     monkeypatch.setattr(torch.cpu, "get_capabilities", refuse, raising=False)
-    assert processor.capabilities() == {}
+    assert machine.capabilities() == {}
     monkeypatch.delattr(torch.cpu, "get_capabilities")
-    assert processor.capabilities() == {}
+    assert machine.capabilities() == {}
     assert processor_name() not in ("", "CPU")
 
 
 def test_a_tool_is_asked() -> None:
     for code, expected in {
         "print(' 42 ')": "42",
-        "print('x' * 100_000)": "x" * MOST_CHARACTERS,
+        "print('x' * 100_000)": "x" * MOST_PRINTED,
         "import sys; sys.stdout.buffer.write(b'M\\xff1')": "M\N{REPLACEMENT CHARACTER}1",
         "import sys; print('half'); sys.exit(1)": None,
         "pass": None,
@@ -129,7 +127,7 @@ def test_a_tool_is_asked() -> None:
 
 
 def test_a_tool_that_hangs_or_is_not_there_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mpsprobe_devices.commands.TIMEOUT_S", 1.0)
+    monkeypatch.setattr("mpsprobe_devices.machine.TIMEOUT_S", 1.0)
     assert ask([sys.executable, "-c", "import time; time.sleep(60)"]) is None
     assert ask(["mpsprobe-has-no-such-tool"]) is None
 
@@ -149,7 +147,7 @@ def _library(size: int, result: int = 0) -> SimpleNamespace:
 
 def test_on_macos_it_is_the_physical_footprint() -> None:
     # struct rusage_info_v0: a uuid of 16 bytes and ten numbers of eight; the footprint is the eighth of them.
-    assert ctypes.sizeof(RusageInfo) == 16 + 10 * 8 < footprint.ROOM
+    assert ctypes.sizeof(RusageInfo) == 16 + 10 * 8 < machine.ROOM
     assert RusageInfo.ri_phys_footprint.offset == 16 + 7 * 8
     library = _library(18 * 10**9)
     function, read = library.proc_pid_rusage, footprint_reader("Darwin", library)

@@ -6,7 +6,7 @@ import psutil
 import torch
 
 from mpsprobe.schemas import DeviceInfo
-from mpsprobe_devices.processor import capabilities, processor_name
+from mpsprobe_devices.machine import capabilities, processor_name
 from mpsprobe_devices.torch_device import TorchDevice
 
 # torch.cpu.get_capabilities names instructions with these letters in them: avx512_bf16, amx_bf16, bf16, fp16_arith, …

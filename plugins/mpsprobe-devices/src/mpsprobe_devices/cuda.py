@@ -15,7 +15,7 @@ import torch
 from mpsprobe.errors import UsageError, install_command
 from mpsprobe.schemas import DeviceInfo
 from mpsprobe.suggestions import first_line
-from mpsprobe_devices.counted import Memory
+from mpsprobe_devices.machine import Memory
 from mpsprobe_devices.torch_device import TorchDevice
 
 # Of torch.cuda.memory_stats: one call gives both, two would cost twice as much.
@@ -55,7 +55,6 @@ class CudaDevice(TorchDevice):
         return DeviceInfo(type=self.name, name=gpu.name, memory_bytes=gpu.total_memory, capabilities=capabilities)
 
     def synchronize(self) -> None:
-        """Wait for every stream of the current device."""
         torch.cuda.synchronize()
 
     def memory(self) -> Memory:
@@ -73,14 +72,13 @@ class CudaDevice(TorchDevice):
         torch.cuda.empty_cache()
 
     def index(self) -> int:
-        """Which of the GPUs that torch sees."""
         return int(torch.cuda.current_device())
 
     def clock_unavailable(self) -> str | None:
         return None
 
     def state(self) -> Mapping[str, float | str]:
-        """Temperature, power, clock, and for how long heat or the power limit held the clocks down."""
+        """Temperature, power, clock, and for how long heat or the power limit held the clocks down (counters)."""
         try:
             driver = importlib.import_module("pynvml")
         except ImportError:

@@ -11,7 +11,7 @@ from typing import Any
 from mpsprobe.declarations import DoctorFinding
 from mpsprobe.errors import install_command
 from mpsprobe.suggestions import printable
-from mpsprobe_devices.commands import ask
+from mpsprobe_devices.machine import ask
 
 FALLBACK = "PYTORCH_ENABLE_MPS_FALLBACK"
 LOW, HIGH = "PYTORCH_MPS_LOW_WATERMARK_RATIO", "PYTORCH_MPS_HIGH_WATERMARK_RATIO"

@@ -20,7 +20,7 @@ import torch
 from packaging.version import Version
 
 from mpsprobe.schemas import DeviceInfo
-from mpsprobe_devices.counted import Memory
+from mpsprobe_devices.machine import Memory
 from mpsprobe_devices.torch_device import TorchDevice
 
 PEAKS_SINCE = Version("2.13")
@@ -62,7 +62,6 @@ class MpsDevice(TorchDevice):
         )
 
     def synchronize(self) -> None:
-        """Wait for every command buffer."""
         torch.mps.synchronize()
 
     def memory(self) -> Memory:

@@ -1,4 +1,4 @@
-"""What the three devices share: building a workload there, stepping it, how memory is read, what else they may tell."""
+"""What the three devices share: building a workload there, stepping it, and timing by events."""
 
 from __future__ import annotations
 
@@ -15,15 +15,10 @@ from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import Device, RunOptions, TorchRun, Workload
 from mpsprobe.stepping import TorchStep, settled, workload_info
 from mpsprobe.suggestions import said
-from mpsprobe_devices.counted import Memory
 
 
 class EventStopwatch:
-    """Satisfies ``mpsprobe.protocols.Stopwatch``: two events that the device passes, one before and one after.
-
-    Args:
-        make: makes an event that takes the time, as ``torch.cuda.Event`` and ``torch.mps.Event`` do.
-    """
+    """Two events that the device passes, one before and one after; ``make`` makes them (``torch.cuda.Event``)."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -39,19 +34,7 @@ class EventStopwatch:
 
 
 class TorchDevice(Device):
-    """What ``mpsprobe.protocols.Device`` says, and how memory is read."""
-
-    def memory(self) -> Memory:
-        """What is in use now; nothing where the allocator does not count."""
-        return Memory(None, None)
-
-    def reset_peak(self) -> bool:
-        """Begin a new measurement of the peak; False where the allocator keeps none."""
-        return False
-
-    def peak(self) -> Memory:
-        """The largest values since ``reset_peak``."""
-        return Memory(None, None)
+    """What a device of torch has; one whose allocator counts is also ``probes.memory.CountsMemory``."""
 
     def empty_cache(self) -> None:
         """Give memory that no tensor holds back to the system, where any is kept."""
@@ -70,20 +53,12 @@ class TorchDevice(Device):
             raise UsageError(reason)
         return EventStopwatch(partial(getattr(torch, self.name).Event, enable_timing=True))
 
-    def state(self) -> Mapping[str, float | str]:
-        """Heat, power and clocks now, by name with the unit in it; ``…_throttled_ns`` are counters."""
-        return {}
-
     def is_out_of_memory(self, error: BaseException) -> bool:
         # torch.OutOfMemoryError has been public since 2.5; MPS raised a plain RuntimeError before 2.8.
         return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "out of memory" in said(error).lower()
 
     def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> TorchSteps:
-        """Build ``workload`` in host memory, as everyone does, and move it here.
-
-        Raises:
-            WorkloadError: it did not build a torch workload.
-        """
+        """Build ``workload`` in host memory, as everyone does, and move it here."""
         run = workload.build(options)
         if not isinstance(run, TorchRun):
             raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
@@ -133,5 +108,4 @@ class TorchSteps:
 
 
 def move(value: Any, device: str) -> Any:
-    """``value`` with every tensor in it on ``device``."""
     return tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, value)

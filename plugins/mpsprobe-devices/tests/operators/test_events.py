@@ -16,7 +16,7 @@ from torch._C._autograd import DeviceType
 from mpsprobe.schemas import ModuleTime, OperatorTime
 from mpsprobe_devices.operators import fallbacks
 from mpsprobe_devices.operators.fallbacks import FallbackWarnings, at_once, verdict
-from mpsprobe_devices.operators.kineto import _Reader
+from mpsprobe_devices.operators.kineto import _read
 from mpsprobe_devices.operators.probe import OperatorsProbe
 from mpsprobe_devices.operators.recording import Event, Recording
 from mpsprobe_devices.traces.columns import KERNEL, OPERATOR, STEP
@@ -196,7 +196,7 @@ EVENTS = [
 
 
 def read(events: list[SimpleNamespace] = EVENTS) -> Recording:
-    host, device = _Reader().read(events)
+    host, device = _read(events)
     return Recording("torch.profiler", host, device, [("", "Tiny")], 1, timed_device=True)
 
 

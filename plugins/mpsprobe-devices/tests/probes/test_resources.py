@@ -14,8 +14,8 @@ import pytest
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import Probe
 from mpsprobe.schemas import MemoryUse
-from mpsprobe_devices.counted import Memory
 from mpsprobe_devices.cpu import CpuDevice
+from mpsprobe_devices.machine import Memory
 from mpsprobe_devices.probes import memory as module
 from mpsprobe_devices.probes.host import HostProbe
 from mpsprobe_devices.probes.memory import CountsMemory, MemoryProbe
@@ -75,7 +75,7 @@ def test_an_allocator_that_keeps_peaks_is_believed() -> None:
 
 
 def test_a_device_that_does_not_count_has_the_process_alone() -> None:
-    assert isinstance(CpuDevice(), CountsMemory) and not isinstance(FakeDevice(), CountsMemory)
+    assert not isinstance(CpuDevice(), CountsMemory) and not isinstance(FakeDevice(), CountsMemory)
     for device in (CpuDevice(), FakeDevice()):
         use = _use(device, process=Mock(side_effect=[100, 300, 200, 250]))
         assert use.source == "sampled" and use.allocated_bytes is None and use.peak_allocated_bytes is None

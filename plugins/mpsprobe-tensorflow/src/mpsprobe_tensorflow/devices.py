@@ -16,8 +16,7 @@ import psutil
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, Workload
 from mpsprobe.schemas import DeviceInfo
-from mpsprobe_devices.counted import Memory
-from mpsprobe_devices.processor import processor_name
+from mpsprobe_devices.machine import Memory, processor_name
 from mpsprobe_tensorflow import FRAMEWORK, models, tracing
 from mpsprobe_tensorflow.libraries import import_tensorflow, took_part
 from mpsprobe_tensorflow.tables import table

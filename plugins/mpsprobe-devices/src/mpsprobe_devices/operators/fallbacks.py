@@ -32,7 +32,6 @@ class FallbackWarnings:
         self._show: Callable[..., None] = warnings.showwarning
 
     def __enter__(self) -> FallbackWarnings:
-        """Have torch warn at each call."""
         self._inside.callback(torch.set_warn_always, torch.is_warn_always_enabled())
         self._inside.enter_context(warnings.catch_warnings())
         self._show = warnings.showwarning

@@ -73,13 +73,10 @@ def running() -> bool:
 
 
 class KinetoRecorder:
-    """Records from ``start`` to ``stop``.
+    """Records from ``start`` to ``stop``; ``allocated`` reads how many bytes tensors hold.
 
-    Args:
-        model: whose modules are shown separately.
-        allocated: reads how many bytes tensors hold now; ``None`` from it where the device does not tell.
-        described: record shapes too, and mark modules and updates. Without, it is bare ``torch.profiler`` with one mark
-            for each step: what it adds to the times is what torch adds.
+    ``described``: record shapes too, and mark modules and updates. Without, it is bare ``torch.profiler`` with one mark
+    for each step: what it adds to the times is what torch adds.
     """
 
     def __init__(
@@ -105,7 +102,6 @@ class KinetoRecorder:
         self._marks.start()
 
     def sample(self) -> None:
-        """A step is over, the next one begins."""
         self._marks.next_step()
         allocated = self._allocated()
         if allocated is not None:
@@ -119,8 +115,7 @@ class KinetoRecorder:
 
     def read(self) -> Recording:
         """What was recorded, after ``stop``: an object for each event, which takes a while."""
-        results = self._profile.profiler.kineto_results
-        host, device = _Reader().read(results.events())
+        host, device = _read(self._profile.profiler.kineto_results.events())
         return Recording(
             source=SOURCE,
             host=host,
@@ -142,64 +137,54 @@ def _mark(number: int) -> Mark:
     return mark
 
 
-class _Reader:
-    """Turns events of kineto into ours."""
-
-    def __init__(self) -> None:
-        self._by_correlation: dict[int, Event] = {}
-        self._host: list[Event] = []
-        self._runtime: list[tuple[Any, Event]] = []
-        self._device: list[tuple[Any, Event]] = []
-        self._own: dict[Event, Event] = {}  # before the calls that they are around, when they begin together
-
-    def read(self, events: list[Any]) -> tuple[list[Event], list[Event]]:
-        """Events of the host and of the device, joined."""
-        for raw in events:
-            name = raw.name()
-            if _is_the_profilers(raw, name):
-                continue
-            start = raw.start_ns()
-            event = Event(name, ANNOTATION, ("host", raw.start_thread_id()), start, start + raw.duration_ns())
-            if raw.device_type() != DeviceType.CPU:
-                if not raw.is_user_annotation():
-                    _describe_work(event, raw)
-                    self._device.append((raw, event))
-                continue
-            self._host.append(event)
-            if raw.linked_correlation_id() or _is_runtime(raw, name):
-                self._runtime.append((raw, event))
-            else:
-                self._by_correlation[raw.correlation_id()] = event
-                _describe_call(event, raw)
-        self._join()
-        return [*self._own.values(), *self._host], [event for _, event in self._device]
-
-    def _join(self) -> None:
-        """Runtime calls into the thread of their operators; kernels to the calls and operators that started them."""
-        threads: dict[int, Any] = {}
-        calls: dict[int, Event] = {}
-        for raw, event in self._runtime:
-            calls[raw.correlation_id()] = event
-            operator = self._by_correlation.get(raw.linked_correlation_id())
-            if operator is not None:
-                threads[raw.start_thread_id()] = event.track = operator.track
-                event.start = min(max(event.start, operator.start), operator.end)
-                event.end = min(max(event.end, event.start), operator.end)
-        for raw, event in self._runtime:
-            event.track = threads.get(raw.start_thread_id(), event.track)
-        for flow, (raw, event) in enumerate(self._device, 1):
-            call = calls.get(raw.correlation_id())
-            operator = self._by_correlation.get(raw.linked_correlation_id())
-            if call is not None:
-                call.kind = LAUNCH
-                call.flow = event.flow = call.flow or flow  # a graph's launch starts many kernels
-                if operator is None or operator.mark is not None:
-                    # Work that none of torch's operators started (Triton, for example): one in the kernel's name.
-                    own = Event(event.name, OPERATOR, call.track, call.start, call.end)
-                    operator = self._own.setdefault(call, own)
-            event.owner = operator
-            if operator is not None and operator.kind == ANNOTATION:  # a compiled kernel under a name of its own
-                operator.kind = OPERATOR
+def _read(events: list[Any]) -> tuple[list[Event], list[Event]]:
+    """Events of the host and of the device, joined."""
+    by_correlation: dict[int, Event] = {}
+    host: list[Event] = []
+    runtime: list[tuple[Any, Event]] = []
+    device: list[tuple[Any, Event]] = []
+    for raw in events:
+        name = raw.name()
+        if _is_the_profilers(raw, name):
+            continue
+        start = raw.start_ns()
+        event = Event(name, ANNOTATION, ("host", raw.start_thread_id()), start, start + raw.duration_ns())
+        if raw.device_type() != DeviceType.CPU:
+            if not raw.is_user_annotation():
+                _describe_work(event, raw)
+                device.append((raw, event))
+            continue
+        host.append(event)
+        if raw.linked_correlation_id() or _is_runtime(raw, name):
+            runtime.append((raw, event))
+        else:
+            by_correlation[raw.correlation_id()] = event
+            _describe_call(event, raw)
+    threads: dict[int, Any] = {}
+    calls: dict[int, Event] = {}
+    for raw, event in runtime:  # into the thread of their operators
+        calls[raw.correlation_id()] = event
+        operator = by_correlation.get(raw.linked_correlation_id())
+        if operator is not None:
+            threads[raw.start_thread_id()] = event.track = operator.track
+            event.start = min(max(event.start, operator.start), operator.end)
+            event.end = min(max(event.end, event.start), operator.end)
+    for raw, event in runtime:
+        event.track = threads.get(raw.start_thread_id(), event.track)
+    own: dict[Event, Event] = {}  # before the calls that they are around, when they begin together
+    for flow, (raw, event) in enumerate(device, 1):  # to the calls and operators that started them
+        call = calls.get(raw.correlation_id())
+        operator = by_correlation.get(raw.linked_correlation_id())
+        if call is not None:
+            call.kind = LAUNCH
+            call.flow = event.flow = call.flow or flow  # a graph's launch starts many kernels
+            if operator is None or operator.mark is not None:
+                # Work that none of torch's operators started (Triton, for example): one in the kernel's name.
+                operator = own.setdefault(call, Event(event.name, OPERATOR, call.track, call.start, call.end))
+        event.owner = operator
+        if operator is not None and operator.kind == ANNOTATION:  # a compiled kernel under a name of its own
+            operator.kind = OPERATOR
+    return [*own.values(), *host], [event for _, event in device]
 
 
 def _describe_call(event: Event, raw: Any) -> None:
@@ -233,7 +218,6 @@ def _is_runtime(raw: Any, name: str) -> bool:
 
 
 def _is_the_profilers(raw: Any, name: str) -> bool:
-    """Whether it is about memory or about the profiler itself."""
     hidden = getattr(raw, "is_hidden_event", None)  # 2.8 and later
     return name in NOT_SHOWN or _activity(raw) == "overhead" or (hidden is not None and hidden())
 
@@ -255,7 +239,6 @@ def _metadata(raw: Any) -> dict[str, Any]:
 
 
 def _tensors(shapes: list[Any], dtypes: list[str]) -> dict[str, str]:
-    """Shapes and dtypes of the arguments that are tensors."""
     kept = [place for place, dtype in enumerate(dtypes) if dtype not in NO_TENSOR and place < len(shapes)]
     if not kept:
         return {}

@@ -26,12 +26,9 @@ Mark = AbstractContextManager[Any]
 
 
 class Marks:
-    """Marks calls of the modules of ``model``, updates of optimizers, and steps.
+    """Marks calls of the modules of ``model``, if it has some, updates of optimizers, and steps, or ``only_steps``.
 
-    Args:
-        make: makes the mark of a module's number, of ``STEP_MARK`` or of ``UPDATE_MARK``.
-        model: a ``torch.nn.Module``; with anything else there are no modules to mark.
-        only_steps: mark neither modules nor updates.
+    ``make`` makes the mark of a module's number, of ``STEP_MARK`` or of ``UPDATE_MARK``.
     """
 
     def __init__(self, make: Callable[[int], Mark], model: Any, *, only_steps: bool = False) -> None:
@@ -51,7 +48,6 @@ class Marks:
         self.modules = [(path, type(module).__name__) for path, module in named]  # by their numbers
 
     def start(self) -> None:
-        """Begin to mark, and the first step with it."""
         if self.modules:
             self._see_modules()
         if not self._only_steps:
@@ -60,7 +56,6 @@ class Marks:
         self._enter(STEP_MARK)
 
     def next_step(self) -> None:
-        """A step is over, the next one begins."""
         self._leave_all()
         self.steps += 1
         self._enter(STEP_MARK)

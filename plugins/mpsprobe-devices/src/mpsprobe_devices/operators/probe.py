@@ -24,13 +24,8 @@ class OperatorsProbe:
 
     Under torch.profiler there are two kinds of steps: ``STEPS`` with shapes and marks, which give modules and the
     trace, then ``STEPS`` without, which give the times of operators. The profiler's own first start is in the former.
-
-    Args:
-        slow: synchronise after each operator instead of asking torch.profiler; ``None`` does so where torch.profiler
-            cannot see the device, which is the case for MPS in every release.
-
-    Attributes:
-        steps: how many it wants, from ``start`` on.
+    ``slow``: synchronise after each operator instead; ``None`` does so where torch.profiler cannot see the device,
+    which is the case for MPS in every release.
     """
 
     name = "operators"
@@ -110,6 +105,5 @@ class OperatorsProbe:
         return kineto.activity_of(device.name) is None if self._slow is None else self._slow
 
     def _allocated(self) -> int | None:
-        """Bytes that tensors hold on the device; ``None`` where it does not tell."""
         memory = getattr(self._device, "memory", None)
         return memory().allocated if memory is not None else None

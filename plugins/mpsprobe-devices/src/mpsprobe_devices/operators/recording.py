@@ -42,8 +42,6 @@ class Event:
 
 @dataclass(slots=True)
 class Recording:
-    """Everything that was recorded."""
-
     source: str
     host: list[Event]
     device: list[Event]
@@ -68,7 +66,6 @@ class Recording:
             around.append(event)
 
     def steps(self) -> list[Event]:
-        """Those that came to their end."""
         return [event for event in self.host if event.kind == STEP][: self.complete_steps]
 
     def totals(self, columns: Columns | None = None) -> Totals:
@@ -152,7 +149,6 @@ class _Rows:
         self._ends: dict[object, list[int]] = {}
 
     def place(self, event: Event) -> Place:
-        """Process, thread, and whether on the device."""
         if event.track[0] == "host":
             name = "python" if event.track == self._main else f"thread {len(self.names) + 1}"
             self.names.setdefault((1, event.track), name)

@@ -58,7 +58,6 @@ class SlowRecorder(TorchDispatchMode):
         self._marks.start()
 
     def sample(self) -> None:
-        """A step is over, the next one begins."""
         self._marks.next_step()
 
     def stop(self) -> None:
@@ -66,7 +65,6 @@ class SlowRecorder(TorchDispatchMode):
             self._marks.stop()
 
     def read(self) -> Recording:
-        """What was recorded, after ``stop``."""
         floor = f"each operator's time has about {self._floor} ns of synchronisation in it"
         caveats = [SLOW, floor, *self._marks.caveats] + ([EAGER] if compiled() else [])
         return Recording(
@@ -93,7 +91,6 @@ class SlowRecorder(TorchDispatchMode):
 
     @contextlib.contextmanager
     def _mark(self, number: int) -> Iterator[None]:
-        """A module, step or update, on the host's clock."""
         start = time.perf_counter_ns()
         event = Event("", OTHER, _thread(), start, start)
         event.become(number)

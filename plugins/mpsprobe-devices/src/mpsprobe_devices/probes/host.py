@@ -16,9 +16,7 @@ Clock = Callable[[], int]
 class HostProbe:
     """Satisfies ``mpsprobe.protocols.Probe``. An interval is a step and what mpsprobe does around it.
 
-    Args:
-        wall: ns.
-        processor: ns of processor time, user and system, of the whole process.
+    ``processor``: ns of processor time, user and system, of the whole process.
     """
 
     name = "host"

@@ -14,8 +14,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 from mpsprobe.protocols import Device, Steps
 from mpsprobe.schemas import MemoryCurve, MemoryUse
 from mpsprobe.suggestions import in_short
-from mpsprobe_devices.counted import Memory
-from mpsprobe_devices.footprint import footprint_reader
+from mpsprobe_devices.machine import Memory, footprint_reader
 
 SHORTEST_WAIT_S = 0.01
 COST_SHARE = 0.001  # of the time, at most, goes into sampling
@@ -25,21 +24,15 @@ ALLOCATED, RESERVED, PROCESS = "allocated_bytes", "reserved_bytes", "process_byt
 
 @runtime_checkable
 class CountsMemory(Protocol):
-    """A device whose allocator counts; ``TorchDevice`` is one."""
+    """A device whose allocator counts."""
 
     def memory(self) -> Memory: ...
-    def reset_peak(self) -> bool: ...
-    def peak(self) -> Memory: ...
+    def reset_peak(self) -> bool: ...  # False where the allocator keeps no peaks
+    def peak(self) -> Memory: ...  # since then
 
 
 class MemoryProbe:
-    """Satisfies ``mpsprobe.protocols.Probe``.
-
-    Args:
-        process: tells the bytes of this process.
-        clock: ns.
-        threaded: take samples while steps run, too.
-    """
+    """Satisfies ``mpsprobe.protocols.Probe``; ``threaded``: take samples while steps run, too."""
 
     name = "memory"
     disturbs = False
@@ -122,7 +115,6 @@ class MemoryProbe:
             wait = max(SHORTEST_WAIT_S * self._slower, cost / COST_SHARE)
 
     def sample(self) -> None:
-        """One point of the curve."""
         with self._lock:
             sizes = self._read()
             moment = self._clock() - self._started

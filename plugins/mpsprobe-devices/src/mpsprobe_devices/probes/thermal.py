@@ -6,7 +6,7 @@
 | power source, charge | psutil, where there is a battery |
 | hottest sensor | psutil (Linux, FreeBSD) |
 | clock of the processor | psutil; not on macOS, where it is a constant |
-| what the device tells of itself | ``TorchDevice.state``; NVIDIA's driver for CUDA |
+| what the device tells of itself | its ``state()``; NVIDIA's driver for CUDA |
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import psutil
 from mpsprobe.protocols import Device, Steps
 from mpsprobe.schemas import ProbeReading
 from mpsprobe.suggestions import first_line
-from mpsprobe_devices.commands import ask
+from mpsprobe_devices.machine import ask
 
 Values = Mapping[str, float | str]
 # NSProcessInfoThermalState, in its order, and NSProcessInfo.isLowPowerModeEnabled (macOS 12).

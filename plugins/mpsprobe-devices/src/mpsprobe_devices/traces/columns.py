@@ -44,12 +44,10 @@ class TrackInfo:
 
 
 class Columns:
-    """All events of one cell.
+    """All events of one cell, of which the report's trace keeps ``limit``.
 
-    Args:
-        limit: how many events the report's trace keeps.
-        recorded: they were recorded here: ``External id`` alone says which operator started a kernel (otherwise, where
-            there is one, its launch), and there is no bound on details.
+    ``recorded``: they were recorded here: ``External id`` alone says which operator started a kernel (otherwise, where
+    there is one, its launch), and there is no bound on details.
     """
 
     def __init__(self, limit: int, recorded: bool = False) -> None:
@@ -73,7 +71,6 @@ class Columns:
 
     @property
     def full(self) -> bool:
-        """Whether the trace keeps no more events."""
         return len(self) >= self._limit
 
     @property
@@ -83,7 +80,6 @@ class Columns:
 
     @property
     def left_out(self) -> int:
-        """How many events the trace does not keep."""
         return len(self) - self.kept + self.frames
 
     def add(
@@ -140,7 +136,6 @@ class Columns:
         return order
 
     def sort(self, numbers: list[int]) -> None:
-        """Sort events likewise."""
         # Two stable sorts by numbers instead of one by pairs: half of the memory.
         numbers.sort(key=self.duration_ns.__getitem__, reverse=True)
         numbers.sort(key=self.start_ns.__getitem__)

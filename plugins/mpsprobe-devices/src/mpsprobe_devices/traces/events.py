@@ -98,7 +98,6 @@ class Reader:
                 self.names.popitem()
 
     def finish(self) -> None:
-        """The file is over."""
         left = sum(map(len, self._open.values()))
         if left:
             self.skipped["that begin and never end"] += left

@@ -65,11 +65,7 @@ class Facts(BaseModel):
 def import_trace(
     path: Path, limit: int = DEFAULT_LIMIT, tell: Callable[[int], None] = lambda read: None
 ) -> ProfileReport:
-    """The report of the trace in the file ``path``, plain or compressed with gzip.
-
-    Args:
-        limit: how many events the report's trace keeps; operators, modules and steps are of all of them.
-        tell: called with the number of bytes of the file that were read since its last call.
+    """The report of the trace in the file ``path``. ``limit`` and ``tell``: as ``Columns`` and ``TraceFile`` have them.
 
     Raises:
         ReportError: the file cannot be read, is not a trace, or has no event with a duration.
@@ -168,7 +164,8 @@ def _cell(
     modules = module_times(totals, on_device)
     same: dict[str, Any] = {name: getattr(facts, name) for name in ("batch_size", "seq_len", "autocast")}
     same |= {"workload": facts.workload or otherwise[0]}
-    same |= {"phase": facts.phase or ("training" if _trains(columns) else "inference")}
+    trains = any(str(name).startswith(BACKWARD) or name == "backward" for name in columns.names)
+    same |= {"phase": facts.phase or ("training" if trains else "inference")}
     own = [] if facts.timed in reader.timed else [UNDER_A_PROFILER]
     cell = ProfileCell(
         device=where,
@@ -208,10 +205,6 @@ def _phases(columns: Columns) -> dict[str, DurationStatistics]:
 def _durations(columns: Columns, numbers: list[int]) -> list[int]:
     columns.sort(numbers)
     return [columns.duration_ns[index] for index in numbers]
-
-
-def _trains(columns: Columns) -> bool:
-    return any(str(name).startswith(BACKWARD) or name == "backward" for name in columns.names)
 
 
 def _memory(columns: Columns, cpu: bool) -> MemoryUse | None:

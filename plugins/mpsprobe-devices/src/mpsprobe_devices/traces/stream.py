@@ -39,19 +39,11 @@ class _Broken(Exception):
 
 
 class TraceFile:
-    """One file with a trace, plain or compressed with gzip.
-
-    Args:
-        tell: called with the number of bytes of the file that were read since the last call.
-
-    Attributes:
-        head: what the file has besides the events, as far as it has been read.
-        problem: why reading ended before the end of the file; ``None`` if it did not.
-    """
+    """One file with a trace, plain or compressed with gzip; ``tell`` gets the bytes read since its last call."""
 
     def __init__(self, path: Path, tell: Callable[[int], None] = lambda read: None) -> None:
-        self.head: dict[str, Any] = {}
-        self.problem: str | None = None
+        self.head: dict[str, Any] = {}  # what the file has besides the events, as far as it has been read
+        self.problem: str | None = None  # why reading ended before the end of the file
         self._path = path
         self._tell = tell
         self._shown = printable(str(path))
@@ -116,7 +108,6 @@ class _Window:
         self._scan = json.JSONDecoder(strict=False).raw_decode
 
     def skip(self, pattern: re.Pattern[str]) -> None:
-        """Move behind what ``pattern`` matches here."""
         while True:
             gap = pattern.match(self._text, self.position)
             assert gap is not None
@@ -131,7 +122,6 @@ class _Window:
         return self._text[self.position]
 
     def value(self) -> Any:
-        """The next value, whole."""
         while True:
             try:
                 value, end = self._scan(self._text, self.position)

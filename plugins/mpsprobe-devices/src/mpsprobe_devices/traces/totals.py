@@ -191,7 +191,6 @@ class Totals:
                 frame.self_device_ns += spent
 
     def _backward(self) -> None:
-        """Add the backward pass of modules."""
         calls: dict[tuple[str, str], set[_Frame]] = {}
         for node, unit in self._units:
             module = self._makers.get(node)
