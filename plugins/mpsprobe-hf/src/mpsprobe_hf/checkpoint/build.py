@@ -224,7 +224,7 @@ def report_of(name: str, found: Found, release: str) -> CheckpointReport:
         adapter=found.adapter,
         imports=_imports(imports),
         metadata=metadata,
-        notes=[*found.notes, *_opaque(quantized), *_whole(weights)],
+        notes=[*found.notes, *_opaque(quantized), *_whole(weights), *_of_files(weights)],
     )
     return report.model_copy(update={"advice": advice_for(report)})
 
@@ -329,6 +329,10 @@ def _opaque(quantized: Iterable[Quantized]) -> list[str]:
 def _whole(weights: Iterable[Weights]) -> list[str]:
     incomplete = [one for one in weights if one.missing and one.total]
     return [f"by its index the tensors of all files have {one.total:,} bytes" for one in incomplete]
+
+
+def _of_files(weights: Iterable[Weights]) -> list[str]:
+    return [note for one in weights for file in one.files for note in file.notes]
 
 
 def memory_bytes() -> int | None:

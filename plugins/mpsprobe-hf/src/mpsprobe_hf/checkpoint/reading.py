@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -53,6 +54,7 @@ class ReadFile:
         tensors: in it.
         metadata: what it says about itself.
         imports: module and name of what a pickle imports or calls → how often.
+        notes: what to know of the reading.
     """
 
     path: Path
@@ -60,7 +62,8 @@ class ReadFile:
     bytes: int
     tensors: list[StoredTensor]
     metadata: dict[str, str] = field(default_factory=dict)
-    imports: dict[tuple[str, str], int] = field(default_factory=dict)
+    imports: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 def damaged(path: Path, problem: str, hint: str = AGAIN) -> WorkloadError:
