@@ -373,8 +373,9 @@ def _plain(stream: IO[bytes]) -> Pickle:
     first = followed(bounded)
     if first.root != MAGIC:
         return first
-    followed(bounded)  # the version of the format
-    followed(bounded)  # byte order and sizes of types
+    version, types = followed(bounded), followed(bounded)
+    if version.ended or types.ended:
+        raise PickleError("is not a whole pickle: its header is damaged")
     return followed(bounded)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -69,6 +69,21 @@ class ReadFile:
 def damaged(path: Path, problem: str, hint: str = AGAIN) -> WorkloadError:
     """The error for a file that is not what it should be; it says which and why."""
     return WorkloadError(f"'{printable(str(path))}' {problem}", hint)
+
+
+def impossible(path: Path, name: str) -> WorkloadError:
+    """The error for a tensor with numbers that none can have."""
+    return damaged(path, f"has a header with impossible numbers for '{printable(name)}'")
+
+
+def elements(shape: Sequence[int], name: str, path: Path) -> int:
+    """The elements of the tensor ``name``; an error where no file can have so many."""
+    count = 1
+    for size in shape:
+        count *= size
+        if count >= LARGEST_NUMBER:
+            raise impossible(path, name)
+    return count
 
 
 def open_regular(path: Path) -> tuple[IO[bytes], int]:
