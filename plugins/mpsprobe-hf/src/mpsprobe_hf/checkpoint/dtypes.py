@@ -1,4 +1,4 @@
-"""The dtypes of stored tensors: what each format calls them, and how large an element is. Its table: ``dtypes.toml``."""
+"""The dtypes of stored tensors: what each format calls them, and how large an element is (``dtypes.toml``)."""
 
 from __future__ import annotations
 

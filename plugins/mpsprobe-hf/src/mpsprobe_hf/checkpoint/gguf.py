@@ -91,11 +91,7 @@ class _Header:
 
 
 def read_gguf(path: Path) -> ReadFile:
-    """What the header of ``path`` says, compared with the size of the file.
-
-    Raises:
-        WorkloadError: it is not such a file, damaged, or of a version or type that is not known here.
-    """
+    """What the header of ``path`` says, compared with the size of the file."""
     stream, size = open_regular(path)
     with stream:
         header = _Header(path, stream, size)

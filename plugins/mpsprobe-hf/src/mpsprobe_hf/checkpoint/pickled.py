@@ -9,10 +9,12 @@ import io
 import pickletools
 import re
 import struct
+import tomllib
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
@@ -40,60 +42,24 @@ WITH_DTYPE = "torch._utils._rebuild_tensor_v3"
 DTYPE_AT = 6  # of that function's arguments
 
 Kind = Literal["weights", "code"]
-_REBUILD = (
-    "device_tensor_from_cpu_tensor", "device_tensor_from_numpy", "meta_tensor_no_storage", "nested_tensor", "parameter",
-    "parameter_with_state", "qtensor", "sparse_tensor", "tensor", "tensor_v2", "tensor_v3", "wrapper_subclass",
-)  # fmt: skip
-_SCHEMES = (
-    "per_channel_affine", "per_channel_affine_float_qparams", "per_channel_symmetric", "per_tensor_affine",
-    "per_tensor_symmetric",
-)  # fmt: skip
-_BARE_BITS = (
-    "bits16",
-    "bits1x8",
-    "bits2x4",
-    "bits4x2",
-    "bits8",
-    *(f"{u}int{n}" for u in ("", "u") for n in range(1, 8)),
-)
-_NUMBERS = ("BFloat16", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
-WEIGHTS = frozenset(
-    {
-        "collections.OrderedDict", "collections.Counter", "torch.nn.parameter.Parameter", "torch.Size", "torch.Tensor",
-        "torch.serialization._get_layout", "torch.device", "_codecs.encode", "torch._tensor._rebuild_from_type_v2",
-        "builtins.bytearray", "builtins.set", "builtins.complex", "torch.storage.TypedStorage",
-        "torch.storage.UntypedStorage",
-        *(f"torch._utils._rebuild_{name}" for name in _REBUILD),
-        *(f"torch.{name}" for name in (*BITS, *_BARE_BITS, *_SCHEMES)),
-        *(f"torch.{name}" for name in STORAGES.keys() - {"UntypedStorage"}),
-        *(f"torch.cuda.{name}Storage" for name in (*_NUMBERS, "Bool", "ComplexDouble", "ComplexFloat")),
-        *(f"torch.{place}{name}Tensor" for place in ("", "cuda.") for name in (*_NUMBERS, "Bool")),
-        *(f"torch.{place}sparse.{name}Tensor" for place in ("", "cuda.") for name in _NUMBERS),
-    }
-)  # fmt: skip
-"""What ``torch.load`` allows by default (``_get_allowed_globals`` in torch/_weights_only_unpickler.py, 2.13)."""
+WEIGHTS = frozenset(tomllib.loads((files(__package__) / "allowed.toml").read_text(encoding="utf-8"))["weights"])
+"""What ``torch.load`` allows by default."""
 
 
 class PickleError(ValueError):
     """The stream is no pickle, or one that no pickler writes."""
 
 
-class Global(NamedTuple):
-    """What a pickle imports."""
-
+class Global(NamedTuple):  # what a pickle imports
     module: str
     name: str
 
 
-class Persistent(NamedTuple):
-    """What the file keeps outside the pickle: of torch, a storage."""
-
+class Persistent(NamedTuple):  # what the file keeps outside the pickle: of torch, a storage
     key: Any
 
 
-class Pair(NamedTuple):
-    """A key and its value. The key may be anything, also what takes for ever to hash: none is hashed."""
-
+class Pair(NamedTuple):  # its key may be anything, also what takes for ever to hash: none is hashed
     key: Any
     value: Any
 
@@ -112,7 +78,7 @@ class Pickle:
     """What the opcodes of one pickle would make: lists, also for dictionaries and sets; tuples; what is called."""
 
     stack: list[Any] = field(default_factory=list)
-    imports: Counter[Global] = field(default_factory=Counter)
+    imports: Counter[tuple[str, str]] = field(default_factory=Counter)
     ended: str | None = None  # the unknown opcode that ended the reading
     _marks: list[int] = field(default_factory=list)
     _memo: dict[int, Any] = field(default_factory=dict)
@@ -148,7 +114,7 @@ class Pickle:
                 push(self._marked())
             case "DICT":
                 push(_pairs(self._marked()))
-            case "APPEND":
+            case "APPEND" | "BUILD":
                 self._put([pop()])
             case "APPENDS" | "ADDITEMS":
                 self._put(self._marked())
@@ -156,8 +122,6 @@ class Pickle:
                 self._put(_pairs(self._top(2)))
             case "SETITEMS":
                 self._put(_pairs(self._marked()))
-            case "BUILD":
-                self._put([pop()])
             case "GLOBAL":
                 push(self._imported(*argument.split(" ", 1)))
             case "STACK_GLOBAL":
@@ -234,11 +198,7 @@ def _pairs(items: list[Any]) -> list[Any]:
 
 
 def followed(stream: Any) -> Pickle:
-    """The opcodes of one pickle, to its end or to the first that is unknown; ``stream`` then stands behind it.
-
-    Raises:
-        PickleError: it is none, or has more than ``MOST_OPCODES``.
-    """
+    """The opcodes of one pickle, to its end or to the first that is unknown; ``stream`` then stands behind it."""
     pickle = Pickle()
     try:
         for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
@@ -286,11 +246,7 @@ def kind_of(module: str, name: str) -> Kind:
 
 
 def read_pickled(path: Path) -> ReadFile:
-    """What a checkpoint of ``torch.save`` holds; a pickle of anything else has no tensors.
-
-    Raises:
-        WorkloadError: it is no pickle, damaged, or larger than any checkpoint's.
-    """
+    """What a checkpoint of ``torch.save`` holds; a pickle of anything else has no tensors."""
     stream, size = open_regular(path)
     with stream:
         zipped = stream.read(len(ZIP)) == ZIP

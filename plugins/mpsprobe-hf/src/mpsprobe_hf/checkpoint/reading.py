@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from mpsprobe.errors import WorkloadError
 from mpsprobe.suggestions import an, printable
@@ -28,42 +28,25 @@ AGAIN = "Download it again, or take it from where it was made."
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A tensor as its file describes it.
+    """A tensor as its file describes it. Its dtype is as torch calls it, or ggml a quantized one (``Q4_K``)."""
 
-    Attributes:
-        name: its path in the state dict.
-        dtype: as torch calls it, or ggml a quantized one (``Q4_K``).
-        values: its elements.
-        bytes: that they take in the file.
-    """
-
-    name: str
+    name: str  # its path in the state dict
     dtype: str
-    values: int
-    bytes: int
+    values: int  # elements
+    bytes: int  # in the file
 
 
 @dataclass(slots=True)
 class ReadFile:
-    """What one file holds.
-
-    Attributes:
-        path: of the file.
-        format: ``safetensors``, ``gguf`` or ``pickle``.
-        bytes: of the file.
-        tensors: in it.
-        metadata: what it says about itself.
-        imports: module and name of what a pickle imports or calls → how often.
-        notes: what to know of the reading.
-    """
+    """What one file holds."""
 
     path: Path
-    format: str
-    bytes: int
+    format: Literal["safetensors", "gguf", "pickle"]
+    bytes: int  # of the file
     tensors: list[StoredTensor]
-    metadata: dict[str, str] = field(default_factory=dict)
-    imports: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    metadata: dict[str, str] = field(default_factory=dict)  # what it says about itself
+    imports: Mapping[tuple[str, str], int] = field(default_factory=dict)  # module and name, how often
+    notes: list[str] = field(default_factory=list)  # what to know of the reading
 
 
 def damaged(path: Path, problem: str, hint: str = AGAIN) -> WorkloadError:
@@ -87,11 +70,7 @@ def elements(shape: Sequence[int], name: str, path: Path) -> int:
 
 
 def open_regular(path: Path) -> tuple[IO[bytes], int]:
-    """A regular file, open for reading, and its size in bytes.
-
-    Raises:
-        WorkloadError: there is none, it is a device or a pipe, or it cannot be read.
-    """
+    """A regular file, open for reading, and its size in bytes."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
             raise damaged(path, "is not a regular file", "Give a file or a folder with weights.")
@@ -102,11 +81,7 @@ def open_regular(path: Path) -> tuple[IO[bytes], int]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file.
-
-    Raises:
-        WorkloadError: it cannot be read, is too large, not JSON, or not an object.
-    """
+    """The object in a JSON file."""
     stream, size = open_regular(path)
     with stream:
         if size > LARGEST_JSON:
@@ -115,7 +90,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def parsed(text: bytes, path: Path, what: str = "") -> dict[str, Any]:
-    """The object in the JSON text of ``path``, or of its ``what`` (``header``). Raises as ``read_json``."""
+    """The object in the JSON text of ``path``, or of its ``what`` (``header``)."""
     where = f"has a {what} that" if what else ""
     if sum(map(text.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise damaged(path, f"{where} has more than {MOST_VALUES:,} values".strip())

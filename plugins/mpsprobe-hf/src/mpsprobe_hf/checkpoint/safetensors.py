@@ -25,11 +25,7 @@ MOST_METADATA = 20
 
 
 def read_safetensors(path: Path) -> ReadFile:
-    """What the header of ``path`` says, compared with the size of the file.
-
-    Raises:
-        WorkloadError: it is not such a file, or damaged.
-    """
+    """What the header of ``path`` says, compared with the size of the file."""
     stream, size = open_regular(path)
     with stream:
         head = stream.read(LENGTH)
