@@ -278,13 +278,11 @@ def _zipped(stream: IO[bytes], size: int) -> tuple[Pickle, Mapping[str, int]]:
             if record.filename.count("/") > 1 or record.file_size > LARGEST_PICKLE:
                 raise PickleError(f"has a pickle of {record.file_size:,} bytes, more than {LARGEST_PICKLE:,}")
             with archive.open(record) as opened:
-                data = opened.read(LARGEST_PICKLE + 1)
+                data = opened.read(LARGEST_PICKLE)  # and no more than ``file_size``, however much is compressed
     except PickleError:
         raise
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError) as error:
         raise PickleError(f"is cut off or damaged: {error}") from error
-    if len(data) > LARGEST_PICKLE:
-        raise PickleError(f"has a pickle of more than {LARGEST_PICKLE:,} bytes")
     folder = record.filename.removesuffix(RECORD) + "data/"
     storages = [info for info in infos if info.filename.startswith(folder)]
     if any(info.compress_type != zipfile.ZIP_STORED for info in storages):

@@ -115,9 +115,6 @@ def inside(folder: Path, name: object) -> Path:
     """The path of ``name``, relative and with ``/``, in ``folder``.
 
     A link may lead to the blobs of the Hub's cache, where the snapshots' files are links, and not elsewhere.
-
-    Raises:
-        WorkloadError: it is no such name, or leads out of the folder.
     """
     if not isinstance(name, str) or not name or "\0" in name:
         raise damaged(folder, f"has an index with {an(type(name).__name__)} in the place of a file name")
@@ -135,16 +132,11 @@ def check_inside(folder: Path, path: Path) -> None:
         home, target = folder.resolve(), path.resolve()
     except (OSError, RuntimeError) as error:  # a loop of links
         raise damaged(path, f"cannot be read: {_reason(error)}") from error
-    allowed = [home]
-    if home.parent.name == "snapshots":
-        allowed.append(home.parent.parent / "blobs")
-    if "snapshots" in home.parts:  # a component of a pipeline
-        top = home.parts.index("snapshots")
-        allowed.append(Path(*home.parts[:top]) / "blobs")
-    if not any(target.is_relative_to(one) for one in allowed):
-        raise damaged(
-            path, "is a link that leads out of the folder", f"Give that file itself: {printable(str(target))}"
-        )
+    hubs = [Path(*home.parts[:at]) for at, part in enumerate(home.parts) if part == "snapshots"]
+    allowed = [home, *(hub / "blobs" for hub in hubs)]
+    if not any(target.is_relative_to(place) for place in allowed):
+        hint = f"Give that file itself: {printable(str(target))}"
+        raise damaged(path, "is a link that leads out of the folder", hint)
 
 
 def _reason(error: Exception) -> str:
