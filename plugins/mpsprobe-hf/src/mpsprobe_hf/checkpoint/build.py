@@ -184,6 +184,8 @@ def _report(
             files.append(CheckpointFile(name=shown, format=file.format, tensors=len(file.tensors), bytes=file.bytes))
             imports.update(file.imports)
             notes += file.notes
+    asked = [PickleImport(name=printable(".".join(what)), times=imports[what], kind=kind_of(*what)) for what in imports]
+    asked.sort(key=lambda row: (row.kind, row.name))
     report = CheckpointReport(
         name=printable(name),
         path=printable(str(path)),
@@ -200,7 +202,7 @@ def _report(
         missing=missing,
         others=others,
         adapter=adapter,
-        imports=_imports(imports),
+        imports=asked[:MOST_IMPORTS],
         metadata=metadata,
         notes=notes,
     )
@@ -276,13 +278,6 @@ def _sizes(rows: list[StoredDtype]) -> dict[str, int]:
     rest = sum(row.bytes for row in weights if row not in able)
     count = sum(row.parameters for row in able)
     return {name: count * BITS[name] // 8 + rest for name in ("float32", "bfloat16")} if count else {}
-
-
-def _imports(counts: Mapping[tuple[str, str], int]) -> list[PickleImport]:
-    imports = [
-        PickleImport(name=printable(".".join(name)), times=count, kind=kind_of(*name)) for name, count in counts.items()
-    ]
-    return sorted(imports, key=lambda row: (row.kind, row.name))[:MOST_IMPORTS]
 
 
 def memory_bytes() -> int | None:

@@ -89,7 +89,7 @@ class Pickle:
         return self.stack if self.ended else self.stack[-1] if self.stack else None
 
     def follow(self, opcode: str, argument: Any) -> bool:
-        """Do to the stack what CPython's Lib/pickletools.py says of the opcode; whether it is known here."""
+        """Do to the stack what CPython's Lib/pickletools.py says about the opcode; whether it is known here."""
         push, pop = self.stack.append, self.stack.pop
         match opcode:
             case "MARK":
@@ -190,7 +190,7 @@ class Pickle:
 VALUES = frozenset(op.name for op in pickletools.opcodes if op.arg and not op.stack_before and op.stack_after)
 """Opcodes that put their own argument on the stack, besides those above."""
 UNKNOWN_OPCODE = re.compile(r"opcode (.+) unknown$")
-"""What pickletools says of a byte that is none."""
+"""What pickletools says about a byte that is none."""
 
 
 def _pairs(items: list[Any]) -> list[Any]:
