@@ -39,16 +39,15 @@ class _Header:
 
     def __init__(self, path: Path, stream: IO[bytes], size: int) -> None:
         self.path, self.size, self.at = path, size, 0
-        self._stream = stream
+        self.most, self._stream = min(size, LARGEST_HEADER), stream
 
     def take(self, count: int) -> bytes:
         self.at += count
+        if self.at <= self.most and len(data := self._stream.read(count)) == count:
+            return data
         if self.size >= self.at > LARGEST_HEADER:
             raise damaged(self.path, f"has a header of more than {LARGEST_HEADER:,} bytes")
-        data = self._stream.read(count) if self.at <= self.size else b""
-        if len(data) < count:
-            raise damaged(self.path, "is cut off: its header goes on after the end of the file")
-        return data
+        raise damaged(self.path, "is cut off: its header goes on after the end of the file")
 
     def number(self, kind: struct.Struct = UINT32) -> Any:
         return kind.unpack(self.take(kind.size))[0]
@@ -62,7 +61,7 @@ class _Header:
 
     def counted(self, what: str, least: int) -> int:
         """The next count, of things that take ``least`` bytes each."""
-        count: int = self.number(UINT64)
+        count: int = UINT64.unpack(self.take(8))[0]
         if count > (self.size - self.at) // least:
             raise damaged(self.path, f"is cut off or damaged: it says that it has {count:,} {what}")
         return count
