@@ -134,6 +134,7 @@ def test_pickles(tmp_path: Path) -> None:
         (PROTO + b"X\xff\xff\xff\x7fabc" + STOP, "not a whole pickle"),
         (PROTO + b"I" + b"9" * 5000 + b"\n" + STOP, "not a whole pickle"),
         (b"\xff\xff", "not a whole pickle"),
+        (PROTO + b"K\x01\x97" + STOP, "its opcode NEXT_BUFFER"),
         (DOUBLED, ""),
         (PROTO + b"}" + DOUBLED[2:-1] + b"K\x01s" + STOP, ""),  # as a key, which nobody hashes
     ]
@@ -162,6 +163,22 @@ def test_what_a_pickle_would_run_is_named_and_not_run(tmp_path: Path) -> None:
     raw(tmp_path / "old.bin", pickle.dumps(Harm(), protocol=0))
     assert read_checkpoint("m", tmp_path / "old.bin", "2.13.0").imports[0].kind == "code"
     assert not mark.exists()
+
+
+@pytest.mark.parametrize(("opcode", "named"), [(b"\x97", "NEXT_BUFFER"), (b"\xff", repr(b"\xff"))])
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_unknown_opcode_ends_the_reading_with_what_was_found(
+    tmp_path: Path, opcode: bytes, named: str, whole: bool
+) -> None:
+    torch.save({"a": torch.zeros(3), "b": torch.ones(2)}, tmp_path / "m.pt", _use_new_zipfile_serialization=False)
+    data = (tmp_path / "m.pt").read_bytes()
+    at = data.rindex(b"u.") if whole else data.index(b"X\x01\x00\x00\x00b")
+    report = read_checkpoint("m", raw(tmp_path / "m.pt", data[:at] + opcode + data[at:]), "2.13.0")
+    assert report.parameters == (5 if whole else 3)
+    assert "torch._utils._rebuild_tensor_v2" in [one.name for one in report.imports]
+    assert report.notes == [f"'m.pt' is read up to the opcode {named}, which torch does not write"]
+    header = data.index(b"M\xe9\x03.")  # the version of the format
+    assert "header is damaged" in read(raw(tmp_path / "m.pt", data[:header] + opcode + data[header:]))
 
 
 def test_zip_files(tmp_path: Path) -> None:

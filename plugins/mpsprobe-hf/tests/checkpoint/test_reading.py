@@ -20,7 +20,8 @@ from mpsprobe.errors import WorkloadError
 from mpsprobe.schemas import CheckpointReport
 from mpsprobe_devkit.testing import run_cli
 from mpsprobe_hf.checkpoint.build import read_checkpoint
-from mpsprobe_hf.checkpoint.gguf import TYPES, read_gguf
+from mpsprobe_hf.checkpoint.dtypes import GGML
+from mpsprobe_hf.checkpoint.gguf import read_gguf
 from mpsprobe_hf.checkpoint.hub import locate
 from mpsprobe_hf.checkpoint.pickled import WEIGHTS, kind_of, read_pickled
 from mpsprobe_hf.checkpoint.reading import StoredTensor
@@ -63,12 +64,12 @@ def test_gguf(tmp_path: Path) -> None:
 
 def test_blocks_of_ggml() -> None:
     """A second source, where the installed transformers has it: the blocks that it unpacks."""
-    assert all(size * 8 < 36 * block for _, block, size in TYPES.values() if block > 1)
-    assert len({name for name, _, _ in TYPES.values()}) == len(TYPES)
+    assert all(size * 8 < 36 * block for _, block, size in GGML.values() if block > 1)
+    assert len({name for name, _, _ in GGML.values()}) == len(GGML)
     if importlib.util.find_spec("transformers.integrations.gguf") is not None:
         from transformers.integrations.gguf.dequant import GGML_BLOCK, GGML_NAME
 
-        assert {kind: TYPES[kind] for kind in GGML_BLOCK} == {
+        assert {kind: GGML[kind] for kind in GGML_BLOCK} == {
             kind: (GGML_NAME[kind], *blocks) for kind, blocks in GGML_BLOCK.items()
         }
 
@@ -110,6 +111,19 @@ def test_what_torch_allows_is_what_is_called_weights(tmp_path: Path) -> None:
     read = read_pickled(tmp_path / "m.pt")
     assert {name for name in read.imports if kind_of(*name) == "code"} >= {("torch.nn.modules.linear", "Linear")}
     assert [one.values for one in read.tensors] == [4, 2]
+
+
+class Slotted:
+    __slots__ = ("__dict__", "slot")
+
+    def __init__(self) -> None:
+        self.slot, self.attribute = torch.zeros(2), torch.ones(3)
+
+
+def test_tensors_in_the_attributes_and_the_slots_of_an_object(tmp_path: Path) -> None:
+    torch.save(Slotted(), tmp_path / "m.pt")
+    found = {one.name: one.values for one in read_pickled(tmp_path / "m.pt").tensors}
+    assert found == {"attribute": 3, "slot": 2}
 
 
 RELEASE = "2.13.0"

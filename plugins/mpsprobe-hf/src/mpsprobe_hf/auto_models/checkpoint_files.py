@@ -68,9 +68,8 @@ def check_weights(folder: Path) -> None:
         if index.endswith(SAFE_INDEX):
             check_index(folder, index)
     if any(name.endswith((".safetensors", SAFE_INDEX)) for name in names):
-        read = read_weights(folder)
-        if read is not None and read.missing:
-            raise WorkloadError(f"'{shown}' has no {printable(read.missing[0])}, which its index names", AGAIN)
+        if missing := read_weights(folder).missing:
+            raise WorkloadError(f"'{shown}' has no {printable(missing[0])}, which its index names", AGAIN)
         return
     pickled = [name for name in names if format_of(folder / name) == "pickle"]
     if pickled:
@@ -82,7 +81,7 @@ def check_weights(folder: Path) -> None:
 
 def check_index(folder: Path, index: str) -> None:
     """Raise as ``check_weights`` if an index of safetensors maps to anything else: that would be read as what it is."""
-    for name in mapped_files(folder, index):
+    for name in mapped_files(folder, index)[0]:
         if format_of(folder / name) != "safetensors":
             raise _pickled(printable(str(folder)), f"{printable(name)}, which {printable(index)} names")
 

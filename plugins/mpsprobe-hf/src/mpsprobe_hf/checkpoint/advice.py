@@ -10,47 +10,48 @@ from mpsprobe.schemas import CheckpointReport, StoredDtype
 
 def advice_for(report: CheckpointReport) -> list[str]:
     """What to do, the most urgent first."""
-    return [
-        *_trust(report),
-        *_whole(report),
-        *_quantized(report),
-        *_dtypes(report),
-        *_adapter(report),
-        *_smaller(report),
-    ]
-
-
-def _trust(report: CheckpointReport) -> Iterator[str]:
-    code = [one.name for one in report.imports if one.kind == "code"]
+    code = [asked.name for asked in report.imports if asked.kind == "code"]
+    advice = []
     if code:
-        yield (
+        advice.append(
             f"Do not load it: its pickle asks for {_listed(code)}. What is no weights can run any code, so torch.load "
             "refuses it with weights_only=True, its default since torch 2.6. Take the same weights as safetensors; "
             "where you trust who made it, load it once and save its state_dict as that."
         )
     elif report.imports:
-        yield "It is pickled. Convert it once: torch.load(path, weights_only=True), then save it as safetensors."
-
-
-def _whole(report: CheckpointReport) -> Iterator[str]:
+        advice.append(
+            "It is pickled. Convert it once: torch.load(path, weights_only=True), then save it as safetensors."
+        )
     if report.missing:
-        yield (
+        advice.append(
             f"{len(report.missing)} of its files {'is' if len(report.missing) == 1 else 'are'} not there "
             f"({_listed(report.missing)}): what follows is about the others. Download it again."
         )
+    advice += [*_quantized(report), *_dtypes(report)]
+    if report.adapter is not None:
+        base = report.adapter.base_model
+        of = f": mpsprobe checkpoint {shlex.quote(base)}" if base else ", which it does not name"
+        advice.append(f"It is an adapter. What it needs most memory for is the model that it adapts{of}.")
+    whole = report.sizes.get("float32", 0)
+    if whole and min(report.bytes, report.converted_bytes) >= whole and not code:
+        advice.append(
+            "It is stored in 32 bits. In 16 it takes half as much, from torch 2.3 on: from_pretrained(…, "
+            "dtype=torch.bfloat16), or model.to(torch.bfloat16)."
+        )
+    return advice
 
 
 def _quantized(report: CheckpointReport) -> Iterator[str]:
-    for one in {part.quantization.method: part.quantization for part in report.parts if part.quantization}.values():
-        if one.mps == "none":
+    for how in {part.quantization.method: part.quantization for part in report.parts if part.quantization}.values():
+        if how.mps == "none":
             yield (
-                f"{one.method} does not run on MPS: take a checkpoint of the model that is not quantized, or another "
-                f"quantization (GGUF, bitsandbytes). {one.explanation}"
+                f"{how.method} does not run on MPS: take a checkpoint of the model that is not quantized, or another "
+                f"quantization (GGUF, bitsandbytes). {how.explanation}"
             )
-        elif one.mps == "unknown":
-            yield f"Try {one.method} on the Mac before you rely on it. {one.explanation}"
+        elif how.mps == "unknown":
+            yield f"Try {how.method} on the Mac before you rely on it. {how.explanation}"
         else:
-            yield one.explanation
+            yield how.explanation
 
 
 def _dtypes(report: CheckpointReport) -> Iterator[str]:
@@ -68,23 +69,6 @@ def _dtypes(report: CheckpointReport) -> Iterator[str]:
 
 def _convert(row: StoredDtype, when: str) -> str:
     return f" Convert it {when}: tensor.to(torch.{row.convert_to})." if row.convert_to else ""
-
-
-def _adapter(report: CheckpointReport) -> Iterator[str]:
-    if report.adapter is not None:
-        base = report.adapter.base_model
-        of = f": mpsprobe checkpoint {shlex.quote(base)}" if base else ", which it does not name"
-        yield f"It is an adapter. What it needs most memory for is the model that it adapts{of}."
-
-
-def _smaller(report: CheckpointReport) -> Iterator[str]:
-    whole = report.sizes.get("float32", 0)
-    code = any(one.kind == "code" for one in report.imports)
-    if whole and min(report.bytes, report.converted_bytes) >= whole and not code:
-        yield (
-            "It is stored in 32 bits. In 16 it takes half as much, from torch 2.3 on: from_pretrained(…, "
-            "dtype=torch.bfloat16), or model.to(torch.bfloat16)."
-        )
 
 
 def _listed(names: list[str]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +43,12 @@ MOST_PARTS, MOST_TARGETS, MOST_IMPORTS = 50, 100, 200
 
 @dataclass(slots=True)
 class Component:
-    """A folder with a configuration and weights, read.
-
-    Attributes:
-        name: of the component of a pipeline; else empty.
-        model_class: that the configuration names.
-        weights: ``None`` where it has none.
-        quantized: how, if it is.
-    """
+    """A folder with a configuration and weights, read. Of a pipeline it has a name."""
 
     name: str
     model_class: str | None
-    weights: Weights | None
-    quantized: Quantized | None = None
+    weights: Weights
+    quantized: Quantized | None
 
 
 @dataclass(slots=True)
@@ -65,30 +58,8 @@ class _Amount:
     bytes: int = 0
 
 
-@dataclass(slots=True)
-class Found:
-    """What was read at one place.
-
-    Attributes:
-        path: of it.
-        components: one, or those of a pipeline.
-        adapter: if it is one.
-        notes: what to know of the reading.
-    """
-
-    path: Path
-    components: list[Component]
-    adapter: Adapter | None = None
-    notes: list[str] = field(default_factory=list)
-
-
 def judged_release(text: str | None) -> str:
-    """The release that ``--torch TEXT`` means; without it the installed one, or the newest if that has no table.
-
-    Raises:
-        UnknownName: there is no such release.
-        MissingPackage: torch is not installed, and was asked for.
-    """
+    """The release that ``--torch TEXT`` means; without it the installed one, or the newest if that has no table."""
     if text is None:
         with contextlib.suppress(MpsprobeError):
             return MPS_FAMILY.resolve(installed_release())
@@ -96,42 +67,37 @@ def judged_release(text: str | None) -> str:
 
 
 def read_checkpoint(name: str, path: Path, release: str) -> CheckpointReport:
-    """The report of the checkpoint at ``path``, judged for one torch release that has a table.
-
-    Raises:
-        WorkloadError: there is no checkpoint, or it is damaged.
-    """
-    return report_of(name, gather(path), release)
-
-
-def gather(path: Path) -> Found:
-    """What is at ``path``. Raises as ``read_checkpoint``."""
+    """The report of the checkpoint at ``path``, judged for one torch release that has a table."""
+    adapter, notes = None, []
     if not path.is_dir():
-        weights = read_file(path)
-        near = path.parent / CONFIG
-        config = read_json(near) if near.is_file() and weights.format == "safetensors" else {}
-        quantized = of_file(weights.format) or quantization_of(config)
-        count = shards_of(path.name)
-        notes = [f"it is one of {count} files: give its folder to count them all"] if count > 1 else []
-        return Found(path, [Component("", _class(config), weights, quantized)], notes=notes)
-    names = entries(path)
-    if PIPELINE in names:
-        return _pipeline(path, names)
-    component = _component("", path, names)
-    adapter = _adapter(read_json(path / ADAPTER)) if ADAPTER in names else None
-    if component.weights is None and adapter is None:
-        raise _nothing(path, names)
-    return Found(path, [component], adapter)
+        components = [_single(path)]
+        if (count := shards_of(path.name)) > 1:
+            notes.append(f"it is one of {count} files: give its folder to count them all")
+    elif PIPELINE in (names := entries(path)):
+        components = _pipeline(path, names, notes)
+    else:
+        components = [_component("", path, names)]
+        adapter = _adapter(read_json(path / ADAPTER)) if ADAPTER in names else None
+        if adapter is None and not components[0].weights.files:
+            raise _nothing(path, names)
+    return _report(name, path, release, components, adapter, notes)
+
+
+def _single(path: Path) -> Component:
+    weights = read_file(path)
+    near = path.parent / CONFIG
+    config = read_json(near) if near.is_file() and weights.format == "safetensors" else {}
+    return Component("", _class(config), weights, of_file(weights.format) or quantization_of(config))
 
 
 def _component(name: str, folder: Path, names: list[str]) -> Component:
     config = read_json(folder / CONFIG) if CONFIG in names else {}
-    older = [read_json(folder / one) for one in OLDER if one in names and not config.get("quantization_config")]
-    for one in older:  # which had no need to name their method
-        one.setdefault("quant_method", "awq" if "w_bit" in one else "modelopt" if "producer" in one else "gptq")
+    older = [read_json(folder / file) for file in OLDER if file in names and not config.get("quantization_config")]
+    for settings in older:  # which had no need to name their method
+        method = "awq" if "w_bit" in settings else "modelopt" if "producer" in settings else "gptq"
+        settings.setdefault("quant_method", method)
     weights = read_weights(folder)
-    quantized = (of_file(weights.format) if weights else None) or quantization_of(config, *older)
-    return Component(name, _class(config), weights, quantized)
+    return Component(name, _class(config), weights, of_file(weights.format) or quantization_of(config, *older))
 
 
 def _class(config: Mapping[str, Any]) -> str | None:
@@ -142,24 +108,23 @@ def _class(config: Mapping[str, Any]) -> str | None:
     return text_of(config, "model_type") or text_of(config, "architecture")  # the latter of timm
 
 
-def _pipeline(folder: Path, names: list[str]) -> Found:
+def _pipeline(folder: Path, names: list[str], notes: list[str]) -> list[Component]:
     """Diffusers' layout: a component is an entry of ``model_index.json`` that is a pair, and has a folder."""
-    index = read_json(folder / PIPELINE)
-    components, notes = [], []
-    for name, value in list(index.items())[:MOST_PARTS]:
-        if not (isinstance(value, list) and len(value) == 2 and all(isinstance(one, str) for one in value)):
+    components = []
+    for name, value in list(read_json(folder / PIPELINE).items())[:MOST_PARTS]:
+        if not (isinstance(value, list) and len(value) == 2 and all(isinstance(word, str) for word in value)):
             continue
         if name not in names or not (folder / name).is_dir():  # a name in ``names`` is no path that leads elsewhere
             notes.append(f"the component '{printable(name)}' has no folder: it may not have been downloaded")
             continue
         check_inside(folder, folder / name)
-        one = _component(name, folder / name, entries(folder / name))
-        if one.weights is not None:
-            one.model_class = printable(value[1])
-            components.append(one)
+        component = _component(name, folder / name, entries(folder / name))
+        if component.weights.files:
+            component.model_class = printable(value[1])
+            components.append(component)
     if not components:
         raise damaged(folder, f"has a {PIPELINE}, and no component with weights", "Download the whole pipeline.")
-    return Found(folder, components, notes=notes)
+    return components
 
 
 def _adapter(config: Mapping[str, Any]) -> Adapter:
@@ -169,74 +134,90 @@ def _adapter(config: Mapping[str, Any]) -> Adapter:
         method=text_of(config, "peft_type") or "unknown",
         base_model=text_of(config, "base_model_name_or_path"),
         rank=rank if type(rank) is int and 0 < rank < 2**31 else None,
-        targets=sorted(printable(one) for one in named if isinstance(one, str))[:MOST_TARGETS],
+        targets=sorted(printable(target) for target in named if isinstance(target, str))[:MOST_TARGETS],
     )
 
 
 def _nothing(folder: Path, names: list[str]) -> WorkloadError:
-    inside = [one for one in names if (folder / one).is_dir()][:100]
-    near = [one for one in inside if any(format_of(Path(name)) or name == PIPELINE for name in _listed(folder / one))]
+    near = [name for name in [name for name in names if (folder / name).is_dir()][:100] if _weighs(folder / name)]
     if near:
-        hint = "Did you mean " + " or ".join(printable(str(folder / one)) for one in near[:3]) + "?"
+        hint = "Did you mean " + " or ".join(printable(str(folder / name)) for name in near[:3]) + "?"
     else:
         hint = "A checkpoint has *.safetensors, *.gguf, or what torch.save wrote (*.bin, *.pt, *.pth, *.ckpt)."
     return damaged(folder, "holds no weights", hint)
 
 
-def _listed(folder: Path) -> list[str]:
+def _weighs(folder: Path) -> bool:
     try:
-        return entries(folder)
+        return any(format_of(Path(name)) or name == PIPELINE for name in entries(folder))
     except WorkloadError:
-        return []
+        return False
 
 
-def report_of(name: str, found: Found, release: str) -> CheckpointReport:
-    """The report of what was read."""
-    target = next(one for one in COMPUTED_IN if dtype_use(one, release).use == "computed")
+def _report(
+    name: str, path: Path, release: str, components: list[Component], adapter: Adapter | None, notes: list[str]
+) -> CheckpointReport:
+    target = next(dtype for dtype in COMPUTED_IN if dtype_use(dtype, release).use == "computed")
     amounts: dict[tuple[str, Role, bool], _Amount] = {}
-    parts = [_part(one, amounts) for one in found.components]
+    parts = [_part(component, amounts) for component in components]
     rows = [_row(*key, amount, release, target) for key, amount in amounts.items()]
-    rows.sort(key=lambda one: (-one.bytes, one.name, one.role))
-    weights = [one.weights for one in found.components if one.weights]
+    rows.sort(key=lambda row: (-row.bytes, row.name, row.role))
+    opaque = [part.quantized.method for part in components if part.quantized and part.quantized.backend.opaque]
+    notes += [
+        f"how many weights {method} packs does not follow from its tensors: elements are counted"
+        for method in dict.fromkeys(opaque)
+    ]
+    files: list[CheckpointFile] = []
+    missing: list[str] = []
+    others: list[str] = []
     imports: Counter[tuple[str, str]] = Counter()
-    for one in weights:
-        for file in one.files:
-            imports.update(file.imports)
     metadata: dict[str, str] = {}
-    for one in weights:
-        metadata |= one.files[0].metadata if one.files else {}
-    quantized = [one.quantized for one in found.components if one.quantized]
+    for component in components:
+        weights, prefix = component.weights, f"{component.name}/" if component.name else ""
+        missing += [prefix + printable(file) for file in weights.missing]
+        others += [prefix + printable(file) for file in weights.others]
+        if weights.missing and weights.total:
+            notes.append(f"by its index the tensors of all files have {weights.total:,} bytes")
+        metadata |= weights.files[0].metadata if weights.files else {}
+        for file in weights.files:
+            shown = prefix + printable(file.path.name)
+            files.append(CheckpointFile(name=shown, format=file.format, tensors=len(file.tensors), bytes=file.bytes))
+            imports.update(file.imports)
+            notes += file.notes
+    asked = [PickleImport(name=printable(".".join(what)), times=imports[what], kind=kind_of(*what)) for what in imports]
+    asked.sort(key=lambda row: (row.kind, row.name))
     report = CheckpointReport(
         name=printable(name),
-        path=printable(str(found.path)),
+        path=printable(str(path)),
         torch=release,
         environment=collect_environment(),
         parameters=sum(row.parameters for row in rows),
         bytes=sum(row.bytes for row in rows),
         converted_bytes=sum(row.converted_bytes for row in rows),
-        sizes=_sizes(rows) if not any(one.backend.opaque for one in quantized) else {},
+        sizes={} if opaque else _sizes(rows),
         machine_bytes=memory_bytes(),
         dtypes=rows,
         parts=parts,
-        files=list(_files(found)),
-        missing=[f"{prefix}{printable(one)}" for prefix, w in _prefixed(found) for one in w.missing],
-        others=[f"{prefix}{printable(one)}" for prefix, w in _prefixed(found) for one in w.others],
-        adapter=found.adapter,
-        imports=_imports(imports),
+        files=files,
+        missing=missing,
+        others=others,
+        adapter=adapter,
+        imports=asked[:MOST_IMPORTS],
         metadata=metadata,
-        notes=[*found.notes, *_opaque(quantized), *_whole(weights)],
+        notes=notes,
     )
     return report.model_copy(update={"advice": advice_for(report)})
 
 
-def _part(one: Component, amounts: dict[tuple[str, Role, bool], _Amount]) -> CheckpointPart:
+def _part(component: Component, amounts: dict[tuple[str, Role, bool], _Amount]) -> CheckpointPart:
     """One component; what its tensors take is added to ``amounts``: by dtype, role, and whether they are unpacked."""
     dtypes: Counter[str] = Counter()
     parameters = 0
-    unpacked = one.quantized is not None and one.quantized.backend.mps in UNPACKED
-    for file in one.weights.files if one.weights else ():
+    quantized = component.quantized
+    unpacked = quantized is not None and quantized.backend.mps in UNPACKED
+    for file in component.weights.files:
         for tensor in file.tensors:
-            role, values = one.quantized.role(tensor) if one.quantized else ("weights", tensor.values)
+            role, values = quantized.role(tensor) if quantized else ("weights", tensor.values)
             small = BITS.get(tensor.dtype, 0) <= 8
             amount = amounts.setdefault((tensor.dtype, role, unpacked and (role != "weights" or small)), _Amount())
             amount.tensors += 1
@@ -245,31 +226,31 @@ def _part(one: Component, amounts: dict[tuple[str, Role, bool], _Amount]) -> Che
             parameters += values
             dtypes[tensor.dtype] += tensor.bytes
     return CheckpointPart(
-        name=printable(one.name),
-        model_class=one.model_class,
-        format=one.weights.format if one.weights else None,
+        name=printable(component.name),
+        model_class=component.model_class,
+        format=component.weights.format,
         parameters=parameters,
         bytes=sum(dtypes.values()),
         dtypes=dict(dtypes.most_common()),
-        quantization=_quantization(one.quantized) if one.quantized else None,
+        quantization=_quantization(quantized) if quantized else None,
     )
 
 
-def _quantization(one: Quantized) -> Quantization:
-    known = one.backend
+def _quantization(quantized: Quantized) -> Quantization:
+    backend = quantized.backend
     return Quantization(
-        method=one.method,
-        bits=one.bits,
-        mps=known.mps,  # type: ignore[arg-type]  # a word of the table; pydantic checks it
-        explanation=known.explanation,
-        read_in=known.read_in,
-        sources=list(known.sources),
+        method=quantized.method,
+        bits=quantized.bits,
+        mps=backend.mps,
+        explanation=backend.explanation,
+        read_in=backend.read_in,
+        sources=list(backend.sources),
     )
 
 
 def _row(name: str, role: Role, unpacked: bool, amount: _Amount, release: str, target: str) -> StoredDtype:
-    known = dtype_use(name, release) if name in BITS else None
-    use: DtypeUse = known.use if known else "packed"
+    judged = dtype_use(name, release) if name in BITS else None
+    use: DtypeUse = judged.use if judged else "packed"
     wanted = None
     if unpacked or use == "packed":
         wanted = target
@@ -283,52 +264,20 @@ def _row(name: str, role: Role, unpacked: bool, amount: _Amount, release: str, t
         parameters=amount.parameters,
         bytes=amount.bytes,
         use=use,
-        since=known.since if known else None,
-        reason=known.reason if known else "torch has no such dtype",
+        since=judged.since if judged else None,
+        reason=judged.reason if judged else "torch has no such dtype",
         convert_to=wanted if role != "scales" else None,
         converted_bytes=0 if unpacked and role == "scales" else converted,
     )
 
 
-def _sizes(rows: Iterable[StoredDtype]) -> dict[str, int]:
+def _sizes(rows: list[StoredDtype]) -> dict[str, int]:
     """Bytes of all weights in each dtype of floating point; what is no such weight stays as it is, scales go."""
     weights = [row for row in rows if row.role != "scales"]
     able = [row for row in weights if row.role == "packed" or row.name not in BITS or is_float(row.name)]
     rest = sum(row.bytes for row in weights if row not in able)
     count = sum(row.parameters for row in able)
     return {name: count * BITS[name] // 8 + rest for name in ("float32", "bfloat16")} if count else {}
-
-
-def _prefixed(found: Found) -> list[tuple[str, Weights]]:
-    return [(f"{one.name}/" if one.name else "", one.weights) for one in found.components if one.weights]
-
-
-def _files(found: Found) -> Iterable[CheckpointFile]:
-    for prefix, weights in _prefixed(found):
-        for file in weights.files:
-            yield CheckpointFile(
-                name=prefix + printable(file.path.name),
-                format=file.format,  # type: ignore[arg-type]
-                tensors=len(file.tensors),
-                bytes=file.bytes,
-            )
-
-
-def _imports(found: Mapping[tuple[str, str], int]) -> list[PickleImport]:
-    made = [
-        PickleImport(name=printable(".".join(one)), times=count, kind=kind_of(*one)) for one, count in found.items()
-    ]
-    return sorted(made, key=lambda one: (one.kind, one.name))[:MOST_IMPORTS]
-
-
-def _opaque(quantized: Iterable[Quantized]) -> list[str]:
-    named = dict.fromkeys(one.method for one in quantized if one.backend.opaque)
-    return [f"how many weights {one} packs does not follow from its tensors: elements are counted" for one in named]
-
-
-def _whole(weights: Iterable[Weights]) -> list[str]:
-    incomplete = [one for one in weights if one.missing and one.total]
-    return [f"by its index the tensors of all files have {one.total:,} bytes" for one in incomplete]
 
 
 def memory_bytes() -> int | None:

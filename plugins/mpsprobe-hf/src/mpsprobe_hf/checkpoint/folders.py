@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -11,22 +12,15 @@ from typing import Any
 
 from mpsprobe.errors import WorkloadError
 from mpsprobe.suggestions import printable
-from mpsprobe_hf.checkpoint.gguf import read_gguf
-from mpsprobe_hf.checkpoint.pickled import read_pickled
-from mpsprobe_hf.checkpoint.reading import ReadFile, check_inside, damaged, inside, read_json
+from mpsprobe_hf.checkpoint.gguf import MAGIC, read_gguf
+from mpsprobe_hf.checkpoint.pickled import ZIP, read_pickled
+from mpsprobe_hf.checkpoint.reading import ReadFile, check_inside, damaged, inside, open_regular, read_json
 from mpsprobe_hf.checkpoint.safetensors import read_safetensors
 
 INDEX = ".index.json"
-READERS = {"safetensors": read_safetensors, "gguf": read_gguf, "pickle": read_pickled}
-SUFFIXES = {
-    ".safetensors": "safetensors",
-    ".gguf": "gguf",
-    ".bin": "pickle",
-    ".pt": "pickle",
-    ".pth": "pickle",
-    ".ckpt": "pickle",
-    ".pkl": "pickle",
-}
+READERS = {"safetensors": read_safetensors, "gguf": read_gguf, "pickle": read_pickled}  # the preferred ones first
+PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+SUFFIXES = {".safetensors": "safetensors", ".gguf": "gguf", **dict.fromkeys(PICKLED, "pickle")}
 """Endings of files with weights → their format."""
 FIRST = ("model", "diffusion_pytorch_model", "adapter_model", "pytorch_model", "consolidated")
 """How the files begin that libraries load without being asked for a name, in the order in which they are looked for."""
@@ -37,37 +31,24 @@ MOST_ENTRIES = 10_000
 """Of a folder; more are not looked at."""
 MOST_FILES = 2_000
 """Of one set of weights."""
-PREFERRED = ("safetensors", "gguf", "pickle")
 
 
 @dataclass(slots=True)
 class Weights:
-    """The files that belong together, read.
+    """The files that belong together, read; none where a folder has no weights."""
 
-    Attributes:
-        format: of all of them.
-        files: what each holds.
-        missing: names of those that the index names and that are not there.
-        others: names of further files with weights.
-        total: bytes that the index says that all files have; ``None`` where it does not.
-    """
-
-    format: str
-    files: list[ReadFile]
-    missing: list[str] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
-    total: int | None = None
+    format: str | None = None
+    files: list[ReadFile] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)  # those that the index names
+    others: list[str] = field(default_factory=list)  # further files with weights
+    total: int | None = None  # bytes that the index says that all files have
 
 
 def entries(folder: Path) -> list[str]:
-    """The names in a folder, sorted.
-
-    Raises:
-        WorkloadError: it cannot be read, or has more than ``MOST_ENTRIES``.
-    """
+    """The names in a folder, sorted."""
     try:
         with os.scandir(folder) as listed:
-            names = [one.name for one, _ in zip(listed, range(MOST_ENTRIES + 1), strict=False)]
+            names = [entry.name for entry in itertools.islice(listed, MOST_ENTRIES + 1)]
     except OSError as error:
         raise damaged(folder, f"cannot be read: {error.strerror}", "Check its permissions.") from error
     if len(names) > MOST_ENTRIES:
@@ -81,33 +62,24 @@ def format_of(path: Path) -> str | None:
 
 
 def read_file(path: Path) -> Weights:
-    """A single file: by its ending, or by its first bytes.
-
-    Raises:
-        WorkloadError: it is no checkpoint, or damaged.
-    """
+    """A single file: by its ending, or by its first bytes."""
     if path.name.endswith(INDEX):
         return _indexed(path.parent, path.name)
     return Weights(kind := format_of(path) or _guessed(path), [READERS[kind](path)])
 
 
-def read_weights(folder: Path) -> Weights | None:
-    """The weights in ``folder``, as a library would choose them; ``None`` where there are none.
-
-    Raises:
-        WorkloadError: the folder, its index or one of the files cannot be read, is damaged or leads elsewhere.
-    """
-    names = entries(folder)
-    sets = list(_sets(names))
+def read_weights(folder: Path) -> Weights:
+    """The weights in ``folder``, as a library would choose them."""
+    sets = list(_sets(entries(folder)))
     if not sets:
-        return None
+        return Weights()
     chosen = min(sets, key=_rank)
     index, files = chosen
-    read = _indexed(folder, index) if index else _read(folder, files)
+    weights = _indexed(folder, index) if index else _read(folder, files)
     if not index:
-        read.missing = _shards_not_in(files)
-    read.others = [name for other in sets if other is not chosen for name in (other[1] or [other[0]])]
-    return read
+        weights.missing = _shards_not_in(files)
+    weights.others = [name for other in sets if other is not chosen for name in (other[1] or [other[0]])]
+    return weights
 
 
 def shards_of(name: str) -> int:
@@ -124,43 +96,35 @@ def _shards_not_in(files: list[str]) -> list[str]:
     return [name for name in names if name not in files] if count > 1 else []
 
 
-def mapped_files(folder: Path, index: str) -> list[str]:
-    """The names of the files in an index of shards, each once. Raises as ``read_weights``."""
-    names = _index(folder, index)[0]
-    for name in names:
-        inside(folder, name)
-    return names
-
-
-def _index(folder: Path, index: str) -> tuple[list[str], int | None]:
+def mapped_files(folder: Path, index: str) -> tuple[dict[str, Path], int | None]:
+    """The files that an index of shards names, and how many bytes it says that they have."""
     document = read_json(inside(folder, index))
     mapped = document.get("weight_map")
     if not isinstance(mapped, dict) or not mapped:
         raise damaged(folder / index, "is no index of shards: it has no weight_map")
     if not all(isinstance(name, str) for name in mapped.values()):
         raise damaged(folder / index, "maps a tensor to something that is no file name")
-    names = list(dict.fromkeys(mapped.values()))
+    names = dict.fromkeys(mapped.values())
     if len(names) > MOST_FILES:
         raise damaged(folder / index, f"names {len(names):,} files; at most {MOST_FILES:,} are read")
     metadata: Any = document.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
-    return names, total if type(total) is int and 0 <= total < 2**63 else None
+    return {name: inside(folder, name) for name in names}, total if type(total) is int and 0 <= total < 2**63 else None
 
 
 def _indexed(folder: Path, index: str) -> Weights:
-    names, total = _index(folder, index)
-    paths = {name: inside(folder, name) for name in names}
+    paths, total = mapped_files(folder, index)
     kinds = {format_of(path) for path in paths.values()}
     if len(kinds) != 1 or None in kinds:
-        shown = printable(", ".join(sorted(names)[:3]))
+        shown = printable(", ".join(sorted(paths)[:3]))
         raise damaged(folder / index, f"names files that are no weights of one format: {shown}")
-    there = {name: path for name, path in paths.items() if os.path.lexists(path)}
-    read = _read(folder, list(there))
-    read.missing = [name for name in names if name not in there]
-    read.total = total
+    there = [name for name, path in paths.items() if os.path.lexists(path)]
     if not there:
-        raise damaged(folder, f"has none of the {len(names)} files that {printable(index)} names")
-    return read
+        raise damaged(folder, f"has none of the {len(paths)} files that {printable(index)} names")
+    weights = _read(folder, there)
+    weights.missing = [name for name in paths if name not in there]
+    weights.total = total
+    return weights
 
 
 def _read(folder: Path, names: list[str]) -> Weights:
@@ -168,7 +132,7 @@ def _read(folder: Path, names: list[str]) -> Weights:
         raise damaged(folder, f"has {len(names):,} files with weights; at most {MOST_FILES:,} are read")
     for name in names:
         check_inside(folder, folder / name)
-    kind = format_of(Path(names[0])) or "" if names else ""
+    kind = SUFFIXES[Path(names[0]).suffix.lower()]
     return Weights(kind, [READERS[kind](folder / name) for name in names])
 
 
@@ -189,22 +153,15 @@ def _sets(names: list[str]) -> Iterator[tuple[str, list[str]]]:
     yield from (("", files) for files in shards.values())
 
 
-def _rank(one: tuple[str, list[str]]) -> tuple[int, int, int, str]:
+def _rank(weights: tuple[str, list[str]]) -> tuple[int, bool, int, str]:
     """Safetensors come first, then what has no variant (``.fp16``), then the names that libraries look for."""
-    index, files = one
-    name = index.removesuffix(INDEX) if index else files[0]
-    path = Path(name)
-    stem = path.stem
-    begins = next((place for place, known in enumerate(FIRST) if stem.startswith(known)), len(FIRST))
-    variant = int("." in stem)
-    return PREFERRED.index(SUFFIXES[path.suffix.lower()]), variant, begins, name
+    index, files = weights
+    path = Path(name := index.removesuffix(INDEX) if index else files[0])
+    first = next((place for place, begin in enumerate(FIRST) if path.stem.startswith(begin)), len(FIRST))
+    return list(READERS).index(SUFFIXES[path.suffix.lower()]), "." in path.stem, first, name
 
 
 def _guessed(path: Path) -> str:
-    from mpsprobe_hf.checkpoint.gguf import MAGIC
-    from mpsprobe_hf.checkpoint.pickled import ZIP
-    from mpsprobe_hf.checkpoint.reading import open_regular
-
     stream, _ = open_regular(path)
     with stream:
         head = stream.read(9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from pathlib import Path
@@ -18,11 +19,7 @@ MOST_LISTED = 10_000
 
 
 def locate(name: str) -> Path:
-    """The file or folder that ``name`` is.
-
-    Raises:
-        WorkloadError: there is no such file or folder, and no such repository in the cache.
-    """
+    """The file or folder that ``name`` is."""
     try:
         path = Path(name).expanduser()
         if path.exists():
@@ -54,9 +51,9 @@ def _snapshot(repository: str) -> Path:
             commit = reference.read_text(encoding="ascii", errors="replace")[:100].strip()
             if commit.isalnum() and (folder / "snapshots" / commit).is_dir():
                 return folder / "snapshots" / commit
-        found = [one for one in (folder / "snapshots").iterdir() if one.is_dir()]
-        if found:
-            return max(found, key=lambda one: one.stat().st_mtime)
+        snapshots = [path for path in (folder / "snapshots").iterdir() if path.is_dir()]
+        if snapshots:
+            return max(snapshots, key=lambda path: path.stat().st_mtime)
     except OSError:
         pass
     raise WorkloadError(
@@ -68,19 +65,18 @@ def _snapshot(repository: str) -> Path:
 def _near_repositories(cache: Path, repository: str) -> str:
     try:
         with os.scandir(cache) as listed:
-            known = [one.name for one, _ in zip(listed, range(MOST_LISTED), strict=False)]
+            names = [entry.name for entry in itertools.islice(listed, MOST_LISTED)]
     except OSError:
         return ""
-    ids = [one.removeprefix(HUB).replace("--", "/", 1) for one in known if one.startswith(HUB)]
+    ids = [name.removeprefix(HUB).replace("--", "/", 1) for name in names if name.startswith(HUB)]
     near = nearest(repository, ids)
     return f"In the cache are: {', '.join(map(printable, near))}. " if near else ""
 
 
 def _near(path: Path) -> str:
     try:
-        near = nearest(path.name, [one.name for one in path.parent.iterdir()])
+        near = nearest(path.name, [file.name for file in path.parent.iterdir()])
     except OSError:
         near = []
-    return (
-        f"Did you mean {' or '.join(str(path.parent / printable(one)) for one in near)}?" if near else "Check the path."
-    )
+    shown = " or ".join(str(path.parent / printable(name)) for name in near)
+    return f"Did you mean {shown}?" if near else "Check the path."

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from mpsprobe.errors import WorkloadError
 from mpsprobe.suggestions import an, printable
@@ -27,40 +28,25 @@ AGAIN = "Download it again, or take it from where it was made."
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A tensor as its file describes it.
+    """A tensor as its file describes it. Its dtype is as torch calls it, or ggml a quantized one (``Q4_K``)."""
 
-    Attributes:
-        name: its path in the state dict.
-        dtype: as torch calls it, or ggml a quantized one (``Q4_K``).
-        values: its elements.
-        bytes: that they take in the file.
-    """
-
-    name: str
+    name: str  # its path in the state dict
     dtype: str
-    values: int
-    bytes: int
+    values: int  # elements
+    bytes: int  # in the file
 
 
 @dataclass(slots=True)
 class ReadFile:
-    """What one file holds.
-
-    Attributes:
-        path: of the file.
-        format: ``safetensors``, ``gguf`` or ``pickle``.
-        bytes: of the file.
-        tensors: in it.
-        metadata: what it says about itself.
-        imports: module and name of what a pickle imports or calls → how often.
-    """
+    """What one file holds."""
 
     path: Path
-    format: str
-    bytes: int
+    format: Literal["safetensors", "gguf", "pickle"]
+    bytes: int  # of the file
     tensors: list[StoredTensor]
-    metadata: dict[str, str] = field(default_factory=dict)
-    imports: dict[tuple[str, str], int] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)  # what it says about itself
+    imports: Mapping[tuple[str, str], int] = field(default_factory=dict)  # module and name, how often
+    notes: list[str] = field(default_factory=list)  # what to know of the reading
 
 
 def damaged(path: Path, problem: str, hint: str = AGAIN) -> WorkloadError:
@@ -68,12 +54,23 @@ def damaged(path: Path, problem: str, hint: str = AGAIN) -> WorkloadError:
     return WorkloadError(f"'{printable(str(path))}' {problem}", hint)
 
 
-def open_regular(path: Path) -> tuple[IO[bytes], int]:
-    """A regular file, open for reading, and its size in bytes.
+def impossible(path: Path, name: str) -> WorkloadError:
+    """The error for a tensor with numbers that none can have."""
+    return damaged(path, f"has a header with impossible numbers for '{printable(name)}'")
 
-    Raises:
-        WorkloadError: there is none, it is a device or a pipe, or it cannot be read.
-    """
+
+def elements(shape: Sequence[int], name: str, path: Path) -> int:
+    """The elements of the tensor ``name``; an error where no file can have so many."""
+    count = 1
+    for size in shape:
+        count *= size
+        if count >= LARGEST_NUMBER:
+            raise impossible(path, name)
+    return count
+
+
+def open_regular(path: Path) -> tuple[IO[bytes], int]:
+    """A regular file, open for reading, and its size in bytes."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
             raise damaged(path, "is not a regular file", "Give a file or a folder with weights.")
@@ -84,11 +81,7 @@ def open_regular(path: Path) -> tuple[IO[bytes], int]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file.
-
-    Raises:
-        WorkloadError: it cannot be read, is too large, not JSON, or not an object.
-    """
+    """The object in a JSON file."""
     stream, size = open_regular(path)
     with stream:
         if size > LARGEST_JSON:
@@ -97,7 +90,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def parsed(text: bytes, path: Path, what: str = "") -> dict[str, Any]:
-    """The object in the JSON text of ``path``, or of its ``what`` (``header``). Raises as ``read_json``."""
+    """The object in the JSON text of ``path``, or of its ``what`` (``header``)."""
     where = f"has a {what} that" if what else ""
     if sum(map(text.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise damaged(path, f"{where} has more than {MOST_VALUES:,} values".strip())
@@ -122,9 +115,6 @@ def inside(folder: Path, name: object) -> Path:
     """The path of ``name``, relative and with ``/``, in ``folder``.
 
     A link may lead to the blobs of the Hub's cache, where the snapshots' files are links, and not elsewhere.
-
-    Raises:
-        WorkloadError: it is no such name, or leads out of the folder.
     """
     if not isinstance(name, str) or not name or "\0" in name:
         raise damaged(folder, f"has an index with {an(type(name).__name__)} in the place of a file name")
@@ -142,16 +132,11 @@ def check_inside(folder: Path, path: Path) -> None:
         home, target = folder.resolve(), path.resolve()
     except (OSError, RuntimeError) as error:  # a loop of links
         raise damaged(path, f"cannot be read: {_reason(error)}") from error
-    allowed = [home]
-    if home.parent.name == "snapshots":
-        allowed.append(home.parent.parent / "blobs")
-    if "snapshots" in home.parts:  # a component of a pipeline
-        top = home.parts.index("snapshots")
-        allowed.append(Path(*home.parts[:top]) / "blobs")
-    if not any(target.is_relative_to(one) for one in allowed):
-        raise damaged(
-            path, "is a link that leads out of the folder", f"Give that file itself: {printable(str(target))}"
-        )
+    hubs = [Path(*home.parts[:at]) for at, part in enumerate(home.parts) if part == "snapshots"]
+    allowed = [home, *(hub / "blobs" for hub in hubs)]
+    if not any(target.is_relative_to(place) for place in allowed):
+        hint = f"Give that file itself: {printable(str(target))}"
+        raise damaged(path, "is a link that leads out of the folder", hint)
 
 
 def _reason(error: Exception) -> str:

@@ -13,6 +13,8 @@ from mpsprobe_hf.checkpoint.reading import (
     ReadFile,
     StoredTensor,
     damaged,
+    elements,
+    impossible,
     open_regular,
     parsed,
 )
@@ -23,11 +25,7 @@ MOST_METADATA = 20
 
 
 def read_safetensors(path: Path) -> ReadFile:
-    """What the header of ``path`` says, compared with the size of the file.
-
-    Raises:
-        WorkloadError: it is not such a file, or damaged.
-    """
+    """What the header of ``path`` says, compared with the size of the file."""
     stream, size = open_regular(path)
     with stream:
         head = stream.read(LENGTH)
@@ -41,7 +39,7 @@ def read_safetensors(path: Path) -> ReadFile:
         header = parsed(stream.read(length), path, "header")
     metadata = header.pop("__metadata__", None)
     places: list[tuple[int, int]] = []
-    tensors = [_tensor(path, name, one, places) for name, one in header.items()]
+    tensors = [_tensor(path, name, described, places) for name, described in header.items()]
     end = 0
     for begin, stop in sorted(places):
         if begin != end:
@@ -53,20 +51,16 @@ def read_safetensors(path: Path) -> ReadFile:
     return ReadFile(path, "safetensors", size, tensors, _texts(metadata))
 
 
-def _tensor(path: Path, name: str, one: Any, places: list[tuple[int, int]]) -> StoredTensor:
+def _tensor(path: Path, name: str, described: Any, places: list[tuple[int, int]]) -> StoredTensor:
     try:
-        called, shape, (begin, end) = one["dtype"], one["shape"], one["data_offsets"]
+        called, shape, (begin, end) = described["dtype"], described["shape"], described["data_offsets"]
         numbers = [*shape, begin, end]
         dtype = SAFETENSORS[called]
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path, f"has a header that does not describe '{printable(name)}' as the format asks") from error
     if not all(type(number) is int and 0 <= number < LARGEST_NUMBER for number in numbers):
-        raise damaged(path, f"has a header with impossible numbers for '{printable(name)}'")
-    values = 1
-    for number in shape:
-        values *= number
-        if values >= LARGEST_NUMBER:
-            raise damaged(path, f"has a header with impossible numbers for '{printable(name)}'")
+        raise impossible(path, name)
+    values = elements(shape, name, path)
     bits = values * (SAFETENSORS_BITS.get(called) or BITS[dtype])
     if bits != (end - begin) * 8:
         raise damaged(
@@ -80,5 +74,5 @@ def _texts(metadata: Any) -> dict[str, str]:
     """The format allows texts only; a few of them are shown."""
     if not isinstance(metadata, dict):
         return {}
-    found = {printable(key): printable(value) for key, value in metadata.items() if isinstance(value, str)}
-    return dict(list(found.items())[:MOST_METADATA])
+    texts = {printable(key): printable(value) for key, value in metadata.items() if isinstance(value, str)}
+    return dict(list(texts.items())[:MOST_METADATA])
