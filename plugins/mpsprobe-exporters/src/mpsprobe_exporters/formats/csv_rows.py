@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mpsprobe_exporters.document import records
 from mpsprobe_exporters.formats import profile_rows
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reports import checkpoint, coverage, largest, matrix, memory, ranking, several, upgrade
@@ -92,10 +93,10 @@ ROWS: Mapping[str, Callable[[Any], Rows]] = {
     "coverage-several": several.rows,
     "profile": lambda report: _table(profile_rows.COLUMNS, profile_rows.rows(report)),
     "comparison": lambda report: _table(COMPARED, _compared(report)),
-    "checkpoint": checkpoint.rows,
-    "fit": largest.rows,
+    "checkpoint": lambda report: records(checkpoint.FIELDS, report, report.dtypes),
+    "fit": lambda report: records(largest.FIELDS, report, report.rows),
     "upgrade": upgrade.rows,
-    "ranking": ranking.rows,
+    "ranking": lambda report: records(ranking.FIELDS, None, (*report.operators, *report.fallbacks)),
 }
 """The header, then the rows."""
 

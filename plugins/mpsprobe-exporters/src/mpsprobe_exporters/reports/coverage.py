@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mpsprobe.declarations import SEVERITY
 from mpsprobe.folding import folded
-from mpsprobe_exporters import advisories, answer, backends, fitting, program_answer, sources, workload_lines
+from mpsprobe_exporters import advisories, answer, backends, fitting, sources, workload_lines
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import call_site, one_line, plural, shortened
@@ -122,7 +122,7 @@ def document(report: CoverageReport) -> Document:
     shared = judged(report, explained=report.explained)
     fit = predicted.fit if predicted else None
     alerts = [
-        *(program_answer.stayed_on_cpu(program, ran=bool(report.operators)) if program else []),
+        *(workload_lines.stayed_on_cpu(program, ran=bool(report.operators)) if program else []),
         *([answer.failure_sentence(report.failure)] if report.failure else []),
         *([_refused(report.first_refused_tensor, target)] if report.first_refused_tensor else []),
         *(fitting.alerts(fit) if fit else []),
@@ -132,7 +132,11 @@ def document(report: CoverageReport) -> Document:
         fields: Fields[Judged, OperatorFinding] = (FIELDS[0], (Column("evidence"), _evidence))
         sections.append(Section(EXPLAINED, table(fields, shared, answer.natives(report)), view="Evidence"))
     sections += _growth(report.growth, report.operators, shared.on)
-    notes = [*(program_answer.notes(program) if program else []), *report.workload.notes, *backends.notes(target)]
+    notes = [
+        *(workload_lines.program_notes(program) if program else []),
+        *report.workload.notes,
+        *backends.notes(target),
+    ]
     notes = [*(one_line(note, 400) for note in notes), *allowed(report.allowed)]
     memory_lines = [*memory.line(predicted), *(fitting.lines(fit) if fit else [])]
     clean = (
@@ -190,8 +194,8 @@ def middle(report: AnyReport, shared: Judged) -> list[Section]:
     sections = [Section(f"{TO_DO} on {shared.on}", to_do)]
     wrong = "Known wrong results"
     if report.kind == "coverage":
-        cuda = program_answer.cuda(report.program) if report.program else []
-        sections.append(Section(program_answer.CUDA, bullets(Bullet(said, what) for what, said in cuda)))
+        cuda = workload_lines.cuda(report.program) if report.program else []
+        sections.append(Section(workload_lines.CUDA, bullets(Bullet(said, what) for what, said in cuda)))
         sections.append(Section(MACOS, bullets(_macos(one, report.target) for one in report.macos_conditions)))
         wrong += f" on {shared.software} {one_line(shared.release)}"
     unjudged = (Bullet(_places(one.reason, one), one.operator) for one in report.not_judged)
@@ -308,10 +312,10 @@ def records(report: CoverageReport) -> Iterator[dict[str, Cell]]:
     program = report.program
     for stayed in program.stayed_on_cpu if program else ():
         where = [stayed.call_site or ""]
-        yield _record(stayed.module, "stayed_on_cpu", stayed.calls, program_answer.STAYED, where)
+        yield _record(stayed.module, "stayed_on_cpu", stayed.calls, workload_lines.STAYED, where)
     for line in program.computed_on_cpu if program else ():
         where = [line.call_site or ""]
-        yield _record(", ".join(line.operators), "computed_on_cpu", line.calls, program_answer.COMPUTED, where)
+        yield _record(", ".join(line.operators), "computed_on_cpu", line.calls, workload_lines.COMPUTED, where)
     for hint in program.cuda if program else ():
         yield _record(hint.what, "written_for_cuda", hint.calls, f"write {hint.instead}", hint.call_sites)
     if report.failure:

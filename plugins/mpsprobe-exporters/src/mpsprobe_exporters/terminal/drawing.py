@@ -26,19 +26,11 @@ EIGHTHS, FULL = " ▏▎▍▌▋▊▉", "█"
 BLANK: Line = []
 # Of verdicts and differences.
 STYLES = {
-    "missing": "bold red",
-    "unsupported": "bold red",
+    **dict.fromkeys(model.BAD, "bold red"),
+    **dict.fromkeys(model.GOOD, "green"),
     "fallback": "magenta",
     "unknown": "bold",
-    "native": "green",
     "composite": "",
-    "slower": "bold red",
-    "larger": "bold red",
-    "worse": "bold red",
-    "failed": "bold red",
-    "faster": "green",
-    "smaller": "green",
-    "better": "green",
 }
 TONES = {"bad": "bold red", "good": "green", "plain": ""}
 
