@@ -13,16 +13,8 @@ from mpsprobe_exporters.units import number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mpsprobe.schemas import (
-        AdvisoryMatch,
-        AffectedRange,
-        AffectedSystems,
-        CoverageReport,
-        Environment,
-        MatrixReport,
-    )
-
-    AnyReport = CoverageReport | MatrixReport
+    from mpsprobe import schemas
+    from mpsprobe_exporters.supported import AnyReport
 
 COLUMNS = (
     Column("advisory", "name"),
@@ -47,7 +39,7 @@ def table(report: AnyReport) -> Table:
     return Table(columns, rows, entries=True)
 
 
-def _row(one: AdvisoryMatch, environment: Environment, here: str | None) -> Row:
+def _row(one: schemas.AdvisoryMatch, environment: schemas.Environment, here: str | None) -> Row:
     phases = ", ".join(f"{one_line(phase)} {number(count)}" for phase, count in one.phases.items())
     return (
         one.id,
@@ -65,14 +57,14 @@ def _row(one: AdvisoryMatch, environment: Environment, here: str | None) -> Row:
     )
 
 
-def ranges(report: MatrixReport, having: Sequence[bool]) -> str:
+def ranges(report: schemas.MatrixReport, having: Sequence[bool]) -> str:
     """The releases of which ``having`` says so, as ranges: ``2.8.0-2.9.1, 2.11.0``."""
     names = [cell.target.version for cell in report.releases]
     spans = (span(names, run[::-1]) for run in runs(range(len(names)), having.__getitem__) if having[run[0]])
     return ", ".join(spans) or "-"
 
 
-def releases(one: AffectedRange) -> str:
+def releases(one: schemas.AffectedRange) -> str:
     """``from 2.8.0, fixed in 2.11.0``; what is not established is said to be."""
     if one.every:
         return "every version"
@@ -87,7 +79,7 @@ def releases(one: AffectedRange) -> str:
     return f"{start}, no fix known" if one.open else f"{start}, fixed later (where: not established)"
 
 
-def systems(one: AffectedSystems) -> str:
+def systems(one: schemas.AffectedSystems) -> str:
     """``15.0 and newer``; what is not established is said to be."""
     before = f"before {one.fixed}" if one.fixed is not None else ""
     if one.since is not None:

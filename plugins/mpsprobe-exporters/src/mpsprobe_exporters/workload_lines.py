@@ -13,9 +13,8 @@ from mpsprobe_exporters.units import byte_size, number, quantity
 
 if TYPE_CHECKING:
     from mpsprobe import schemas
-    from mpsprobe.schemas import CoverageReport, Environment, MatrixReport, ProgramInfo, Recalled, WorkloadInfo
-
-    AnyReport = CoverageReport | MatrixReport
+    from mpsprobe.schemas import CoverageReport, Environment, ProgramInfo, Recalled, WorkloadInfo
+    from mpsprobe_exporters.supported import AnyReport
 
 LONGEST = 60  # of a workload's name
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?Z", re.ASCII)

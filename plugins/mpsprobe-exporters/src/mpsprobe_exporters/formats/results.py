@@ -17,8 +17,8 @@ from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, s
 if TYPE_CHECKING:
     from mpsprobe.schemas import AdvisoryMatch, CoverageReport, MatrixReport, RunFailure, SeveralReport, Verdict
 
-    AnyReport = CoverageReport | MatrixReport
     Names = Sequence[str]
+    from mpsprobe_exporters.supported import AnyReport
 
 Level = Literal["error", "warning", "note"]
 RULES: dict[Level, tuple[str, ...]] = {

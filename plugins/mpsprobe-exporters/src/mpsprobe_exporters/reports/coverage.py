@@ -15,23 +15,9 @@ from mpsprobe_exporters.reports import memory
 from mpsprobe_exporters.units import between, byte_size, number
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import (
-        CoverageReport,
-        CoverageSummary,
-        DataDependence,
-        Environment,
-        GraphCount,
-        GraphGrowth,
-        MacosCondition,
-        MatrixReport,
-        OperatorFinding,
-        RefusedTensor,
-        Target,
-        Unjudged,
-    )
+    from mpsprobe import schemas
     from mpsprobe_exporters.document import Block, Cell, Fields
-
-    AnyReport = CoverageReport | MatrixReport
+    from mpsprobe_exporters.supported import AnyReport
 
 TO_DO = "What to do"
 OPERATORS = "Operators"
@@ -68,7 +54,7 @@ class Judged(NamedTuple):
     release: str
     software: str
     label: str
-    environment: Environment
+    environment: schemas.Environment
     explained: bool
 
 
@@ -79,7 +65,7 @@ def judged(report: AnyReport, *, explained: bool = False) -> Judged:
 
 
 # All that is shown of an operator, in every format: a column, and how its cell is found. The order is that of CSV.
-FIELDS: Fields[Judged, OperatorFinding] = (
+FIELDS: Fields[Judged, schemas.OperatorFinding] = (
     (Column("operator", "name", "operator"), lambda _, one: one.operator),
     (Column("verdict", "verdict", "verdict"), lambda _, one: one.verdict),
     (Column("calls", "number", "calls", where="column"), lambda _, one: one.calls),
@@ -105,19 +91,19 @@ FIELDS: Fields[Judged, OperatorFinding] = (
 COLUMNS = tuple(column for column, _ in FIELDS)
 
 
-def operators(report: AnyReport, findings: Iterable[OperatorFinding]) -> list[tuple[Cell, ...]]:
+def operators(report: AnyReport, findings: Iterable[schemas.OperatorFinding]) -> list[tuple[Cell, ...]]:
     """The row of each operator, as ``COLUMNS`` has it."""
     shared = judged(report, explained=report.kind == "coverage" and report.explained)
     return [tuple(of(shared, one) for _, of in FIELDS) for one in findings]
 
 
-def ordered(report: AnyReport) -> list[OperatorFinding]:
+def ordered(report: AnyReport) -> list[schemas.OperatorFinding]:
     """Every operator: findings, the worst first, then native ones by their calls, then composite ones."""
     composite = (one for one in report.operators if one.verdict == "composite")
     return [*answer.findings(report), *answer.natives(report), *composite]
 
 
-def document(report: CoverageReport) -> Document:
+def document(report: schemas.CoverageReport) -> Document:
     target, program, predicted = report.target, report.program, report.memory
     shared = judged(report, explained=report.explained)
     fit = predicted.fit if predicted else None
@@ -129,7 +115,7 @@ def document(report: CoverageReport) -> Document:
     ]
     sections = middle(report, shared)
     if report.explained:  # findings say what they rest on themselves
-        fields: Fields[Judged, OperatorFinding] = (FIELDS[0], (Column("evidence"), _evidence))
+        fields: Fields[Judged, schemas.OperatorFinding] = (FIELDS[0], (Column("evidence"), _evidence))
         sections.append(Section(EXPLAINED, table(fields, shared, answer.natives(report)), view="Evidence"))
     sections += _growth(report.growth, report.operators, shared.on)
     notes = [
@@ -166,7 +152,7 @@ def document(report: CoverageReport) -> Document:
     )
 
 
-def figures(summary: CoverageSummary) -> Iterator[Block]:
+def figures(summary: schemas.CoverageSummary) -> Iterator[Block]:
     """How many operators are native, the memory of the parameters, and the calls by verdict."""
     size = summary.parameters_bytes
     parameters = [Tile("Parameters", byte_size(size), "memory")] if size else []
@@ -210,12 +196,12 @@ def middle(report: AnyReport, shared: Judged) -> list[Section]:
     ]
 
 
-def _places(text: str, one: Unjudged | DataDependence) -> str:
+def _places(text: str, one: schemas.Unjudged | schemas.DataDependence) -> str:
     sites = list(dict.fromkeys(map(call_site, one.call_sites)))
     return f"{one_line(text)} ({', '.join([plural(one.calls, 'call'), *shortened(sites, 3)])})"
 
 
-def _macos(one: MacosCondition, target: Target) -> str:
+def _macos(one: schemas.MacosCondition, target: schemas.Target) -> str:
     names = ", ".join(shortened(list(map(one_line, one.operators)), 3))
     needs = f"{one_line(one.what)} ({names}): macOS {one_line(one.macos)} or newer"
     if not target.macos_minimum:
@@ -224,7 +210,7 @@ def _macos(one: MacosCondition, target: Target) -> str:
     return f"{needs}, while {release} itself runs from {one_line(target.macos_minimum)} on"
 
 
-def _refused(first: RefusedTensor, target: Target) -> str:
+def _refused(first: schemas.RefusedTensor, target: schemas.Target) -> str:
     """Where the first tensor of a dtype is made that the backend does not have; its uses are only a consequence."""
     where = answer.place(first) or ("the model's inputs" if first.phase == "move" else "an unknown place")
     how = f"moved to {backends.label(target)}" if first.phase == "move" else f"made by {one_line(first.operator)}"
@@ -237,21 +223,23 @@ def allowed(names: Sequence[str]) -> list[str]:
     return [f"Passed over by --allow: {', '.join(map(one_line, names))}"] if names else []
 
 
-def one_for_each_cure(findings: Iterable[OperatorFinding]) -> list[OperatorFinding]:
+def one_for_each_cure(findings: Iterable[schemas.OperatorFinding]) -> list[schemas.OperatorFinding]:
     """The findings, those of which the same is said and to be done as one: all that touches one float64 tensor."""
-    groups: dict[object, list[OperatorFinding]] = {}
+    groups: dict[object, list[schemas.OperatorFinding]] = {}
     for one in findings:
         cure = (one.verdict, one.reason, one.evidence, one.advice) if one.advice else one.operator
         groups.setdefault(cure, []).append(one)
     return [folded(group).model_copy(update={"operator": _names(group)}) for group in groups.values()]
 
 
-def _names(group: Sequence[OperatorFinding]) -> str:
+def _names(group: Sequence[schemas.OperatorFinding]) -> str:
     first, *others = (one.operator for one in group)
     return f"{first} and {len(others)} more" if len(group) > MOST_NAMED else ", ".join([first, *others])
 
 
-def _growth(growth: GraphGrowth | None, operators: Iterable[OperatorFinding], on: str) -> Iterator[Section]:
+def _growth(
+    growth: schemas.GraphGrowth | None, operators: Iterable[schemas.OperatorFinding], on: str
+) -> Iterator[Section]:
     """What ``--vary`` asked for: how many MPSGraphs are compiled for new shapes."""
     if growth is None:
         return
@@ -275,11 +263,11 @@ def _growth(growth: GraphGrowth | None, operators: Iterable[OperatorFinding], on
     yield Section(f"MPSGraphs on {on}", bullets(lines))
 
 
-def _counted(count: GraphCount) -> str:
+def _counted(count: schemas.GraphCount) -> str:
     return between(number, count.least, count.most)
 
 
-def _graphs(one: OperatorFinding) -> str | None:
+def _graphs(one: schemas.OperatorFinding) -> str | None:
     """``every new shape compiles one: 4 in this run``; nothing where none is compiled."""
     when = GRAPHS.get(one.graph or "")
     most = "" if one.graph == "always" else "at most "
@@ -293,7 +281,7 @@ def all_operators(report: AnyReport, shared: Judged, view: str = OPERATORS) -> S
     return Section(title, rows, view=view, depth="all")
 
 
-def records(report: CoverageReport) -> Iterator[dict[str, Cell]]:
+def records(report: schemas.CoverageReport) -> Iterator[dict[str, Cell]]:
     """The rows of a CSV file, by the keys of ``COLUMNS``: operators, then what is none, under verdicts of its own."""
     for row in operators(report, ordered(report)):
         yield {column.key: cell for column, cell in zip(COLUMNS, row, strict=True) if column.key}
@@ -326,7 +314,7 @@ def _record(name: str, verdict: str, calls: int, reason: str, call_sites: Sequen
     return {"operator": name, "verdict": verdict, "calls": calls, "reason": reason, "call_sites": call_sites}
 
 
-def _advice(of: Judged, one: OperatorFinding) -> str | None:
+def _advice(of: Judged, one: schemas.OperatorFinding) -> str | None:
     """The advice of the scanner that judged a finding, else the release that cures it."""
     if not SEVERITY[one.verdict]:
         return None
@@ -334,12 +322,12 @@ def _advice(of: Judged, one: OperatorFinding) -> str | None:
     return one.advice or (f"Native from {of.software} {cure} on: upgrade." if cure else None)
 
 
-def _moved(one: OperatorFinding) -> str | None:
+def _moved(one: schemas.OperatorFinding) -> str | None:
     known = one.input_bytes or one.output_bytes
     return f"{byte_size(one.input_bytes)} in, {byte_size(one.output_bytes)} out" if known else None
 
 
-def _evidence(of: Judged, one: OperatorFinding) -> str:
+def _evidence(of: Judged, one: schemas.OperatorFinding) -> str:
     """The kind of evidence, what it says, and of ``--explain`` who was asked: ``guard in the binary: linear for …``."""
     asked = f" (asked: {', '.join(map(one_line, one.judges))})" if one.judges and of.explained else ""
     if one.source is None:
@@ -348,6 +336,6 @@ def _evidence(of: Judged, one: OperatorFinding) -> str:
     return f"{source}: {one_line(one.evidence, 400)}{asked}" if one.evidence else f"{source}{asked}"
 
 
-def _is_telling(of: Judged, one: OperatorFinding) -> bool:
+def _is_telling(of: Judged, one: schemas.OperatorFinding) -> bool:
     """Whether the evidence is shown with the operator: that a kernel is registered goes without saying."""
     return of.explained or one.source not in (None, "registration")
