@@ -133,12 +133,7 @@ class Answers:
         return text
 
     def report(self, release: str) -> dict[str, Any]:
-        """The document of a ``CoverageReport``; a new one at each call.
-
-        Raises:
-            KeyError: there is none of that release.
-            ReportError: it is damaged.
-        """
+        """The document of a ``CoverageReport``; a new one at each call."""
         if release not in self.releases:
             raise KeyError(release)
         lines = self.body.split(b"\n")

@@ -81,12 +81,7 @@ def _document(store: Store, native: bool) -> Iterator[bytes]:
 
 
 def write_parquet(store: Store, folder: Path, *, native: bool = False) -> list[Path]:
-    """``runs.parquet`` and ``operators.parquet`` in ``folder``, which is made.
-
-    Raises:
-        MissingPackage: pyarrow is not installed.
-        OutputError: they cannot be written.
-    """
+    """``runs.parquet`` and ``operators.parquet`` in ``folder``, which is made."""
     try:
         import pyarrow
         from pyarrow import parquet

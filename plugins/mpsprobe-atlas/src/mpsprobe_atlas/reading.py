@@ -77,11 +77,7 @@ def architectures(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def judged(store: Store, *, native: bool = False) -> Iterator[Judged]:
-    """Every row with all that its reports say, by workload, ``native`` findings too; one at a time is read.
-
-    Raises:
-        ReportError: the store is damaged.
-    """
+    """Every row with all that its reports say, by workload, ``native`` findings too; one at a time is read."""
     rows = store.rows()
     names = architectures(rows)
     for plain in rows:
@@ -91,11 +87,7 @@ def judged(store: Store, *, native: bool = False) -> Iterator[Judged]:
 
 
 def heads(store: Store) -> Iterator[Judged]:
-    """Every row with an answer: which operator has which verdict, and whether a run stopped. Fast: no report is read.
-
-    Raises:
-        ReportError: the store is damaged.
-    """
+    """Every row with an answer: the verdicts of operators, and whether a run stopped. Fast: no report is read."""
     names = architectures(store.rows())
     for row in store.heads():
         answers = unpack(row.answer or b"")

@@ -25,8 +25,7 @@ from mpsprobe.environment import installed
 from mpsprobe.errors import MissingPackage, MpsprobeError, UsageError
 from mpsprobe.suggestions import first_line, printable
 from mpsprobe_atlas.store import Key, Row
-from mpsprobe_atlas.sweep import on_worker
-from mpsprobe_atlas.sweep.rows import ATTEMPTS, failed, from_text
+from mpsprobe_atlas.sweep.rows import ATTEMPTS, end, failed, from_text, work
 from mpsprobe_atlas.sweep.sweeping import LIBRARIES
 from mpsprobe_coverage.rules import digest
 
@@ -74,7 +73,7 @@ class Cluster:
 
     def __exit__(self, *_error: object) -> None:
         with suppress(Exception):  # the cluster may be gone
-            self._client.run(on_worker.end, workers=[*self._threads])
+            self._client.run(end, workers=[*self._threads])
         with suppress(Exception):
             self._client.close(timeout=5)
 
@@ -107,9 +106,7 @@ class Cluster:
 
     def _give(self, key: Key, attempt: int, worker: str) -> _Given:
         text = json.dumps({**self._asked, "key": key})
-        future = self._client.submit(
-            on_worker.work, text, workers=[worker], allow_other_workers=False, pure=False, retries=0
-        )
+        future = self._client.submit(work, text, workers=[worker], allow_other_workers=False, pure=False, retries=0)
         return _Given(key, attempt, worker, future)
 
     def _outcome(self, one: _Given) -> Row | str | None:
@@ -153,7 +150,7 @@ class Cluster:
                 continue  # it has gone again
             wrong = _different(versions[worker]["packages"], COMPARED)
             if not wrong:
-                theirs = self._client.run(on_worker.digest, workers=[worker]).get(worker)
+                theirs = self._client.run(digest, workers=[worker]).get(worker)
                 wrong = "" if theirs == self._digest else "other rules or kernel tables than are installed here"
             self._known[worker] = f"the Dask worker {worker} has {wrong}" if wrong else None
             if wrong and self._threads:

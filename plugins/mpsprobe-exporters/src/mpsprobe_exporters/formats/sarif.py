@@ -51,7 +51,9 @@ class SarifExporter:
 
 @cache
 def _words() -> dict[str, Any]:
-    return tomllib.loads(resources.files(__package__).joinpath("sarif.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(
+        resources.files("mpsprobe_exporters.formats").joinpath("sarif.toml").read_text(encoding="utf-8")
+    )
 
 
 def _rule(name: str) -> dict[str, Any]:
