@@ -103,7 +103,7 @@ def _clauses(report: AnyReport) -> list[str]:
 def _of_release(
     summary: schemas.CoverageSummary, target: schemas.Target, not_native: list[schemas.OperatorFinding], judged: bool
 ) -> list[str]:
-    release = backends.on_release(target, target.version)
+    release = backends.on_release(target)
     answer, *parts = _verdicts(summary, release, backends.label(target), judged=judged)
     if remedy := _remedy(not_native, target.version):
         parts, answer = ([*parts, remedy], answer) if parts else ([], f"{answer}; {remedy}")
@@ -147,7 +147,7 @@ def _of_releases(cells: Sequence[schemas.MatrixCell], first: str | None, judged:
         answer = f"every operator native in every release, {one_line(first)} on"
     else:
         answer = f"every operator native from {one_line(first)} on"
-    release = f"the newest, {backends.on_release(newest.target, newest.target.version)}"
+    release = f"the newest, {backends.on_release(newest.target)}"
     parts = _verdicts(newest.summary, release, backends.label(newest.target), judged=judged)
     if stopped := sum(cell.failure is not None for cell in cells):
         parts.append(f"the run stopped on {stopped:,} of {plural(len(cells), 'release')}")

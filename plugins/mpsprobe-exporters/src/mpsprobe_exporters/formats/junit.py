@@ -158,7 +158,7 @@ def _configuration(report: schemas.ProfileReport, cell: schemas.ProfileCell) -> 
 def _coverage(report: schemas.CoverageReport) -> Suite:
     """One case for each operator; of several verdicts each is one."""
     group = _group(report, report.target)
-    on = backends.on_release(report.target, report.target.version)
+    on = backends.on_release(report.target)
     cases = []
     judged = (*answer.findings(report), *answer.natives(report))
     table = Table(coverage.COLUMNS, coverage.operators(report, judged))
@@ -187,9 +187,8 @@ def _coverage(report: schemas.CoverageReport) -> Suite:
 def _matrix(report: schemas.MatrixReport) -> Iterator[Suite]:
     names = list(dict.fromkeys(name for cell in report.releases for name in cell.findings))
     for cell in report.releases:
-        release = one_line(cell.target.version)
-        group = f"{_group(report, cell.target)}.{cell.target.software} {_part(release)}"
-        on = backends.on_release(cell.target, release)
+        group = f"{_group(report, cell.target)}.{cell.target.software} {_part(cell.target.version)}"
+        on = backends.on_release(cell.target)
         cases = []
         for name in names:
             verdict = cell.findings.get(name)

@@ -150,7 +150,7 @@ def _at_lines(result: Result, repository: Repository) -> Iterator[Result]:
 
 def _of_release(report: CoverageReport) -> Iterator[Result]:
     text: tuple[str | None, ...]
-    on = backends.on_release(report.target, report.target.version)
+    on = backends.on_release(report.target)
     for finding in answer.findings(report):
         rule = f"{finding.verdict}/{finding.source}" if finding.source else finding.verdict
         text = (_judged(finding.operator, finding.verdict, report, on), finding.reason, finding.advice)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
 from mpsprobe.folding import folded
@@ -46,33 +46,15 @@ MOST_UNSURE = 4
 GRAPHS_STAY = "No graph leaves the cache, so memory and the time of first calls grow with every new shape."
 
 
-class Judged(NamedTuple):
-    """What the rows of a report share."""
-
-    on: str
-    """``torch 2.13.0``."""
-    release: str
-    software: str
-    label: str
-    environment: schemas.Environment
-    explained: bool
-
-
-def judged(report: AnyReport, *, explained: bool = False) -> Judged:
-    target = backends.target(report)
-    release, software, label = backends.release(target), backends.software(target), backends.label(target)
-    return Judged(backends.on_release(target, release), release, software, label, report.environment, explained)
-
-
 # All that is shown of an operator, in every format: a column, and how its cell is found. The order is that of CSV.
-FIELDS: Fields[Judged, schemas.OperatorFinding] = (
+FIELDS: Fields[AnyReport, schemas.OperatorFinding] = (
     (Column("operator", "name", "operator"), lambda _, one: one.operator),
     (Column("verdict", "verdict", "verdict"), lambda _, one: one.verdict),
     (Column("calls", "number", "calls", where="column"), lambda _, one: one.calls),
     (Column("calls", "counts", "phases", where="more"), lambda _, one: one.phases),
     (Column("dtypes", "names", "dtypes", rank=3), lambda _, one: tuple(one.dtypes)),
     (Column("where", "names", rank=4), lambda _, one: tuple(fold_names(one.modules))),
-    (Column("lines", "places", where="more"), lambda of, one: sources.lines(one.call_sites, of.environment)),
+    (Column("lines", "places", where="more"), lambda report, one: sources.lines(one.call_sites, report.environment)),
     (Column("shapes", "names", where="more"), lambda _, one: tuple(f"({shape})" for shape in one.shapes)),
     (Column("each shape", "names", "shapes", where="record"), lambda _, one: tuple(one.shapes)),
     (Column("modules", "names", "modules", where="record"), lambda _, one: tuple(fold_names(one.modules))),
@@ -83,18 +65,20 @@ FIELDS: Fields[Judged, schemas.OperatorFinding] = (
     (Column("copies", where="more"), lambda _, one: answer.copies(one.transfers)),
     (Column("MPSGraph", where="more"), lambda _, one: _graphs(one)),
     (Column("native since", key="native_since", where="record"), lambda _, one: one.native_since),
-    (Column("native since", about=SINCE, rank=1, where="column"), lambda of, one: answer.since(one, of.release)),
+    (Column("native since", about=SINCE, rank=1, where="column"), lambda report, one: _since(report, one)),
     (Column("why", key="reason", where="more"), lambda _, one: one.reason),
-    (Column("known by", where="more"), lambda of, one: _evidence(of, one) if _is_telling(of, one) else None),
-    (Column("do", "advice", "advice", where="more"), lambda of, one: _advice(of, one)),
+    (
+        Column("known by", where="more"),
+        lambda report, one: _evidence(report, one),
+    ),
+    (Column("do", "advice", "advice", where="more"), lambda report, one: _advice(report, one)),
 )
 COLUMNS = tuple(column for column, _ in FIELDS)
 
 
 def operators(report: AnyReport, findings: Iterable[schemas.OperatorFinding]) -> list[tuple[Cell, ...]]:
     """The row of each operator, as ``COLUMNS`` has it."""
-    shared = judged(report, explained=report.kind == "coverage" and report.explained)
-    return [tuple(of(shared, one) for _, of in FIELDS) for one in findings]
+    return [tuple(of(report, one) for _, of in FIELDS) for one in findings]
 
 
 def ordered(report: AnyReport) -> list[schemas.OperatorFinding]:
@@ -105,7 +89,6 @@ def ordered(report: AnyReport) -> list[schemas.OperatorFinding]:
 
 def document(report: schemas.CoverageReport) -> Document:
     target, program, predicted = report.target, report.program, report.memory
-    shared = judged(report, explained=report.explained)
     fit = predicted.fit if predicted else None
     alerts = [
         *(workload_lines.stayed_on_cpu(program, ran=bool(report.operators)) if program else []),
@@ -113,11 +96,11 @@ def document(report: schemas.CoverageReport) -> Document:
         *([_refused(report.first_refused_tensor, target)] if report.first_refused_tensor else []),
         *(fitting.alerts(fit) if fit else []),
     ]
-    sections = middle(report, shared)
+    sections = middle(report)
     if report.explained:  # findings say what they rest on themselves
-        fields: Fields[Judged, schemas.OperatorFinding] = (FIELDS[0], (Column("evidence"), _evidence))
-        sections.append(Section(EXPLAINED, table(fields, shared, answer.natives(report)), view="Evidence"))
-    sections += _growth(report.growth, report.operators, shared.on)
+        fields: Fields[AnyReport, schemas.OperatorFinding] = (FIELDS[0], (Column("evidence"), _evidence))
+        sections.append(Section(EXPLAINED, table(fields, report, answer.natives(report)), view="Evidence"))
+    sections += _growth(report.growth, report.operators, backends.on_release(target))
     notes = [
         *(workload_lines.program_notes(program) if program else []),
         *report.workload.notes,
@@ -146,7 +129,7 @@ def document(report: schemas.CoverageReport) -> Document:
             *sections,
             Section("In figures", list(figures(report.summary)), depth="page"),
             *memory.sections(predicted, report.environment),
-            all_operators(report, shared, "Overview" if clean else OPERATORS),
+            all_operators(report, "Overview" if clean else OPERATORS),
         ],
         brief=[*brief, *(f"{line}." for line in recalled), NEXT] if clean else [],
     )
@@ -174,16 +157,16 @@ def figures(summary: schemas.CoverageSummary) -> Iterator[Block]:
         yield Bars([Bar("Calls", parts, said)], "Calls by verdict", [(verdict, verdict) for verdict, _ in known])
 
 
-def middle(report: AnyReport, shared: Judged) -> list[Section]:
+def middle(report: AnyReport) -> list[Section]:
     """What is to do, what is known to be wrong, and what the report leaves open."""
-    to_do = table(FIELDS, shared, one_for_each_cure(answer.findings(report)), entries=True, most=MOST)
-    sections = [Section(f"{TO_DO} on {shared.on}", to_do)]
+    to_do = table(FIELDS, report, one_for_each_cure(answer.findings(report)), entries=True, most=MOST)
+    sections = [Section(f"{TO_DO} on {_on(report)}", to_do)]
     wrong = "Known wrong results"
     if report.kind == "coverage":
         cuda = workload_lines.cuda(report.program) if report.program else []
         sections.append(Section(workload_lines.CUDA, bullets(Bullet(said, what) for what, said in cuda)))
         sections.append(Section(MACOS, bullets(_macos(one, report.target) for one in report.macos_conditions)))
-        wrong += f" on {shared.software} {one_line(shared.release)}"
+        wrong += f" on {backends.software(report.target)} {one_line(report.target.version)}"
     unjudged = (Bullet(_places(one.reason, one), one.operator) for one in report.not_judged)
     assumed = (Bullet(_places(one.assumed, one), one.operator) for one in report.data_dependence)
     composed = (Bullet(f"{plural(n, 'call')} {text}", name) for name, n, text in answer.compositions(report))
@@ -274,10 +257,10 @@ def _graphs(one: schemas.OperatorFinding) -> str | None:
     return f"{when}: {most}{number(one.graphs)} in this run" if when else None
 
 
-def all_operators(report: AnyReport, shared: Judged, view: str = OPERATORS) -> Section:
+def all_operators(report: AnyReport, view: str = OPERATORS) -> Section:
     """Every operator; where there is nothing else to see, on the first view."""
-    title = f"{OPERATORS} on {shared.on}"
-    rows = table(FIELDS, shared, ordered(report), title, filtered=True, most=MOST)
+    title = f"{OPERATORS} on {_on(report)}"
+    rows = table(FIELDS, report, ordered(report), title, filtered=True, most=MOST)
     return Section(title, rows, view=view, depth="all")
 
 
@@ -314,12 +297,20 @@ def _record(name: str, verdict: str, calls: int, reason: str, call_sites: Sequen
     return {"operator": name, "verdict": verdict, "calls": calls, "reason": reason, "call_sites": call_sites}
 
 
-def _advice(of: Judged, one: schemas.OperatorFinding) -> str | None:
+def _on(report: AnyReport) -> str:
+    return backends.on_release(backends.target(report))
+
+
+def _since(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
+    return answer.since(one, backends.release(backends.target(report)))
+
+
+def _advice(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
     """The advice of the scanner that judged a finding, else the release that cures it."""
     if not SEVERITY[one.verdict]:
         return None
-    cure = answer.since(one, of.release) if one.verdict != "unknown" else None
-    return one.advice or (f"Native from {of.software} {cure} on: upgrade." if cure else None)
+    cure, software = _since(report, one), backends.software(backends.target(report))
+    return one.advice or (f"Native from {software} {cure} on: upgrade." if cure and one.verdict != "unknown" else None)
 
 
 def _moved(one: schemas.OperatorFinding) -> str | None:
@@ -327,15 +318,16 @@ def _moved(one: schemas.OperatorFinding) -> str | None:
     return f"{byte_size(one.input_bytes)} in, {byte_size(one.output_bytes)} out" if known else None
 
 
-def _evidence(of: Judged, one: schemas.OperatorFinding) -> str:
-    """The kind of evidence, what it says, and of ``--explain`` who was asked: ``guard in the binary: linear for …``."""
-    asked = f" (asked: {', '.join(map(one_line, one.judges))})" if one.judges and of.explained else ""
+def _evidence(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
+    """The kind of evidence, what it says, and of ``--explain`` who was asked: ``guard in the binary: linear for …``.
+
+    ``None`` for a kernel that is registered, which goes without saying where nobody asked.
+    """
+    explained = report.kind == "coverage" and report.explained
+    if not explained and one.source in (None, "registration"):
+        return None
+    asked = f" (asked: {', '.join(map(one_line, one.judges))})" if one.judges and explained else ""
     if one.source is None:
         return f"nothing: no table covers it{asked}"
-    source = SOURCES[one.source].format(of.label)
+    source = SOURCES[one.source].format(backends.label(backends.target(report)))
     return f"{source}: {one_line(one.evidence, 400)}{asked}" if one.evidence else f"{source}{asked}"
-
-
-def _is_telling(of: Judged, one: schemas.OperatorFinding) -> bool:
-    """Whether the evidence is shown with the operator: that a kernel is registered goes without saying."""
-    return of.explained or one.source not in (None, "registration")

@@ -10,7 +10,7 @@ from mpsprobe_exporters.document import Bar, Bars, Column, Paragraph, Part, Sect
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import listed, one_line, plural
 from mpsprobe_exporters.reports.profile_configurations import SPREAD
-from mpsprobe_exporters.trace_summary import copies, kernels
+from mpsprobe_exporters.trace_summary import totals
 from mpsprobe_exporters.units import BEYOND, between, byte_size, duration, fraction, reading, split_unit
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         ProfileReport,
     )
     from mpsprobe_exporters.document import Block, Fields
-    from mpsprobe_exporters.trace_summary import CopyTime, KernelTime
+    from mpsprobe_exporters.trace_summary import Total
 
     Spent = tuple[str, float, int]
     Draw = Callable[[ProfileCell], Iterable[Block]]
@@ -167,7 +167,7 @@ def _modules(cell: ProfileCell) -> list[Block]:
     return table(MODULES, cell, ordered, most=MOST_MODULES)
 
 
-KERNELS: Fields[int, KernelTime] = (
+KERNELS: Fields[int, Total] = (
     (Column("kernel", "name"), lambda _, one: one.name),
     (Column("calls", "number"), lambda _, one: one.calls),
     (Column("share", "part"), lambda total, one: fraction(one.total_ns, total)),
@@ -176,7 +176,7 @@ KERNELS: Fields[int, KernelTime] = (
     (Column("shortest", "time", rank=3), lambda _, one: one.minimum_ns),
     (Column("longest", "time", rank=3), lambda _, one: one.maximum_ns),
 )
-COPIES: Fields[None, CopyTime] = (
+COPIES: Fields[None, Total] = (
     (Column("copy", "name"), lambda _, one: one.name),
     (Column("calls", "number"), lambda _, one: one.calls),
     (Column("total", "time"), lambda _, one: one.total_ns),
@@ -186,10 +186,10 @@ COPIES: Fields[None, CopyTime] = (
 
 def _device_work(cell: ProfileCell, index: int) -> Iterator[Section]:
     if cell.trace is not None:
-        kernel_times = kernels(cell.trace)
-        rows = table(KERNELS, sum(one.total_ns for one in kernel_times), kernel_times, filtered=True)
+        kernels = totals(cell.trace, "kernel")
+        rows = table(KERNELS, sum(one.total_ns for one in kernels), kernels, filtered=True)
         yield Section("Kernels, over all profiled steps", rows, "Kernels", "page", index)
-        moved = table(COPIES, None, copies(cell.trace))
+        moved = table(COPIES, None, totals(cell.trace, "copy"))
         yield Section("Copies between memories, over all profiled steps", moved, "Kernels", "page", index)
 
 
