@@ -48,7 +48,6 @@ def runs(one: Judged) -> Iterator[dict[str, Any]]:
 
 
 def operators(one: Judged) -> Iterator[dict[str, Any]]:
-    """A row for each release, operator and verdict that was read."""
     for release, run in one.runs.items():
         for number in run.findings:
             finding = one.findings[number]

@@ -20,8 +20,6 @@ MOST_NAMES = 30
 
 @dataclass(slots=True)
 class Operator:
-    """One operator that some release does not run on the GPU."""
-
     name: str
     # Workload and phase → its calls of the operator, in the newest release where it is not native.
     callers: dict[tuple[str, str], int] = field(default_factory=dict)

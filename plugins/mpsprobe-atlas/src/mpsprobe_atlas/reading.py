@@ -22,8 +22,6 @@ HUGGING_FACE = "hf"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one release does with a row."""
-
     verdicts: Mapping[str, str]  # operator → the worst that it meets; those that are native or composite are left out
     findings: tuple[int, ...] = ()  # numbers of those in Judged.findings, in their order
     advisories: Mapping[str, int] = field(default_factory=dict)  # id of a known wrong result → calls of it

@@ -55,8 +55,6 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of one workload, size, phase and dtype."""
-
     workload: str
     size: str
     phase: str
@@ -141,7 +139,6 @@ class Store:
             return sorted(self._database.execute("SELECT workload, size, phase, dtype, state FROM rows"))
 
     def row(self, workload: str, size: str, phase: str, dtype: str) -> Row | None:
-        """One row with its answer; None where there is none."""
         asked = f"SELECT {_ALL} FROM rows WHERE workload = ? AND size = ? AND phase = ? AND dtype = ?"
         with self._said("read"):
             found = self._database.execute(asked, (workload, size, phase, dtype)).fetchone()
@@ -257,7 +254,6 @@ class WritableStore(Store):
         self._database.execute("COMMIT")
 
     def _describe(self, about: Mapping[str, Any]) -> None:
-        """Write what the sweep is now; the rows stay."""
         described = [(key, json.dumps(value)) for key, value in about.items()]
         self._database.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", described)
 

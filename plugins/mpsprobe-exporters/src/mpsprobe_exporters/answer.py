@@ -55,7 +55,6 @@ def findings(report: AnyReport) -> list[schemas.OperatorFinding]:
 
 
 def natives(report: AnyReport) -> list[schemas.OperatorFinding]:
-    """The native operators, most called first."""
     return sorted((one for one in report.operators if one.verdict == "native"), key=lambda o: (-o.calls, o.operator))
 
 
@@ -201,12 +200,10 @@ def _unproven(guessed: list[schemas.DataDependence], unwatched_processes: int) -
 
 
 def guessed_at(guessed: list[schemas.DataDependence]) -> str:
-    """Where a guess decided the path."""
     return listed(shortened(list(dict.fromkeys(call_site(at) for one in guessed for at in one.call_sites)), 2))
 
 
 def failure_sentence(failure: schemas.RunFailure) -> str:
-    """Where the run stopped, and why."""
     where = f" at {place(failure)}" if place(failure) else ""
     error = ": ".join(filter(None, (one_line(failure.error), one_line(failure.message))))
     return f"The run stopped in {one_line(failure.phase)}{where}: only the operators before it are judged. {error}"

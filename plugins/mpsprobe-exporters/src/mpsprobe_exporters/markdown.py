@@ -32,7 +32,6 @@ class MarkdownExporter:
 
 
 def blocks(document: Document) -> Iterator[str]:
-    """The blocks, from what comes first to what is folded away."""
     for line in filter(None, (document.headline, *document.alerts)):
         yield f"**{prose(line.rstrip('.'))}.**"
     if document.lines:

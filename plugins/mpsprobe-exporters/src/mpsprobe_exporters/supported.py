@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def supported_report(report: Report, exporter: str) -> SupportedReport:
-    """``report``, when its schema is known here.
-
-    Raises:
-        ReportError: it is of another kind, or of a newer version.
-    """
+    """``report``, when its schema is known here; else an error in words."""
     if report.kind not in READ or report.schema_version != 1:
         raise ReportError(
             f"the exporter '{exporter}' cannot read a report of kind '{one_line(report.kind, 100)}', "

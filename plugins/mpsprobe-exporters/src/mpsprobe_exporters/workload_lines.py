@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import backends
+from mpsprobe_exporters.document import Bullet
 from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
 from mpsprobe_exporters.units import byte_size, number, quantity
 
@@ -39,7 +40,6 @@ def in_short(report: CoverageReport) -> str:
 
 
 def _named(workload: WorkloadInfo, program: ProgramInfo | None) -> WorkloadInfo:
-    """A program with its arguments."""
     if program is None:
         return workload
     return workload.model_copy(update={"name": one_line(workload.name, LONGEST) + _command(program)})
@@ -99,7 +99,6 @@ def recalled(known: Recalled | None, environment: Environment) -> list[str]:
 
 
 def source(known: Recalled) -> str:
-    """Where an answer was known."""
     return "the cache" if known.source == "cache" else one_line(known.source, 60)
 
 
@@ -142,12 +141,10 @@ def _computed(one: schemas.ComputedOnCpu) -> str:
 
 
 def _command(program: ProgramInfo) -> str:
-    """The program's own arguments, with a space before them."""
     return f" {one_line(shlex.join(program.arguments), 80)}" if program.arguments else ""
 
 
 def _ran(program: ProgramInfo) -> list[str]:
-    """How it went, as the line about the workload has it."""
     ended = [f"exit code {program.exit_code}"] if program.exit_code > 0 else []
     ended += [f"ended by signal {-program.exit_code}"] if program.exit_code < 0 else []
     return [f"{program.seconds:,.1f} s", *ended]
@@ -163,7 +160,6 @@ def _where(program: ProgramInfo) -> str:
 
 
 def program_notes(program: ProgramInfo) -> list[str]:
-    """What else to know of the run."""
     reported = program.processes - program.processes_unreported
     counts = ((reported, "in the report"), (program.processes_unreported, "not in the report"))
     others = [
@@ -175,10 +171,8 @@ def program_notes(program: ProgramInfo) -> list[str]:
     return [*others, *threads, *program.notes]
 
 
-def cuda(program: ProgramInfo) -> list[tuple[str, str]]:
+def cuda(program: ProgramInfo | None) -> Iterator[Bullet]:
     """What is written for CUDA, and for each what to write instead, with the lines."""
-    return [(one_line(one.what), f"{_sites(one)}; instead: {one_line(one.instead)}") for one in program.cuda]
-
-
-def _sites(one: schemas.CudaHint) -> str:
-    return ", ".join(shortened([call_site(place) for place in one.call_sites], MOST_PLACES))
+    for hint in program.cuda if program else ():
+        sites = ", ".join(shortened([call_site(place) for place in hint.call_sites], MOST_PLACES))
+        yield Bullet(f"{sites}; instead: {one_line(hint.instead)}", one_line(hint.what))

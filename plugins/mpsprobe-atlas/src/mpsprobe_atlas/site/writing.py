@@ -54,7 +54,6 @@ def write_site(data: SiteData, folder: Path) -> int:
 
 
 def files(data: SiteData) -> Iterator[tuple[str, str]]:
-    """Each file of the site: its path in the folder, and its text."""
     yield "index.html", _page()
     yield "data/index.js", _script("index", data.index())
     for name, details in (*data.model_files(), *data.operator_files()):

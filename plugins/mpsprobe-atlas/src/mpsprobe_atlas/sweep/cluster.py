@@ -78,7 +78,6 @@ class Cluster:
             self._client.close(timeout=5)
 
     def rows(self, keys: Sequence[Key]) -> Generator[Row]:
-        """A row for each of ``keys``, each as soon as it is there."""
         left = [(key, 1, "") for key in reversed(keys)]
         given: list[_Given] = []
         while left or given:

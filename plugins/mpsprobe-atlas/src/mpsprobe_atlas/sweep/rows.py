@@ -48,14 +48,12 @@ def usual_memory(jobs: int) -> int:
 
 
 def rows_of(keys: Sequence[Key], releases: Sequence[str], limits: Limits, jobs: int) -> Generator[Row]:
-    """A row for each of ``keys``, each as soon as it is there, by ``jobs`` processes side by side."""
     with Pool(MODULE, [*releases], limits, jobs, attempts=ATTEMPTS, each=EACH, variables=VARIABLES) as pool:
         for answer in pool.answers(keys):
             yield row_of(keys[answer.number], answer, limits)
 
 
 def row_of(key: Key, answer: Answer, limits: Limits) -> Row:
-    """The row that a process has answered with, or of its failure."""
     if answer.text is not None:
         row = from_text(answer.text)
     elif answer.by_limit:
@@ -79,7 +77,6 @@ def worked_out(key: Key, releases: Sequence[str]) -> Row:
 
 
 def failed(key: Key, error: str, hint: str | None = None, attempts: int = 1) -> Row:
-    """The row of what has no answer."""
     return Row(*key, state="failed", error=error, hint=hint, attempts=attempts, made=_now())
 
 
@@ -94,7 +91,6 @@ def as_text(row: Row) -> str:
 
 
 def from_text(text: str | bytes) -> Row:
-    """See ``as_text``."""
     fields = json.loads(text)
     answer = fields.pop("answer")
     return Row(**fields, answer=None if answer is None else base64.b64decode(answer))

@@ -26,7 +26,6 @@ FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the la
 MEASURED = ("name", "unit", "old", "new", "ratio", "low", "high", "test", "samples", "old_count", "new_count")
 QUANTITY = (*MEASURED, "p_value", "adjusted_p_value", "difference", "regression", "note")
 COMPARED = (*KEY, "release", "kind", *QUANTITY)
-JUDGED = [column.key for column in coverage.COLUMNS if column.key]
 
 
 class CsvExporter:
@@ -88,7 +87,7 @@ def _compared(report: ComparisonReport) -> Iterator[dict[str, Any]]:
 
 
 ROWS: Mapping[str, Callable[[Any], Rows]] = {
-    "coverage": lambda report: _table(JUDGED, coverage.records(report)),
+    "coverage": lambda report: _table(coverage.KEYS, coverage.records(report)),
     "coverage-matrix": matrix.rows,
     "coverage-several": several.rows,
     "profile": lambda report: _table(profile_rows.COLUMNS, profile_rows.rows(report)),

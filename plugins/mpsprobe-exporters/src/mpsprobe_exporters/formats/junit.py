@@ -230,7 +230,7 @@ def _comparison(report: schemas.ComparisonReport) -> Suite:
     for failure, line in zip(report.failures, comparison.failure_lines(report), strict=False):
         cases.append(_change("mpsprobe.diff", WHOLE, failure, "stopped", line))
     for lonely in report.unpaired:
-        message = f"in the {'old' if lonely.presence == 'gone' else 'new'} report only"
+        message = comparison.unpaired(lonely)
         cases.append(Case("mpsprobe.diff", comparison.configuration(lonely), "skipped", message=message))
     properties = [("old", report.old.source), ("new", report.new.source)]
     properties += [("differs", line) for line in comparison.condition_lines(report)]

@@ -258,7 +258,6 @@ def _place(place: str | model.Place) -> Markup:
 
 
 def _bars(block: model.Bars) -> Markup:
-    """Horizontal bars: what, the bar, and its value in words."""
     rows = []
     for row in block.rows[:MOST_BARS]:
         drawn = figures.stacked(row.parts, block.mark)

@@ -73,7 +73,7 @@ def document(report: schemas.ComparisonReport) -> Document:
             Section("Predicted memory", table(memory.CHANGED, None, memory.changes(report))),
             *(Section(configuration(cell), list(_cell(report, cell))) for cell in loud),
             Section(QUIET_TITLE, list(_quiet(quiet))),
-            Section(UNPAIRED, bullets(unpaired_lines(report))),
+            Section(UNPAIRED, bullets(f"{configuration(one)}: {unpaired(one)}" for one in report.unpaired)),
             Section("When a difference counts", [Paragraph(line) for line in method_lines(report)]),
             Section("", table(operators, None, every, filtered=True), view="Operators", depth="page"),
         ],
@@ -273,9 +273,8 @@ def fallback_line(one: schemas.ComparedFallback) -> str:
     return f"{word}: {one_line(one.operator, 100)} ({', '.join(facts)})"
 
 
-def unpaired_lines(report: schemas.ComparisonReport) -> list[str]:
-    which = {"gone": "old", "new": "new", "both": "new"}
-    return [f"{configuration(one)}: in the {which[one.presence]} report only" for one in report.unpaired]
+def unpaired(one: schemas.UnpairedCell) -> str:
+    return f"in the {'old' if one.presence == 'gone' else 'new'} report only"
 
 
 def advisory_lines(report: schemas.ComparisonReport) -> list[str]:

@@ -74,10 +74,10 @@ FIELDS: Fields[AnyReport, schemas.OperatorFinding] = (
     (Column("do", "advice", "advice", where="more"), lambda report, one: _advice(report, one)),
 )
 COLUMNS = tuple(column for column, _ in FIELDS)
+KEYS = tuple(column.key for column in COLUMNS if column.key)
 
 
 def operators(report: AnyReport, findings: Iterable[schemas.OperatorFinding]) -> list[tuple[Cell, ...]]:
-    """The row of each operator, as ``COLUMNS`` has it."""
     return [tuple(of(report, one) for _, of in FIELDS) for one in findings]
 
 
@@ -163,8 +163,7 @@ def middle(report: AnyReport) -> list[Section]:
     sections = [Section(f"{TO_DO} on {_on(report)}", to_do)]
     wrong = "Known wrong results"
     if report.kind == "coverage":
-        cuda = workload_lines.cuda(report.program) if report.program else []
-        sections.append(Section(workload_lines.CUDA, bullets(Bullet(said, what) for what, said in cuda)))
+        sections.append(Section(workload_lines.CUDA, bullets(workload_lines.cuda(report.program))))
         sections.append(Section(MACOS, bullets(_macos(one, report.target) for one in report.macos_conditions)))
         wrong += f" on {backends.software(report.target)} {one_line(report.target.version)}"
     unjudged = (Bullet(_places(one.reason, one), one.operator) for one in report.not_judged)
@@ -202,7 +201,6 @@ def _refused(first: schemas.RefusedTensor, target: schemas.Target) -> str:
 
 
 def allowed(names: Sequence[str]) -> list[str]:
-    """What ``--allow`` named, in a sentence."""
     return [f"Passed over by --allow: {', '.join(map(one_line, names))}"] if names else []
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import backends
 from mpsprobe_exporters.document import Bar, Bars, Column, Paragraph, Part, Section, table
-from mpsprobe_exporters.module_names import fold_names
+from mpsprobe_exporters.module_names import ROOT, fold_names
 from mpsprobe_exporters.plain_text import listed, one_line, plural
 from mpsprobe_exporters.reports.profile_configurations import SPREAD
 from mpsprobe_exporters.trace_summary import totals
@@ -33,7 +33,6 @@ MOST_DETAILED = 3  # configurations that are looked into there
 MOST_BARS = 24
 # What a probe says about its own work, not of the model's.
 OWN = frozenset({"source", "events", "steps"})
-MODEL = "(model)"
 NATIVE = "the release, of torch or of the backend's plugin, that has a kernel"
 
 
@@ -130,7 +129,7 @@ OPERATORS: Fields[ProfileCell, tuple[OperatorTime, float | None]] = (
         Column("share", "part", about="of all of them, on the device where that was read, else on the host"),
         lambda _, one: one[1],
     ),
-    (Column("where", "names", rank=3), lambda _, one: tuple(name or MODEL for name in fold_names(one[0].modules))),
+    (Column("where", "names", rank=3), lambda _, one: tuple(fold_names(one[0].modules))),
     (Column("host, with what it calls", "time", where="more"), lambda cell, one: each_step(cell, one[0].host_ns)),
     (Column("device, with what it calls", "time", where="more"), lambda cell, one: each_step(cell, one[0].device_ns)),
     (Column("shapes", "names", where="more"), lambda _, one: tuple(one[0].shapes)),
@@ -152,7 +151,7 @@ def _operators(cell: ProfileCell) -> Iterator[Block]:
 
 
 MODULES: Fields[ProfileCell, ModuleTime] = (
-    (Column("module", "name"), lambda _, one: one.module or MODEL),
+    (Column("module", "name"), lambda _, one: one.module or ROOT),
     (Column("phase", rank=1), lambda cell, one: one.phase if len({one.phase for one in cell.modules}) > 1 else None),
     (Column("type", rank=4), lambda _, one: one.type),
     (Column("calls", "number", rank=3), lambda cell, one: each_step(cell, one.calls)),
