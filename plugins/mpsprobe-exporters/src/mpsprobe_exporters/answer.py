@@ -86,16 +86,15 @@ def _clauses(report: AnyReport) -> list[str]:
         parts.append(f"{number(len(report.not_judged))} more could not be judged")
     unproven = "" if not_native else _unproven(guesses(report), unwatched(report))
     parts[0] += unproven
+    fits = fitting.each(report)
     if report.kind != "coverage":
-        fits = [cell.fit for cell in report.releases]
         return fitting.with_fit(parts, fitting.of_releases(fits), fits)
     program, memory = report.program, report.memory
     undone = report.failure or report.macos_conditions or not_native or report.advisories or unproven or len(parts) > 1
     elsewhere = program and (program.stayed_on_cpu or program.computed_on_cpu or program.cuda)
-    fit = memory.fit if memory else None
-    parts = fitting.with_fit(parts, fitting.in_short(memory, report.summary.parameters_bytes), [fit])
-    if report.operators and not undone and not elsewhere and fitting.is_clean([fit]):
-        parts[0] += f": nothing needs doing{fitting.needs(memory) if not fit else ''}"
+    parts = fitting.with_fit(parts, fitting.in_short(memory, report.summary.parameters_bytes), fits)
+    if report.operators and not undone and not elsewhere and fitting.is_clean(fits):
+        parts[0] += f": nothing needs doing{'' if any(fits) else fitting.needs(memory)}"
     return parts
 
 
