@@ -18,8 +18,8 @@ from mpsprobe_exporters.reports.profile import document
 from mpsprobe_exporters.reports.profile_advice import Advice, divided, recommendations
 from mpsprobe_exporters.reports.profile_configurations import MOST_ROWS
 from mpsprobe_exporters.reports.profile_measurements import MOST_DETAILED, spoken
+from mpsprobe_exporters.reports.trace_summary import divide, merged, overlap, totals
 from mpsprobe_exporters.table import TableExporter
-from mpsprobe_exporters.trace_summary import divide, merged, overlap, totals
 
 US = 1_000
 OPERATORS = "Operators by their own time, in one step"

@@ -95,9 +95,9 @@ def sections(memory: schemas.MemoryPrediction | None, made: schemas.Environment)
         return
     tiles = [Tile(one_line(category, 40), byte_size(size)) for category, size in memory.by_category.items() if size]
     rows = table(FIELDS, made, memory.holders, PEAK)
-    sizes = [(one.what, one.bytes) for one in memory.not_counted]
     left = bullets(
-        f"not counted: {one_line(what, 400)}" + (f" (up to {byte_size(size)})" if size else "") for what, size in sizes
+        f"not counted: {one_line(one.what, 400)}" + (f" (up to {byte_size(one.bytes)})" if one.bytes else "")
+        for one in memory.not_counted
     )
     yield Section(
         f"{TITLE} at the peak: {byte_size(memory.peak_bytes)}", [Tiles(tiles), *rows, *left], view=TITLE, depth="all"

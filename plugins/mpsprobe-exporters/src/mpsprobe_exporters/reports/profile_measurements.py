@@ -10,7 +10,7 @@ from mpsprobe_exporters.document import Bar, Bars, Column, Paragraph, Part, Sect
 from mpsprobe_exporters.module_names import ROOT, fold_names
 from mpsprobe_exporters.plain_text import listed, one_line, plural
 from mpsprobe_exporters.reports.profile_configurations import SPREAD
-from mpsprobe_exporters.trace_summary import totals
+from mpsprobe_exporters.reports.trace_summary import totals
 from mpsprobe_exporters.units import BEYOND, between, byte_size, duration, fraction, reading, split_unit
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         ProfileReport,
     )
     from mpsprobe_exporters.document import Block, Fields
-    from mpsprobe_exporters.trace_summary import Total
+    from mpsprobe_exporters.reports.trace_summary import Total
 
     Spent = tuple[str, float, int]
     Draw = Callable[[ProfileCell], Iterable[Block]]
