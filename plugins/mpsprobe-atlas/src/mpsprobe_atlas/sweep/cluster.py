@@ -186,12 +186,8 @@ def _connected(address: str) -> Any:
 
 def _different(theirs: Mapping[str, str | None], names: Sequence[str]) -> str:
     """Which of the distributions are of another version there, in words; empty where none is."""
-    ours = {name: version for name, (version, _) in installed(names).items()}
-    both = [(name, _public(ours.get(name)), _public(theirs.get(name))) for name in names]
+    ours = {name: version.partition("+")[0] for name, (version, _) in installed(names).items()}
+    both = [(name, ours.get(name, ""), (theirs.get(name) or "").partition("+")[0]) for name in names]
     return ", ".join(
         f"{name} {there or 'not at all'} (here: {here or 'none'})" for name, here, there in both if here != there
     )
-
-
-def _public(version: str | None) -> str | None:
-    return version and version.partition("+")[0]
