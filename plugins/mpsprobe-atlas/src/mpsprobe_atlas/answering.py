@@ -87,13 +87,13 @@ def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str], wa
     answers = unpack(row.answer)
     named = _named(options["torch_release"], answers.releases)
     if named == [INSTALLED]:
-        release = _version("torch")
-        if release is None:
+        torch = installed(["torch"])
+        if not torch:
             newest = answers.releases[-1] if answers.releases else "2.13.0"
             return KnownAnswer(reason=f"no torch is installed to be judged: name one with --torch {newest}")
         if wanted == SAME and platform.system() == "Darwin":  # what that torch has registered is asked of itself
             return KnownAnswer(reason="the torch that is installed answers for itself: name a release")
-        named = [_public(release)]
+        named = [_public(torch["torch"][0])]
     missing = [release for release in named if release not in answers.releases]
     if missing:
         return KnownAnswer(reason=f"the atlas does not hold torch {', '.join(missing[:3])}")
@@ -211,11 +211,6 @@ def _is_edited() -> bool:
         except (ValueError, AttributeError):
             continue
     return False
-
-
-def _version(name: str) -> str | None:
-    found = installed([name])
-    return found[name][0] if found else None
 
 
 def _public(version: str) -> str:

@@ -70,7 +70,6 @@ def joined(head: bytes, body: bytes, kind: bytes = PLAIN) -> bytes:
 
 
 def compressed(texts: Iterable[bytes], filters: Filters = SMALL) -> bytes:
-    """Texts as one body."""
     return lzma.compress(b"".join(texts), lzma.FORMAT_RAW, filters=filters)
 
 
@@ -89,7 +88,6 @@ def _numbered(value: Any, parts: dict[bytes, int], depth: int = 2) -> Any:
 
 
 def _filled(shape: Any, parts: Sequence[bytes]) -> Any:
-    """What ``_numbered`` was given."""
     if isinstance(shape, dict):
         return {key: _filled(one, parts) for key, one in shape.items()}
     if isinstance(shape, list):
@@ -102,8 +100,6 @@ def _json(document: Any) -> bytes:
 
 
 class Answers:
-    """What ``pack`` has packed."""
-
     def __init__(self, data: bytes) -> None:
         (length,) = LENGTH.unpack_from(data)
         start = LENGTH.size + length
@@ -123,7 +119,6 @@ class Answers:
 
     @functools.cached_property
     def body(self) -> bytes:
-        """All reports as text."""
         try:
             text = decompressed(self._body) if self._kind == PACKED else self._body
         except lzma.LZMAError as error:
@@ -133,12 +128,7 @@ class Answers:
         return text
 
     def report(self, release: str) -> dict[str, Any]:
-        """The document of a ``CoverageReport``; a new one at each call.
-
-        Raises:
-            KeyError: there is none of that release.
-            ReportError: it is damaged.
-        """
+        """The document of a ``CoverageReport``; a new one at each call."""
         if release not in self.releases:
             raise KeyError(release)
         lines = self.body.split(b"\n")

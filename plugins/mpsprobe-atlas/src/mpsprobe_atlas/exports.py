@@ -48,7 +48,6 @@ def runs(one: Judged) -> Iterator[dict[str, Any]]:
 
 
 def operators(one: Judged) -> Iterator[dict[str, Any]]:
-    """A row for each release, operator and verdict that was read."""
     for release, run in one.runs.items():
         for number in run.findings:
             finding = one.findings[number]
@@ -81,12 +80,7 @@ def _document(store: Store, native: bool) -> Iterator[bytes]:
 
 
 def write_parquet(store: Store, folder: Path, *, native: bool = False) -> list[Path]:
-    """``runs.parquet`` and ``operators.parquet`` in ``folder``, which is made.
-
-    Raises:
-        MissingPackage: pyarrow is not installed.
-        OutputError: they cannot be written.
-    """
+    """``runs.parquet`` and ``operators.parquet`` in ``folder``, which is made."""
     try:
         import pyarrow
         from pyarrow import parquet

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from mpsprobe_atlas.ranking import Met
@@ -19,8 +20,6 @@ MOST_NAMES = 30
 
 @dataclass(slots=True)
 class Operator:
-    """One operator that some release does not run on the GPU."""
-
     name: str
     # Workload and phase → its calls of the operator, in the newest release where it is not native.
     callers: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -110,11 +109,9 @@ def tracker_text(operator: Operator, met: Mapping[str, Met], versions: Mapping[s
 
 def _history(state: Mapping[str, Sequence[str]]) -> list[str]:
     """Rows of a table: the newest releases first, neighbours that are alike as one."""
-    rows: list[tuple[list[str], str]] = []
-    for release, verdicts in reversed([*state.items()]):
-        word = ", ".join(verdicts) or "native, or not met"
-        if rows and rows[-1][1] == word:
-            rows[-1][0].append(release)
-        else:
-            rows.append(([release], word))
-    return [f"| {names[0] if len(names) == 1 else f'{names[-1]} to {names[0]}'} | {word} |" for names, word in rows]
+    rows = []
+    for verdicts, run in groupby(reversed([*state.items()]), key=lambda one: one[1]):
+        names = [release for release, _ in run]
+        span = names[0] if len(names) == 1 else f"{names[-1]} to {names[0]}"
+        rows.append(f"| {span} | {', '.join(verdicts) or 'native, or not met'} |")
+    return rows

@@ -8,36 +8,22 @@ from typing import Any
 from mpsprobe import hookimpl
 from mpsprobe.declarations import CommandDeclaration, KnownAnswer, SweptWorkload
 
+COMMANDS = (
+    ("atlas", "atlas:atlas", "Many models on every torch release: sweep them once, ask often."),
+    ("atlas rank", "atlas:rank", "Missing operators, by the number of architectures that they block."),
+    ("atlas site", "atlas:site", "The atlas as pages for a browser, without a server."),
+    ("atlas export", "atlas:export", "The atlas as rows: Parquet or JSON."),
+    (
+        "atlas sweep",
+        "sweep:sweep",
+        "Judge many workloads against every release, into a store that a killed sweep goes on with.",
+    ),
+)
+
 
 @hookimpl
 def mpsprobe_commands() -> list[CommandDeclaration]:
-    return [
-        CommandDeclaration(
-            name="atlas",
-            target="mpsprobe_atlas.commands.atlas:atlas",
-            summary="Many models on every torch release: sweep them once, ask often.",
-        ),
-        CommandDeclaration(
-            name="atlas rank",
-            target="mpsprobe_atlas.commands.atlas:rank",
-            summary="Missing operators, by the number of architectures that they block.",
-        ),
-        CommandDeclaration(
-            name="atlas site",
-            target="mpsprobe_atlas.commands.atlas:site",
-            summary="The atlas as pages for a browser, without a server.",
-        ),
-        CommandDeclaration(
-            name="atlas export",
-            target="mpsprobe_atlas.commands.atlas:export",
-            summary="The atlas as rows: Parquet or JSON.",
-        ),
-        CommandDeclaration(
-            name="atlas sweep",
-            target="mpsprobe_atlas.commands.sweep:sweep",
-            summary="Judge many workloads against every release, into a store that a killed sweep goes on with.",
-        ),
-    ]
+    return [CommandDeclaration(name, f"mpsprobe_atlas.commands.{target}", about) for name, target, about in COMMANDS]
 
 
 @hookimpl

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Met:
-    """What one release does with all architectures."""
-
     # Operator → architecture → phase → the worst verdict; those that are native are left out.
     operators: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
     clean: set[str] = field(default_factory=set)  # architectures whose operators are all native, in each of their rows

@@ -22,8 +22,6 @@ HUGGING_FACE = "hf"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one release does with a row."""
-
     verdicts: Mapping[str, str]  # operator → the worst that it meets; those that are native or composite are left out
     findings: tuple[int, ...] = ()  # numbers of those in Judged.findings, in their order
     advisories: Mapping[str, int] = field(default_factory=dict)  # id of a known wrong result → calls of it
@@ -77,11 +75,7 @@ def architectures(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def judged(store: Store, *, native: bool = False) -> Iterator[Judged]:
-    """Every row with all that its reports say, by workload, ``native`` findings too; one at a time is read.
-
-    Raises:
-        ReportError: the store is damaged.
-    """
+    """Every row with all that its reports say, by workload, ``native`` findings too; one at a time is read."""
     rows = store.rows()
     names = architectures(rows)
     for plain in rows:
@@ -91,11 +85,7 @@ def judged(store: Store, *, native: bool = False) -> Iterator[Judged]:
 
 
 def heads(store: Store) -> Iterator[Judged]:
-    """Every row with an answer: which operator has which verdict, and whether a run stopped. Fast: no report is read.
-
-    Raises:
-        ReportError: the store is damaged.
-    """
+    """Every row with an answer: the verdicts of operators, and whether a run stopped. Fast: no report is read."""
     names = architectures(store.rows())
     for row in store.heads():
         answers = unpack(row.answer or b"")

@@ -163,5 +163,4 @@ class _OnDevice(ast.NodeTransformer):
 
 
 def _on_device(node: ast.expr) -> ast.expr:
-    """The tensors in ``node`` made on the device."""
     return _OnDevice().visit(node)  # type: ignore[no-any-return]

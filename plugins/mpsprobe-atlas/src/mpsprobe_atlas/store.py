@@ -55,8 +55,6 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of one workload, size, phase and dtype."""
-
     workload: str
     size: str
     phase: str
@@ -141,7 +139,6 @@ class Store:
             return sorted(self._database.execute("SELECT workload, size, phase, dtype, state FROM rows"))
 
     def row(self, workload: str, size: str, phase: str, dtype: str) -> Row | None:
-        """One row with its answer; None where there is none."""
         asked = f"SELECT {_ALL} FROM rows WHERE workload = ? AND size = ? AND phase = ? AND dtype = ?"
         with self._said("read"):
             found = self._database.execute(asked, (workload, size, phase, dtype)).fetchone()
@@ -257,16 +254,18 @@ class WritableStore(Store):
         self._database.execute("COMMIT")
 
     def _describe(self, about: Mapping[str, Any]) -> None:
-        """Write what the sweep is now; the rows stay."""
         described = [(key, json.dumps(value)) for key, value in about.items()]
         self._database.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", described)
 
-    def add(self, row: Row) -> None:
-        """Add a row, durable when this returns; one about the same is replaced."""
-        marks = ", ".join("?" * len(_COLUMNS))
-        insert = f"INSERT OR REPLACE INTO rows ({', '.join(_COLUMNS)}) VALUES ({marks})"
+    def add(self, row: Row, block: int | None = None, start: int | None = None) -> None:
+        """Add a row, durable when this returns; one about the same is replaced.
+
+        ``block``: where the reports of its answer are, from the byte ``start`` on.
+        """
+        columns = (*astuple(row), block, start)
         with self._said("write"):
-            self._database.execute(insert, astuple(row))
+            marks = ", ".join("?" * len(columns))
+            self._database.execute(f"INSERT OR REPLACE INTO rows ({_ALL}) VALUES ({marks})", columns)
 
     def _add_block(self, block: Sequence[tuple[Row, Answers]]) -> None:
         """Rows of one block, the shortest answer first: what stands in front is all that is read for a row."""
@@ -276,10 +275,7 @@ class WritableStore(Store):
             number = self._database.execute("INSERT INTO blocks (data) VALUES (?)", (text,)).lastrowid
         start = 0
         for row, answers in shortest:
-            self.add(replace(row, answer=answers.head))
-            where = "WHERE workload = ? AND size = ? AND phase = ? AND dtype = ?"
-            with self._said("write"):
-                self._database.execute(f"UPDATE rows SET block = ?, start = ? {where}", (number, start, *row.key))
+            self.add(replace(row, answer=answers.head), number, start)
             start += answers.length
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import backends, sources
-from mpsprobe_exporters.document import Column, Place, Row, Table, runs, span
+from mpsprobe_exporters.document import Column, Place, Table, runs, span
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import number
@@ -13,66 +13,56 @@ from mpsprobe_exporters.units import number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mpsprobe.schemas import (
-        AdvisoryMatch,
-        AffectedRange,
-        AffectedSystems,
-        CoverageReport,
-        Environment,
-        MatrixReport,
-    )
+    from mpsprobe import schemas
+    from mpsprobe_exporters.document import Fields
+    from mpsprobe_exporters.supported import AnyReport
 
-    AnyReport = CoverageReport | MatrixReport
-
-COLUMNS = (
-    Column("advisory", "name"),
-    Column("title"),
-    Column("do", "advice"),
-    Column("where", "places"),
-    *(Column(title) for title in ("calls", "when", "what", "here on", "torch", "macOS", "hardware")),
-    Column("sources", "places"),
+FIELDS: Fields[AnyReport, schemas.AdvisoryMatch] = (
+    (Column("advisory", "name"), lambda _, one: one.id),
+    (Column("title"), lambda _, one: one.title),
+    (Column("do", "advice"), lambda _, one: one.workaround),
+    (Column("where", "places"), lambda report, one: _places(report, one)),
+    (Column("calls"), lambda _, one: _calls(one)),
+    (Column("when"), lambda _, one: one.condition),
+    (Column("what"), lambda _, one: one.symptom),
+    (Column("here on"), lambda report, one: _here(report, one)),
+    (Column("torch"), lambda _, one: releases(one.torch)),
+    (Column("macOS"), lambda _, one: systems(one.macos)),
+    (Column("hardware"), lambda _, one: one.hardware),
+    (Column("sources", "places"), lambda _, one: tuple(map(sources.reference, one.sources))),
 )
 
 
 def table(report: AnyReport) -> Table:
     """An entry for each; the places are those of this workload, the rest is about the operator."""
     software = backends.software(backends.target(report))
-    columns = tuple(Column(software) if one.title == "torch" else one for one in COLUMNS)
-    rows = []
-    for one in report.advisories:
-        here = None
-        if report.kind == "coverage-matrix":
-            here = ranges(report, [one.id in cell.advisories for cell in report.releases])
-        rows.append(_row(one, report.environment, here))
-    return Table(columns, rows, entries=True)
+    columns = tuple(Column(software) if column.title == "torch" else column for column, _ in FIELDS)
+    return Table(columns, [tuple(of(report, one) for _, of in FIELDS) for one in report.advisories], entries=True)
 
 
-def _row(one: AdvisoryMatch, environment: Environment, here: str | None) -> Row:
+def _places(report: AnyReport, one: schemas.AdvisoryMatch) -> tuple[Place, ...]:
+    return (*map(Place, fold_names(one.modules)), *sources.lines(one.call_sites, report.environment))
+
+
+def _calls(one: schemas.AdvisoryMatch) -> str:
     phases = ", ".join(f"{one_line(phase)} {number(count)}" for phase, count in one.phases.items())
-    return (
-        one.id,
-        one.title,
-        one.workaround,
-        (*map(Place, fold_names(one.modules)), *sources.lines(one.call_sites, environment)),
-        f"{number(one.calls)} of {', '.join(map(one_line, one.operators))} ({phases})",
-        one.condition,
-        one.symptom,
-        here,
-        releases(one.torch),
-        systems(one.macos),
-        one.hardware,
-        tuple(map(sources.reference, one.sources)),
-    )
+    return f"{number(one.calls)} of {', '.join(map(one_line, one.operators))} ({phases})"
 
 
-def ranges(report: MatrixReport, having: Sequence[bool]) -> str:
+def _here(report: AnyReport, one: schemas.AdvisoryMatch) -> str | None:
+    if report.kind == "coverage":
+        return None
+    return ranges(report, [one.id in cell.advisories for cell in report.releases])
+
+
+def ranges(report: schemas.MatrixReport, having: Sequence[bool]) -> str:
     """The releases of which ``having`` says so, as ranges: ``2.8.0-2.9.1, 2.11.0``."""
     names = [cell.target.version for cell in report.releases]
     spans = (span(names, run[::-1]) for run in runs(range(len(names)), having.__getitem__) if having[run[0]])
     return ", ".join(spans) or "-"
 
 
-def releases(one: AffectedRange) -> str:
+def releases(one: schemas.AffectedRange) -> str:
     """``from 2.8.0, fixed in 2.11.0``; what is not established is said to be."""
     if one.every:
         return "every version"
@@ -87,7 +77,7 @@ def releases(one: AffectedRange) -> str:
     return f"{start}, no fix known" if one.open else f"{start}, fixed later (where: not established)"
 
 
-def systems(one: AffectedSystems) -> str:
+def systems(one: schemas.AffectedSystems) -> str:
     """``15.0 and newer``; what is not established is said to be."""
     before = f"before {one.fixed}" if one.fixed is not None else ""
     if one.since is not None:

@@ -14,20 +14,8 @@ from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, s
 from mpsprobe_exporters.units import byte_size, number
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import (
-        CoverageReport,
-        CoverageSummary,
-        DataDependence,
-        MatrixCell,
-        MatrixReport,
-        OperatorFinding,
-        RefusedTensor,
-        RunFailure,
-        Target,
-        Transfers,
-    )
-
-    AnyReport = CoverageReport | MatrixReport
+    from mpsprobe import schemas
+    from mpsprobe_exporters.supported import AnyReport
 
 FINDINGS = tuple(sorted((verdict for verdict in SEVERITY if SEVERITY[verdict]), key=lambda one: -SEVERITY[one]))
 """The verdicts that are findings, the worst first."""
@@ -51,7 +39,7 @@ def is_later(release: str | None, than: str) -> bool:
     return release is not None and release_key(release) > release_key(than)
 
 
-def since(finding: OperatorFinding, release: str) -> str | None:
+def since(finding: schemas.OperatorFinding, release: str) -> str | None:
     """From when on an operator is native: for a finding, the release after ``release`` that cures it."""
     if finding.verdict not in FINDINGS:
         return finding.native_since
@@ -60,14 +48,13 @@ def since(finding: OperatorFinding, release: str) -> str | None:
     return finding.native_since if is_later(finding.native_since, release) else None
 
 
-def findings(report: AnyReport) -> list[OperatorFinding]:
+def findings(report: AnyReport) -> list[schemas.OperatorFinding]:
     """The operators that are not native, worst first, then by calls. What is composite is no finding."""
     not_native = (finding for finding in report.operators if finding.verdict in FINDINGS)
     return sorted(not_native, key=lambda finding: (-SEVERITY[finding.verdict], -finding.calls, finding.operator))
 
 
-def natives(report: AnyReport) -> list[OperatorFinding]:
-    """The native operators, most called first."""
+def natives(report: AnyReport) -> list[schemas.OperatorFinding]:
     return sorted((one for one in report.operators if one.verdict == "native"), key=lambda o: (-o.calls, o.operator))
 
 
@@ -99,21 +86,22 @@ def _clauses(report: AnyReport) -> list[str]:
         parts.append(f"{number(len(report.not_judged))} more could not be judged")
     unproven = "" if not_native else _unproven(guesses(report), unwatched(report))
     parts[0] += unproven
+    fits = fitting.each(report)
     if report.kind != "coverage":
-        fits = [cell.fit for cell in report.releases]
         return fitting.with_fit(parts, fitting.of_releases(fits), fits)
     program, memory = report.program, report.memory
     undone = report.failure or report.macos_conditions or not_native or report.advisories or unproven or len(parts) > 1
     elsewhere = program and (program.stayed_on_cpu or program.computed_on_cpu or program.cuda)
-    fit = memory.fit if memory else None
-    parts = fitting.with_fit(parts, fitting.in_short(memory, report.summary.parameters_bytes), [fit])
-    if report.operators and not undone and not elsewhere and fitting.is_clean([fit]):
-        parts[0] += f": nothing needs doing{fitting.needs(memory) if not fit else ''}"
+    parts = fitting.with_fit(parts, fitting.in_short(memory, report.summary.parameters_bytes), fits)
+    if report.operators and not undone and not elsewhere and fitting.is_clean(fits):
+        parts[0] += f": nothing needs doing{'' if any(fits) else fitting.needs(memory)}"
     return parts
 
 
-def _of_release(summary: CoverageSummary, target: Target, not_native: list[OperatorFinding], judged: bool) -> list[str]:
-    release = backends.on_release(target, target.version)
+def _of_release(
+    summary: schemas.CoverageSummary, target: schemas.Target, not_native: list[schemas.OperatorFinding], judged: bool
+) -> list[str]:
+    release = backends.on_release(target)
     answer, *parts = _verdicts(summary, release, backends.label(target), judged=judged)
     if remedy := _remedy(not_native, target.version):
         parts, answer = ([*parts, remedy], answer) if parts else ([], f"{answer}; {remedy}")
@@ -128,18 +116,18 @@ def _of_release(summary: CoverageSummary, target: Target, not_native: list[Opera
     return [answer, *parts]
 
 
-def native_of(summary: CoverageSummary) -> str:
+def native_of(summary: schemas.CoverageSummary) -> str:
     """``61 of 63``."""
     return f"{number(summary.operators_by_verdict.get('native', 0))} of {number(summary.operators)}"
 
 
-def findings_of(summary: CoverageSummary) -> list[str]:
+def findings_of(summary: schemas.CoverageSummary) -> list[str]:
     """``2 missing``, ``1 fallback``."""
     counts = summary.operators_by_verdict
     return [f"{number(counts[verdict])} {verdict}" for verdict in FINDINGS if counts.get(verdict)]
 
 
-def copies(transfers: Transfers | None) -> str | None:
+def copies(transfers: schemas.Transfers | None) -> str | None:
     """``3 tensors (1.2 MB) to the GPU, 1 tensor (4 kB) to the CPU``; ``None`` where none is copied."""
     if transfers is None or not (transfers.to_gpu or transfers.to_cpu):
         return None
@@ -147,7 +135,7 @@ def copies(transfers: Transfers | None) -> str | None:
     return ", ".join(f"{plural(n, 'tensor')} ({byte_size(size)}) to the {where}" for n, size, where in sides if n)
 
 
-def _of_releases(cells: Sequence[MatrixCell], first: str | None, judged: bool) -> list[str]:
+def _of_releases(cells: Sequence[schemas.MatrixCell], first: str | None, judged: bool) -> list[str]:
     if not cells:
         return ["no release was judged"]
     newest = cells[-1]
@@ -157,14 +145,14 @@ def _of_releases(cells: Sequence[MatrixCell], first: str | None, judged: bool) -
         answer = f"every operator native in every release, {one_line(first)} on"
     else:
         answer = f"every operator native from {one_line(first)} on"
-    release = f"the newest, {backends.on_release(newest.target, newest.target.version)}"
+    release = f"the newest, {backends.on_release(newest.target)}"
     parts = _verdicts(newest.summary, release, backends.label(newest.target), judged=judged)
     if stopped := sum(cell.failure is not None for cell in cells):
         parts.append(f"the run stopped on {stopped:,} of {plural(len(cells), 'release')}")
     return [answer, *parts]
 
 
-def _verdicts(summary: CoverageSummary, release: str, label: str, judged: bool) -> list[str]:
+def _verdicts(summary: schemas.CoverageSummary, release: str, label: str, judged: bool) -> list[str]:
     """``16 of 16 operators native on torch 2.15.0`` and its worse forms; of several verdicts a second clause."""
     counts = summary.operators_by_verdict
     present = [verdict for verdict in FINDINGS if counts.get(verdict, 0) > 0]
@@ -180,7 +168,7 @@ def _verdicts(summary: CoverageSummary, release: str, label: str, judged: bool) 
     return [f"{number(total)} of {operators} {'is' if total == 1 else 'are'} not native on {release}", listed(parts)]
 
 
-def _remedy(not_native: list[OperatorFinding], release: str) -> str:
+def _remedy(not_native: list[schemas.OperatorFinding], release: str) -> str:
     """From which release on the findings are native: ``both are native from 2.9.0 on``."""
     certain = [one for one in not_native if one.verdict != "unknown"]  # of which nothing can be said
     systems = [one.needs_macos for one in certain if one.needs_macos is not None]
@@ -201,7 +189,7 @@ def _remedy(not_native: list[OperatorFinding], release: str) -> str:
     return f"{subject} native from {one_line(max(cured, key=release_key))} on{rest}"
 
 
-def _unproven(guessed: list[DataDependence], unwatched_processes: int) -> str:
+def _unproven(guessed: list[schemas.DataDependence], unwatched_processes: int) -> str:
     """What nothing proves, with semicolons before it: guesses that decided the path, processes that nobody watched."""
     at = f" at {guessed_at(guessed)}" if guessed_at(guessed) else ""
     path = f"; values were guessed{at}, and others may take another path" if guessed else ""
@@ -210,19 +198,17 @@ def _unproven(guessed: list[DataDependence], unwatched_processes: int) -> str:
     return path + (f"; {others} that the program started {were} not watched" if unwatched_processes else "")
 
 
-def guessed_at(guessed: list[DataDependence]) -> str:
-    """Where a guess decided the path."""
+def guessed_at(guessed: list[schemas.DataDependence]) -> str:
     return listed(shortened(list(dict.fromkeys(call_site(at) for one in guessed for at in one.call_sites)), 2))
 
 
-def failure_sentence(failure: RunFailure) -> str:
-    """Where the run stopped, and why."""
+def failure_sentence(failure: schemas.RunFailure) -> str:
     where = f" at {place(failure)}" if place(failure) else ""
     error = ": ".join(filter(None, (one_line(failure.error), one_line(failure.message))))
     return f"The run stopped in {one_line(failure.phase)}{where}: only the operators before it are judged. {error}"
 
 
-def place(one: RunFailure | RefusedTensor) -> str:
+def place(one: schemas.RunFailure | schemas.RefusedTensor) -> str:
     """``encoder.layer.3 · modeling_bert.py:201``; empty where neither is known."""
     return " · ".join(filter(None, (one_line(one.module or ""), call_site(one.call_site or ""))))
 

@@ -39,10 +39,10 @@ def profiled(report: ProfileReport) -> str:
     return "MPS" if report.backend == "mps" else one_line(report.backend, LONGEST)
 
 
-def on_release(judged: Target | None, release: str) -> str:
+def on_release(judged: Target | None) -> str:
     """``torch 2.13.0``, for another backend than MPS ``XPU with torch 2.13.0``; ``tensorflow-metal 1.2.0``."""
     prefix = f"{other(judged)} with " if other(judged) and software(judged) == "torch" else ""
-    return f"{prefix}{software(judged)} {one_line(release)}"
+    return f"{prefix}{software(judged)} {one_line(release(judged))}"
 
 
 def software(judged: Target | None) -> str:

@@ -24,7 +24,6 @@ STRUCTURE = re.compile(r"[\\`*\[\]|~#!$]|(?<![^\W_])_|_(?![^\W_])")
 # What makes a list or a heading of the line that it begins.
 BEGINNING = re.compile(r"[-+](?=[\s-]|$)|=(?==*$)|[0-9](?=[0-9]{0,8}[.)](\s|$))")
 BAR, FULL = 20, "█"  # columns of the widest bar
-BOLD = frozenset({"missing", "unsupported", "fallback", "unknown", "slower", "larger", "worse", "failed"})
 
 
 class MarkdownExporter:
@@ -33,7 +32,6 @@ class MarkdownExporter:
 
 
 def blocks(document: Document) -> Iterator[str]:
-    """The blocks, from what comes first to what is folded away."""
     for line in filter(None, (document.headline, *document.alerts)):
         yield f"**{prose(line.rstrip('.'))}.**"
     if document.lines:
@@ -104,7 +102,7 @@ def cell(value: Cell, kind: Kind) -> str:
         return code(str(value)) or "(none)"
     if isinstance(value, (str, int, float, Mapping)):
         text = model.written(value, kind)
-        return f"**{prose(text)}**" if text in BOLD else prose(text, 1000)
+        return f"**{prose(text)}**" if text in model.BAD else prose(text, 1000)
     kept = [code(one.text if isinstance(one, model.Place) else one) for one in value[:MOST_PLACES]]
     return ", ".join([*kept, *([f"and {len(value) - len(kept):,} more"] if len(value) > len(kept) else [])])
 

@@ -16,11 +16,7 @@ def one_line(text: str, longest: int | None = LONGEST) -> str:
     """``text`` on one line, with nothing in it that moves the cursor or turns the writing direction.
 
     Runs of white space become one space; what ``str.isprintable`` refuses (escape sequences,
-    marks of direction, lone surrogates) becomes U+FFFD. Longer texts lose their middle.
-
-    Args:
-        text: anything.
-        longest: most characters of the result; ``None`` for all of them.
+    marks of direction, lone surrogates) becomes U+FFFD. Texts that are longer than ``longest`` lose their middle.
     """
     if text.isprintable() and "  " not in text:  # a space is the one that is printable
         joined = text.strip()

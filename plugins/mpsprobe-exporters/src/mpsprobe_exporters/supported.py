@@ -9,31 +9,19 @@ from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.plugin import READ
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import (
-        CheckpointReport,
-        ComparisonReport,
-        CoverageReport,
-        FitReport,
-        MatrixReport,
-        ProfileReport,
-        RankingReport,
-        SeveralReport,
-        UpgradeReport,
-    )
+    from mpsprobe import schemas
     from mpsprobe.schemas.report import Report
     from mpsprobe.schemas.run import Environment
 
-    JudgedReport = CoverageReport | MatrixReport | SeveralReport
-    AboutReleases = UpgradeReport | RankingReport
-    SupportedReport = JudgedReport | ProfileReport | ComparisonReport | CheckpointReport | FitReport | AboutReleases
+    AnyReport = schemas.CoverageReport | schemas.MatrixReport
+    JudgedReport = AnyReport | schemas.SeveralReport
+    Measured = schemas.ProfileReport | schemas.ComparisonReport
+    Asked = schemas.CheckpointReport | schemas.FitReport | schemas.UpgradeReport | schemas.RankingReport
+    SupportedReport = JudgedReport | Measured | Asked
 
 
 def supported_report(report: Report, exporter: str) -> SupportedReport:
-    """``report``, when its schema is known here.
-
-    Raises:
-        ReportError: it is of another kind, or of a newer version.
-    """
+    """``report``, when its schema is known here; else an error in words."""
     if report.kind not in READ or report.schema_version != 1:
         raise ReportError(
             f"the exporter '{exporter}' cannot read a report of kind '{one_line(report.kind, 100)}', "
@@ -43,7 +31,7 @@ def supported_report(report: Report, exporter: str) -> SupportedReport:
     return cast("SupportedReport", report)
 
 
-def profile_of(report: Report, exporter: str) -> ProfileReport:
+def profile_of(report: Report, exporter: str) -> schemas.ProfileReport:
     read = supported_report(report, exporter)
     if read.kind != "profile":
         raise ReportError(f"the exporter '{exporter}' reads profiles, not '{read.kind}'", "Make one: mpsprobe profile")

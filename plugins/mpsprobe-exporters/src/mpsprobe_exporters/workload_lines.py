@@ -1,28 +1,34 @@
-"""What was run, and how the report is known, in lines."""
+"""What was run, and how the report is known, in lines; of a program also where it ran, and what was not on MPS."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import backends, program_answer
-from mpsprobe_exporters.plain_text import one_line, plural
-from mpsprobe_exporters.units import number, quantity
+from mpsprobe_exporters import backends
+from mpsprobe_exporters.document import Bullet
+from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
+from mpsprobe_exporters.units import byte_size, number, quantity
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, Environment, MatrixReport, ProgramInfo, Recalled, WorkloadInfo
-
-    AnyReport = CoverageReport | MatrixReport
+    from mpsprobe import schemas
+    from mpsprobe.schemas import CoverageReport, Environment, ProgramInfo, Recalled, WorkloadInfo
+    from mpsprobe_exporters.supported import AnyReport
 
 LONGEST = 60  # of a workload's name
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?Z", re.ASCII)
+CUDA = "Written for CUDA, which no Mac has"
+STAYED = "On the CPU all along, while MPS was there"
+COMPUTED = "Computed on the CPU, while MPS was there"
+MOST_PLACES = 3
 
 
 def workload_line(workload: WorkloadInfo, program: ProgramInfo | None = None, calls: Sequence[str] = ()) -> str:
     """``bert-base (BertModel, 109.5 M parameters), training, float32, batch 8 x 128, 767 calls``."""
     counted = workload.phase != "program" or bool(workload.architecture)
-    ran = program_answer.run(program) if program is not None else []
+    ran = _ran(program) if program is not None else []
     return ", ".join([*setting(_named(workload, program), _sizes(workload), counted=counted), *calls, *ran])
 
 
@@ -34,10 +40,9 @@ def in_short(report: CoverageReport) -> str:
 
 
 def _named(workload: WorkloadInfo, program: ProgramInfo | None) -> WorkloadInfo:
-    """A program with its arguments."""
     if program is None:
         return workload
-    return workload.model_copy(update={"name": one_line(workload.name, LONGEST) + program_answer.command(program)})
+    return workload.model_copy(update={"name": one_line(workload.name, LONGEST) + _command(program)})
 
 
 def _sizes(workload: WorkloadInfo) -> list[str]:
@@ -76,7 +81,7 @@ def method_lines(report: AnyReport) -> list[str]:
     program, macos = (report.program, report.target.macos) if report.kind == "coverage" else (None, None)
     judged = backends.other(backends.target(report)) or (f"macOS {one_line(macos)}" if macos else "")
     target = f" for {judged}" if judged else ""
-    ran = "traced" if program is None else f"run {program_answer.method(program)}"
+    ran = "traced" if program is None else f"run {_where(program)}"
     how = "Observed" if report.method == "observed" else f"Predicted{target}: {ran}"
     return [f"{how} with {made_with(report.environment)}", *recalled(report.recalled, report.environment)]
 
@@ -94,7 +99,6 @@ def recalled(known: Recalled | None, environment: Environment) -> list[str]:
 
 
 def source(known: Recalled) -> str:
-    """Where an answer was known."""
     return "the cache" if known.source == "cache" else one_line(known.source, 60)
 
 
@@ -110,3 +114,65 @@ def _torch(environment: Environment) -> str:
         return f"tensorflow {one_line(environment.tensorflow)}"
     build = f"+{one_line(environment.torch_build)}" if environment.torch_build else ""
     return f"torch {one_line(environment.torch)}{build}" if environment.torch else "an unnamed torch"
+
+
+def stayed_on_cpu(program: ProgramInfo, *, ran: bool) -> list[str]:
+    """What comes before all else: work that the CPU did all along while MPS was there; ``ran``: anything ran on MPS."""
+    stayed = [_stayed(one) for one in program.stayed_on_cpu]
+    lines = [f'{STAYED}: {listed(shortened(stayed, MOST_PLACES))}. Move it there with .to("mps")'] if stayed else []
+    computed = [_computed(one) for one in program.computed_on_cpu]
+    lines += [f"{COMPUTED}: {listed(shortened(computed, MOST_PLACES))}"] if computed else []
+    others = program.processes_unreported
+    alone = "in the program itself, but it started others" if others else "no tensor of the program was there"
+    return lines if ran else [*lines, f"Nothing ran on MPS: {alone}"]
+
+
+def _stayed(one: schemas.OnTheCpu) -> str:
+    where = f", at {call_site(one.call_site)}" if one.call_site else ""
+    calls, size = plural(one.calls, "call"), byte_size(one.parameters_bytes)
+    return f"{one_line(one.module)} ({calls}{where}; {size} of parameters)"
+
+
+def _computed(one: schemas.ComputedOnCpu) -> str:
+    where = call_site(one.call_site) if one.call_site else "a line that is not known"
+    what = " ".join(shortened([one_line(name) for name in one.operators], 1))
+    share = f"{one.share:.0%}" if one.share >= 0.005 else "less than 1%"
+    return f"{where} ({what}, {plural(one.calls, 'call')}; {byte_size(one.data_bytes)}, {share} of all data)"
+
+
+def _command(program: ProgramInfo) -> str:
+    return f" {one_line(shlex.join(program.arguments), 80)}" if program.arguments else ""
+
+
+def _ran(program: ProgramInfo) -> list[str]:
+    ended = [f"exit code {program.exit_code}"] if program.exit_code > 0 else []
+    ended += [f"ended by signal {-program.exit_code}"] if program.exit_code < 0 else []
+    return [f"{program.seconds:,.1f} s", *ended]
+
+
+def _where(program: ProgramInfo) -> str:
+    """Where it ran: ``on the virtual MPS device``."""
+    kind, _, how = one_line(program.device).partition(", ")
+    if kind != "virtual":
+        return f"on {kind}"
+    shapes = " without values" if program.values == "none" else ""
+    return f"on a virtual MPS device{f' {how}' if how else ''}{shapes}"
+
+
+def program_notes(program: ProgramInfo) -> list[str]:
+    reported = program.processes - program.processes_unreported
+    counts = ((reported, "in the report"), (program.processes_unreported, "not in the report"))
+    others = [
+        f"{plural(count, 'process', 'processes')} that the program started {'is' if count == 1 else 'are'} {where}"
+        for count, where in counts
+        if count > 0
+    ]
+    threads = [f"{plural(program.threads, 'thread')} of the program called operators"] if program.threads > 1 else []
+    return [*others, *threads, *program.notes]
+
+
+def cuda(program: ProgramInfo | None) -> Iterator[Bullet]:
+    """What is written for CUDA, and for each what to write instead, with the lines."""
+    for hint in program.cuda if program else ():
+        sites = ", ".join(shortened([call_site(place) for place in hint.call_sites], MOST_PLACES))
+        yield Bullet(f"{sites}; instead: {one_line(hint.instead)}", one_line(hint.what))

@@ -18,8 +18,8 @@ from mpsprobe_exporters.reports.profile import document
 from mpsprobe_exporters.reports.profile_advice import Advice, divided, recommendations
 from mpsprobe_exporters.reports.profile_configurations import MOST_ROWS
 from mpsprobe_exporters.reports.profile_measurements import MOST_DETAILED, spoken
+from mpsprobe_exporters.reports.trace_summary import divide, merged, overlap, totals
 from mpsprobe_exporters.table import TableExporter
-from mpsprobe_exporters.trace_summary import copies, divide, kernels, merged, overlap
 
 US = 1_000
 OPERATORS = "Operators by their own time, in one step"
@@ -237,12 +237,13 @@ intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10)).map(lambd
 
 
 def test_kernels_and_copies() -> None:
-    [gemm] = kernels(sample_trace(2))
-    assert gemm == ("gemm_float", 4, 2 * (160 + 280) * US, 160 * US, 280 * US)
-    assert copies(sample_trace(2)) == [("CPU to MPS", 2, 80 * US, 2 * 786_432), ("MPS to CPU", 2, 80 * US, 2 * 786_432)]
+    [gemm] = totals(sample_trace(2), "kernel")
+    assert gemm == ("gemm_float", 4, 2 * (160 + 280) * US, 160 * US, 280 * US, None)
+    copies = totals(sample_trace(2), "copy")
+    assert copies == [(way, 2, 80 * US, 40 * US, 40 * US, 2 * 786_432) for way in ("CPU to MPS", "MPS to CPU")]
     trace = sample_trace(1)
     details = [{"bytes": "9" * 400} for _ in trace.details]
-    assert [one.bytes for one in copies(trace.model_copy(update={"details": details}))] == [None, None]
+    assert [one.bytes for one in totals(trace.model_copy(update={"details": details}), "copy")] == [None, None]
 
 
 def test_a_step_divides_into_parts_that_exclude_each_other() -> None:

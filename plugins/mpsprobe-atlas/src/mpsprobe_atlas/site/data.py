@@ -31,8 +31,6 @@ def _numbers() -> Numbers:
 
 
 class SiteData:
-    """Everything that the pages need of a store, by its rows and what it says about itself."""
-
     def __init__(self, rows: Sequence[Judged], about: Mapping[str, Any]) -> None:
         self.about = about
         answered = [one for one in rows if one.runs]
@@ -61,7 +59,6 @@ class SiteData:
         return {name: version for name, version in shown.items() if not name.startswith("mpsprobe-")}
 
     def index(self) -> dict[str, Any]:
-        """What every view needs."""
         architectures = sorted({name for met in self.met.values() for name in met.known})
         return {
             "made": max((row.row.made for rows in self.models.values() for row in rows.values()), default=""),
@@ -172,7 +169,6 @@ class SiteData:
         )
 
     def operator_files(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The page of each operator, by the name of its file."""
         models = {name: index for index, name in enumerate(self.models)}
         settings = {phase: index for index, (_, phase, _) in reversed([*enumerate(self.settings)])}
         for name, operator in self.operators.items():

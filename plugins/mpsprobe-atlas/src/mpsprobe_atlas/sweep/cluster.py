@@ -25,8 +25,7 @@ from mpsprobe.environment import installed
 from mpsprobe.errors import MissingPackage, MpsprobeError, UsageError
 from mpsprobe.suggestions import first_line, printable
 from mpsprobe_atlas.store import Key, Row
-from mpsprobe_atlas.sweep import on_worker
-from mpsprobe_atlas.sweep.rows import ATTEMPTS, failed, from_text
+from mpsprobe_atlas.sweep.rows import ATTEMPTS, end, failed, from_text, work
 from mpsprobe_atlas.sweep.sweeping import LIBRARIES
 from mpsprobe_coverage.rules import digest
 
@@ -74,12 +73,11 @@ class Cluster:
 
     def __exit__(self, *_error: object) -> None:
         with suppress(Exception):  # the cluster may be gone
-            self._client.run(on_worker.end, workers=[*self._threads])
+            self._client.run(end, workers=[*self._threads])
         with suppress(Exception):
             self._client.close(timeout=5)
 
     def rows(self, keys: Sequence[Key]) -> Generator[Row]:
-        """A row for each of ``keys``, each as soon as it is there."""
         left = [(key, 1, "") for key in reversed(keys)]
         given: list[_Given] = []
         while left or given:
@@ -107,9 +105,7 @@ class Cluster:
 
     def _give(self, key: Key, attempt: int, worker: str) -> _Given:
         text = json.dumps({**self._asked, "key": key})
-        future = self._client.submit(
-            on_worker.work, text, workers=[worker], allow_other_workers=False, pure=False, retries=0
-        )
+        future = self._client.submit(work, text, workers=[worker], allow_other_workers=False, pure=False, retries=0)
         return _Given(key, attempt, worker, future)
 
     def _outcome(self, one: _Given) -> Row | str | None:
@@ -153,7 +149,7 @@ class Cluster:
                 continue  # it has gone again
             wrong = _different(versions[worker]["packages"], COMPARED)
             if not wrong:
-                theirs = self._client.run(on_worker.digest, workers=[worker]).get(worker)
+                theirs = self._client.run(digest, workers=[worker]).get(worker)
                 wrong = "" if theirs == self._digest else "other rules or kernel tables than are installed here"
             self._known[worker] = f"the Dask worker {worker} has {wrong}" if wrong else None
             if wrong and self._threads:
@@ -190,12 +186,8 @@ def _connected(address: str) -> Any:
 
 def _different(theirs: Mapping[str, str | None], names: Sequence[str]) -> str:
     """Which of the distributions are of another version there, in words; empty where none is."""
-    ours = {name: version for name, (version, _) in installed(names).items()}
-    both = [(name, _public(ours.get(name)), _public(theirs.get(name))) for name in names]
+    ours = {name: version.partition("+")[0] for name, (version, _) in installed(names).items()}
+    both = [(name, ours.get(name, ""), (theirs.get(name) or "").partition("+")[0]) for name in names]
     return ", ".join(
         f"{name} {there or 'not at all'} (here: {here or 'none'})" for name, here, there in both if here != there
     )
-
-
-def _public(version: str | None) -> str | None:
-    return version and version.partition("+")[0]

@@ -8,8 +8,10 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
+import os
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, replace
@@ -25,7 +27,7 @@ from mpsprobe.protocols import RunOptions
 from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_atlas.answers import pack
 from mpsprobe_atlas.store import Key, Row
-from mpsprobe_coverage.pool import Answer, Limits, Pool, Worker, serve
+from mpsprobe_coverage.pool import Answer, Limits, Pool, Worker, serve, threads_for
 
 SEED = 0
 ATTEMPTS = 3
@@ -35,6 +37,9 @@ EACH = 200
 SHARE = 0.75  # of the machine's memory, for all processes together
 MODULE = "mpsprobe_atlas.sweep.rows"
 VARIABLES = {"PYTHONHASHSEED": "0"}
+IDLE_S = 60.0  # after which a process without work ends: the sweep was killed
+_idle: dict[str, list[tuple[Worker, threading.Timer]]] = {}
+_lock = threading.Lock()
 
 
 def usual_memory(jobs: int) -> int:
@@ -43,19 +48,12 @@ def usual_memory(jobs: int) -> int:
 
 
 def rows_of(keys: Sequence[Key], releases: Sequence[str], limits: Limits, jobs: int) -> Generator[Row]:
-    """A row for each of ``keys``, each as soon as it is there, by ``jobs`` processes side by side."""
     with Pool(MODULE, [*releases], limits, jobs, attempts=ATTEMPTS, each=EACH, variables=VARIABLES) as pool:
         for answer in pool.answers(keys):
             yield row_of(keys[answer.number], answer, limits)
 
 
-def worker_of(releases: Sequence[str], limits: Limits, threads: int) -> Worker:
-    """One such process."""
-    return Worker(MODULE, [*releases], limits, each=EACH, threads=threads, variables=VARIABLES)
-
-
 def row_of(key: Key, answer: Answer, limits: Limits) -> Row:
-    """The row that a process has answered with, or of its failure."""
     if answer.text is not None:
         row = from_text(answer.text)
     elif answer.by_limit:
@@ -79,7 +77,6 @@ def worked_out(key: Key, releases: Sequence[str]) -> Row:
 
 
 def failed(key: Key, error: str, hint: str | None = None, attempts: int = 1) -> Row:
-    """The row of what has no answer."""
     return Row(*key, state="failed", error=error, hint=hint, attempts=attempts, made=_now())
 
 
@@ -94,7 +91,6 @@ def as_text(row: Row) -> str:
 
 
 def from_text(text: str | bytes) -> Row:
-    """See ``as_text``."""
     fields = json.loads(text)
     answer = fields.pop("answer")
     return Row(**fields, answer=None if answer is None else base64.b64decode(answer))
@@ -129,6 +125,48 @@ def _prepared(releases: Sequence[str]) -> Callable[[Sequence[str]], str]:
     if importlib.util.find_spec("torch") is not None:
         importlib.import_module("torch")  # most of what a start takes
     return lambda key: as_text(worked_out(Key(*key), releases))
+
+
+def work(text: str) -> str:
+    """On a worker of a cluster, the row that ``text`` (JSON) asks for, as JSON; ``died`` where its process did.
+
+    Its processes wait some time for the next row: to start one takes seconds.
+    """
+    asked = json.loads(text)
+    kind = json.dumps([asked["releases"], asked["seconds"], asked["memory"]])
+    with _lock:
+        worker, timer = _idle[kind].pop() if _idle.get(kind) else (None, None)
+    if worker is None or timer is None:
+        jobs = os.cpu_count() or 1
+        limits = Limits(asked["seconds"], asked["memory"] or usual_memory(jobs))
+        worker = Worker(MODULE, asked["releases"], limits, each=EACH, threads=threads_for(jobs), variables=VARIABLES)
+    else:
+        timer.cancel()
+    try:
+        answer = worker.answer(asked["key"])
+    except BaseException:
+        worker.kill()
+        worker.close()
+        raise
+    timer = threading.Timer(IDLE_S, end)
+    timer.daemon = True
+    with _lock:
+        _idle.setdefault(kind, []).append((worker, timer))
+    timer.start()
+    if answer.text is None and not answer.by_limit:
+        return json.dumps({"row": None, "died": answer.error})
+    return json.dumps({"row": as_text(row_of(Key(*asked["key"]), answer, worker.limits))})
+
+
+def end() -> None:
+    """End the processes that wait on a worker of a cluster."""
+    with _lock:
+        waiting = [one for some in _idle.values() for one in some]
+        _idle.clear()
+    for worker, timer in waiting:
+        timer.cancel()
+        worker.kill()
+        worker.close()
 
 
 if __name__ == "__main__":

@@ -27,8 +27,6 @@ Source = Callable[[Sequence[Key]], Generator[Row]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a sweep is asked for."""
-
     names: tuple[str, ...]  # of workloads, patterns resolved
     phases: tuple[str, ...]  # inference, training, generate
     dtypes: tuple[str, ...]  # of the parameters
@@ -63,7 +61,6 @@ class Plan:
 
 
 def versions() -> dict[str, str]:
-    """The versions that an answer depends on, by distribution."""
     import importlib.metadata
 
     environment = collect_environment()
@@ -78,8 +75,6 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a sweep has done."""
-
     known: int  # rows that were there before
     answered: int  # rows with an answer, of all
     failed: tuple[Row, ...]  # rows without one, of all

@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mpsprobe_exporters.document import records
 from mpsprobe_exporters.formats import profile_rows
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reports import checkpoint, coverage, largest, matrix, memory, ranking, several, upgrade
@@ -25,7 +26,6 @@ FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the la
 MEASURED = ("name", "unit", "old", "new", "ratio", "low", "high", "test", "samples", "old_count", "new_count")
 QUANTITY = (*MEASURED, "p_value", "adjusted_p_value", "difference", "regression", "note")
 COMPARED = (*KEY, "release", "kind", *QUANTITY)
-JUDGED = [column.key for column in coverage.COLUMNS if column.key]
 
 
 class CsvExporter:
@@ -87,15 +87,15 @@ def _compared(report: ComparisonReport) -> Iterator[dict[str, Any]]:
 
 
 ROWS: Mapping[str, Callable[[Any], Rows]] = {
-    "coverage": lambda report: _table(JUDGED, coverage.records(report)),
+    "coverage": lambda report: _table(coverage.KEYS, coverage.records(report)),
     "coverage-matrix": matrix.rows,
     "coverage-several": several.rows,
     "profile": lambda report: _table(profile_rows.COLUMNS, profile_rows.rows(report)),
     "comparison": lambda report: _table(COMPARED, _compared(report)),
-    "checkpoint": checkpoint.rows,
-    "fit": largest.rows,
+    "checkpoint": lambda report: records(checkpoint.FIELDS, report, report.dtypes),
+    "fit": lambda report: records(largest.FIELDS, report, report.rows),
     "upgrade": upgrade.rows,
-    "ranking": ranking.rows,
+    "ranking": lambda report: records(ranking.FIELDS, None, (*report.operators, *report.fallbacks)),
 }
 """The header, then the rows."""
 

@@ -158,7 +158,7 @@ def _configuration(report: schemas.ProfileReport, cell: schemas.ProfileCell) -> 
 def _coverage(report: schemas.CoverageReport) -> Suite:
     """One case for each operator; of several verdicts each is one."""
     group = _group(report, report.target)
-    on = backends.on_release(report.target, report.target.version)
+    on = backends.on_release(report.target)
     cases = []
     judged = (*answer.findings(report), *answer.natives(report))
     table = Table(coverage.COLUMNS, coverage.operators(report, judged))
@@ -187,9 +187,8 @@ def _coverage(report: schemas.CoverageReport) -> Suite:
 def _matrix(report: schemas.MatrixReport) -> Iterator[Suite]:
     names = list(dict.fromkeys(name for cell in report.releases for name in cell.findings))
     for cell in report.releases:
-        release = one_line(cell.target.version)
-        group = f"{_group(report, cell.target)}.{cell.target.software} {_part(release)}"
-        on = backends.on_release(cell.target, release)
+        group = f"{_group(report, cell.target)}.{cell.target.software} {_part(cell.target.version)}"
+        on = backends.on_release(cell.target)
         cases = []
         for name in names:
             verdict = cell.findings.get(name)
@@ -231,7 +230,7 @@ def _comparison(report: schemas.ComparisonReport) -> Suite:
     for failure, line in zip(report.failures, comparison.failure_lines(report), strict=False):
         cases.append(_change("mpsprobe.diff", WHOLE, failure, "stopped", line))
     for lonely in report.unpaired:
-        message = f"in the {'old' if lonely.presence == 'gone' else 'new'} report only"
+        message = comparison.unpaired(lonely)
         cases.append(Case("mpsprobe.diff", comparison.configuration(lonely), "skipped", message=message))
     properties = [("old", report.old.source), ("new", report.new.source)]
     properties += [("differs", line) for line in comparison.condition_lines(report)]

@@ -17,8 +17,8 @@ from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, s
 if TYPE_CHECKING:
     from mpsprobe.schemas import AdvisoryMatch, CoverageReport, MatrixReport, RunFailure, SeveralReport, Verdict
 
-    AnyReport = CoverageReport | MatrixReport
     Names = Sequence[str]
+    from mpsprobe_exporters.supported import AnyReport
 
 Level = Literal["error", "warning", "note"]
 RULES: dict[Level, tuple[str, ...]] = {
@@ -150,7 +150,7 @@ def _at_lines(result: Result, repository: Repository) -> Iterator[Result]:
 
 def _of_release(report: CoverageReport) -> Iterator[Result]:
     text: tuple[str | None, ...]
-    on = backends.on_release(report.target, report.target.version)
+    on = backends.on_release(report.target)
     for finding in answer.findings(report):
         rule = f"{finding.verdict}/{finding.source}" if finding.source else finding.verdict
         text = (_judged(finding.operator, finding.verdict, report, on), finding.reason, finding.advice)

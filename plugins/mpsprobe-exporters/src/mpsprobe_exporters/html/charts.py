@@ -11,6 +11,7 @@ from mpsprobe_exporters.document import Kind, written
 from mpsprobe_exporters.html import drawing, figures
 from mpsprobe_exporters.html.figures import Axis, Line, Tip, axis, bounded, thinned
 from mpsprobe_exporters.html.markup import Markup, element, embedded, joined, name, scrolled
+from mpsprobe_exporters.module_names import ROOT
 from mpsprobe_exporters.plain_text import listed, one_line, plural
 from mpsprobe_exporters.reports.configurations import device_memory
 from mpsprobe_exporters.reports.profile_measurements import each_step, spoken
@@ -99,7 +100,6 @@ class _Node:
 
 
 def modules(cell: ProfileCell) -> Markup:
-    """The model as a tree for each phase, with the time that each part takes."""
     phases = list(dict.fromkeys(module.phase for module in cell.modules))
     parts: list[Markup] = []
     for phase in phases[:MOST_PHASES_OF_MODULES]:
@@ -110,7 +110,7 @@ def modules(cell: ProfileCell) -> Markup:
 
 def _tree(cell: ProfileCell, times: list[ModuleTime]) -> Markup:
     on_device = any(module.device_ns for module in times)
-    root = _Node("(model)")
+    root = _Node(ROOT)
     for module in times:
         node = root
         for part in module.module.split(".", DEEPEST - 1) if module.module else []:

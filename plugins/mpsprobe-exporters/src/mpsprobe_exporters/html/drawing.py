@@ -21,7 +21,6 @@ MOST_ENTRIES, MOST_PLACES, MOST_OPEN, MOST_BARS = 200, 40, 6, 40
 MOST_IN_NOTEBOOK = 20  # rows of each table and grid
 MOST_ROWS = 2000  # of one table; beyond, nobody reads, and a browser is slow
 MOST_COLUMNS = 7  # of a table; those of the highest ranks go into the row that opens
-BAD = frozenset({"slower", "larger", "worse", "failed"})
 MOST_WORDS = 6  # releases that have room for a word each
 MOST_RANK = 2  # of a column that a narrow screen has room for; the others stand in the row that opens there
 LONGEST = 60  # of a name in a cell
@@ -245,7 +244,7 @@ def _listed(items: Iterable[Markup], open_: int) -> Markup | None:
 
 def tag(word: str, said: str = "") -> Markup:
     """A verdict or a difference in its colour, or its letter in that colour."""
-    color = f" v-{word}" if word in LETTERS else " bad" if word in BAD else ""
+    color = f" v-{word}" if word in LETTERS else " bad" if word in model.BAD else ""
     return element("span", said or one_line(word, 40), class_=f"tag{color}")
 
 
@@ -259,7 +258,6 @@ def _place(place: str | model.Place) -> Markup:
 
 
 def _bars(block: model.Bars) -> Markup:
-    """Horizontal bars: what, the bar, and its value in words."""
     rows = []
     for row in block.rows[:MOST_BARS]:
         drawn = figures.stacked(row.parts, block.mark)

@@ -71,13 +71,18 @@ def broken(value: str, joints: bool = True) -> Markup:
 
 
 def embedded(data: Any, **attributes: Any) -> Markup:
-    """``data`` as JSON in a block that is read and never run; ``<``, ``>``, ``&`` and all that is not ASCII are written
-    as escapes, so that no string in it can end the block, begin a comment, or be a line end to a script.
+    """``data`` as JSON in a block that is read and never run."""
+    return element("script", Markup(for_script(data)), type="application/json", **attributes)
+
+
+def for_script(data: Any) -> str:
+    """``data`` as JSON; ``<``, ``>``, ``&`` and all that is not ASCII are written as escapes, so that no string in it
+    can end the block, begin a comment, or be a line end to a script.
     """
     written = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         written = written.replace(character, f"\\u{ord(character):04x}")
-    return element("script", Markup(written), type="application/json", **attributes)
+    return written
 
 
 def _attribute(name: str, value: Any) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, records, table
+from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, table
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.units import byte_size, number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CheckpointFile, CheckpointPart, CheckpointReport, PickleImport, StoredDtype
-    from mpsprobe_exporters.document import Cell, Fields
+    from mpsprobe_exporters.document import Fields
 
 USES = {
     "computed": "computes with it",
@@ -96,10 +96,6 @@ def document(report: CheckpointReport) -> Document:
             Section("Files", table(FILES, report, report.files, "Files", most=MOST), depth="all"),
         ],
     )
-
-
-def rows(report: CheckpointReport) -> Iterator[tuple[Cell, ...]]:
-    return records(FIELDS, report, report.dtypes)
 
 
 def _problem(report: CheckpointReport) -> str:

@@ -13,16 +13,7 @@ from mpsprobe_exporters.reports import configurations, memory
 from mpsprobe_exporters.units import byte_size, duration, number, percent, plain, ratio
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import (
-        ComparedCell,
-        ComparedFallback,
-        ComparedOperator,
-        ComparedQuantity,
-        ComparedVerdict,
-        ComparisonReport,
-        ConfigurationKey,
-        ProfileCell,
-    )
+    from mpsprobe import schemas
     from mpsprobe_exporters.document import Block, Fields
 
 CONDITIONS = "The runs themselves differ: a difference in time may come from that"
@@ -35,7 +26,7 @@ MOST_OPERATORS = 6
 MOST_WHOLE = 4  # configurations up to which every quantity is shown
 COLORS = {"slower": 4, "larger": 4, "faster": 1, "smaller": 1}
 LEGEND = ((4, "slower, beyond noise"), (1, "faster, beyond noise"), (8, "within noise"))
-QUANTITIES: Fields[None, tuple[str, ComparedQuantity]] = (
+QUANTITIES: Fields[None, tuple[str, schemas.ComparedQuantity]] = (
     (Column("quantity"), lambda _, one: one[0]),
     (Column("old", "amount", rank=2), lambda _, one: Amount(one[1].old, one[1].unit)),
     (Column("new", "amount"), lambda _, one: Amount(one[1].new, one[1].unit)),
@@ -44,7 +35,7 @@ QUANTITIES: Fields[None, tuple[str, ComparedQuantity]] = (
     (Column("p", about="corrected for the number of tests", rank=4), lambda _, one: _p(one[1].adjusted_p_value)),
     (Column("difference", "verdict"), lambda _, one: one[1].difference),
 )
-OPERATORS: Fields[None, tuple[str, ComparedOperator]] = (
+OPERATORS: Fields[None, tuple[str, schemas.ComparedOperator]] = (
     (Column("configuration"), lambda _, one: one[0]),
     (Column("operator", "name"), lambda _, one: one[1].operator),
     (Column("calls", about="in one profiled step", rank=2), lambda _, one: _calls(one[1])),
@@ -52,7 +43,7 @@ OPERATORS: Fields[None, tuple[str, ComparedOperator]] = (
     (Column("new", "time"), lambda _, one: one[1].new_ns),
     (Column("ratio", "ratio"), lambda _, one: one[1].ratio or one[1].presence),
 )
-VERDICTS: Fields[None, ComparedVerdict] = (
+VERDICTS: Fields[None, schemas.ComparedVerdict] = (
     (Column("operator", "name"), lambda _, one: one.operator),
     (Column("release", rank=2), lambda _, one: one.release),
     (Column("old", "verdict", rank=1), lambda _, one: one.old or "-"),
@@ -61,7 +52,7 @@ VERDICTS: Fields[None, ComparedVerdict] = (
 )
 
 
-def document(report: ComparisonReport) -> Document:
+def document(report: schemas.ComparisonReport) -> Document:
     loud, quiet = parted(report)
     names = list(dict.fromkeys(one_line(one, 60) for one in [*report.new.workloads, *report.old.workloads]))
     conditions = CONDITIONS if report.compares == "profile" else COVERAGE_CONDITIONS
@@ -82,14 +73,14 @@ def document(report: ComparisonReport) -> Document:
             Section("Predicted memory", table(memory.CHANGED, None, memory.changes(report))),
             *(Section(configuration(cell), list(_cell(report, cell))) for cell in loud),
             Section(QUIET_TITLE, list(_quiet(quiet))),
-            Section(UNPAIRED, bullets(unpaired_lines(report))),
+            Section(UNPAIRED, bullets(f"{configuration(one)}: {unpaired(one)}" for one in report.unpaired)),
             Section("When a difference counts", [Paragraph(line) for line in method_lines(report)]),
             Section("", table(operators, None, every, filtered=True), view="Operators", depth="page"),
         ],
     )
 
 
-def short_answer(report: ComparisonReport) -> str:
+def short_answer(report: schemas.ComparisonReport) -> str:
     """The comparison in a sentence without a full stop: which are the regressions, and how many things are better."""
     profile = report.compares == "profile"
     worse = list(_regressions_of_profiles(report) if profile else _regressions_of_coverage(report))
@@ -100,7 +91,7 @@ def short_answer(report: ComparisonReport) -> str:
     return "; ".join([start if worse else "No regression", *([", ".join(better)] if better else [])])
 
 
-def _nothing(report: ComparisonReport) -> str:
+def _nothing(report: schemas.ComparisonReport) -> str:
     if report.compares != "profile":
         return f"The same verdicts for {plural(report.same_verdicts, 'operator')}"
     tests = report.method.tests if report.method is not None else 0
@@ -109,7 +100,7 @@ def _nothing(report: ComparisonReport) -> str:
     return f"No difference beyond noise ({plural(tests, 'test')})"
 
 
-def _regressions_of_profiles(report: ComparisonReport) -> Iterator[str]:
+def _regressions_of_profiles(report: schemas.ComparisonReport) -> Iterator[str]:
     """What does not run, what leaves MPS, then what is slower or larger, most first."""
     names = distinct([configuration(cell) for cell in report.cells])
     several = len(names) > 1
@@ -126,14 +117,14 @@ def _regressions_of_profiles(report: ComparisonReport) -> Iterator[str]:
         yield f"{one_line(one.name, 40)} {by}{one.difference}{where}"
 
 
-def _better_profiles(report: ComparisonReport) -> list[str]:
+def _better_profiles(report: schemas.ComparisonReport) -> list[str]:
     counts = Counter(one.difference for cell in report.cells for one in cell.quantities if one.quantity != "throughput")
     return [
         f"{plural(counts[word], 'quantity', 'quantities')} {word}" for word in ("faster", "smaller") if counts[word]
     ]
 
 
-def _regressions_of_coverage(report: ComparisonReport) -> Iterator[str]:
+def _regressions_of_coverage(report: schemas.ComparisonReport) -> Iterator[str]:
     for one in report.failures:
         if one.regression:
             yield f"the run{_on(one.release)} now stops early"
@@ -146,7 +137,7 @@ def _regressions_of_coverage(report: ComparisonReport) -> Iterator[str]:
             yield f"the known wrong result {one_line(known.id, 80)} is new{_on(known.release)}"
 
 
-def _other_changes(report: ComparisonReport) -> list[str]:
+def _other_changes(report: schemas.ComparisonReport) -> list[str]:
     counts = Counter(one.change for one in report.verdicts if not one.regression)
     parts = [f"{plural(counts[word], 'verdict')} {word}" for word in ("better", "gone") if counts[word]]
     parts += [f"{plural(counts['new'], 'native operator')} new"] if counts["new"] else []
@@ -154,7 +145,7 @@ def _other_changes(report: ComparisonReport) -> list[str]:
     return [*parts, *same] if parts or report.regressions else []
 
 
-def _to_do(report: ComparisonReport) -> Iterator[str]:
+def _to_do(report: schemas.ComparisonReport) -> Iterator[str]:
     if not report.regressions:
         return
     workload = one_line(next(iter(report.new.workloads), "WORKLOAD"), 60)
@@ -172,7 +163,7 @@ def _to_do(report: ComparisonReport) -> Iterator[str]:
         yield f"mpsprobe coverage {workload} says what to do about operators that leave MPS."
 
 
-def side_line(report: ComparisonReport) -> str:
+def side_line(report: schemas.ComparisonReport) -> str:
     workloads = dict.fromkeys([*report.new.workloads, *report.old.workloads])
     names = ", ".join(shortened([one_line(name, 60) for name in workloads], 5))
     what = {"profile": "profiles", "coverage": "coverage"}.get(report.compares, "coverage of many releases")
@@ -181,7 +172,7 @@ def side_line(report: ComparisonReport) -> str:
     return f"{one_line(report.new.source)} against {one_line(report.old.source)}: {what} of {names}{cut}"
 
 
-def condition_lines(report: ComparisonReport) -> list[str]:
+def condition_lines(report: schemas.ComparisonReport) -> list[str]:
     """``torch: 2.12.1, now 2.13.0``."""
     return [
         f"{one_line(one.what, 100)}: {one_line(one.old, 100)}, now {one_line(one.new, 100)}"
@@ -189,13 +180,13 @@ def condition_lines(report: ComparisonReport) -> list[str]:
     ]
 
 
-def configuration(key: ConfigurationKey | ProfileCell) -> str:
+def configuration(key: schemas.ConfigurationKey | schemas.ProfileCell) -> str:
     """``bert-base training on mps, batch 8, sequence 128, float32``."""
     parts = [f"{one_line(key.workload, 60)} {one_line(key.phase, 20)} on {one_line(key.device, 20)}"]
     return ", ".join(filter(None, [*parts, *configurations.sizes(key), configurations.dtype(key)]))
 
 
-def parted(report: ComparisonReport) -> tuple[list[ComparedCell], list[ComparedCell]]:
+def parted(report: schemas.ComparisonReport) -> tuple[list[schemas.ComparedCell], list[schemas.ComparedCell]]:
     """The configurations to show one by one, and, where there are many, those of which nothing differs."""
     if len(report.cells) <= MOST_WHOLE:
         return report.cells, []
@@ -203,13 +194,13 @@ def parted(report: ComparisonReport) -> tuple[list[ComparedCell], list[ComparedC
     return [cell for cell in report.cells if cell not in quiet], quiet
 
 
-def _is_quiet(cell: ComparedCell) -> bool:
+def _is_quiet(cell: schemas.ComparedCell) -> bool:
     ended = cell.old_failure is None and cell.new_failure is None
     differs = any(one.difference not in QUIET for one in cell.quantities)
     return ended and not differs and all(one.presence == "both" for one in cell.fallbacks)
 
 
-def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[Block]:
+def _cell(report: schemas.ComparisonReport, cell: schemas.ComparedCell) -> Iterator[Block]:
     whole = len(report.cells) <= MOST_WHOLE
     kept = [one for one in cell.quantities if whole or one.quantity == "step" or one.difference not in QUIET]
     yield from table(QUANTITIES, None, [(one.name, one) for one in kept])
@@ -226,7 +217,7 @@ def _cell(report: ComparisonReport, cell: ComparedCell) -> Iterator[Block]:
         yield from bullets(map(fallback_line, cell.fallbacks))
 
 
-def interval(one: ComparedQuantity) -> str:
+def interval(one: schemas.ComparedQuantity) -> str:
     """``0.980 to 1.020``, of the ratio; empty where there is none."""
     return f"{ratio(one.low)} to {ratio(one.high)}" if one.low is not None and one.high is not None else ""
 
@@ -235,13 +226,13 @@ def _p(p: float | None) -> str:
     return "" if p is None else f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
-def _calls(one: ComparedOperator) -> str:
+def _calls(one: schemas.ComparedOperator) -> str:
     """``4``, ``4, now 5``."""
     calls = [plain(count) for count in (one.old_calls, one.new_calls) if count is not None]
     return ", now ".join(dict.fromkeys(calls))
 
 
-def _quiet(quiet: Sequence[ComparedCell]) -> Iterator[Block]:
+def _quiet(quiet: Sequence[schemas.ComparedCell]) -> Iterator[Block]:
     """The step of each, and why something is not known; each reason once."""
     steps = [(cell, one) for cell in quiet for one in cell.quantities if one.quantity == "step"]
     names = distinct([configuration(cell) for cell, _ in steps])
@@ -250,7 +241,7 @@ def _quiet(quiet: Sequence[ComparedCell]) -> Iterator[Block]:
     yield from bullets(dict.fromkeys(note for cell in quiet for note in cell_notes(cell)))
 
 
-def cell_notes(cell: ComparedCell) -> list[str]:
+def cell_notes(cell: schemas.ComparedCell) -> list[str]:
     """How the runs ended, what was compared, and why something is not known; each reason once."""
     lines = [f"the test compares {_samples(one)}" for one in cell.quantities if one.quantity == "step" and one.samples]
     reasons: dict[str, list[str]] = {}
@@ -260,14 +251,14 @@ def cell_notes(cell: ComparedCell) -> list[str]:
     return [*ends(cell), *lines, *(f"{listed(names)}: {reason}" for reason, names in reasons.items())]
 
 
-def ends(cell: ComparedCell) -> list[str]:
+def ends(cell: schemas.ComparedCell) -> list[str]:
     if cell.new_failure is None:
         return ["runs to its end now, and did not before"] if cell.old_failure is not None else []
     stopped = "stopped in both" if cell.old_failure is not None else "stops now, and did not before"
     return [f"{stopped}: {one_line(cell.new_failure.error)}: {one_line(cell.new_failure.message)}"]
 
 
-def fallback_line(one: ComparedFallback) -> str:
+def fallback_line(one: schemas.ComparedFallback) -> str:
     """Whether an operator newly leaves MPS or no longer does, and what it costs."""
     verdicts = [one_line(verdict, 20) for verdict in (one.old_verdict, one.new_verdict) if verdict is not None]
     now = one.presence != "gone"
@@ -282,18 +273,17 @@ def fallback_line(one: ComparedFallback) -> str:
     return f"{word}: {one_line(one.operator, 100)} ({', '.join(facts)})"
 
 
-def unpaired_lines(report: ComparisonReport) -> list[str]:
-    which = {"gone": "old", "new": "new", "both": "new"}
-    return [f"{configuration(one)}: in the {which[one.presence]} report only" for one in report.unpaired]
+def unpaired(one: schemas.UnpairedCell) -> str:
+    return f"in the {'old' if one.presence == 'gone' else 'new'} report only"
 
 
-def advisory_lines(report: ComparisonReport) -> list[str]:
+def advisory_lines(report: schemas.ComparisonReport) -> list[str]:
     return [
         f"{one.presence}{_on(one.release)}: {one_line(one.id, 100)}: {one_line(one.title)}" for one in report.advisories
     ]
 
 
-def failure_lines(report: ComparisonReport) -> list[str]:
+def failure_lines(report: schemas.ComparisonReport) -> list[str]:
     lines = []
     for one in report.failures:
         start = f"now{_on(one.release)}" if one.new is not None else f"before{_on(one.release)}"
@@ -307,12 +297,12 @@ def _on(release: str | None) -> str:
     return f" on torch {one_line(release, 40)}" if release is not None else ""
 
 
-def method_lines(report: ComparisonReport) -> list[str]:
+def method_lines(report: schemas.ComparisonReport) -> list[str]:
     words = [one_line(report.method.words, None)] if report.method is not None else []
     return [*words, *(one_line(note) for note in report.notes)]
 
 
-def _ratios(report: ComparisonReport) -> Iterator[Block]:
+def _ratios(report: schemas.ComparisonReport) -> Iterator[Block]:
     """The ratio of each configuration's step with its interval, all on one scale around 1."""
     steps = [(cell, one) for cell in report.cells for one in cell.quantities if one.quantity == "step" and one.ratio]
     if not steps:
@@ -338,6 +328,6 @@ def _ratios(report: ComparisonReport) -> Iterator[Block]:
     yield Bars(rows, caption, legend, place(1.0, 1.0))
 
 
-def _samples(one: ComparedQuantity) -> str:
+def _samples(one: schemas.ComparedQuantity) -> str:
     kind = "processes" if one.samples == "process" else "steps"
     return f"{number(one.old_count)} {kind} of the old report with {number(one.new_count)} of the new one"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
 from mpsprobe.folding import folded
-from mpsprobe_exporters import advisories, answer, backends, fitting, program_answer, sources, workload_lines
+from mpsprobe_exporters import advisories, answer, backends, fitting, sources, workload_lines
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import call_site, one_line, plural, shortened
@@ -15,23 +15,9 @@ from mpsprobe_exporters.reports import memory
 from mpsprobe_exporters.units import between, byte_size, number
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import (
-        CoverageReport,
-        CoverageSummary,
-        DataDependence,
-        Environment,
-        GraphCount,
-        GraphGrowth,
-        MacosCondition,
-        MatrixReport,
-        OperatorFinding,
-        RefusedTensor,
-        Target,
-        Unjudged,
-    )
+    from mpsprobe import schemas
     from mpsprobe_exporters.document import Block, Cell, Fields
-
-    AnyReport = CoverageReport | MatrixReport
+    from mpsprobe_exporters.supported import AnyReport
 
 TO_DO = "What to do"
 OPERATORS = "Operators"
@@ -60,33 +46,15 @@ MOST_UNSURE = 4
 GRAPHS_STAY = "No graph leaves the cache, so memory and the time of first calls grow with every new shape."
 
 
-class Judged(NamedTuple):
-    """What the rows of a report share."""
-
-    on: str
-    """``torch 2.13.0``."""
-    release: str
-    software: str
-    label: str
-    environment: Environment
-    explained: bool
-
-
-def judged(report: AnyReport, *, explained: bool = False) -> Judged:
-    target = backends.target(report)
-    release, software, label = backends.release(target), backends.software(target), backends.label(target)
-    return Judged(backends.on_release(target, release), release, software, label, report.environment, explained)
-
-
 # All that is shown of an operator, in every format: a column, and how its cell is found. The order is that of CSV.
-FIELDS: Fields[Judged, OperatorFinding] = (
+FIELDS: Fields[AnyReport, schemas.OperatorFinding] = (
     (Column("operator", "name", "operator"), lambda _, one: one.operator),
     (Column("verdict", "verdict", "verdict"), lambda _, one: one.verdict),
     (Column("calls", "number", "calls", where="column"), lambda _, one: one.calls),
     (Column("calls", "counts", "phases", where="more"), lambda _, one: one.phases),
     (Column("dtypes", "names", "dtypes", rank=3), lambda _, one: tuple(one.dtypes)),
     (Column("where", "names", rank=4), lambda _, one: tuple(fold_names(one.modules))),
-    (Column("lines", "places", where="more"), lambda of, one: sources.lines(one.call_sites, of.environment)),
+    (Column("lines", "places", where="more"), lambda report, one: sources.lines(one.call_sites, report.environment)),
     (Column("shapes", "names", where="more"), lambda _, one: tuple(f"({shape})" for shape in one.shapes)),
     (Column("each shape", "names", "shapes", where="record"), lambda _, one: tuple(one.shapes)),
     (Column("modules", "names", "modules", where="record"), lambda _, one: tuple(fold_names(one.modules))),
@@ -97,42 +65,47 @@ FIELDS: Fields[Judged, OperatorFinding] = (
     (Column("copies", where="more"), lambda _, one: answer.copies(one.transfers)),
     (Column("MPSGraph", where="more"), lambda _, one: _graphs(one)),
     (Column("native since", key="native_since", where="record"), lambda _, one: one.native_since),
-    (Column("native since", about=SINCE, rank=1, where="column"), lambda of, one: answer.since(one, of.release)),
+    (Column("native since", about=SINCE, rank=1, where="column"), lambda report, one: _since(report, one)),
     (Column("why", key="reason", where="more"), lambda _, one: one.reason),
-    (Column("known by", where="more"), lambda of, one: _evidence(of, one) if _is_telling(of, one) else None),
-    (Column("do", "advice", "advice", where="more"), lambda of, one: _advice(of, one)),
+    (
+        Column("known by", where="more"),
+        lambda report, one: _evidence(report, one),
+    ),
+    (Column("do", "advice", "advice", where="more"), lambda report, one: _advice(report, one)),
 )
 COLUMNS = tuple(column for column, _ in FIELDS)
+KEYS = tuple(column.key for column in COLUMNS if column.key)
 
 
-def operators(report: AnyReport, findings: Iterable[OperatorFinding]) -> list[tuple[Cell, ...]]:
-    """The row of each operator, as ``COLUMNS`` has it."""
-    shared = judged(report, explained=report.kind == "coverage" and report.explained)
-    return [tuple(of(shared, one) for _, of in FIELDS) for one in findings]
+def operators(report: AnyReport, findings: Iterable[schemas.OperatorFinding]) -> list[tuple[Cell, ...]]:
+    return [tuple(of(report, one) for _, of in FIELDS) for one in findings]
 
 
-def ordered(report: AnyReport) -> list[OperatorFinding]:
+def ordered(report: AnyReport) -> list[schemas.OperatorFinding]:
     """Every operator: findings, the worst first, then native ones by their calls, then composite ones."""
     composite = (one for one in report.operators if one.verdict == "composite")
     return [*answer.findings(report), *answer.natives(report), *composite]
 
 
-def document(report: CoverageReport) -> Document:
+def document(report: schemas.CoverageReport) -> Document:
     target, program, predicted = report.target, report.program, report.memory
-    shared = judged(report, explained=report.explained)
     fit = predicted.fit if predicted else None
     alerts = [
-        *(program_answer.stayed_on_cpu(program, ran=bool(report.operators)) if program else []),
+        *(workload_lines.stayed_on_cpu(program, ran=bool(report.operators)) if program else []),
         *([answer.failure_sentence(report.failure)] if report.failure else []),
         *([_refused(report.first_refused_tensor, target)] if report.first_refused_tensor else []),
         *(fitting.alerts(fit) if fit else []),
     ]
-    sections = middle(report, shared)
+    sections = middle(report)
     if report.explained:  # findings say what they rest on themselves
-        fields: Fields[Judged, OperatorFinding] = (FIELDS[0], (Column("evidence"), _evidence))
-        sections.append(Section(EXPLAINED, table(fields, shared, answer.natives(report)), view="Evidence"))
-    sections += _growth(report.growth, report.operators, shared.on)
-    notes = [*(program_answer.notes(program) if program else []), *report.workload.notes, *backends.notes(target)]
+        fields: Fields[AnyReport, schemas.OperatorFinding] = (FIELDS[0], (Column("evidence"), _evidence))
+        sections.append(Section(EXPLAINED, table(fields, report, answer.natives(report)), view="Evidence"))
+    sections += _growth(report.growth, report.operators, backends.on_release(target))
+    notes = [
+        *(workload_lines.program_notes(program) if program else []),
+        *report.workload.notes,
+        *backends.notes(target),
+    ]
     notes = [*(one_line(note, 400) for note in notes), *allowed(report.allowed)]
     memory_lines = [*memory.line(predicted), *(fitting.lines(fit) if fit else [])]
     clean = (
@@ -156,13 +129,13 @@ def document(report: CoverageReport) -> Document:
             *sections,
             Section("In figures", list(figures(report.summary)), depth="page"),
             *memory.sections(predicted, report.environment),
-            all_operators(report, shared, "Overview" if clean else OPERATORS),
+            all_operators(report, "Overview" if clean else OPERATORS),
         ],
         brief=[*brief, *(f"{line}." for line in recalled), NEXT] if clean else [],
     )
 
 
-def figures(summary: CoverageSummary) -> Iterator[Block]:
+def figures(summary: schemas.CoverageSummary) -> Iterator[Block]:
     """How many operators are native, the memory of the parameters, and the calls by verdict."""
     size = summary.parameters_bytes
     parameters = [Tile("Parameters", byte_size(size), "memory")] if size else []
@@ -184,16 +157,15 @@ def figures(summary: CoverageSummary) -> Iterator[Block]:
         yield Bars([Bar("Calls", parts, said)], "Calls by verdict", [(verdict, verdict) for verdict, _ in known])
 
 
-def middle(report: AnyReport, shared: Judged) -> list[Section]:
+def middle(report: AnyReport) -> list[Section]:
     """What is to do, what is known to be wrong, and what the report leaves open."""
-    to_do = table(FIELDS, shared, one_for_each_cure(answer.findings(report)), entries=True, most=MOST)
-    sections = [Section(f"{TO_DO} on {shared.on}", to_do)]
+    to_do = table(FIELDS, report, one_for_each_cure(answer.findings(report)), entries=True, most=MOST)
+    sections = [Section(f"{TO_DO} on {_on(report)}", to_do)]
     wrong = "Known wrong results"
     if report.kind == "coverage":
-        cuda = program_answer.cuda(report.program) if report.program else []
-        sections.append(Section(program_answer.CUDA, bullets(Bullet(said, what) for what, said in cuda)))
+        sections.append(Section(workload_lines.CUDA, bullets(workload_lines.cuda(report.program))))
         sections.append(Section(MACOS, bullets(_macos(one, report.target) for one in report.macos_conditions)))
-        wrong += f" on {shared.software} {one_line(shared.release)}"
+        wrong += f" on {backends.software(report.target)} {one_line(report.target.version)}"
     unjudged = (Bullet(_places(one.reason, one), one.operator) for one in report.not_judged)
     assumed = (Bullet(_places(one.assumed, one), one.operator) for one in report.data_dependence)
     composed = (Bullet(f"{plural(n, 'call')} {text}", name) for name, n, text in answer.compositions(report))
@@ -206,12 +178,12 @@ def middle(report: AnyReport, shared: Judged) -> list[Section]:
     ]
 
 
-def _places(text: str, one: Unjudged | DataDependence) -> str:
+def _places(text: str, one: schemas.Unjudged | schemas.DataDependence) -> str:
     sites = list(dict.fromkeys(map(call_site, one.call_sites)))
     return f"{one_line(text)} ({', '.join([plural(one.calls, 'call'), *shortened(sites, 3)])})"
 
 
-def _macos(one: MacosCondition, target: Target) -> str:
+def _macos(one: schemas.MacosCondition, target: schemas.Target) -> str:
     names = ", ".join(shortened(list(map(one_line, one.operators)), 3))
     needs = f"{one_line(one.what)} ({names}): macOS {one_line(one.macos)} or newer"
     if not target.macos_minimum:
@@ -220,7 +192,7 @@ def _macos(one: MacosCondition, target: Target) -> str:
     return f"{needs}, while {release} itself runs from {one_line(target.macos_minimum)} on"
 
 
-def _refused(first: RefusedTensor, target: Target) -> str:
+def _refused(first: schemas.RefusedTensor, target: schemas.Target) -> str:
     """Where the first tensor of a dtype is made that the backend does not have; its uses are only a consequence."""
     where = answer.place(first) or ("the model's inputs" if first.phase == "move" else "an unknown place")
     how = f"moved to {backends.label(target)}" if first.phase == "move" else f"made by {one_line(first.operator)}"
@@ -229,25 +201,26 @@ def _refused(first: RefusedTensor, target: Target) -> str:
 
 
 def allowed(names: Sequence[str]) -> list[str]:
-    """What ``--allow`` named, in a sentence."""
     return [f"Passed over by --allow: {', '.join(map(one_line, names))}"] if names else []
 
 
-def one_for_each_cure(findings: Iterable[OperatorFinding]) -> list[OperatorFinding]:
+def one_for_each_cure(findings: Iterable[schemas.OperatorFinding]) -> list[schemas.OperatorFinding]:
     """The findings, those of which the same is said and to be done as one: all that touches one float64 tensor."""
-    groups: dict[object, list[OperatorFinding]] = {}
+    groups: dict[object, list[schemas.OperatorFinding]] = {}
     for one in findings:
         cure = (one.verdict, one.reason, one.evidence, one.advice) if one.advice else one.operator
         groups.setdefault(cure, []).append(one)
     return [folded(group).model_copy(update={"operator": _names(group)}) for group in groups.values()]
 
 
-def _names(group: Sequence[OperatorFinding]) -> str:
+def _names(group: Sequence[schemas.OperatorFinding]) -> str:
     first, *others = (one.operator for one in group)
     return f"{first} and {len(others)} more" if len(group) > MOST_NAMED else ", ".join([first, *others])
 
 
-def _growth(growth: GraphGrowth | None, operators: Iterable[OperatorFinding], on: str) -> Iterator[Section]:
+def _growth(
+    growth: schemas.GraphGrowth | None, operators: Iterable[schemas.OperatorFinding], on: str
+) -> Iterator[Section]:
     """What ``--vary`` asked for: how many MPSGraphs are compiled for new shapes."""
     if growth is None:
         return
@@ -271,25 +244,25 @@ def _growth(growth: GraphGrowth | None, operators: Iterable[OperatorFinding], on
     yield Section(f"MPSGraphs on {on}", bullets(lines))
 
 
-def _counted(count: GraphCount) -> str:
+def _counted(count: schemas.GraphCount) -> str:
     return between(number, count.least, count.most)
 
 
-def _graphs(one: OperatorFinding) -> str | None:
+def _graphs(one: schemas.OperatorFinding) -> str | None:
     """``every new shape compiles one: 4 in this run``; nothing where none is compiled."""
     when = GRAPHS.get(one.graph or "")
     most = "" if one.graph == "always" else "at most "
     return f"{when}: {most}{number(one.graphs)} in this run" if when else None
 
 
-def all_operators(report: AnyReport, shared: Judged, view: str = OPERATORS) -> Section:
+def all_operators(report: AnyReport, view: str = OPERATORS) -> Section:
     """Every operator; where there is nothing else to see, on the first view."""
-    title = f"{OPERATORS} on {shared.on}"
-    rows = table(FIELDS, shared, ordered(report), title, filtered=True, most=MOST)
+    title = f"{OPERATORS} on {_on(report)}"
+    rows = table(FIELDS, report, ordered(report), title, filtered=True, most=MOST)
     return Section(title, rows, view=view, depth="all")
 
 
-def records(report: CoverageReport) -> Iterator[dict[str, Cell]]:
+def records(report: schemas.CoverageReport) -> Iterator[dict[str, Cell]]:
     """The rows of a CSV file, by the keys of ``COLUMNS``: operators, then what is none, under verdicts of its own."""
     for row in operators(report, ordered(report)):
         yield {column.key: cell for column, cell in zip(COLUMNS, row, strict=True) if column.key}
@@ -308,10 +281,10 @@ def records(report: CoverageReport) -> Iterator[dict[str, Cell]]:
     program = report.program
     for stayed in program.stayed_on_cpu if program else ():
         where = [stayed.call_site or ""]
-        yield _record(stayed.module, "stayed_on_cpu", stayed.calls, program_answer.STAYED, where)
+        yield _record(stayed.module, "stayed_on_cpu", stayed.calls, workload_lines.STAYED, where)
     for line in program.computed_on_cpu if program else ():
         where = [line.call_site or ""]
-        yield _record(", ".join(line.operators), "computed_on_cpu", line.calls, program_answer.COMPUTED, where)
+        yield _record(", ".join(line.operators), "computed_on_cpu", line.calls, workload_lines.COMPUTED, where)
     for hint in program.cuda if program else ():
         yield _record(hint.what, "written_for_cuda", hint.calls, f"write {hint.instead}", hint.call_sites)
     if report.failure:
@@ -322,28 +295,37 @@ def _record(name: str, verdict: str, calls: int, reason: str, call_sites: Sequen
     return {"operator": name, "verdict": verdict, "calls": calls, "reason": reason, "call_sites": call_sites}
 
 
-def _advice(of: Judged, one: OperatorFinding) -> str | None:
+def _on(report: AnyReport) -> str:
+    return backends.on_release(backends.target(report))
+
+
+def _since(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
+    return answer.since(one, backends.release(backends.target(report)))
+
+
+def _advice(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
     """The advice of the scanner that judged a finding, else the release that cures it."""
     if not SEVERITY[one.verdict]:
         return None
-    cure = answer.since(one, of.release) if one.verdict != "unknown" else None
-    return one.advice or (f"Native from {of.software} {cure} on: upgrade." if cure else None)
+    cure, software = _since(report, one), backends.software(backends.target(report))
+    return one.advice or (f"Native from {software} {cure} on: upgrade." if cure and one.verdict != "unknown" else None)
 
 
-def _moved(one: OperatorFinding) -> str | None:
+def _moved(one: schemas.OperatorFinding) -> str | None:
     known = one.input_bytes or one.output_bytes
     return f"{byte_size(one.input_bytes)} in, {byte_size(one.output_bytes)} out" if known else None
 
 
-def _evidence(of: Judged, one: OperatorFinding) -> str:
-    """The kind of evidence, what it says, and of ``--explain`` who was asked: ``guard in the binary: linear for …``."""
-    asked = f" (asked: {', '.join(map(one_line, one.judges))})" if one.judges and of.explained else ""
+def _evidence(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
+    """The kind of evidence, what it says, and of ``--explain`` who was asked: ``guard in the binary: linear for …``.
+
+    ``None`` for a kernel that is registered, which goes without saying where nobody asked.
+    """
+    explained = report.kind == "coverage" and report.explained
+    if not explained and one.source in (None, "registration"):
+        return None
+    asked = f" (asked: {', '.join(map(one_line, one.judges))})" if one.judges and explained else ""
     if one.source is None:
         return f"nothing: no table covers it{asked}"
-    source = SOURCES[one.source].format(of.label)
+    source = SOURCES[one.source].format(backends.label(backends.target(report)))
     return f"{source}: {one_line(one.evidence, 400)}{asked}" if one.evidence else f"{source}{asked}"
-
-
-def _is_telling(of: Judged, one: OperatorFinding) -> bool:
-    """Whether the evidence is shown with the operator: that a kernel is registered goes without saying."""
-    return of.explained or one.source not in (None, "registration")

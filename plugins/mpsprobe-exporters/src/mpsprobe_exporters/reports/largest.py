@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import fitting, workload_lines
-from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, records, table
+from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, table
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.units import between, byte_size, number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import FitReport, FitRow, SizeRange
-    from mpsprobe_exporters.document import Cell, Fields
+    from mpsprobe_exporters.document import Fields
 
 WHAT = {"batch-size": "batch", "seq-len": "sequence", "size": "image"}
 LARGEST = "the largest with which PyTorch does not raise, by the smallest and the largest published figures"
@@ -49,10 +49,6 @@ def document(report: FitReport) -> Document:
             Section("What to know of them", bullets(_notes(report))),
         ],
     )
-
-
-def rows(report: FitReport) -> Iterator[tuple[Cell, ...]]:
-    return records(FIELDS, report, report.rows)
 
 
 def _headline(report: FitReport) -> str:

@@ -11,7 +11,7 @@ from mpsprobe_exporters import answer, backends, workload_lines
 from mpsprobe_exporters.document import NOTHING, Bar, Bars, Document, Grid, Paragraph, Part, Section, runs, span
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reports import memory
-from mpsprobe_exporters.reports.coverage import TO_DO, all_operators, allowed, judged, middle
+from mpsprobe_exporters.reports.coverage import TO_DO, all_operators, allowed, middle
 from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ def document(report: MatrixReport) -> Document:
     clean = newest is not None and newest.failure is None and not answer.findings(report) and not report.advisories
     first, software = report.native_since, backends.software(backends.target(report))
     late = clean and first is not None and first != report.releases[0].target.version
-    shared = judged(report)
     headline, *details = answer.short_answer(report)
     notes = [one_line(note, 400) for note in (*report.workload.notes, *backends.notes(backends.target(report)))]
     return Document(
@@ -46,11 +45,11 @@ def document(report: MatrixReport) -> Document:
         notes=[*notes, *allowed(report.allowed)],
         sections=[
             Section(TO_DO, [Paragraph(UPGRADE.format(software, first))] if late else []),
-            *middle(report, shared),
+            *middle(report),
             Section("Findings by release", list(_bars(report))),
             Section("Operators by release", list(_grid(report)), view="Releases"),
             *memory.by_release(report),
-            all_operators(report, shared),
+            all_operators(report),
         ],
     )
 

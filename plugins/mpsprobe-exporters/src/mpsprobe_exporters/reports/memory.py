@@ -13,21 +13,12 @@ from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import between, byte_size
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import (
-        ComparisonReport,
-        Environment,
-        MatrixCell,
-        MatrixReport,
-        MemoryFigures,
-        MemoryHolder,
-        MemoryPrediction,
-        MemoryRange,
-    )
+    from mpsprobe import schemas
     from mpsprobe_exporters.document import Cell, Fields
 
 TITLE = "Memory"
 PEAK = "What is alive at the peak"
-FIELDS: Fields[Environment, MemoryHolder] = (
+FIELDS: Fields[schemas.Environment, schemas.MemoryHolder] = (
     (Column("what", "name"), lambda _, one: one.category),
     (Column("bytes", "bytes"), lambda _, one: one.bytes),
     (Column("storages", "number", rank=3), lambda _, one: one.storages),
@@ -45,7 +36,7 @@ class OfReleases(NamedTuple):
     """Neighbouring releases that need the same."""
 
     releases: str
-    cell: MatrixCell
+    cell: schemas.MatrixCell
 
 
 class Changed(NamedTuple):
@@ -75,7 +66,7 @@ CHANGED: Fields[None, Changed] = (
 )
 
 
-def line(memory: MemoryPrediction | None) -> list[str]:
+def line(memory: schemas.MemoryPrediction | None) -> list[str]:
     """``Memory: 437.9 MB of parameters, peak 2.3 GB (backward); …``; nothing where the report does not know."""
     if memory is None:
         return []
@@ -91,7 +82,7 @@ def line(memory: MemoryPrediction | None) -> list[str]:
     return lines
 
 
-def _ends(peak: MemoryRange | None) -> str:
+def _ends(peak: schemas.MemoryRange | None) -> str:
     """``0.6 GB to 1.2 GB``; empty where the peak is known."""
     if peak is None:
         return ""
@@ -99,21 +90,21 @@ def _ends(peak: MemoryRange | None) -> str:
     return f"{low} {byte_size(peak.high_bytes)}"
 
 
-def sections(memory: MemoryPrediction | None, made: Environment) -> Iterator[Section]:
+def sections(memory: schemas.MemoryPrediction | None, made: schemas.Environment) -> Iterator[Section]:
     if memory is None:
         return
     tiles = [Tile(one_line(category, 40), byte_size(size)) for category, size in memory.by_category.items() if size]
     rows = table(FIELDS, made, memory.holders, PEAK)
-    sizes = [(one.what, one.bytes) for one in memory.not_counted]
     left = bullets(
-        f"not counted: {one_line(what, 400)}" + (f" (up to {byte_size(size)})" if size else "") for what, size in sizes
+        f"not counted: {one_line(one.what, 400)}" + (f" (up to {byte_size(one.bytes)})" if one.bytes else "")
+        for one in memory.not_counted
     )
     yield Section(
         f"{TITLE} at the peak: {byte_size(memory.peak_bytes)}", [Tiles(tiles), *rows, *left], view=TITLE, depth="all"
     )
 
 
-def line_of_releases(report: MatrixReport) -> list[str]:
+def line_of_releases(report: schemas.MatrixReport) -> list[str]:
     """``Memory: peak 2.1 GB to 2.3 GB; the allocator asks Metal for 2.5 GB``; nothing where no release has figures."""
     known = [cell.memory for cell in report.releases if cell.memory]
     if not known:
@@ -123,7 +114,7 @@ def line_of_releases(report: MatrixReport) -> list[str]:
     return [f"Memory: peak {peak}; the allocator asks Metal for {asked}"]
 
 
-def by_release(report: MatrixReport) -> Iterator[Section]:
+def by_release(report: schemas.MatrixReport) -> Iterator[Section]:
     """The figures of each release, the newest first, successive equal ones as one."""
     cells = [cell for cell in report.releases[::-1] if cell.memory]
     names = [cell.target.version for cell in cells]
@@ -132,11 +123,11 @@ def by_release(report: MatrixReport) -> Iterator[Section]:
     yield Section(f"{TITLE} by release", table(RELEASES, None, rows, f"{TITLE} by release"), view=TITLE, depth="all")
 
 
-def record(figures: MemoryFigures) -> dict[str, Cell]:
+def record(figures: schemas.MemoryFigures) -> dict[str, Cell]:
     return {"verdict": "memory", "reason": {name: getattr(figures, name) for name in FIGURES}}
 
 
-def changes(report: ComparisonReport) -> list[Changed]:
+def changes(report: schemas.ComparisonReport) -> list[Changed]:
     figures = ((one, name, getattr(one.old, name), getattr(one.new, name)) for one in report.memory for name in FIGURES)
     return [
         Changed(one.release, name, old, new, new / old if old > 0 and max(old, new) < LARGEST else None)
@@ -145,5 +136,5 @@ def changes(report: ComparisonReport) -> list[Changed]:
     ]
 
 
-def _on_the_mac(cell: MatrixCell) -> str | None:
+def _on_the_mac(cell: schemas.MatrixCell) -> str | None:
     return ANSWERS["raises" if exceeds(cell.fit) else cell.fit.answer] if cell.fit else None

@@ -14,7 +14,7 @@ from mpsprobe_exporters import backends
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.reports.configurations import but_for, device_memory, rate, twin
 from mpsprobe_exporters.reports.configurations import name as configuration
-from mpsprobe_exporters.trace_summary import Division, divide
+from mpsprobe_exporters.reports.trace_summary import Division, divide
 from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number, percent
 
 if TYPE_CHECKING:

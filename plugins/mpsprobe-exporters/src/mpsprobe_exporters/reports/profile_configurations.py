@@ -14,7 +14,7 @@ from mpsprobe_exporters.units import BEYOND, amount, duration, percent
 if TYPE_CHECKING:
     from mpsprobe.schemas import MemoryUse, ProfileCell, ProfileReport
     from mpsprobe_exporters.document import Fields
-    from mpsprobe_exporters.trace_summary import Division
+    from mpsprobe_exporters.reports.trace_summary import Division
 
 Value = TypeVar("Value")
 

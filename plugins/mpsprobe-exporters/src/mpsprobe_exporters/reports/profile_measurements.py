@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import backends
 from mpsprobe_exporters.document import Bar, Bars, Column, Paragraph, Part, Section, table
-from mpsprobe_exporters.module_names import fold_names
+from mpsprobe_exporters.module_names import ROOT, fold_names
 from mpsprobe_exporters.plain_text import listed, one_line, plural
 from mpsprobe_exporters.reports.profile_configurations import SPREAD
-from mpsprobe_exporters.trace_summary import copies, kernels
+from mpsprobe_exporters.reports.trace_summary import totals
 from mpsprobe_exporters.units import BEYOND, between, byte_size, duration, fraction, reading, split_unit
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         ProfileReport,
     )
     from mpsprobe_exporters.document import Block, Fields
-    from mpsprobe_exporters.trace_summary import CopyTime, KernelTime
+    from mpsprobe_exporters.reports.trace_summary import Total
 
     Spent = tuple[str, float, int]
     Draw = Callable[[ProfileCell], Iterable[Block]]
@@ -33,7 +33,6 @@ MOST_DETAILED = 3  # configurations that are looked into there
 MOST_BARS = 24
 # What a probe says about its own work, not of the model's.
 OWN = frozenset({"source", "events", "steps"})
-MODEL = "(model)"
 NATIVE = "the release, of torch or of the backend's plugin, that has a kernel"
 
 
@@ -130,7 +129,7 @@ OPERATORS: Fields[ProfileCell, tuple[OperatorTime, float | None]] = (
         Column("share", "part", about="of all of them, on the device where that was read, else on the host"),
         lambda _, one: one[1],
     ),
-    (Column("where", "names", rank=3), lambda _, one: tuple(name or MODEL for name in fold_names(one[0].modules))),
+    (Column("where", "names", rank=3), lambda _, one: tuple(fold_names(one[0].modules))),
     (Column("host, with what it calls", "time", where="more"), lambda cell, one: each_step(cell, one[0].host_ns)),
     (Column("device, with what it calls", "time", where="more"), lambda cell, one: each_step(cell, one[0].device_ns)),
     (Column("shapes", "names", where="more"), lambda _, one: tuple(one[0].shapes)),
@@ -152,7 +151,7 @@ def _operators(cell: ProfileCell) -> Iterator[Block]:
 
 
 MODULES: Fields[ProfileCell, ModuleTime] = (
-    (Column("module", "name"), lambda _, one: one.module or MODEL),
+    (Column("module", "name"), lambda _, one: one.module or ROOT),
     (Column("phase", rank=1), lambda cell, one: one.phase if len({one.phase for one in cell.modules}) > 1 else None),
     (Column("type", rank=4), lambda _, one: one.type),
     (Column("calls", "number", rank=3), lambda cell, one: each_step(cell, one.calls)),
@@ -167,7 +166,7 @@ def _modules(cell: ProfileCell) -> list[Block]:
     return table(MODULES, cell, ordered, most=MOST_MODULES)
 
 
-KERNELS: Fields[int, KernelTime] = (
+KERNELS: Fields[int, Total] = (
     (Column("kernel", "name"), lambda _, one: one.name),
     (Column("calls", "number"), lambda _, one: one.calls),
     (Column("share", "part"), lambda total, one: fraction(one.total_ns, total)),
@@ -176,7 +175,7 @@ KERNELS: Fields[int, KernelTime] = (
     (Column("shortest", "time", rank=3), lambda _, one: one.minimum_ns),
     (Column("longest", "time", rank=3), lambda _, one: one.maximum_ns),
 )
-COPIES: Fields[None, CopyTime] = (
+COPIES: Fields[None, Total] = (
     (Column("copy", "name"), lambda _, one: one.name),
     (Column("calls", "number"), lambda _, one: one.calls),
     (Column("total", "time"), lambda _, one: one.total_ns),
@@ -186,10 +185,10 @@ COPIES: Fields[None, CopyTime] = (
 
 def _device_work(cell: ProfileCell, index: int) -> Iterator[Section]:
     if cell.trace is not None:
-        kernel_times = kernels(cell.trace)
-        rows = table(KERNELS, sum(one.total_ns for one in kernel_times), kernel_times, filtered=True)
+        kernels = totals(cell.trace, "kernel")
+        rows = table(KERNELS, sum(one.total_ns for one in kernels), kernels, filtered=True)
         yield Section("Kernels, over all profiled steps", rows, "Kernels", "page", index)
-        moved = table(COPIES, None, copies(cell.trace))
+        moved = table(COPIES, None, totals(cell.trace, "copy"))
         yield Section("Copies between memories, over all profiled steps", moved, "Kernels", "page", index)
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import workload_lines
-from mpsprobe_exporters.document import Bar, Bars, Column, Document, Part, Section, records, runs, table
+from mpsprobe_exporters.document import Bar, Bars, Column, Document, Part, Section, runs, table
 from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import RankedOperator, RankedRelease, RankingReport
-    from mpsprobe_exporters.document import Block, Cell, Fields
+    from mpsprobe_exporters.document import Block, Fields
 
 MOST = 25
 PARTLY = "partly on the CPU, or not known"
@@ -87,7 +87,3 @@ def _bars(report: RankingReport) -> Iterator[Block]:
         label = newest if len(run) == 1 else f"{run[-1].torch}-{newest}"
         rows.append(Bar(label, parts, f"{number(clean)} all native, {number(blocked)} blocked"))
     yield Bars(rows, "Architectures", [("native", "all native"), ("fallback", PARTLY), ("missing", "blocked")])
-
-
-def rows(report: RankingReport) -> Iterator[tuple[Cell, ...]]:
-    return records(FIELDS, None, (*report.operators, *report.fallbacks))

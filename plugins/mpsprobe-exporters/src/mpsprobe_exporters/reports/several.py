@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 
 INTERRUPTED = "Interrupted: the workloads without a row were not judged"
 NEWEST = "of several releases, the newest"
-CSV = ("workload", "torch", *(column.key for column in coverage.COLUMNS if column.key))
+CSV = ("workload", "torch", *coverage.KEYS)
 
 
 def _cells(one: JudgedWorkload) -> Sequence[CoverageReport | MatrixCell]:

@@ -26,19 +26,11 @@ EIGHTHS, FULL = " ▏▎▍▌▋▊▉", "█"
 BLANK: Line = []
 # Of verdicts and differences.
 STYLES = {
-    "missing": "bold red",
-    "unsupported": "bold red",
+    **dict.fromkeys(model.BAD, "bold red"),
+    **dict.fromkeys(model.GOOD, "green"),
     "fallback": "magenta",
     "unknown": "bold",
-    "native": "green",
     "composite": "",
-    "slower": "bold red",
-    "larger": "bold red",
-    "worse": "bold red",
-    "failed": "bold red",
-    "faster": "green",
-    "smaller": "green",
-    "better": "green",
 }
 TONES = {"bad": "bold red", "good": "green", "plain": ""}
 
@@ -263,7 +255,7 @@ def _grid(block: model.Grid, width: int) -> Iterator[Line]:
         yield from _lines("; ".join(block.legend), width)
 
 
-def fold_name(name: str, width: int, indent: int = 2) -> list[str]:
+def fold_name(name: str, width: int) -> list[str]:
     """``name`` in lines of at most ``width`` characters, those after the first indented.
 
     A line ends at a joint of the name where there is one in its second half, else where it is full.
@@ -275,7 +267,7 @@ def fold_name(name: str, width: int, indent: int = 2) -> list[str]:
         joints = [joint.start() for joint in JOINTS.finditer(name) if room // 2 <= joint.start() <= room]
         cut = max(joints, default=room) or room
         lines.append(margin + name[:cut])
-        name, margin = name[cut:], " " * min(indent, width - 1)
+        name, margin = name[cut:], " " * min(GAP, width - 1)
     return [*lines, margin + name] if name or not lines else lines
 
 

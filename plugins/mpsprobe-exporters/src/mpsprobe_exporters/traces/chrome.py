@@ -15,7 +15,7 @@ from mpsprobe.errors import ReportError
 from mpsprobe_exporters.reports.configurations import KEY
 from mpsprobe_exporters.supported import profile_of
 from mpsprobe_exporters.traces import timed
-from mpsprobe_exporters.traces.encoding import CATEGORIES, LONGEST_NS, SEPARATOR, THOUSANDTHS, pairs, text
+from mpsprobe_exporters.traces.encoding import CATEGORIES, LONGEST_NS, SEPARATOR, THOUSANDTHS, in_utf_8, pairs, text
 from mpsprobe_exporters.traces.layout import AT_ONCE, Layout, Row, framed, title
 from mpsprobe_exporters.traces.slices import Slices, kept
 
@@ -154,7 +154,7 @@ def header(report: ProfileReport, cells: list[dict[str, Any]]) -> str:
 def _clean(value: Any) -> Any:
     """``value`` with every string as UTF-8 can hold it."""
     if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return in_utf_8(value)
     if isinstance(value, dict):
         return {_clean(key): _clean(inner) for key, inner in value.items()}
     return [_clean(inner) for inner in value] if isinstance(value, list) else value

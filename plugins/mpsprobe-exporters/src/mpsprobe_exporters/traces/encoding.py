@@ -24,10 +24,13 @@ _encode = json.JSONEncoder().encode
 
 
 def text(value: str) -> str:
-    """``value`` as a JSON string of ASCII characters; half a surrogate pair, which UTF-8 cannot hold, is replaced."""
-    if not value.isascii():
-        value = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return _encode(value)
+    """``value`` as a JSON string of ASCII characters."""
+    return _encode(value if value.isascii() else in_utf_8(value))
+
+
+def in_utf_8(value: str) -> str:
+    """``value`` without halves of surrogate pairs, which UTF-8 cannot hold."""
+    return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def pairs(detail: dict[str, str], taken: frozenset[str]) -> str:

@@ -11,16 +11,17 @@ from __future__ import annotations
 import math
 import re
 import zlib
+from bisect import bisect_right
 from collections import Counter as Counts
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mpsprobe_exporters.supported import profile_of
-from mpsprobe_exporters.traces import links, timed
+from mpsprobe_exporters.traces import timed
 from mpsprobe_exporters.traces.chrome import facts, header, worth_drawing
-from mpsprobe_exporters.traces.encoding import LONGEST_NS, SEPARATOR, STEP_PREFIX, TIMED_STEP
+from mpsprobe_exporters.traces.encoding import CATEGORIES, LONGEST_NS, SEPARATOR, STEP_PREFIX, TIMED_STEP, pairs, text
 from mpsprobe_exporters.traces.layout import Layout, Row, framed, title, where
-from mpsprobe_exporters.traces.slices import Slices
+from mpsprobe_exporters.traces.slices import Slices, kept
 from mpsprobe_exporters.traces.timed import Curve
 
 if TYPE_CHECKING:
@@ -37,6 +38,17 @@ CPU_PREFIX = "cpu_"  # of the names of curves that are the host's in the trace o
 AT_FIRST = "(memory that is held at first)"
 LARGEST = 2.0**62  # bytes
 PLACEHOLDER = ',"args":{"placeholder":"yes"}}'
+# ``runtime`` is the reader's only name of a launch, and it knows no fallbacks. A phase gets a name that it does not
+# know, because it would count every annotation as work of the CPU; the trace view shows it all the same.
+READ_AS = {**CATEGORIES, "launch": "runtime", "fallback": "cpu_op", "phase": "phase"}
+# Facts of a kernel that the reader's views show, where a trace has them.
+KERNEL_FACTS = ("est. achieved occupancy %", "blocks per SM", "registers per thread", "shared memory")
+_OPERATOR = ("External id", "Input Dims", "Input type", "Python id", "Python parent id", "Python module id", "device")
+TAKEN = frozenset({"correlation", *_OPERATOR, *KERNEL_FACTS})
+OPERATORS = frozenset({"operator", "fallback"})
+ON_DEVICE = frozenset({"kernel", "copy"})
+STEP_NAME = re.compile(rf"{STEP_PREFIX}\d{{1,9}}", re.ASCII)
+SHAPES = re.compile(r"\[[\d, ]*\](?: \[[\d, ]*\])*", re.ASCII)
 
 
 class TensorboardExporter:
@@ -86,7 +98,7 @@ def _worker(report: ProfileReport, cell: ProfileCell) -> Iterator[str]:
 def _profiled(trace: Trace, cell: ProfileCell, layout: Layout, processes: Mapping[Any, int]) -> Iterator[str]:
     numbers = [processes[track.kind, track.process] for track in trace.tracks]
     rows = [Row(layout, number, track.name) for number, track in zip(numbers, trace.tracks, strict=True)]
-    no_steps = links.swallowed(trace)
+    no_steps = _swallowed(trace)
     slices = Slices(trace)
     last = max(start + spent for start, spent in zip(trace.start_ns, trace.duration_ns, strict=True))
     last = min(last - slices.base_ns, LONGEST_NS)
@@ -95,11 +107,11 @@ def _profiled(trace: Trace, cell: ProfileCell, layout: Layout, processes: Mappin
     kinds = [trace.categories[kind] for kind in trace.category]
     if not any(kind == "step" and start not in no_steps for kind, start in zip(kinds, trace.start_ns, strict=True)):
         # Without one the reader takes the operators of the host for the step.
-        yield _event(f"{STEP_PREFIX}0", "user_annotation", whole, 0, last)
+        yield _bounded(f"{STEP_PREFIX}0", "user_annotation", whole, 0, last)
     yield _window(last)
-    if links.OPERATORS.isdisjoint(kinds):
+    if OPERATORS.isdisjoint(kinds):
         yield _placeholder(whole)
-    yield from layout.pieces(links.events(trace, slices, rows, numbers, no_steps))
+    yield from layout.pieces(_joined_events(trace, slices, rows, numbers, no_steps))
     curves: Curves = trace.counters
     place, base_ns = _main_thread(trace, rows) or whole, slices.base_ns
     if cell.memory and not any(curve.name.removeprefix(CPU_PREFIX) == "allocated_bytes" for curve in curves):
@@ -136,7 +148,7 @@ def _timed(cell: ProfileCell, layout: Layout) -> Iterator[str]:
             number += step
             begin = start + stretch.begin
             latest = max(latest, begin + stretch.duration)
-            yield _event(shown, category, place, begin, begin + stretch.duration)
+            yield _bounded(shown, category, place, begin, begin + stretch.duration)
     yield _window(latest)
     note = layout.thread(FIRST_HOST, "note")
     yield "".join(layout.taken())
@@ -147,19 +159,19 @@ def _timed(cell: ProfileCell, layout: Layout) -> Iterator[str]:
         yield from layout.pieces(timed.counters(curves, FIRST_HOST, 0))
 
 
-def _event(name: str, category: str, place: str, begin: int, end: int) -> str:
+def _bounded(name: str, category: str, place: str, begin: int, end: int) -> str:
     begin = min(begin, LONGEST_NS)
-    return links.event(name, category, place, begin, min(max(end, begin + 1), LONGEST_NS + 1))
+    return _event(name, category, place, begin, min(max(end, begin + 1), LONGEST_NS + 1))
 
 
 def _window(last: int) -> str:
     """From a microsecond on the reader can divide the time into buckets."""
-    return _event(WINDOW, "Trace", '"pid":"Spans","tid":"PyTorch Profiler"', 0, max(last, 1000))
+    return _bounded(WINDOW, "Trace", '"pid":"Spans","tid":"PyTorch Profiler"', 0, max(last, 1000))
 
 
 def _placeholder(place: str) -> str:
     """The reader's operator view breaks on a worker without operators, and the other views with it."""
-    return _event("(no operators were profiled: --probe operators)", "cpu_op", place, 0, 1)[:-1] + PLACEHOLDER
+    return _bounded("(no operators were profiled: --probe operators)", "cpu_op", place, 0, 1)[:-1] + PLACEHOLDER
 
 
 def _allocations(curves: Curves, place: str, base_ns: int, cell: ProfileCell, layout: Layout) -> Iterator[str]:
@@ -196,10 +208,10 @@ def _changes(
         charged = place
         if value > 0 and not started:
             started, charged = True, layout.thread(FIRST_HOST, "memory at first")
-            yield links.event(AT_FIRST, "cpu_op", charged, begin, begin + 1)[:-1] + PLACEHOLDER
+            yield _event(AT_FIRST, "cpu_op", charged, begin, begin + 1)[:-1] + PLACEHOLDER
         yield (
             f'{SEPARATOR}{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]",{charged},'
-            f'"ts":{links.exact(begin)},"args":{{{where},"Addr":{index + 1},"Bytes":{value - before},'
+            f'"ts":{_exact(begin)},"args":{{{where},"Addr":{index + 1},"Bytes":{value - before},'
             f'"Total Allocated":{value},"Total Reserved":{holding}}}}}'
         )
         before = value
@@ -208,3 +220,149 @@ def _changes(
 def _points(curve: Curve | Counter) -> Points:
     known = zip(curve.times_ns, curve.values, strict=False)
     return sorted((at, round(min(value, LARGEST))) for at, value in known if 0 <= value < math.inf)
+
+
+class Open(NamedTuple):
+    operator: int  # that an open event is, or is in; 0: none
+    module: int
+
+
+def _joined_events(
+    trace: Trace, slices: Slices, rows: Sequence[Row], devices: Sequence[int], no_steps: frozenset[int]
+) -> Iterator[str]:
+    """Each event, with what it belongs to; ``rows`` and ``devices`` by track, ``no_steps`` as ``_swallowed`` has it."""
+    details = kept(lambda index: pairs(trace.details[index], TAKEN))
+    links = _Links()
+    on_host = slices.on_host
+    for name, category, track, detail, flow, start, duration in slices.columns():
+        kind = trace.categories[category]
+        begin = min(start - slices.base_ns, LONGEST_NS)
+        # A step of no length is a division by zero in the reader.
+        end = min(begin + (max(duration, 1) if kind == "step" else duration), LONGEST_NS + 1)
+        row = rows[track]
+        while row.ends and row.ends[-1] <= begin:
+            row.ends.pop()
+            row.contexts.pop()
+        known = trace.details[detail] if detail >= 0 else {}
+        cat = READ_AS[kind]
+        if kind == "step" and start in no_steps:
+            kind, cat = "other", "step"
+        if kind in ON_DEVICE and on_host[track]:  # the reader asks each of these for its device
+            kind = cat = "other"
+        shown = links.name(kind, trace.names[name], known)
+        around = row.contexts[-1] if row.contexts else Open(0, 0)
+        context, inside = links.enter(around, kind, shown, known, flow)
+        if row.ends and end > row.ends[-1]:
+            place = row.lane_for(begin, end)
+        else:
+            row.ends.append(end)
+            row.contexts.append(context)
+            place = row.place
+        device = "" if on_host[track] else f'"device":{devices[track]}'
+        args = ",".join(part for part in (inside, device, details(detail) if detail >= 0 else "") if part)
+        drawn = slices.arrow(flow, on_host[track])
+        arrow = f'{drawn}{place},"ts":{_exact(begin)}}}' if drawn else ""
+        yield f'{_event(shown, cat, place, begin, end)[:-1]},"args":{{{args}}}}}{arrow}'
+
+
+def _event(name: str, category: str, place: str, begin: int, end: int) -> str:
+    cat, name = text(category), text(name)
+    return f'{SEPARATOR}{{"ph":"X","cat":{cat},"name":{name},{place},"ts":{_exact(begin)},"dur":{_exact(end, begin)}}}'
+
+
+def _exact(nanoseconds: int, begin: int = 0) -> str:
+    """Nanoseconds since ``begin`` in 1024ths of a microsecond, rounded, as microseconds; order and equality are kept.
+
+    A reader that adds a start and a duration as floating-point numbers gets exactly the end that was meant: multiples
+    of 2⁻¹⁰ are exact, multiples of 0.001 are not, and an event that ends with the one around it would stick out.
+    """
+    return repr(((nanoseconds * 128 + 62) // 125 - (begin * 128 + 62) // 125) / 1024)
+
+
+class _Links:
+    """Numbers operators, module calls and launches in the order in which they are written."""
+
+    def __init__(self) -> None:
+        self._counts: Counts[str] = Counts()
+        self._module_ids: dict[str, int] = {}
+        self._launched: dict[int, int] = {}
+
+    def name(self, category: str, name: str, detail: Mapping[str, str]) -> str:
+        """``name`` so that the reader takes the event for what it is, and shows which module it is."""
+        if category == "step":
+            self._counts["step"] += 1
+            return name if STEP_NAME.fullmatch(name) else f"{STEP_PREFIX}{self._counts['step'] - 1}"
+        if category == "module":
+            path, kind = detail.get("module", ""), detail.get("type", "")
+            # A path of torch.profiler's is the type and a number.
+            both = path and kind and not path.startswith(kind)
+            shown = f"{path} ({kind})" if both else path or kind or name.removeprefix("nn.Module: ")
+            phase = detail.get("phase", "forward")
+            return f"nn.Module: {shown}" + (f", {phase}" if phase != "forward" else "")
+        return f" {name}" if name.startswith(STEP_PREFIX) else name
+
+    def enter(self, around: Open, category: str, name: str, detail: Mapping[str, str], flow: int) -> tuple[Open, str]:
+        """The event's own context, and the inside of its ``args`` that says who it belongs to."""
+        if category in OPERATORS:
+            self._counts["operator"] += 1
+            operator = self._counts["operator"]
+            return Open(operator, around.module), f'"External id":{operator}{_inputs(detail)}'
+        if category == "module":
+            self._counts["module"] += 1
+            module, identity = self._counts["module"], self._module_ids.setdefault(name, len(self._module_ids))
+            ids = f'"Python parent id":{around.module or "null"},"Python module id":{identity}'
+            return Open(around.operator, module), f'"Python id":{module},{ids}'
+        if category == "launch":
+            # One without a kernel gets a number of its own: the reader would give it all kernels without a launch.
+            self._counts["launch"] += 1
+            self._launched[flow] = around.operator
+            return around, f'"External id":{around.operator},"correlation":{flow or -self._counts["launch"]}'
+        if category in ON_DEVICE:
+            joined = f'"External id":{self._launched.get(flow, 0)}' + (f',"correlation":{flow}' if flow else "")
+            facts = [(fact, _number(detail[fact])) for fact in KERNEL_FACTS if fact in detail]
+            return around, joined + "".join(f",{text(fact)}:{value!r}" for fact, value in facts if value is not None)
+        return around, ""
+
+
+def _inputs(detail: Mapping[str, str]) -> str:
+    shapes, types = detail.get("shapes", ""), detail.get("dtypes", "")
+    dims = f',"Input Dims":[{shapes.replace("] [", "],[")}]' if SHAPES.fullmatch(shapes) else ""
+    return dims + (f',"Input type":[{",".join(map(text, types.split()))}]' if types else "")
+
+
+def _number(value: str) -> float | None:
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def _swallowed(trace: Trace) -> frozenset[int]:
+    """When the steps begin that have no length in the eyes of the reader, which loses a run with one of them.
+
+    Its rule: where any step started kernels, a step begins when the work of the device for the ones before it has
+    ended, and ends with its own. One that ends on the host before that, and starts nothing that takes longer, has no
+    length left: a common sight where the host runs ahead of the device.
+    """
+    kinds = [trace.categories[kind] for kind in trace.category]
+    columns = list(zip(kinds, trace.flow, trace.start_ns, trace.duration_ns, strict=True))
+    steps = sorted((start, start + max(spent, 1)) for kind, _, start, spent in columns if kind == "step")
+    ends: dict[int, int] = {}
+    for kind, flow, start, spent in columns:
+        if flow and kind in ON_DEVICE:
+            ends[flow] = max(ends.get(flow, start), start + spent)
+    device_ends: dict[int, int] = {}
+    for kind, flow, start, spent in columns:
+        number = bisect_right(steps, start, key=lambda step: step[0]) - 1
+        if kind == "launch" and flow in ends and number >= 0 and start + spent <= steps[number][1]:
+            device_ends[number] = max(device_ends.get(number, ends[flow]), ends[flow])
+    lost = set()
+    before = steps[0][0] if steps else 0
+    for number, (begin, end) in enumerate(steps if device_ends else ()):
+        latest = max(end, device_ends.get(number, end))
+        if latest <= max(before, begin):
+            lost.add(begin)
+        else:
+            before = latest
+    return frozenset(lost)

@@ -15,18 +15,14 @@ Interval = tuple[int, int]
 MOST_DIGITS = 18  # of a number of bytes; nothing that was copied has more
 
 
-class KernelTime(NamedTuple):
+class Total(NamedTuple):
+    """Kernels or copies of one name."""
+
     name: str
     calls: int
     total_ns: int
     minimum_ns: int
     maximum_ns: int
-
-
-class CopyTime(NamedTuple):
-    name: str
-    calls: int
-    total_ns: int
     bytes: int | None  # of all of them; ``None`` where no event has it
 
 
@@ -52,23 +48,18 @@ class Division(NamedTuple):
         return (self.kernel_ns + self.copy_ns) / self.total_ns if self.total_ns else 0.0
 
 
-def kernels(trace: Trace) -> list[KernelTime]:
-    """The kernels, longest in total first."""
-    times = []
-    for name, events in _by_name(trace, "kernel"):
-        spent = [trace.duration_ns[index] for index in events]
-        times.append(KernelTime(name, len(spent), sum(spent), min(spent), max(spent)))
-    return sorted(times, key=lambda kernel: (-kernel.total_ns, kernel.name))
-
-
-def copies(trace: Trace) -> list[CopyTime]:
-    """The copies, longest in total first."""
-    times = []
-    for name, events in _by_name(trace, "copy"):
-        sizes = [size for index in events if (size := _bytes(trace, index)) is not None]
-        spent = sum(trace.duration_ns[index] for index in events)
-        times.append(CopyTime(name, len(events), spent, sum(sizes) if sizes else None))
-    return sorted(times, key=lambda copy: (-copy.total_ns, copy.name))
+def totals(trace: Trace, category: str) -> list[Total]:
+    """The kernels or the copies by name, longest in total first."""
+    events: dict[int, list[int]] = {}
+    for index in _of(trace, category):
+        events.setdefault(trace.name[index], []).append(index)
+    found = []
+    for name, indices in events.items():
+        spent = [trace.duration_ns[index] for index in indices]
+        sizes = [size for index in indices if (size := _bytes(trace, index)) is not None]
+        moved = sum(sizes) if sizes else None
+        found.append(Total(trace.names[name], len(spent), sum(spent), min(spent), max(spent), moved))
+    return sorted(found, key=lambda one: (-one.total_ns, one.name))
 
 
 def divide(trace: Trace) -> Division | None:
@@ -124,13 +115,6 @@ def overlap(one: Sequence[Interval], other: Sequence[Interval]) -> int:
 def _of(trace: Trace, category: str) -> list[int]:
     wanted = {index for index, name in enumerate(trace.categories) if name == category}
     return [index for index, kind in enumerate(trace.category) if kind in wanted] if wanted else []
-
-
-def _by_name(trace: Trace, category: str) -> Iterator[tuple[str, list[int]]]:
-    events: dict[int, list[int]] = {}
-    for index in _of(trace, category):
-        events.setdefault(trace.name[index], []).append(index)
-    return ((trace.names[name], indices) for name, indices in events.items())
 
 
 def _intervals(trace: Trace, category: str) -> Iterator[Interval]:
