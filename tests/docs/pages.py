@@ -10,6 +10,7 @@
 ``console WHY``           Cannot be run here, for one of the reasons in ``WHY``; its commands are parsed.
 ``… cached``              Behind ``run`` or ``then``: with the cache on, in a folder of the page's own.
 ``… tensorflow``          Behind ``run`` or ``then``: where TensorFlow is, by the tests of ``mpsprobe-tensorflow``.
+``… compiler``            Likewise: where a C++ compiler is, by those of ``mpsprobe-coverage``.
 ========================  =====================================================================================
 
 After ``$`` stands a command, whose exit code is 0 unless a comment says ``# exits with N``; below it stand parts of
@@ -30,7 +31,8 @@ from tests.house.tree import ROOT, files, shown
 DOCS = ROOT / "docs"
 EXAMPLES = DOCS / "examples"
 WHY = set(NOTES)
-TENSORFLOW, CACHED = "tensorflow", "cached"
+TENSORFLOW, COMPILER, CACHED = "tensorflow", "compiler", "cached"
+NEEDS = {TENSORFLOW, COMPILER}
 """What a block may say instead of being run, for a reason that its readers see above it."""
 
 EVERY = [path for path in files() if path.suffix == ".md" and "tests" not in path.relative_to(ROOT).parts]
@@ -97,8 +99,11 @@ def typed(block: Block) -> Iterator[Typed]:
         yield Typed(COMMENT.sub("", command).strip(), printed, int(code.group(1)) if code else 0)
 
 
-def stories(page: Path, *, tensorflow: bool = False) -> list[list[Block]]:
-    """What is run together, in one folder and in order: files first, then a block that is run and what continues it."""
+def stories(page: Path, need: str | None = None) -> list[list[Block]]:
+    """What is run together, in one folder and in order: files first, then a block that is run and what continues it.
+
+    Those that need nothing but Python, or ``need``.
+    """
     found: list[list[Block]] = []
     above: list[Block] = []
     for block in blocks(page):
@@ -111,4 +116,5 @@ def stories(page: Path, *, tensorflow: bool = False) -> list[list[Block]]:
         elif "then" in block.words:
             assert found, f"{block.place} continues nothing"
             found[-1].append(block)
-    return [story for story in found if any(TENSORFLOW in block.words for block in story) == tensorflow]
+    needs = [{word for block in story for word in block.words} & NEEDS for story in found]
+    return [story for story, words in zip(found, needs, strict=True) if words == ({need} if need else set())]

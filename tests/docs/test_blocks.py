@@ -21,7 +21,7 @@ from mpsprobe import hookspecs
 from mpsprobe.cli.group import main_group
 from mpsprobe.plugins.loading import HOOK_PREFIX
 from mpsprobe_devkit.checking import check_plugin
-from tests.docs.pages import CACHED, COMMENT, DOCS, EVERY, EXAMPLES, OWN, WHY, Block, blocks, stories, typed
+from tests.docs.pages import CACHED, COMMENT, DOCS, EVERY, EXAMPLES, NEEDS, OWN, WHY, Block, blocks, stories, typed
 from tests.docs.running import assert_in_order, play
 from tests.house.tree import ROOT
 from tests.thorough import all_but
@@ -90,7 +90,7 @@ def _check_marks(block: Block) -> None:
     if block.language.startswith("{"):
         return  # a directive: the build of the site runs it
     assert block.language in LANGUAGES, block.place
-    known = {"run", "then", CACHED, *WHY}
+    known = {"run", "then", CACHED, *NEEDS, *WHY}
     assert all(word in known or word.startswith(("file=", "from=")) for word in block.words), block.place
     if block.language in {"console", "sh"}:
         assert block.is_run or set(block.words) & set(WHY), f"{block.place} is neither run nor says why it cannot be"

@@ -196,7 +196,7 @@ def test_times_are_those_of_the_profile(tmp_path: Path) -> None:
     assert all(abs(one - theirs) <= 2 for one, theirs in zip(found, sorted(steps), strict=True))
 
 
-STORIES = [story for page in OWN for story in stories(page, tensorflow=True)]
+STORIES = [story for page in OWN for story in stories(page, TENSORFLOW)]
 
 
 def _starts(story: list[Block]) -> str:

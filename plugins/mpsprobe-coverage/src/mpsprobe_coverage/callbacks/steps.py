@@ -102,9 +102,10 @@ class WatchedSteps:
             self._run.__enter__()
             self._is_open = True
         except UsageError as error:  # the observer needs a compiler, a prediction does not
-            if self._run.name == "mps" or self._prediction is not None:
+            if self._run.name == "mps":
                 raise
-            _log.warning("Only predicted, not observed: %s", error)
+            if self._prediction is None:
+                _log.warning("Only predicted, not observed: %s", error)
         return self._run.name != "mps" and self._prediction is None
 
     def _end(self, step: int, predict: Callable[[], CoverageReport] | None) -> bool:

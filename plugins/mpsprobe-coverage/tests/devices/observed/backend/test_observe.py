@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,13 @@ import torch
 from small_training import counts, training
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import mpsprobe
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.observed.observe import disagreements, observe
 from mpsprobe_coverage.knowledge.calls.keys import has_kernel, operator_name
 from mpsprobe_coverage.programs.observing import report
+from tests.docs.pages import COMPILER, OWN, stories
+from tests.docs.running import play
 
 
 class _Seen(TorchDispatchMode):
@@ -168,3 +172,20 @@ def test_the_log_of_the_profiler_is_compared() -> None:
     assert disagreements([(fell_back, 2), (kind, 1)], log) == []
     [differing] = disagreements([(fell_back, 3)], log)
     assert "aten::linalg_svd fell back 3 times" in differing and "2 times" in differing
+
+
+def test_what_runs_on_the_cpu_is_observed_up_to_now() -> None:
+    with mpsprobe.observe("cpu") as run:
+        torch.ones(2).sin()
+        halfway = run.report()
+        torch.ones(2).sin()
+    report = run.report("two calls")
+    assert (report.method, report.workload.name, report.target.backend) == ("observed", "two calls", "cpu")
+    assert [{one.operator: one.calls for one in found}["aten::sin"] for found in (halfway, report)] == [1, 2]
+
+
+def test_blocks_of_pages_that_observe(tmp_path: Path) -> None:
+    needing = [story for page in OWN for story in stories(page, COMPILER)]
+    assert len(needing) >= 2
+    for number, story in enumerate(needing):
+        play(story, tmp_path / str(number))
