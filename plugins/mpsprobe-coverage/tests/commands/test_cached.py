@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import mpsprobe
+from mpsprobe.answers import question
 from mpsprobe.schemas import CoverageReport
 from mpsprobe_devkit.testing import CommandResult, install_plugin, run_cli
 from mpsprobe_devkit.testing.commands import command_environment
@@ -27,6 +28,12 @@ print(json.dumps([code, sorted(name for name in sys.modules if "." not in name)]
 HEAVY = {"torch", "pydantic", "pydantic_core", "transformers", "numpy", "rich", "packaging"}
 CHANGED = 3
 Run = Callable[..., CommandResult]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_installed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests make plugins next to the installed ones; what that changes is tried in ``tests/answers``."""
+    monkeypatch.setattr(question, "surroundings", lambda registry: "as they are")
 
 
 @pytest.fixture

@@ -120,7 +120,7 @@ def _worked_out(
     """The rows of those numbered in ``left``; after Ctrl-C of those that are done."""
     if judging.framework == TORCH:
         check_version("torch", "mpsprobe-coverage", "coverage")
-    shared = {**asdict(judging), "asked": [asked[0].options, asked[0].cached]}
+    shared = {**asdict(judging), "asked": [asked[0].options, asked[0].cached, asked[0].around]}
     rows: dict[int, JudgedWorkload] = {}
     progress.start(len(left), f"judging {len(left)} workloads")
     try:

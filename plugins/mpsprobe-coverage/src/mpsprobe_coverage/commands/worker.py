@@ -21,11 +21,17 @@ from mpsprobe_coverage.pool import serve
 
 def prepared(shared: dict[str, Any]) -> Callable[[str], str]:
     """What answers the name of a workload with its row, as JSON."""
-    options, cached = shared.pop("asked")
+    options, cached, around = shared.pop("asked")
     judging = Judging(**{**shared, "options": RunOptions(**shared["options"])})
     if judging.framework == TORCH and judging.options.backend == RunOptions().backend:
         importlib.import_module("torch")  # most of what a start takes
-    return lambda name: judge(Question("coverage", name, options, cached=cached), judging).model_dump_json()
+
+    def row(name: str) -> str:
+        question = Question("coverage", name, options, cached=cached)
+        question.around = around  # as the parent will ask again: its path has the folder of its script
+        return judge(question, judging).model_dump_json()
+
+    return row
 
 
 def judge(question: Question, judging: Judging) -> JudgedWorkload:
