@@ -66,7 +66,7 @@ class Answer:
         if seen is None or has_failed(seen):
             return False
         if name == _JSON:
-            write_stdout(json.dumps(seen, indent=2, default=vars))
+            write_stdout(json.dumps(seen, indent=2))
         else:
             write_stdout(registry.exporter(name).render_for_terminal(seen, everything))
         return True
@@ -98,7 +98,7 @@ def find(question: Question, atlas: bool | None = None) -> Answer | None:
         return answer
     why = "; ".join(reasons) or "no plugin is there that knows answers"
     if alone:
-        raise NotKnown(why if reasons else "")
+        raise NotKnown(question.command, why if reasons else "")
     hint = (
         "Leave --atlas out: then it is worked out." if reasons else f"Install it: {install_command('mpsprobe-atlas')}"
     )
@@ -152,12 +152,13 @@ class NotKnown(MpsprobeError):
     """Nobody knows the answer, and torch is not there to work it out.
 
     Args:
+        command: that needs it.
         why: those who could have do not know it; empty if nobody could.
     """
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, command: str, why: str) -> None:
         if why:
             message = f"{why}; to work it out takes torch, which is not installed"
         else:
-            message = "coverage needs the package torch, which is not installed"
+            message = f"{command} needs the package torch, which is not installed"
         super().__init__(message, f"Install it: {install_command('torch')}")

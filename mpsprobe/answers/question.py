@@ -1,5 +1,6 @@
 """What is asked about one workload: the command, the workload's name, and every option that is not as usual."""
 
+# ruff: noqa: PTH110, PTH113
 from __future__ import annotations
 
 import json
@@ -65,8 +66,9 @@ class Question:
         usual = {**(usual or {}), **{one.name: one.default for one in fields(RunOptions)}}
         given = {name: value for name, value in options.items() if value is not None and value != usual.get(name)}
         self.options: dict[str, Any] = json.loads(json.dumps(given, default=_plain))
-        self._file = next(filter(os.path.exists, (workload, workload.rpartition(":")[0])), None)
-        self.is_file_of_code = (workload.rpartition(":")[0] or workload).lower().endswith(".py")
+        file = workload.rpartition(":")[0] or workload
+        self._file = workload if os.path.exists(workload) else file if os.path.isfile(file) else None
+        self.is_file_of_code = file.lower().endswith(".py")
         cached = os.environ.get(SWITCH, "").lower() in NO if cached is None else cached
         self.cached = cached and not self.is_file_of_code and not any(self.options.get(name) for name in NOT_KEPT)
 
