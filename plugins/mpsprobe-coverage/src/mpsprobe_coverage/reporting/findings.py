@@ -197,10 +197,12 @@ def advisory_matches(recorder: Recorder, table: KernelTable, mac: MacOptions) ->
     for advisory in named(calls):
         if not advisory.affects(table.release, table.macos_minimum, mac.macos, mac.chip):
             continue
-        tally = Tally()
-        for advised in calls[advisory.id]:
+        tally, some = Tally(), [advised for advised in calls[advisory.id] if not advised.undecided]
+        concerned = some or calls[advisory.id]
+        for advised in concerned:
             add_place(tally, advised)
-        own = {"hardware": advisory.where, "operators": sorted({advised.operator for advised in calls[advisory.id]})}
+        operators = sorted({advised.operator for advised in concerned})
+        own = {"hardware": advisory.where, "operators": operators, "undecided": not some}
         matches.append(AdvisoryMatch(**same_fields(AdvisoryMatch, advisory) | own | tally.places()))
     return sorted(matches, key=lambda match: (-match.calls, match.id))
 
