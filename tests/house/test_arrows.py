@@ -42,7 +42,9 @@ MAY_IMPORT = {
     "engine": {"answers", "doubts", "environment", "errors", "protocols", "schemas", "suggestions"},
     "plugins": {"version", "declarations", "errors", "hookspecs", "protocols", "schemas", "suggestions"},
     "flags": {"errors", "suggestions"},
-    "answers": {"environment", "errors", "plugins", "protocols", "schemas", "streams", "suggestions", "views"},
+    "answers": {
+        "environment", "errors", "plugins", "protocols", "schemas", "settings", "streams", "suggestions", "views",
+    },
     "commands": {"declarations", "errors", "flags", "plugins", "suggestions"},
     "exporting": {"errors", "output", "plugins", "schemas", "suggestions"},
     "cli": {
