@@ -42,7 +42,7 @@ class Case(NamedTuple):
 
 
 def _made(*shape: int, **options: Any) -> torch.Tensor:
-    return torch.zeros(*shape, device=HERE, **options)
+    return torch.zeros(shape, device=HERE, **options)
 
 
 def _of(make: Callable[[], torch.Tensor]) -> Call:
@@ -118,7 +118,7 @@ CASES = [
     Case(CAT, ["tensors[*][0]", "==", 3], _joined(_plain, lambda: _made(3, 4)), _joined(_plain, _plain)),
     Case(CAT, ["tensors[*].offset", ">", 0], _joined(_plain, lambda: _plain()[1:]), _joined(_plain, _plain)),
     Case(MUL, ["self.dtype", "!=", "other.dtype"], lambda: _plain() * _made(4).half(), lambda: _plain() * _made(4)),
-    Case(MUL, ["other.device", "in", ["cpu"]], lambda: _plain() * torch.tensor(2.0), lambda: _plain() * _made(())),
+    Case(MUL, ["other.device", "in", ["cpu"]], lambda: _plain() * torch.tensor(2.0), lambda: _plain() * _made()),
 ]
 
 

@@ -55,7 +55,7 @@ class _Knowing:
 
     def place(self, tensor: torch.Tensor) -> Place:
         storage = tensor.untyped_storage()
-        return Place(storage._cdata, tensor.storage_offset(), storage.nbytes())
+        return Place(storage._cdata, int(tensor.storage_offset()), storage.nbytes())
 
     def values(self, tensor: torch.Tensor) -> torch.Tensor | None:
         return tensor if tensor.device.type in ("cpu", "mps") and tensor.layout is torch.strided else None
