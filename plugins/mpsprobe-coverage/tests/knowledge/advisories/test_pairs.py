@@ -15,8 +15,9 @@ from pairs import PAIRS, Function
 
 from mpsprobe.schemas import AdvisoryMatch
 from mpsprobe_coverage.devices.virtual import VirtualDevice
-from mpsprobe_coverage.knowledge.advisories.model import SUBJECT, Advisory, Condition
+from mpsprobe_coverage.knowledge.advisories.model import Advisory
 from mpsprobe_coverage.knowledge.advisories.store import all_advisories
+from mpsprobe_coverage.knowledge.advisories.words import Condition, subject
 from mpsprobe_coverage.knowledge.calls.keys import operator_name
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, load_table
 from mpsprobe_coverage.knowledge.kernels.names import resolve_operators
@@ -141,10 +142,9 @@ def _arguments(operator: str) -> set[str]:
 
 
 def _names(condition: Condition) -> set[str]:
-    subject, relation, wanted = condition
-    texts = [subject, *([wanted] if isinstance(wanted, str) and relation not in ("is", "is not") else [])]
-    found = [SUBJECT.fullmatch(text) for text in texts]
-    return {one["name"] for one in found if one is not None}
+    text, relation, wanted = condition
+    other = [wanted] if isinstance(wanted, str) and relation not in ("is", "is not") else []
+    return {subject(one).name for one in (text, *other)}
 
 
 def test_identifiers_are_unique_and_in_one_file_each() -> None:
@@ -178,7 +178,7 @@ def test_releases_that_are_named_exist_and_a_range_has_no_hole() -> None:
 
 
 def test_conditions_are_about_arguments_that_an_operator_has() -> None:
-    free = {"phase", *(f"{kind}{number}" for kind in ("tensor", "output") for number in range(4))}
+    free = {"phase", "caller", *(f"{kind}{number}" for kind in ("tensor", "output") for number in range(4))}
     for advisory in ADVISORIES.values():
         arguments = set().union(*map(_arguments, advisory.operators))
         for condition in (*advisory.when, *(one for group in advisory.when_any for one in group)):
