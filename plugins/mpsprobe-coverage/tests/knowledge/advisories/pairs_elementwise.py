@@ -21,7 +21,10 @@ PAIRS = {
     ),
     "maximum-nan": Pair(
         "2.5.1",
-        *(lambda x, value=value: torch.maximum(x.new_full((3,), value), x.new_zeros(3)) for value in (float("nan"), 1.0)),
+        *(
+            lambda x, value=value: torch.maximum(x.new_full((3,), value), x.new_zeros(3))
+            for value in (float("nan"), 1.0)
+        ),
     ),
     "remainder-integers-large": Pair(
         "2.7.0", *(_filled("remainder", value, 3, dtype=torch.int64, other=31) for value in (LARGE, 31))
@@ -30,10 +33,6 @@ PAIRS = {
     "bitshift-number-by-tensor": Pair(
         "2.6.0", _of(lambda x: 4095 >> x, (3,), dtype=torch.int64), _of(lambda x: x >> 3, (3,), dtype=torch.int64)
     ),
-    "triu-infinite": Pair(
-        "2.2.2", *(_filled("triu", value, 4, 4, diagonal=1) for value in (-INFINITE, -1.0))
-    ),
-    "tril-infinite": Pair(
-        "2.6.0", *(_filled("tril", INFINITE, 4, 4, diagonal=diagonal) for diagonal in (-1, 0))
-    ),
+    "triu-infinite": Pair("2.2.2", *(_filled("triu", value, 4, 4, diagonal=1) for value in (-INFINITE, -1.0))),
+    "tril-infinite": Pair("2.6.0", *(_filled("tril", INFINITE, 4, 4, diagonal=diagonal) for diagonal in (-1, 0))),
 }

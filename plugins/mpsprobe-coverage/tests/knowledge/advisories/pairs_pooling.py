@@ -9,7 +9,9 @@ from torch.nn import functional
 
 def _tokens(first: int) -> Function:
     """Average pooling of tokens from ``first`` on, seen as an image."""
-    return _of(lambda x: functional.avg_pool2d(x[:, first:].reshape(1, 8, 8, 4).permute(0, 3, 1, 2), 2), (1, 64 + first, 4))
+    return _of(
+        lambda x: functional.avg_pool2d(x[:, first:].reshape(1, 8, 8, 4).permute(0, 3, 1, 2), 2), (1, 64 + first, 4)
+    )
 
 
 def _pooled(layout: torch.memory_format) -> Function:
@@ -35,6 +37,7 @@ PAIRS = {
     ),
     "max-pool-ceil-mode-stride": Pair("2.7.0", _ceil(6), _ceil(5)),
     "pool-above-31-bits": Pair(
-        "2.14.0", *(_of(functional.max_pool2d, (images, 1, 8192, 8192), dtype=torch.half, kernel_size=2) for images in (33, 32))
+        "2.14.0",
+        *(_of(functional.max_pool2d, (images, 1, 8192, 8192), dtype=torch.half, kernel_size=2) for images in (33, 32)),
     ),
 }
