@@ -123,6 +123,9 @@ class Advisory(BaseModel):
                 raise ValueError(f"what raises is judged by shapes, strides, dtypes and arguments, not by '{one[0]}'")
         return self
 
+    def __hash__(self) -> int:
+        return hash(self.id)
+
     @property
     def conditions(self) -> tuple[words.Condition, ...]:
         return (*self.when, *(one for group in self.when_any for one in group))
@@ -153,10 +156,10 @@ class Advisory(BaseModel):
 
 
 def _within(affected: AffectedRange, version: str) -> bool:
-    """From the first version that is known to have it, to the last one."""
+    """From the first version that is known to have it, to the last one; a nightly has what is to come."""
     if affected.every:
         return True
-    asked, seen = Version(version), [Version(known) for known in affected.seen]
+    asked, seen = Version(Version(version).base_version), [Version(known) for known in affected.seen]
     first = Version(affected.since) if affected.since else min(seen, default=None)
     if first is not None and asked < first:
         return False

@@ -18,6 +18,7 @@ from mpsprobe.errors import MpsprobeError, UnknownName
 from mpsprobe_coverage.knowledge.advisories.model import Advisory
 
 _HEAD = re.compile(r"^\[\[advisory\]\][ \t]*(?:#.*)?$", re.MULTILINE)
+_OPERATOR = re.compile(r'"(\w+::[\w.]+)"')
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)")
 
 
@@ -37,10 +38,19 @@ def _texts() -> tuple[_Text, ...]:
 
 
 @functools.cache
+def _naming() -> dict[str, list[_Text]]:
+    """Operator → the entries that name it somewhere."""
+    found: dict[str, list[_Text]] = {}
+    for one in _texts():
+        for operator in dict.fromkeys(_OPERATOR.findall(one.text)):
+            found.setdefault(operator, []).append(one)
+    return found
+
+
+@functools.cache
 def entries_about(operator: str) -> tuple[Advisory, ...]:
-    """Those that name ``operator``, as reports call it; of every effect."""
-    named = f'"{operator}"'
-    found = (_entry(one) for one in _texts() if named in one.text)
+    """Those that are about calls of ``operator``, of every effect."""
+    found = map(_entry, _naming().get(operator, ()))
     return tuple(entry for entry in found if operator in entry.operators)
 
 
