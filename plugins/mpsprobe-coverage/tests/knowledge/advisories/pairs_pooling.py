@@ -26,7 +26,7 @@ def _pooled(layout: torch.memory_format) -> Function:
 
 def _ceil(width: int) -> Function:
     return _of(
-        lambda x: torch.max_pool2d_with_indices(x, kernel_size=[1], stride=[2], ceil_mode=True)[0], (1, 1, 4, width)
+        lambda x: functional.max_pool2d_with_indices(x, kernel_size=1, stride=2, ceil_mode=True)[0], (1, 1, 4, width)
     )
 
 
