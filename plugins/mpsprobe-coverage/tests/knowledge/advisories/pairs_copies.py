@@ -28,14 +28,11 @@ def _joined(dtype: torch.dtype, rows: int = 2, columns: int = 4) -> Function:
 
 
 PAIRS = {
-    "fill-byte-offset": Pair("2.12.0", *(_filled(first, 1, torch.bool) for first in (1, 4))),
     "copy-to-cpu-strided": Pair("2.13.0", _to_cpu(step=2), _to_cpu()),
     "cat-above-31-bits": Pair("2.13.0", *(_joined(torch.int8, rows, 32768) for rows in (32769, 32768))),
     "cat-bool": Pair("1.12.0", _joined(torch.bool), _joined(torch.int32)),
     "stack-elements": Pair("1.13.1", _of(lambda x: torch.stack([*x]), (3,)), _of(lambda x: torch.stack([*x]), (3, 2))),
-    "copy-cast-offset": Pair("1.13.1", _cast(2), _cast(0)),
+    "cast-of-a-slice": Pair("1.13.1", _cast(2), _cast(0)),
     "fill-offset": Pair("1.13.1", _filled(2, 1), _filled(0, 1)),
-    "zero-offset": Pair("2.1.1", _filled(2, None), _filled(0, None)),
-    "fill-zero-offset": Pair("2.1.1", _filled(2, 0), _filled(2, 1)),
     "copy-to-cpu-offset": Pair("2.1.0", _to_cpu(2), _to_cpu()),
 }

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import torch
-from pairs import Pair, _of, _strided
-from torch.nn import functional
+from pairs import Pair, _strided
 
 
 def _filled(operator: str, value: float, *shape: int, dtype: torch.dtype = torch.float32, **options: object):  # type: ignore[no-untyped-def]
@@ -18,20 +17,6 @@ PAIRS = {
     "lgamma-strided": Pair("2.10.0", *_strided(torch.lgamma)),
     "abs-integers-large": Pair(
         "2.13.0", *(_filled("abs", value, 3, dtype=torch.int64) for value in (LARGE, LARGE - 1))
-    ),
-    "maximum-nan": Pair(
-        "2.5.1",
-        *(
-            lambda x, value=value: torch.maximum(x.new_full((3,), value), x.new_zeros(3))
-            for value in (float("nan"), 1.0)
-        ),
-    ),
-    "remainder-integers-large": Pair(
-        "2.7.0", *(_filled("remainder", value, 3, dtype=torch.int64, other=31) for value in (LARGE, 31))
-    ),
-    "elu-strided": Pair("2.3.1", *_strided(functional.elu)),
-    "bitshift-number-by-tensor": Pair(
-        "2.6.0", _of(lambda x: 4095 >> x, (3,), dtype=torch.int64), _of(lambda x: x >> 3, (3,), dtype=torch.int64)
     ),
     "triu-infinite": Pair("2.2.2", *(_filled("triu", value, 4, 4, diagonal=1) for value in (-INFINITE, -1.0))),
     "tril-infinite": Pair("2.6.0", *(_filled("tril", INFINITE, 4, 4, diagonal=diagonal) for diagonal in (-1, 0))),

@@ -29,5 +29,4 @@ def _squared(transposed: bool) -> Function:
 
 PAIRS = {
     "nll-loss-gradient-unscaled": Pair("1.13.1", _accumulated(4), _accumulated(1), "training"),
-    "mse-loss-strided": Pair("2.3.1", _squared(transposed=True), _squared(transposed=False)),
 }

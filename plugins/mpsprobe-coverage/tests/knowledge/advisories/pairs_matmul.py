@@ -44,9 +44,5 @@ PAIRS = {
     "baddbmm-beta-zero-complex": Pair("2.14.0", _added(NAN, dtype=torch.complex64), _added(0.0, dtype=torch.complex64)),
     "addbmm-nothing-to-multiply": Pair("2.14.0", _added(NAN, 0, operator="addbmm"), _added(0.0, 0, operator="addbmm")),
     "mm-strided-output": Pair("2.0.1", _into(4), _into(0)),
-    "linear-strided-weight": Pair(
-        "2.8.0", _layer(lambda x: x.new_zeros(5, 6).t()), _layer(lambda x: x.new_zeros(6, 5))
-    ),
-    "linear-expanded-input": Pair("2.8.0", _batch(expanded=True), _batch(expanded=False)),
     "linear-no-features": Pair("2.13.0", *(_of(functional.linear, (3, 4, size), (5, size)) for size in (0, 1))),
 }

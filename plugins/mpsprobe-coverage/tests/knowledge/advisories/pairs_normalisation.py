@@ -35,7 +35,6 @@ def _volume(*order: int) -> Function:
 
 PAIRS = {
     "layer-norm-offset": Pair("2.4.0", _rows(1), _rows(0)),
-    "batch-norm-channels-last-offset": Pair("2.10.0", _tokens(1), _tokens(0)),
     "batch-norm-backward-strided": Pair(
         "2.13.0", _trained(torch.channels_last), _trained(torch.contiguous_format), "training"
     ),

@@ -31,7 +31,6 @@ def _ceil(width: int) -> Function:
 
 
 PAIRS = {
-    "avg-pool-channels-last-offset": Pair("2.10.0", _tokens(1), _tokens(0)),
     "pool-backward-channels-last-expanded": Pair(
         "2.13.0", _pooled(torch.channels_last), _pooled(torch.contiguous_format), "training"
     ),

@@ -11,10 +11,6 @@ def _sampled(value: float, count: int = 1, replacement: bool = False) -> Functio
 
 
 PAIRS = {
-    "randn-five-dimensions": Pair(
-        "2.5.1",
-        *(lambda x, shape=shape: torch.randn(shape, device=x.device) for shape in ((2, 1, 3, 3, 3), (2, 3, 3, 3))),
-    ),
     "multinomial-zero-probability": Pair("2.13.0", _sampled(0.0), _sampled(0.5)),
     "exponential-zeros": Pair("2.7.1", lambda x: x.new_zeros(9).exponential_(), lambda x: x.new_zeros(9).uniform_()),
     "bernoulli-macos-13": Pair("1.12.1", lambda x: torch.bernoulli(x.sigmoid()), lambda x: torch.rand_like(x)),

@@ -18,7 +18,6 @@ def _summed(dtype: torch.dtype) -> Function:
 INT64 = torch.int64
 NAN = float("nan")
 PAIRS = {
-    "max-int64": Pair("1.13.0", *(_of(torch.max, (5,), dtype=dtype) for dtype in (INT64, torch.int32))),
     "max-nan": Pair("2.3.1", _full(NAN, "max", 3), _full(1.0, "max", 3)),
     "max-indices-nan": Pair("2.13.0", *(_full(value, "max", 3, 4, dim=1) for value in (NAN, 1.0))),
     "amax-int64-negative": Pair("2.13.0", *(_full(value, "amax", 40, dtype=INT64) for value in (-3, 3))),

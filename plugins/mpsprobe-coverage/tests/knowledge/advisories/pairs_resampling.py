@@ -23,10 +23,6 @@ def _volume(*order: int) -> Function:
 
 
 PAIRS = {
-    "upsample-linear-one": Pair(
-        "2.5.1",
-        *(_of(functional.interpolate, (3, 1, width), size=3, mode="linear", align_corners=True) for width in (1, 2)),
-    ),
     "grid-sample-channels-last": Pair("2.10.0", _image(torch.channels_last), _image(torch.contiguous_format)),
     "grid-sample-volume-strided-grid": Pair("2.10.0", _volume(0, 2, 3, 4, 1), _volume(0, 1, 2, 3, 4)),
 }

@@ -24,7 +24,6 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
     "divides": lambda left, right: left != 0 and right % left == 0,
     "does not divide": lambda left, right: left != 0 and right % left != 0,
-    "is no multiple of": lambda left, right: right != 0 and left % right != 0,
 }
 LISTS = ("in", "not in")
 STATES = ("is", "is not")
