@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 REGISTERED_ONLY = "registered only"
 """The evidence of a native call whose dtypes no test and no Metal kernel shows to work."""
+OF_A_RUN = {"native_since", "parameters_bytes", "transfers", "graphs", "advisories_compared"}
+"""Of a summary, what neither operators nor advisories say."""
 SHAPES_SHOWN = 8
 """Distinct shapes, and examples, of one finding."""
 OF_A_CELL = ("peak_bytes", "allocated_bytes", "reserved_bytes")
@@ -130,7 +132,7 @@ def merged(reports: Sequence[CoverageReport]) -> CoverageReport:
         one.model_copy(update={"shapes": one.shapes[:SHAPES_SHOWN], "examples": one.examples[:SHAPES_SHOWN]})
         for one in worst_first(whole.operators)
     ]
-    known = whole.summary.model_dump(include={"native_since", "parameters_bytes", "transfers", "graphs"})
+    known = whole.summary.model_dump(include=OF_A_RUN)
     # What ended a worker is the cause of what ended the program that waited for it.
     failure = next((one.failure for one in reversed(reports) if one.failure), None)
     summary = summary_of(operators, advisories=len(whole.advisories), **known)

@@ -65,6 +65,9 @@ class CoverageSummary(Record):
     native_since: First[str | None] = Field(default=None, description="From it on, without a gap, all is native.")
     parameters_bytes: First[int | None] = Field(default=None, description="Memory of the parameters.")
     advisories: First[int] = Field(default=0, ge=0, description="Known wrong results that match what was called.")
+    advisories_compared: First[int | None] = Field(
+        default=None, ge=0, description="Known of the release, on the Mac in question; `null`: no list of them exists."
+    )
     transfers: Sum[Transfers | None] = Field(default=None, description="What is copied; `None`: not found out.")
     graphs: Sum[GraphCount | None] = Field(default=None, description="MPSGraphs of this run; `null`: not read.")
     calls_registered_only: Sum[int] = Field(default=0, ge=0, description="Native, with dtypes that no test covers.")
