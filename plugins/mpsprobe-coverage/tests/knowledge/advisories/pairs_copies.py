@@ -1,38 +1,43 @@
-"""Pairs of small models for the advisories of copies: see ``pairs.py``."""
+"""The pairs of copies, fills and joins."""
 
 from __future__ import annotations
 
 import torch
-from pairs import Function, Pair, _of
-
-
-def _filled(first: int, value: float | None, dtype: torch.dtype = torch.float32) -> Function:
-    """All but the ``first`` elements are filled; with zeros by ``zero_`` where there is no ``value``."""
-
-    def fill(x: torch.Tensor) -> torch.Tensor:
-        return x[first:].zero_() if value is None else x[first:].fill_(value)
-
-    return _of(fill, (16,), dtype=dtype)
-
-
-def _to_cpu(first: int = 0, step: int = 1) -> Function:
-    return lambda x: torch.zeros(20)[first::step].copy_(x.new_zeros(20)[first::step])
-
-
-def _cast(first: int) -> Function:
-    return _of(lambda x: x[first:].half(), (8,))
-
-
-def _joined(dtype: torch.dtype, rows: int = 2, columns: int = 4) -> Function:
-    return _of(lambda *parts: torch.cat(parts, dim=1), *[(rows, columns)] * 2, dtype=dtype)
-
+from pairs import Pair
 
 PAIRS = {
-    "copy-to-cpu-strided": Pair("2.13.0", _to_cpu(step=2), _to_cpu()),
-    "cat-above-31-bits": Pair("2.13.0", *(_joined(torch.int8, rows, 32768) for rows in (32769, 32768))),
-    "cat-bool": Pair("1.12.0", _joined(torch.bool), _joined(torch.int32)),
-    "stack-elements": Pair("1.13.1", _of(lambda x: torch.stack([*x]), (3,)), _of(lambda x: torch.stack([*x]), (3, 2))),
-    "cast-of-a-slice": Pair("1.13.1", _cast(2), _cast(0)),
-    "fill-offset": Pair("1.13.1", _filled(2, 1), _filled(0, 1)),
-    "copy-to-cpu-offset": Pair("2.1.0", _to_cpu(2), _to_cpu()),
+    "write-strided-view-1-12": Pair(
+        "1.12.0", lambda x: x.new_zeros(4, 6)[:, 0].copy_(x.new_zeros(4)), lambda x: x.new_zeros(4, 6)[0].copy_(x[0, 0])
+    ),
+    "copy-cast-offset": Pair(
+        "2.0.0",
+        lambda x: x.new_zeros(5)[2:4].copy_(x.new_zeros(2, dtype=torch.int64)),
+        lambda x: x.new_zeros(5)[2:4].copy_(x.new_zeros(2)),
+    ),
+    "stack-offset-slices": Pair(
+        "1.13.1",
+        lambda x: torch.stack(x.new_zeros(4).split(2), dim=-1),
+        lambda x: torch.stack(x.new_zeros(4).split(2), dim=0),
+    ),
+    "fill-permuted-1-13": Pair(
+        "1.13.1",
+        lambda x: torch.zeros_like(x.new_zeros(3, 2, 2).permute(2, 0, 1)),
+        lambda x: torch.zeros_like(x.new_zeros(3, 2, 2)),
+    ),
+    "fill-zero-overrun": Pair(
+        "2.1.1", lambda x: x.new_zeros(1, 10)[:, 9].fill_(0), lambda x: x.new_zeros(1, 10)[:, 9].fill_(1)
+    ),
+    "zero-slice-overrun": Pair(
+        "2.1.1", lambda x: x.new_zeros(1, 10)[:, 9].zero_(), lambda x: x.new_zeros(1, 10)[:, 0].zero_()
+    ),
+    "fill-bytes-offset": Pair(
+        "2.12.0",
+        lambda x: x.new_zeros(16, dtype=torch.bool)[1:].fill_(True),
+        lambda x: x.new_zeros(16, dtype=torch.int32)[1:].fill_(1),
+    ),
+    "arange-into-slice": Pair(
+        "2.4.0",
+        lambda x: torch.fft.fftfreq(10, device=x.device),
+        lambda x: torch.arange(0, 5, out=x.new_zeros(10)[:5]),
+    ),
 }

@@ -1,30 +1,18 @@
-"""Pairs of small models for the advisories of indexing: see ``pairs.py``."""
+"""The pairs of indexing."""
 
 from __future__ import annotations
 
 import torch
 from pairs import Function, Pair
-from torch.nn import functional
 
 
-def _copied(step: int) -> Function:
-    return lambda x: x.new_zeros(5).index_copy(0, x.new_zeros(5 * step, dtype=torch.int64)[::step], x.new_zeros(5))
-
-
-def _looked_up(index: int) -> Function:
-    return lambda x: functional.embedding(x.new_full((3,), index, dtype=torch.int64), x.new_zeros(9, 4))
-
-
-def _bag(index: int) -> Function:
-    def run(x: torch.Tensor) -> torch.Tensor:
-        offsets = x.new_zeros(1, dtype=torch.int64)
-        return functional.embedding_bag(x.new_full((3,), index, dtype=torch.int64), x.new_zeros(5, 3), offsets)
-
-    return run
+def _scattered(*shape: int) -> Function:
+    return lambda x: x.new_zeros(5).masked_scatter(x.new_zeros(5, dtype=torch.bool), x.new_zeros(shape))
 
 
 PAIRS = {
-    "index-copy-strided-index": Pair("2.8.0", _copied(2), _copied(1)),
-    "index-select-out-of-range": Pair("2.3.0", _looked_up(9), _looked_up(8)),
-    "embedding-bag-out-of-range": Pair("2.13.0", _bag(5), _bag(4)),
+    "masked-scatter-source": Pair("2.10.0", _scattered(2, 2), _scattered(4)),
+    "isin-macos-13": Pair(
+        "2.6.0", lambda x: torch.isin(x.new_zeros(4), x.new_zeros(2)), lambda x: x.new_zeros(4) == x.new_zeros(1)
+    ),
 }

@@ -1,48 +1,39 @@
-"""Pairs of small models for the advisories of matrix products: see ``pairs.py``."""
+"""Pairs of matrix products and linear layers."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from pairs import Function, Pair, _of
+from pairs import Function, Pair
 from torch.nn import functional
 
 
-def _added(value: float, inner: int = 4, dtype: torch.dtype = torch.float32, operator: str = "baddbmm") -> Function:
-    """``baddbmm`` or ``addbmm`` with beta=0 of an input that is full of ``value``."""
-
-    def run(x: torch.Tensor) -> torch.Tensor:
-        shape = (1, 1, 1) if operator == "baddbmm" else (1, 1)
-        batches = x.new_zeros((2, 3, inner), dtype=dtype), x.new_zeros((2, inner, 3), dtype=dtype)
-        return getattr(torch, operator)(x.new_full(shape, value, dtype=dtype), *batches, beta=0)
-
-    return run
+def _complex(inner: int) -> Function:
+    return lambda x: torch.mm(*(x.new_zeros(shape, dtype=torch.complex64) for shape in ((4, inner), (inner, 4))))
 
 
-def _into(first: int) -> Function:
-    """A product into some columns of a wider tensor, or into all of them."""
-    return _of(
-        lambda left, right, wide: torch.mm(left, right, out=wide[:, :4] if first else wide),
-        (4, 4), (4, 4), (4, 4 + first),
-    )  # fmt: skip
+def _expanded(batch: int) -> Function:
+    return lambda x: functional.linear(x.new_zeros(1, 9, 8).expand(batch, 9, 8), x.new_zeros(4, 8), x.new_zeros(4))
 
 
-def _layer(weight: Function) -> Function:
-    return lambda x: functional.linear(x.new_zeros(3, 4, 5), weight(x))
+def _image(*order: int) -> Function:
+    """A linear layer over an image, whose output is permuted before the loss."""
 
-
-def _batch(expanded: bool) -> Function:
-    def run(x: torch.Tensor) -> torch.Tensor:
-        batch = x.new_zeros(1, 4, 5).expand(3, 4, 5)
-        return functional.linear(batch if expanded else batch.contiguous(), x.new_zeros(6, 5))
+    def run(x: torch.Tensor) -> Any:
+        made = functional.linear(x.new_zeros(2, 8, 3, 4) + x.sum(), x.new_zeros(4, 4) + x.sum())
+        return made.permute(order).contiguous() ** 2
 
     return run
 
 
-NAN = float("nan")
 PAIRS = {
-    "baddbmm-beta-zero": Pair("2.13.0", _added(NAN), _added(0.0)),
-    "baddbmm-beta-zero-complex": Pair("2.14.0", _added(NAN, dtype=torch.complex64), _added(0.0, dtype=torch.complex64)),
-    "addbmm-nothing-to-multiply": Pair("2.14.0", _added(NAN, 0, operator="addbmm"), _added(0.0, 0, operator="addbmm")),
-    "mm-strided-output": Pair("2.0.1", _into(4), _into(0)),
-    "linear-no-features": Pair("2.13.0", *(_of(functional.linear, (3, 4, size), (5, size)) for size in (0, 1))),
+    "matmul-complex-long": Pair("2.9.1", _complex(3000), _complex(100)),
+    "linear-sliced-weight": Pair(
+        "2.8.0",
+        lambda x: functional.linear(x.new_zeros(2, 8), x.new_zeros(12, 8)[::2]),
+        lambda x: functional.linear(x.new_zeros(2, 8), x.new_zeros(12, 8)[:6]),
+    ),
+    "linear-expanded-input": Pair("2.8.0", _expanded(5), _expanded(1)),
+    "linear-backward-channels-last": Pair("2.11.0", _image(0, 2, 3, 1), _image(0, 1, 2, 3), "training"),
 }

@@ -1,4 +1,4 @@
-"""Pairs of small models for the advisories of random numbers: see ``pairs.py``."""
+"""The pairs of random numbers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ import torch
 from pairs import Function, Pair
 
 
-def _sampled(value: float, count: int = 1, replacement: bool = False) -> Function:
-    return lambda x: torch.multinomial(torch.cat([x.new_full((5,), value), x.new_ones(5)]), count, replacement)
+def _drawn(classes: int, samples: int, *, replacement: bool = True) -> Function:
+    return lambda x: torch.multinomial(x.new_zeros(classes) + 1, samples, replacement=replacement)
 
 
 PAIRS = {
-    "multinomial-zero-probability": Pair("2.13.0", _sampled(0.0), _sampled(0.5)),
-    "exponential-zeros": Pair("2.7.1", lambda x: x.new_zeros(9).exponential_(), lambda x: x.new_zeros(9).uniform_()),
-    "bernoulli-macos-13": Pair("1.12.1", lambda x: torch.bernoulli(x.sigmoid()), lambda x: torch.rand_like(x)),
-    "multinomial-macos-12": Pair("2.3.1", _sampled(0.5, 3, replacement=True), _sampled(0.5, 3)),
-    "multinomial-lowest-integer": Pair("2.0.1", _sampled(0.5), _sampled(0.5, 3)),
+    "random-five-dims": Pair(
+        "2.6.0", *(lambda x, dims=dims: torch.randn((2, *[1] * (dims - 1)), device=x.device) for dims in (5, 4))
+    ),
+    "random-strided": Pair(
+        "2.9.1", lambda x: torch.rand_like(x.new_zeros(3, 2).t()), lambda x: torch.rand_like(x.new_zeros(3, 2))
+    ),
+    "multinomial-many-classes": Pair("2.11.0", _drawn(131072, 100), _drawn(65536, 100)),
+    "multinomial-replacement-macos-13": Pair("2.1.2", _drawn(32768, 2), _drawn(32767, 2)),
+    "multinomial-strided": Pair(
+        "2.5.1",
+        lambda x: torch.multinomial((x.new_zeros(4, 2) + 1).t(), 1),
+        lambda x: torch.multinomial(x.new_zeros(4, 2) + 1, 1),
+    ),
 }

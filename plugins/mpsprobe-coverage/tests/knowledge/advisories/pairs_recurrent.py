@@ -1,24 +1,20 @@
-"""Pairs of small models for the advisories of recurrent layers: see ``pairs.py``."""
+"""Pairs of recurrent networks."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from pairs import Function, Pair
 
 
-def _trained(transposed: bool) -> Function:
-    """An LSTM whose input needs a gradient."""
-
-    def run(x: torch.Tensor) -> torch.Tensor:
-        inner = x.new_zeros((2, 5, 3) if transposed else (5, 2, 3)) + x.sum()
-        weights = [x.new_zeros(12, 3), x.new_zeros(12, 3), x.new_zeros(12), x.new_zeros(12)]
-        states = (x.new_zeros(1, 2, 3), x.new_zeros(1, 2, 3))
-        given = inner.transpose(0, 1) if transposed else inner
-        return torch.lstm(given, states, weights, True, 1, 0.0, True, False, False)[0]
+def _evaluated(dropout: float) -> Function:
+    def run(x: torch.Tensor) -> Any:
+        weights = [x.new_zeros(shape) for _ in range(2) for shape in ((12, 3), (12, 3), (12,), (12,))]
+        states = (x.new_zeros(2, 2, 3), x.new_zeros(2, 2, 3))
+        return torch.lstm(x.new_zeros(5, 2, 3), states, weights, True, 2, dropout, False, False, False)[0]
 
     return run
 
 
-PAIRS = {
-    "lstm-backward-strided-input": Pair("2.10.0", _trained(transposed=True), _trained(transposed=False), "training"),
-}
+PAIRS = {"lstm-dropout-in-evaluation": Pair("2.11.0", _evaluated(0.5), _evaluated(0.0))}

@@ -1,0 +1,38 @@
+"""Pairs of small models for the advisories of copies: see ``pairs.py``."""
+
+from __future__ import annotations
+
+import torch
+from pairs import Function, Pair, _of
+
+
+def _filled(first: int, value: float | None, dtype: torch.dtype = torch.float32) -> Function:
+    """All but the ``first`` elements are filled; with zeros by ``zero_`` where there is no ``value``."""
+
+    def fill(x: torch.Tensor) -> torch.Tensor:
+        return x[first:].zero_() if value is None else x[first:].fill_(value)
+
+    return _of(fill, (16,), dtype=dtype)
+
+
+def _to_cpu(first: int = 0, step: int = 1) -> Function:
+    return lambda x: torch.zeros(20)[first::step].copy_(x.new_zeros(20)[first::step])
+
+
+def _cast(first: int) -> Function:
+    return _of(lambda x: x[first:].half(), (8,))
+
+
+def _joined(dtype: torch.dtype, rows: int = 2, columns: int = 4) -> Function:
+    return _of(lambda *parts: torch.cat(parts, dim=1), *[(rows, columns)] * 2, dtype=dtype)
+
+
+PAIRS = {
+    "copy-to-cpu-strided": Pair("2.13.0", _to_cpu(step=2), _to_cpu()),
+    "cat-above-31-bits": Pair("2.13.0", *(_joined(torch.int8, rows, 32768) for rows in (32769, 32768))),
+    "cat-bool": Pair("1.12.0", _joined(torch.bool), _joined(torch.int32)),
+    "stack-elements": Pair("1.13.1", _of(lambda x: torch.stack([*x]), (3,)), _of(lambda x: torch.stack([*x]), (3, 2))),
+    "cast-of-a-slice": Pair("1.13.1", _cast(2), _cast(0)),
+    "fill-offset": Pair("1.13.1", _filled(2, 1), _filled(0, 1)),
+    "copy-to-cpu-offset": Pair("2.1.0", _to_cpu(2), _to_cpu()),
+}

@@ -1,0 +1,23 @@
+"""Pairs of small models for the advisories of elementwise operators: see ``pairs.py``."""
+
+from __future__ import annotations
+
+import torch
+from pairs import Pair, _strided
+
+
+def _filled(operator: str, value: float, *shape: int, dtype: torch.dtype = torch.float32, **options: object):  # type: ignore[no-untyped-def]
+    """The operator of a tensor that is full of ``value``."""
+    return lambda x: getattr(torch, operator)(x.new_full(shape, value, dtype=dtype), **options)
+
+
+INFINITE, LARGE = float("inf"), 2**24 + 1
+PAIRS = {
+    "cpu-scalar-view": Pair("2.12.0", lambda x: x * torch.ones(4)[2], lambda x: x * torch.ones(4)[0]),
+    "lgamma-strided": Pair("2.10.0", *_strided(torch.lgamma)),
+    "abs-integers-large": Pair(
+        "2.13.0", *(_filled("abs", value, 3, dtype=torch.int64) for value in (LARGE, LARGE - 1))
+    ),
+    "triu-infinite": Pair("2.2.2", *(_filled("triu", value, 4, 4, diagonal=1) for value in (-INFINITE, -1.0))),
+    "tril-infinite": Pair("2.6.0", *(_filled("tril", INFINITE, 4, 4, diagonal=diagonal) for diagonal in (-1, 0))),
+}

@@ -1,0 +1,24 @@
+"""Pairs of small models for the advisories of recurrent layers: see ``pairs.py``."""
+
+from __future__ import annotations
+
+import torch
+from pairs import Function, Pair
+
+
+def _trained(transposed: bool) -> Function:
+    """An LSTM whose input needs a gradient."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        inner = x.new_zeros((2, 5, 3) if transposed else (5, 2, 3)) + x.sum()
+        weights = [x.new_zeros(12, 3), x.new_zeros(12, 3), x.new_zeros(12), x.new_zeros(12)]
+        states = (x.new_zeros(1, 2, 3), x.new_zeros(1, 2, 3))
+        given = inner.transpose(0, 1) if transposed else inner
+        return torch.lstm(given, states, weights, True, 1, 0.0, True, False, False)[0]
+
+    return run
+
+
+PAIRS = {
+    "lstm-backward-strided-input": Pair("2.10.0", _trained(transposed=True), _trained(transposed=False), "training"),
+}
