@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from pairs import Function, Pair, _of
+from torch.nn import functional
 
 
 def _filled(first: int, value: float | None, dtype: torch.dtype = torch.float32) -> Function:
@@ -27,6 +28,14 @@ def _joined(dtype: torch.dtype, rows: int = 2, columns: int = 4) -> Function:
     return _of(lambda *parts: torch.cat(parts, dim=1), *[(rows, columns)] * 2, dtype=dtype)
 
 
+def _padded(*sizes: int) -> Function:
+    return _of(functional.pad, (3, 4, 5), pad=sizes)
+
+
+def _replicated(batch: int) -> Function:
+    return lambda x: functional.pad(x.new_zeros(batch, 2, 4) + x.sum(), (3, 4), mode="replicate")
+
+
 PAIRS = {
     "copy-to-cpu-strided": Pair("2.13.0", _to_cpu(step=2), _to_cpu()),
     "cat-above-31-bits": Pair("2.13.0", *(_joined(torch.int8, rows, 32768) for rows in (32769, 32768))),
@@ -35,4 +44,6 @@ PAIRS = {
     "cast-of-a-slice": Pair("1.13.1", _cast(2), _cast(0)),
     "fill-offset": Pair("1.13.1", _filled(2, 1), _filled(0, 1)),
     "copy-to-cpu-offset": Pair("2.1.0", _to_cpu(2), _to_cpu()),
+    "pad-every-dimension": Pair("1.13.0", _padded(0, 0, 0, 1, 0, 0), _padded(0, 0, 0, 1)),
+    "replication-pad-gradient-batch": Pair("2.5.0", _replicated(65536), _replicated(65535), "training"),
 }

@@ -15,5 +15,4 @@ PAIRS = {
     "exponential-zeros": Pair("2.7.1", lambda x: x.new_zeros(9).exponential_(), lambda x: x.new_zeros(9).uniform_()),
     "bernoulli-macos-13": Pair("1.12.1", lambda x: torch.bernoulli(x.sigmoid()), lambda x: torch.rand_like(x)),
     "multinomial-macos-12": Pair("2.3.1", _sampled(0.5, 3, replacement=True), _sampled(0.5, 3)),
-    "multinomial-lowest-integer": Pair("2.0.1", _sampled(0.5), _sampled(0.5, 3)),
 }

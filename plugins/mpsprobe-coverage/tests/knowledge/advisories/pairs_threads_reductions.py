@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from pairs import Function, Pair, _of
+from pairs import Function, Pair, _of, _strided
 
 
 def _full(value: float, operator: str, *shape: int, dtype: torch.dtype = torch.float32, **options: int) -> Function:
@@ -24,4 +24,5 @@ PAIRS = {
     "amin-int64-positive": Pair("2.13.0", *(_full(value, "amin", 40, dtype=INT64) for value in (3, -3))),
     "sum-uint8-saturates": Pair("2.11.0", _summed(torch.uint8), _summed(INT64)),
     "count-nonzero-empty": Pair("2.5.1", *(_of(torch.count_nonzero, (rows, 2)) for rows in (0, 1))),
+    "argmax-strided": Pair("2.12.1", *_strided(torch.argmax)),
 }

@@ -22,7 +22,12 @@ def _volume(*order: int) -> Function:
     )
 
 
+def _places(count: int) -> Function:
+    return _of(functional.grid_sample, (1, 4, 6, 8), (1, 1, count, 2), align_corners=True)
+
+
 PAIRS = {
     "grid-sample-channels-last": Pair("2.10.0", _image(torch.channels_last), _image(torch.contiguous_format)),
     "grid-sample-volume-strided-grid": Pair("2.10.0", _volume(0, 2, 3, 4, 1), _volume(0, 1, 2, 3, 4)),
+    "grid-sample-empty": Pair("2.10.0", _places(0), _places(1)),
 }

@@ -12,4 +12,14 @@ PAIRS = {
     "sort-nan": Pair(
         "2.1.2", *(lambda x, value=value: x.new_full((3,), value).sort()[0] for value in (float("nan"), 1.0))
     ),
+    "sort-int64-macos-15-5": Pair(
+        "2.8.0", *(_of(lambda x: x.sort()[0], (length,), dtype=torch.int64) for length in (257, 256))
+    ),
+    "unique-inverse-large": Pair(
+        "2.13.0",
+        *(
+            lambda x, value=value: x.new_full((3,), value, dtype=torch.int64).unique(return_inverse=True)[1]
+            for value in (2**24 + 1, 2**24)
+        ),
+    ),
 }
