@@ -36,6 +36,16 @@ def _replicated(batch: int) -> Function:
     return lambda x: functional.pad(x.new_zeros(batch, 2, 4) + x.sum(), (3, 4), mode="replicate")
 
 
+def _assigned(layers: int) -> Function:
+    """One place of a cache of that many layers is written."""
+    shape = (32, layers, 8, 4096, 128)
+    return _of(lambda cache: cache[:, :1, :, :1].copy_(torch.ones_like(cache[:, :1, :, :1])), shape, dtype=torch.half)
+
+
+def _set(first: int) -> Function:
+    return _of(lambda x: x[first:].fill_(3), (4,))
+
+
 PAIRS = {
     "copy-to-cpu-strided": Pair("2.13.0", _to_cpu(step=2), _to_cpu()),
     "cat-above-31-bits": Pair("2.13.0", *(_joined(torch.int8, rows, 32768) for rows in (32769, 32768))),
@@ -46,4 +56,7 @@ PAIRS = {
     "copy-to-cpu-offset": Pair("2.1.0", _to_cpu(2), _to_cpu()),
     "pad-every-dimension": Pair("1.13.0", _padded(0, 0, 0, 1, 0, 0), _padded(0, 0, 0, 1)),
     "replication-pad-gradient-batch": Pair("2.5.0", _replicated(65536), _replicated(65535), "training"),
+    "flip-size-one": Pair("2.0.0", *(_of(torch.flip, (rows, 3), dims=[0]) for rows in (1, 2))),
+    "copy-strided-above-32-bits": Pair("2.12.0", _assigned(48), _assigned(8)),
+    "fill-macos-14-4": Pair("2.2.2", _set(1), _set(0)),
 }

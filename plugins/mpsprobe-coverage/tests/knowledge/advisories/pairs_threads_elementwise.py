@@ -28,6 +28,10 @@ def _backward(operator: Callable[..., Any], permuted: bool) -> Function:
     return run
 
 
+def _floored(value: float) -> Function:
+    return lambda x: torch.div(x.new_full((3,), value), x.new_ones(3), rounding_mode="floor")
+
+
 PAIRS = {
     "cpu-scalar-view": Pair("2.12.0", lambda x: x * torch.ones(4)[2], lambda x: x * torch.ones(4)[0]),
     "lgamma-strided": Pair("2.10.0", *_strided(torch.lgamma)),
@@ -38,4 +42,5 @@ PAIRS = {
     "tril-infinite": Pair("2.6.0", *(_filled("tril", INFINITE, 4, 4, diagonal=diagonal) for diagonal in (-1, 0))),
     "tanh-backward-permuted": Pair("2.10.0", *(_backward(torch.tanh, one) for one in (True, False)), "training"),
     "silu-backward-permuted": Pair("2.10.0", *(_backward(functional.silu, one) for one in (True, False)), "training"),
+    "floor-divide-infinite": Pair("2.13.0", _floored(INFINITE), _floored(2.0)),
 }

@@ -22,4 +22,7 @@ PAIRS = {
             for value in (2**24 + 1, 2**24)
         ),
     ),
+    "sort-many-rows": Pair(
+        "2.12.0", *(_of(lambda x: x.sort(dim=0)[0], (3, columns)) for columns in (2**22 + 1, 2**22))
+    ),
 }
