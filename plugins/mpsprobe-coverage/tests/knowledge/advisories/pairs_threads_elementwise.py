@@ -43,4 +43,6 @@ PAIRS = {
     "tanh-backward-permuted": Pair("2.10.0", *(_backward(torch.tanh, one) for one in (True, False)), "training"),
     "silu-backward-permuted": Pair("2.10.0", *(_backward(functional.silu, one) for one in (True, False)), "training"),
     "floor-divide-infinite": Pair("2.13.0", _floored(INFINITE), _floored(2.0)),
+    "clamp-permuted": Pair("2.0.0", *_strided(lambda x: x.clamp(0, 1))),
+    "log-permuted": Pair("1.13.0", *_strided(torch.log)),
 }

@@ -23,10 +23,15 @@ def _bag(index: int) -> Function:
     return run
 
 
+def _selected(value: int) -> Function:
+    return _of(lambda x: x.masked_fill_(torch.zeros_like(x), value), (4,), dtype=torch.bool)
+
+
 PAIRS = {
     "index-copy-strided-index": Pair("2.8.0", _copied(2), _copied(1)),
     "index-select-out-of-range": Pair("2.3.0", _looked_up(9), _looked_up(8)),
     "embedding-bag-out-of-range": Pair("2.13.0", _bag(5), _bag(4)),
     "nonzero-macos-14-4": Pair("2.2.2", _of(torch.nonzero, (3, 4)), _of(torch.nonzero, (12,))),
     "masked-fill-strided": Pair("2.3.1", *_strided(lambda x: x.masked_fill_(torch.zeros_like(x, dtype=torch.bool), 1))),
+    "masked-fill-bool": Pair("1.13.1", _selected(3), _selected(1)),
 }

@@ -54,6 +54,10 @@ def _shapes(rows: int) -> tuple[tuple[int, ...], ...]:
     return (2, rows, 1), (2, rows, 3), (2, 3, 1)
 
 
+def _beta_zero(value: float) -> Function:
+    return lambda x: torch.addmm(x.new_full((3,), value), x.new_zeros(3, 3), x.new_zeros(3, 3), beta=0)
+
+
 PAIRS = {
     "baddbmm-beta-zero": Pair("2.13.0", _added(NAN), _added(0.0)),
     "baddbmm-beta-zero-complex": Pair("2.14.0", _added(NAN, dtype=torch.complex64), _added(0.0, dtype=torch.complex64)),
@@ -65,4 +69,5 @@ PAIRS = {
     "linear-large-stride": Pair("2.12.0", _tokens(32769), _tokens(32768)),
     "baddbmm-empty": Pair("2.13.0", *(_of(torch.baddbmm, *_shapes(rows)) for rows in (0, 2))),
     "mv-empty": Pair("2.4.1", *(_of(torch.mv, (rows, 9), (9,)) for rows in (0, 2))),
+    "addmm-beta-zero": Pair("1.13.1", _beta_zero(NAN), _beta_zero(0.0)),
 }

@@ -39,4 +39,7 @@ PAIRS = {
         "2.14.0",
         *(_of(functional.max_pool2d, (images, 1, 8192, 8192), dtype=torch.half, kernel_size=2) for images in (33, 32)),
     ),
+    "avg-pool-padding": Pair(
+        "1.13.1", *(_of(functional.avg_pool2d, (1, 1, 4, 4), kernel_size=2, padding=size) for size in (1, 0))
+    ),
 }

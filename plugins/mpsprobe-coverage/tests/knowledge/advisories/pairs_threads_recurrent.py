@@ -31,8 +31,20 @@ def _first(batch_first: bool) -> Function:
     return run
 
 
+def _layers(state: float) -> Function:
+    """An LSTM of two layers whose states begin with that number."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        weights = [x.new_zeros(12, 3), x.new_zeros(12, 3), x.new_zeros(12), x.new_zeros(12)] * 2
+        states = (x.new_full((2, 2, 3), state), x.new_zeros(2, 2, 3))
+        return torch.lstm(x.new_zeros(5, 2, 3), states, weights, True, 2, 0.0, False, False, False)[0]
+
+    return run
+
+
 PAIRS = {
     "lstm-backward-strided-input": Pair("2.10.0", _trained(transposed=True), _trained(transposed=False), "training"),
     "lstm-batch-first-transposed": Pair("1.12.0", _first(batch_first=True), _first(batch_first=False)),
     "lstm-batch-first-gradient": Pair("1.13.1", _first(batch_first=True), _first(batch_first=False), "training"),
+    "lstm-layers-states": Pair("1.13.1", _layers(0.5), _layers(0.0)),
 }

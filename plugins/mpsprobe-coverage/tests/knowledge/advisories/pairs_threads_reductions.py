@@ -25,4 +25,7 @@ PAIRS = {
     "sum-uint8-saturates": Pair("2.11.0", _summed(torch.uint8), _summed(INT64)),
     "count-nonzero-empty": Pair("2.5.1", *(_of(torch.count_nonzero, (rows, 2)) for rows in (0, 1))),
     "argmax-strided": Pair("2.12.1", *_strided(torch.argmax)),
+    "std-unbiased": Pair(
+        "1.12.0", *(lambda x, unbiased=unbiased: x.std(unbiased=unbiased) for unbiased in (True, False))
+    ),
 }
