@@ -75,7 +75,7 @@ def test_neither_another_model_nor_another_release_nor_another_macos(name: str) 
     if macos.fixed is not None:
         targets.append({"release": pair.release, "macos": macos.fixed})
     if macos.since is not None:
-        older = {"13.2": "13.1", "15.0": "14.7", "26.0": "15.6", "27.0": "26.6"}[macos.since]
+        older = {"13.0": "12.6", "13.2": "13.1", "15.0": "14.7", "26.0": "15.6", "27.0": "26.6"}[macos.since]
         targets.append({"release": pair.release, "macos": older})
     for target in targets:
         report = scan(calling(pair.hit), phase=pair.phase, **target)  # older releases may fail in another way
