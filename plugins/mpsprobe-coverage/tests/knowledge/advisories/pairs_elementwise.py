@@ -23,6 +23,10 @@ def _nan(value: float, operator: Any) -> Function:
     return lambda x: operator(torch.tensor([value, 1.0], device=x.device))
 
 
+def _flags(x: torch.Tensor) -> torch.Tensor:
+    return x.new_zeros(3, dtype=torch.bool)
+
+
 PAIRS = {
     "elu-strided": Pair(
         "2.3.1", lambda x: functional.elu(x.new_zeros(5, 4).t()), lambda x: functional.elu(x.new_zeros(5, 4))
@@ -46,5 +50,27 @@ PAIRS = {
         "2.1.2",
         lambda x: torch.neg(x.new_zeros(2, 2), out=x.new_zeros(2, 2).t()),
         lambda x: torch.neg(x.new_zeros(2, 2), out=x.new_zeros(2, 2)),
+    ),
+    "unary-offset-in-place": Pair(
+        "2.0.0", lambda x: x.new_zeros(2, 3)[1].tanh_(), lambda x: x.new_zeros(2, 3)[0].tanh_()
+    ),
+    "bitwise-not-strided": Pair(
+        "2.7.0",
+        lambda x: x.new_zeros(4, dtype=torch.int32)[::2].bitwise_not_(),
+        lambda x: x.new_zeros(4, dtype=torch.int32)[:2].bitwise_not_(),
+    ),
+    "nextafter-negative": Pair(
+        "2.3.0",
+        lambda x: torch.nextafter(torch.tensor([-1.0], device=x.device), x.new_zeros(1)),
+        lambda x: torch.nextafter(torch.tensor([1.0], device=x.device), x.new_zeros(1)),
+    ),
+    "nextafter-bfloat16": Pair(
+        "2.13.0",
+        lambda x: torch.nextafter(x.new_zeros(2, dtype=torch.bfloat16), x.new_zeros(2, dtype=torch.bfloat16)),
+        lambda x: torch.nextafter(x.new_zeros(2), x.new_zeros(2)),
+    ),
+    "mul-complex-and-real": Pair("2.2.0", lambda x: x * 1j, lambda x: torch.complex(x, x) * torch.complex(x, x)),
+    "bitwise-bool-scalar-offset": Pair(
+        "2.11.0", lambda x: _flags(x) & _flags(x)[1], lambda x: _flags(x) & _flags(x)[0]
     ),
 }

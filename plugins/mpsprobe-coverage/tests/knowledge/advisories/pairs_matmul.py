@@ -36,4 +36,14 @@ PAIRS = {
     ),
     "linear-expanded-input": Pair("2.8.0", _expanded(5), _expanded(1)),
     "linear-backward-channels-last": Pair("2.11.0", _image(0, 2, 3, 1), _image(0, 1, 2, 3), "training"),
+    "bmm-large-dimension": Pair(
+        "2.1.0",
+        lambda x: torch.bmm(x.new_zeros(2, 9, 1), x.new_zeros(2, 1, 32769)),
+        lambda x: torch.bmm(x.new_zeros(2, 9, 1), x.new_zeros(2, 1, 32768)),
+    ),
+    "linear-large-output": Pair(
+        "2.2.1",
+        lambda x: functional.linear(x.new_zeros(9, 4, 1), x.new_zeros(50304, 1)),
+        lambda x: functional.linear(x.new_zeros(9, 4, 2), x.new_zeros(50304, 2)),
+    ),
 }
