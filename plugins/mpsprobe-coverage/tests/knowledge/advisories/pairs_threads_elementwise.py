@@ -10,7 +10,7 @@ from pairs import Function, Pair, _strided
 from torch.nn import functional
 
 
-def _filled(operator: str, value: float, *shape: int, dtype: torch.dtype = torch.float32, **options: object):  # type: ignore[no-untyped-def]
+def _filled(operator: str, value: float, *shape: int, dtype: torch.dtype = torch.float32, **options: Any) -> Function:
     """The operator of a tensor that is full of ``value``."""
     return lambda x: getattr(torch, operator)(x.new_full(shape, value, dtype=dtype), **options)
 

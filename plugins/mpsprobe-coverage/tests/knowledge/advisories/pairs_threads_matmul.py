@@ -41,11 +41,6 @@ def _batch(expanded: bool) -> Function:
 NAN = float("nan")
 
 
-def _turned(dims: int) -> Function:
-    """A linear layer of a transposed input."""
-    return _of(lambda x, weight: functional.linear(x.transpose(0, -2), weight), (2,) * (dims - 1) + (8,), (16, 8))
-
-
 def _tokens(length: int) -> Function:
     return _of(lambda x, weight: functional.linear(x.transpose(0, 1), weight), (1, length, 256), (8, 256))
 
@@ -65,7 +60,6 @@ PAIRS = {
     "mm-strided-output": Pair("2.0.1", _into(4), _into(0)),
     "linear-no-features": Pair("2.13.0", *(_of(functional.linear, (3, 4, size), (5, size)) for size in (0, 1))),
     "mm-square-macos-12": Pair("1.12.1", *(_of(torch.mm, (3, 3), (3, columns)) for columns in (3, 4))),
-    "linear-five-dimensions": Pair("2.1.1", _turned(5), _turned(4)),
     "linear-large-stride": Pair("2.12.0", _tokens(32769), _tokens(32768)),
     "baddbmm-empty": Pair("2.13.0", *(_of(torch.baddbmm, *_shapes(rows)) for rows in (0, 2))),
     "mv-empty": Pair("2.4.1", *(_of(torch.mv, (rows, 9), (9,)) for rows in (0, 2))),
