@@ -1,0 +1,81 @@
+"""The pairs of copies, fills and joins."""
+
+from __future__ import annotations
+
+import torch
+from pairs import Function, Pair
+
+
+def _joined(layout: torch.memory_format) -> Function:
+    return lambda x: torch.cat([x.new_zeros(1, 3, 4, 4).contiguous(memory_format=layout)] * 2)
+
+
+def _expanded(dtype: torch.dtype) -> Function:
+    return lambda x: x.new_zeros(2, 1, dtype=dtype).expand(2, 2).contiguous()
+
+
+def _filled(value: int) -> Function:
+    return lambda x: torch.full((2, 2), value, dtype=torch.uint8, device=x.device)
+
+
+PAIRS = {
+    "write-strided-view-1-12": Pair(
+        "1.12.0", lambda x: x.new_zeros(4, 6)[:, 0].copy_(x.new_zeros(4)), lambda x: x.new_zeros(4, 6)[0].copy_(x[0, 0])
+    ),
+    "copy-cast-offset": Pair(
+        "2.0.0",
+        lambda x: x.new_zeros(5)[2:4].copy_(x.new_zeros(2, dtype=torch.int64)),
+        lambda x: x.new_zeros(5)[2:4].copy_(x.new_zeros(2)),
+    ),
+    "stack-offset-slices": Pair(
+        "1.13.1",
+        lambda x: torch.stack(x.new_zeros(4).split(2), dim=-1),
+        lambda x: torch.stack(x.new_zeros(4).split(2), dim=0),
+    ),
+    "fill-permuted-1-13": Pair(
+        "1.13.1",
+        lambda x: torch.zeros_like(x.new_zeros(3, 2, 2).permute(2, 0, 1)),
+        lambda x: torch.zeros_like(x.new_zeros(3, 2, 2)),
+    ),
+    "fill-zero-overrun": Pair(
+        "2.1.1", lambda x: x.new_zeros(1, 10)[:, 9].fill_(0), lambda x: x.new_zeros(1, 10)[:, 9].fill_(1)
+    ),
+    "zero-slice-overrun": Pair(
+        "2.1.1", lambda x: x.new_zeros(1, 10)[:, 9].zero_(), lambda x: x.new_zeros(1, 10)[:, 0].zero_()
+    ),
+    "fill-bytes-offset": Pair(
+        "2.12.0",
+        lambda x: x.new_zeros(16, dtype=torch.bool)[1:].fill_(True),
+        lambda x: x.new_zeros(16, dtype=torch.int32)[1:].fill_(1),
+    ),
+    "arange-into-slice": Pair(
+        "2.4.0",
+        lambda x: torch.fft.fftfreq(10, device=x.device),
+        lambda x: torch.arange(0, 5, out=x.new_zeros(10)[:5]),
+    ),
+    "cat-strided-1-12": Pair("1.12.1", lambda x: torch.cat([x.new_zeros(4, 4).t()] * 2), lambda x: torch.cat([x] * 2)),
+    "cat-channels-last-1-13": Pair("1.13.0", _joined(torch.channels_last), _joined(torch.contiguous_format)),
+    "copy-expanded-bytes-1-12": Pair("1.12.0", _expanded(torch.bool), _expanded(torch.int8)),
+    "fill-bool-1-12": Pair(
+        "1.12.0",
+        lambda x: torch.full((3,), True, device=x.device),
+        lambda x: torch.full((3,), 1, dtype=torch.int8, device=x.device),
+    ),
+    "fill-uint8-1-12": Pair("1.12.1", _filled(247), _filled(127)),
+    "copy-bool-six-dims": Pair(
+        "2.2.1",
+        lambda x: x.new_zeros([2] * 6, dtype=torch.bool).transpose(0, 1).contiguous(),
+        lambda x: x.new_zeros([2] * 5, dtype=torch.bool).transpose(0, 1).contiguous(),
+    ),
+    "fill-above-4-gib-macos-26": Pair(
+        "2.8.0",
+        lambda x: torch.ones(2, 2**31 + 5, dtype=torch.int8, device=x.device),
+        lambda x: torch.ones(2, 2**31, dtype=torch.int8, device=x.device),
+    ),
+    "pad-empty-list": Pair("2.8.0", lambda x: torch.constant_pad_nd(x, []), lambda x: torch.constant_pad_nd(x, [1, 1])),
+    "pad-four-dims-1-13": Pair(
+        "1.13.0",
+        lambda x: torch.constant_pad_nd(x.new_zeros([2] * 6), [0] * 8),
+        lambda x: torch.constant_pad_nd(x.new_zeros([2] * 6), [0] * 6),
+    ),
+}
