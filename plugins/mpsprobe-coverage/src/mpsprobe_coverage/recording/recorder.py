@@ -12,8 +12,8 @@ from typing import Any
 
 from mpsprobe_coverage.knowledge.advisories.conditions import Answer, Knowing, decided, matches
 from mpsprobe_coverage.knowledge.advisories.model import Advisory
-from mpsprobe_coverage.knowledge.advisories.store import entries_about
-from mpsprobe_coverage.knowledge.advisories.words import is_asked
+from mpsprobe_coverage.knowledge.advisories.store import all_advisories, entries_about
+from mpsprobe_coverage.knowledge.advisories.words import Condition, is_asked
 from mpsprobe_coverage.knowledge.calls.call import Call, example
 from mpsprobe_coverage.knowledge.calls.spec import Specs
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
@@ -222,11 +222,20 @@ class Watching:
             and any(entry.affects(table.release, table.macos_minimum) for table in self._tables)
         )
 
+    def asking(self) -> set[str]:
+        """Operators of whose calls something is asked."""
+        named = {one for entry in all_advisories() if any(map(is_asked, entry.conditions)) for one in entry.operators}
+        return {operator for operator in named if self._asked(self.of(operator))}
+
     def watch(self, plan: Plan) -> None:
         """Give ``plan`` its watchers, and what they ask of each call."""
         plan.watchers = self.of(plan.name)
-        conditions = [condition for advisory in plan.watchers for condition in advisory.conditions]
-        plan.asks = tuple(dict.fromkeys(filter(is_asked, conditions)))
+        plan.asks = self._asked(plan.watchers)
+
+    @staticmethod
+    def _asked(advisories: tuple[Advisory, ...]) -> tuple[Condition, ...]:
+        conditions = [condition for advisory in advisories for condition in advisory.conditions]
+        return tuple(dict.fromkeys(filter(is_asked, conditions)))
 
     def decided(self, plan: Plan, args: Any, kwargs: Any) -> tuple[Answer, ...]:
         """The answers to ``plan.asks``, before the call is made."""

@@ -312,7 +312,7 @@ def _run(
 
     new_args, new_kwargs = mapped(replace, (args, kwargs))
     result = accepting_numbers(plan.run, plan, new_args, new_kwargs, numbers)
-    offsets = () if plan.base is None else tuple(view.storage_offset() for view in tensors_in(result))
+    offsets = () if plan.base is None else tuple(int(view.storage_offset()) for view in tensors_in(result))
     return LeftBehind(specs_of(result), {key: spec_of(tensor) for key, tensor in inner.items()}, None, offsets)
 
 

@@ -305,7 +305,7 @@ def place_of(tensor: torch.Tensor) -> Place:
     if type(tensor) is VirtualTensor:
         return Place(_shared(tensor), tensor.offset, _shared(tensor).nbytes)
     storage = tensor.untyped_storage()
-    return Place(storage._cdata, tensor.storage_offset(), storage.nbytes())
+    return Place(storage._cdata, int(tensor.storage_offset()), storage.nbytes())
 
 
 def _shared(tensor: VirtualTensor) -> Shared:

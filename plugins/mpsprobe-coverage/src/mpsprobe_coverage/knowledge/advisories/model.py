@@ -77,8 +77,35 @@ Systems = Annotated[AffectedSystems, AfterValidator(_parsed_range)]
 Source = Annotated[str, AfterValidator(_source)]
 
 
-class Advisory(BaseModel):
-    """A wrong result that sources establish. One that ``raises`` or ``ends`` is a verdict instead (``refused.py``)."""
+class Affected(BaseModel):
+    """What has it: releases, systems and chips."""
+
+    model_config = ConfigDict(frozen=True)
+
+    effect: Literal["numbers", "raises", "ends"] = "numbers"  # "ends": a failed assertion ends the process
+    chips: tuple[Annotated[str, AfterValidator(_known_chip)], ...] = ()  # by generation (m1) or name (m1-max); or all
+    torch: Range
+    macos: Systems
+
+    def affects(
+        self, release: str, macos_minimum: str | None = None, macos: str | None = None, chip: str | None = None
+    ) -> bool:
+        """Whether a torch release is known to have it, which runs on ``macos_minimum`` and later.
+
+        ``macos`` and ``chip`` (as ``machine_named`` takes it): those to judge for; None for any.
+        """
+        if chip is not None and not self.concerns(chip):
+            return False
+        return _within(self.torch, release) and _some_macos(self.macos, macos_minimum, macos)
+
+    def concerns(self, chip: str) -> bool:
+        """Whether that chip, as ``machine_named`` takes it, may have it."""
+        asked = machine_named(chip).chip
+        return not self.chips or bool({asked.name, asked.generation} & set(self.chips))
+
+
+class Advisory(Affected):
+    """A wrong result that sources establish. One that ``raises`` or ``ends`` is a verdict instead (``judging``)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -86,17 +113,13 @@ class Advisory(BaseModel):
     title: Sentence
     operators: Annotated[tuple[Operator, ...], Field(min_length=1)]  # called on MPS, by the names that a report has
     reached_from: tuple[str, ...] = ()  # what programs call instead and ends in one of these; only for looking it up
-    effect: Literal["numbers", "raises", "ends"] = "numbers"  # "ends": a failed assertion ends the process
     message: Sentence | None = None  # of the error
     when: tuple[Condition, ...] = ()  # what must hold of a call, all of it
     when_any: tuple[tuple[Condition, ...], ...] = ()  # alternatives, one of which must hold as well
     condition: Sentence  # the same in words, and what cannot be checked without data or a Mac
     symptom: Sentence | None = None
     workaround: Sentence
-    chips: tuple[Annotated[str, AfterValidator(_known_chip)], ...] = ()  # by generation (m1) or name (m1-max); or all
     hardware: Sentence | None = None  # what is known of the chips, where that does not say which ones have it
-    torch: Range
-    macos: Systems
     basis: Sentence  # how the ranges are known
     sources: Annotated[tuple[Source, ...], Field(min_length=1)]
 
@@ -137,22 +160,6 @@ class Advisory(BaseModel):
             return self.hardware
         *others, last = (name.upper() if "-" not in name else machine_named(name).chip.label for name in self.chips)
         return (f"{', '.join(others)} and {last}" if others else last) + " only"
-
-    def affects(
-        self, release: str, macos_minimum: str | None = None, macos: str | None = None, chip: str | None = None
-    ) -> bool:
-        """Whether a torch release is known to have it, which runs on ``macos_minimum`` and later.
-
-        ``macos`` and ``chip`` (as ``machine_named`` takes it): those to judge for; None for any.
-        """
-        if chip is not None and not self.concerns(chip):
-            return False
-        return _within(self.torch, release) and _some_macos(self.macos, macos_minimum, macos)
-
-    def concerns(self, chip: str) -> bool:
-        """Whether that chip, as ``machine_named`` takes it, may have it."""
-        asked = machine_named(chip).chip
-        return not self.chips or bool({asked.name, asked.generation} & set(self.chips))
 
 
 def _within(affected: AffectedRange, version: str) -> bool:

@@ -1,6 +1,7 @@
-"""The data files, one for each area, as checked entries; each entry is read when its operator is first asked about.
+"""The data files, one for each area, and the user's own, as checked entries.
 
-A run meets some dozens of operators, and TOML takes a tenth of a second for all entries.
+Each entry is read when its operator is first asked about: a run meets some dozens of them, and TOML takes a
+tenth of a second for all entries.
 """
 
 from __future__ import annotations
@@ -8,17 +9,22 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from mpsprobe.errors import MpsprobeError, UnknownName
-from mpsprobe_coverage.knowledge.advisories.model import Advisory
+from mpsprobe.errors import MpsprobeError, UnknownName, UsageError
+from mpsprobe.settings import advisory_files
+from mpsprobe.suggestions import printable
+from mpsprobe_coverage.knowledge.advisories.model import Advisory, Affected
 
 _HEAD = re.compile(r"^\[\[advisory\]\][ \t]*(?:#.*)?$", re.MULTILINE)
 _OPERATOR = re.compile(r'"(\w+::[\w.]+)"')
+_IDENTIFIER = re.compile(r'^id[ \t]*=[ \t]*"([^"\n]*)"', re.MULTILINE)
+_OF_RANGES = re.compile(r"^(?:torch|macos|chips|effect)[ \t]*=.*$", re.MULTILINE)
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)")
 
 
@@ -34,7 +40,29 @@ class _Text(NamedTuple):
 def _texts() -> tuple[_Text, ...]:
     folder = files("mpsprobe_coverage.knowledge.advisories") / "data"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    return tuple(one for name in names for one in _split((folder / name).read_text(encoding="utf-8"), name))
+    shipped = [one for name in names for one in _split((folder / name).read_text(encoding="utf-8"), name)]
+    return (*shipped, *_own({name[1] for one in shipped if (name := _IDENTIFIER.search(one.text))}))
+
+
+def _own(taken: set[str]) -> Iterator[_Text]:
+    """The entries of the user's own files, all of them checked; ``taken`` are identifiers of others."""
+    for path in advisory_files():
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read {printable(path)}: {error}", "pyproject.toml names it.") from None
+        for one in _split(text, printable(path)):
+            if (name := _entry(one).id) in taken:
+                raise MpsprobeError(f"{one.file}:{one.line}: the advisory '{name}' is there twice")
+            taken.add(name)
+            yield one
+
+
+def forget() -> None:
+    """Read the files again when they are next asked, from another folder perhaps."""
+    for known in (_texts, _naming, _identified, entries_about, all_entries, all_advisories, advisories_for):
+        known.cache_clear()
+    affected_by_advisories.cache_clear()
 
 
 @functools.cache
@@ -68,6 +96,19 @@ def all_entries() -> tuple[Advisory, ...]:
 @functools.cache
 def all_advisories() -> tuple[Advisory, ...]:
     return tuple(entry for entry in all_entries() if entry.effect == "numbers")
+
+
+@functools.cache
+def affected_by_advisories() -> tuple[Affected, ...]:
+    """What has each of them, for who counts them: to read whole entries takes ten times as long."""
+    return tuple(one for one in map(_affected, _texts()) if one.effect == "numbers")
+
+
+def _affected(one: _Text) -> Affected:
+    try:
+        return Affected.model_validate(tomllib.loads("\n".join(_OF_RANGES.findall(one.text))))
+    except (tomllib.TOMLDecodeError, ValidationError):  # a list of chips in several lines
+        return _entry(one)
 
 
 def parse(text: str, name: str) -> list[Advisory]:
@@ -129,9 +170,16 @@ def advisories_for(release: str, macos_minimum: str | None = None) -> tuple[Advi
 
 
 def named(names: Iterable[str]) -> list[Advisory]:
-    known = {advisory.id: advisory for advisory in all_advisories()}
-    names = list(dict.fromkeys(names))
-    for name in names:
-        if name not in known:
+    found = []
+    for name in dict.fromkeys(names):
+        one = _identified().get(name)
+        if one is None or (advisory := _entry(one)).effect != "numbers":
+            known = {advisory.id: advisory for advisory in all_advisories()}
             raise UnknownName("advisory", name, known, "mpsprobe advisories list shows them all.")
-    return [known[name] for name in names]
+        found.append(advisory)
+    return found
+
+
+@functools.cache
+def _identified() -> dict[str, _Text]:
+    return {match[1]: one for one in _texts() if (match := _IDENTIFIER.search(one.text))}

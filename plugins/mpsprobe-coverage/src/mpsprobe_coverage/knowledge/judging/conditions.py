@@ -102,7 +102,7 @@ class Conditions:
             yield from entries.get(alias, ())
         for reported in entries_about(operator) if self.reported else ():
             if reported.effect != "numbers" and reported.affects(
-                table.release, table.macos_minimum, macos and str(macos)
+                table.release, table.macos_minimum, None if macos is None else str(macos)
             ):
                 yield _condition(reported)
 
