@@ -1,17 +1,9 @@
-"""The pairs of indexing."""
+"""Pairs of ``indexing.toml``; see ``pairs.py``."""
 
 from __future__ import annotations
 
 import torch
 from pairs import Function, Pair
-
-
-def _scattered(*shape: int) -> Function:
-    return lambda x: x.new_zeros(5).masked_scatter(x.new_zeros(5, dtype=torch.bool), x.new_zeros(shape))
-
-
-def _added(row: int) -> Function:
-    return lambda x: x.new_zeros(2, 4)[row].scatter_add_(0, x.new_zeros(2, dtype=torch.int64), x.new_zeros(2))
 
 
 def _filled(rows: int) -> Function:
@@ -21,16 +13,4 @@ def _filled(rows: int) -> Function:
     return run
 
 
-PAIRS = {
-    "masked-scatter-source": Pair("2.10.0", _scattered(2, 2), _scattered(4)),
-    "isin-macos-13": Pair(
-        "2.6.0", lambda x: torch.isin(x.new_zeros(4), x.new_zeros(2)), lambda x: x.new_zeros(4) == x.new_zeros(1)
-    ),
-    "repeat-interleave-offset": Pair(
-        "2.9.1",
-        lambda x: torch.repeat_interleave(torch.tensor([1, 2, 2], device=x.device)[1:]),
-        lambda x: torch.repeat_interleave(torch.tensor([2, 2], device=x.device)),
-    ),
-    "scatter-add-offset": Pair("2.8.0", _added(1), _added(0)),
-    "masked-fill-many-bytes": Pair("2.6.0", _filled(2**15 + 1), _filled(2**15)),
-}
+PAIRS = {"masked-fill-many-bytes": Pair("2.6.0", _filled(2**15 + 1), _filled(2**15))}

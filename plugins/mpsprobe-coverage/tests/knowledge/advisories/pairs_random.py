@@ -1,4 +1,4 @@
-"""The pairs of random numbers."""
+"""Pairs of ``random.toml``; see ``pairs.py``."""
 
 from __future__ import annotations
 
@@ -6,27 +6,8 @@ import torch
 from pairs import Function, Pair
 
 
-def _drawn(classes: int, samples: int, *, replacement: bool = True) -> Function:
-    return lambda x: torch.multinomial(x.new_zeros(classes) + 1, samples, replacement=replacement)
-
-
-def _weighted(probability: float) -> Function:
+def _drawn(probability: float) -> Function:
     return lambda x: torch.multinomial(torch.tensor([probability, 0.5], device=x.device), 1)
 
 
-PAIRS = {
-    "random-five-dims": Pair(
-        "2.6.0", *(lambda x, dims=dims: torch.randn((2, *[1] * (dims - 1)), device=x.device) for dims in (5, 4))
-    ),
-    "random-strided": Pair(
-        "2.9.1", lambda x: torch.rand_like(x.new_zeros(3, 2).t()), lambda x: torch.rand_like(x.new_zeros(3, 2))
-    ),
-    "multinomial-many-classes": Pair("2.11.0", _drawn(131072, 100), _drawn(65536, 100)),
-    "multinomial-replacement-macos-13": Pair("2.1.2", _drawn(32768, 2), _drawn(32767, 2)),
-    "multinomial-strided": Pair(
-        "2.5.1",
-        lambda x: torch.multinomial((x.new_zeros(4, 2) + 1).t(), 1),
-        lambda x: torch.multinomial(x.new_zeros(4, 2) + 1, 1),
-    ),
-    "multinomial-zero-probability": Pair("2.13.0", _weighted(0.0), _weighted(0.5)),
-}
+PAIRS = {"multinomial-zero-probability": Pair("2.13.0", _drawn(0.0), _drawn(0.5))}

@@ -54,7 +54,6 @@ def _beta_zero(value: float) -> Function:
 
 
 PAIRS = {
-    "baddbmm-beta-zero": Pair("2.13.0", _added(NAN), _added(0.0)),
     "baddbmm-beta-zero-complex": Pair("2.14.0", _added(NAN, dtype=torch.complex64), _added(0.0, dtype=torch.complex64)),
     "addbmm-nothing-to-multiply": Pair("2.14.0", _added(NAN, 0, operator="addbmm"), _added(0.0, 0, operator="addbmm")),
     "mm-strided-output": Pair("2.0.1", _into(4), _into(0)),

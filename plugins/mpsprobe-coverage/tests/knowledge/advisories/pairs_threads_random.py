@@ -11,7 +11,6 @@ def _sampled(value: float, count: int = 1, replacement: bool = False) -> Functio
 
 
 PAIRS = {
-    "multinomial-zero-probability": Pair("2.13.0", _sampled(0.0), _sampled(0.5)),
     "exponential-zeros": Pair("2.7.1", lambda x: x.new_zeros(9).exponential_(), lambda x: x.new_zeros(9).uniform_()),
     "bernoulli-macos-13": Pair("1.12.1", lambda x: torch.bernoulli(x.sigmoid()), lambda x: torch.rand_like(x)),
     "multinomial-macos-12": Pair("2.3.1", _sampled(0.5, 3, replacement=True), _sampled(0.5, 3)),

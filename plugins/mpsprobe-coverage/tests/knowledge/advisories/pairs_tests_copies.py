@@ -78,4 +78,15 @@ PAIRS = {
         lambda x: torch.constant_pad_nd(x.new_zeros([2] * 6), [0] * 8),
         lambda x: torch.constant_pad_nd(x.new_zeros([2] * 6), [0] * 6),
     ),
+    "copy-to-cpu-cast-1-12": Pair(
+        "1.12.0",
+        lambda x: torch.zeros(4, dtype=torch.int64).copy_(x.new_zeros(4)),
+        lambda x: torch.zeros(4).copy_(x.new_zeros(4)),
+    ),
+    "copy-from-cpu-offset-1-12": Pair(
+        "1.12.1", lambda x: torch.arange(2)[1].to(x.device), lambda x: torch.arange(2)[0].to(x.device)
+    ),
+    "copy-from-cpu-permuted-1-12": Pair(
+        "1.12.1", lambda x: torch.zeros(2, 3).t().to(x.device), lambda x: torch.zeros(2, 3).to(x.device)
+    ),
 }
