@@ -9,7 +9,7 @@ from pydantic import Field
 
 from mpsprobe.declarations import Verdict
 from mpsprobe.schemas.memory import MemoryFigures, MemoryFit, MemoryPrediction
-from mpsprobe.schemas.record import Exportable, First, Record, Sum, Unite
+from mpsprobe.schemas.record import Every, Exportable, First, Record, Sum, Unite
 from mpsprobe.schemas.run import AnyTarget, Environment, WorkloadInfo
 
 Method = Literal["predicted", "observed"]
@@ -65,6 +65,9 @@ class CoverageSummary(Record):
     native_since: First[str | None] = Field(default=None, description="From it on, without a gap, all is native.")
     parameters_bytes: First[int | None] = Field(default=None, description="Memory of the parameters.")
     advisories: First[int] = Field(default=0, ge=0, description="Known wrong results that match what was called.")
+    advisories_compared: First[int | None] = Field(
+        default=None, ge=0, description="Known of the release, on the Mac in question; `null`: no list of them exists."
+    )
     transfers: Sum[Transfers | None] = Field(default=None, description="What is copied; `None`: not found out.")
     graphs: Sum[GraphCount | None] = Field(default=None, description="MPSGraphs of this run; `null`: not read.")
     calls_registered_only: Sum[int] = Field(default=0, ge=0, description="Native, with dtypes that no test covers.")
@@ -179,6 +182,9 @@ class AdvisoryMatch(Record):
     phases: Sum[dict[str, int]] = Field(description="These calls by phase.")
     modules: Unite[list[str]] = Field(default=[], description="Where in the model they are, as paths of modules.")
     call_sites: Unite[list[str]] = Field(default=[], description="Where in the source, as `file:line`.")
+    undecided: Every[bool] = Field(
+        default=False, description="Whether `condition` is about values that are not known: it may apply to no call."
+    )
 
 
 class RunFailure(Record):

@@ -37,7 +37,7 @@ Use = tuple[Sequence[str], str]
 
 STEPS = ("--steps", "3", "--warmup", "1", "-o", "out")
 USER: tuple[Use, ...] = (
-    (("coverage", "bert-base"), "operators native on torch"),
+    (("coverage", "bert-base"), "operators have a kernel that takes these calls on torch"),
     (("profile", "distilbert"), "A step of distilbert takes"),
 )
 USES: dict[str, Use] = {

@@ -79,9 +79,9 @@ def test_a_tensor_on_the_cpu_and_a_program_that_computes_there_need_doing() -> N
     assert both.endswith("; no release up to now changes that")
     whole = SAMPLE["program"]
     ran = {**whole, "stayed_on_cpu": [], "computed_on_cpu": [], "cuda": [], "notes": [], "processes": 1}
-    assert short_answer(coverage("2.15.0", NATIVE, program=ran)).endswith("nothing needs doing")
+    assert short_answer(coverage("2.15.0", NATIVE, program=ran)).endswith(answer.NOT_MEASURED)
     for left in ("stayed_on_cpu", "cuda"):
-        assert "nothing" not in short_answer(coverage("2.15.0", NATIVE, program={**ran, left: whole[left]}))
+        assert answer.NOT_MEASURED not in short_answer(coverage("2.15.0", NATIVE, program={**ran, left: whole[left]}))
 
 
 def test_an_operator_with_two_findings_is_cured_by_the_later_release() -> None:
@@ -99,7 +99,21 @@ def test_what_was_not_judged_or_rests_on_a_registration_is_said() -> None:
     assert said.startswith("5 of 10 judged operators") and said.endswith("1 more could not be judged")
     counted = {**summary(NATIVE, None), "calls_registered_only": 1}
     said = short_answer(coverage("2.15.0", NATIVE, summary=counted))
-    assert said == "5 of 5 operators native on torch 2.15.0; 1 native call with dtypes that no test covers"
+    takes = "5 of 5 operators have a kernel that takes these calls on torch 2.15.0"
+    assert said == f"{takes}; 1 native call with dtypes that no test covers"
+
+
+def test_known_wrong_results_are_counted_beside_those_that_were_compared() -> None:
+    def said(matches: int, compared: int | None) -> str:
+        counts = {**summary(NATIVE, None), "advisories": matches, "advisories_compared": compared}
+        known = sample_coverage_report().advisories * matches
+        return short_answer(coverage("2.15.0", NATIVE, summary=counts, advisories=known[:matches]))
+
+    takes = "5 of 5 operators have a kernel that takes these calls on torch 2.15.0"
+    assert said(0, None) == said(0, 0) == f"{takes}; {answer.NOT_MEASURED}"
+    assert said(0, 212) == f"{takes}; none of 212 known wrong results applies; {answer.NOT_MEASURED}"
+    assert said(1, 212) == f"{takes}; 1 of 212 known wrong results applies"
+    assert said(1, None) == f"{takes}; 1 known wrong result"
 
 
 def test_releases_are_compared_as_numbers() -> None:

@@ -137,7 +137,7 @@ def _is_for_that_mac(report: dict[str, Any], fits: Mapping[int, str], options: M
         known = named(one["id"] for one in report["advisories"])
         affecting = {one.id for one in known if one.affects(release, oldest, None, options["chip"])}
         report["advisories"] = [one for one in report["advisories"] if one["id"] in affecting]
-        report["summary"]["advisories"] = len(report["advisories"])
+        report["summary"]["advisories"] = sum(not one.get("undecided") for one in report["advisories"])
     if mac is not None and report["memory"] is not None:
         if mac.memory not in fits:
             return False

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
-from mpsprobe.doubts import guesses, unwatched
+from mpsprobe.doubts import applying, guesses, unwatched
 from mpsprobe_exporters import backends, fitting
 from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
 from mpsprobe_exporters.units import byte_size, number
@@ -27,6 +27,7 @@ SAYS = {
 }
 # Apple's GPUs have no arithmetic for these, so that no release changes it.
 WIDE_DTYPES = frozenset({"float64", "complex128"})
+NOT_MEASURED = "speed and numbers were not measured"
 
 
 @lru_cache(maxsize=256)
@@ -75,13 +76,16 @@ def _clauses(report: AnyReport) -> list[str]:
         parts = _of_release(report.summary, report.target, not_native, judged=judged)
         if report.failure:
             parts[0] = f"the run stopped; up to there, {parts[0]}"
-        advised = plural(len(report.advisories), "known wrong result")
+        advised = _advised(report)
     else:
         parts = _of_releases(report.releases, report.native_since, judged=judged)
         concerned = sum(bool(cell.advisories) for cell in report.releases)
-        advised = f"known wrong results on {number(concerned)} of {plural(len(report.releases), 'release')}"
-    if report.advisories:
+        on = f"{number(concerned)} of {plural(len(report.releases), 'release')}"
+        advised = f"known wrong results on {on}" if concerned else ""
+    if advised and (report.advisories or not not_native):
         parts[0] += f"; {advised}"
+    elif advised:
+        parts.append(advised)
     if report.not_judged:
         parts.append(f"{number(len(report.not_judged))} more could not be judged")
     unproven = "" if not_native else _unproven(guesses(report), unwatched(report))
@@ -94,15 +98,29 @@ def _clauses(report: AnyReport) -> list[str]:
     elsewhere = program and (program.stayed_on_cpu or program.computed_on_cpu or program.cuda)
     parts = fitting.with_fit(parts, fitting.in_short(memory, report.summary.parameters_bytes), fits)
     if report.operators and not undone and not elsewhere and fitting.is_clean(fits):
-        parts[0] += f": nothing needs doing{'' if any(fits) else fitting.needs(memory)}"
+        parts[0] += f"{'' if any(fits) else fitting.needs(memory)}; {NOT_MEASURED}"
     return parts
+
+
+def _advised(report: schemas.CoverageReport) -> str:
+    """``2 of 212 known wrong results apply``; empty where none are known."""
+    count, compared = len(applying(report)), report.summary.advisories_compared
+    undecided = len(report.advisories) - count
+    if compared is None:
+        said = plural(count, "known wrong result") if count else ""
+    elif not count:
+        said = f"none of {number(compared)} known wrong results applies" if compared else ""
+    else:
+        said = f"{number(count)} of {number(compared)} known wrong results {'applies' if count == 1 else 'apply'}"
+    more = f"{number(undecided)} more may, by values that are not known" if undecided else ""
+    return ", ".join(filter(None, (said, more)))
 
 
 def _of_release(
     summary: schemas.CoverageSummary, target: schemas.Target, not_native: list[schemas.OperatorFinding], judged: bool
 ) -> list[str]:
     release = backends.on_release(target)
-    answer, *parts = _verdicts(summary, release, backends.label(target), judged=judged)
+    answer, *parts = _verdicts(summary, release, backends.label(target), judged=judged, calls=True)
     if remedy := _remedy(not_native, target.version):
         parts, answer = ([*parts, remedy], answer) if parts else ([], f"{answer}; {remedy}")
     if ending := [one.operator for one in not_native if one.ends_process]:
@@ -152,15 +170,22 @@ def _of_releases(cells: Sequence[schemas.MatrixCell], first: str | None, judged:
     return [answer, *parts]
 
 
-def _verdicts(summary: schemas.CoverageSummary, release: str, label: str, judged: bool) -> list[str]:
-    """``16 of 16 operators native on torch 2.15.0`` and its worse forms; of several verdicts a second clause."""
+def _verdicts(
+    summary: schemas.CoverageSummary, release: str, label: str, *, judged: bool, calls: bool = False
+) -> list[str]:
+    """``16 of 16 operators native on torch 2.15.0`` and its worse forms; of several verdicts a second clause.
+
+    ``calls``: whether it is about the calls of one run, which is all that native kernels are known to take.
+    """
     counts = summary.operators_by_verdict
     present = [verdict for verdict in FINDINGS if counts.get(verdict, 0) > 0]
     operators = plural(summary.operators, "judged operator" if judged else "operator")
     if summary.operators == 0:
         return [f"no operator was judged on {release}"]
     if not present:
-        return [f"{number(counts.get('native', 0))} of {operators} native on {release}"]
+        native = f"{number(counts.get('native', 0))} of {operators}"
+        takes = "has a kernel that takes its" if summary.operators == 1 else "have a kernel that takes these"
+        return [f"{native} {takes} calls on {release}" if calls else f"{native} native on {release}"]
     total = sum(counts[verdict] for verdict in present)
     if len(present) == 1:
         return [f"{number(total)} of {operators} {SAYS[present[0]][total != 1].format(label)} on {release}"]

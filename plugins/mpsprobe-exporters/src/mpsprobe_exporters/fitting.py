@@ -70,9 +70,9 @@ def with_fit(clauses: list[str], fit: str, fits: Fits) -> list[str]:
 
 
 def needs(memory: MemoryPrediction | None) -> str:
-    """`` where 1.4 TB of memory are free``; empty where any Mac has as much, or the report does not know."""
+    """``; it needs 1.4 TB of memory``; empty where any Mac has as much, or the report does not know."""
     much = memory is not None and memory.allocated_bytes > SMALLEST
-    return f" where {byte_size(memory.allocated_bytes)} of memory are free" if memory and much else ""
+    return f"; it needs {byte_size(memory.allocated_bytes)} of memory" if memory and much else ""
 
 
 def is_bad(fits: Fits) -> bool:

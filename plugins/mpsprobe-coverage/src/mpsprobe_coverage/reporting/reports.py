@@ -56,7 +56,7 @@ def reported(
     notes = [*info.notes, *said, *found.gradients(recorder, table), *table.family.notes(table, native)]
     return report_of(
         operators,
-        summary or {},
+        {"advisories_compared": found.advisories_compared(table, mac), **(summary or {})},
         workload=info.model_copy(update={"notes": list(dict.fromkeys(notes))}),
         target=table.family.report_target(table, mac.macos),
         not_judged=found.not_judged(recorder),

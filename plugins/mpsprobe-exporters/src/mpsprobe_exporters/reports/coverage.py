@@ -28,6 +28,7 @@ COMPOSED_OTHERWISE = "Uncertain: the release may make these of other operators t
 DATA_DEPENDENCE = "Assumed: the model's course depends on values that a prediction does not have"
 SINCE = "from this release on, without a gap; of a finding, the release that cures it"
 NEXT = "Next: mpsprobe profile measures it on a Mac; --all lists the operators."
+RAISE = ("unsupported", "missing")  # they stand before wrong numbers, which stand before what only takes time
 MOST = 500  # rows that a terminal and Markdown show
 MOST_NAMED = 3  # operators of one entry; of more the first one
 SOURCES = {
@@ -159,19 +160,22 @@ def figures(summary: schemas.CoverageSummary) -> Iterator[Block]:
 
 def middle(report: AnyReport) -> list[Section]:
     """What is to do, what is known to be wrong, and what the report leaves open."""
-    to_do = table(FIELDS, report, one_for_each_cure(answer.findings(report)), entries=True, most=MOST)
-    sections = [Section(f"{TO_DO} on {_on(report)}", to_do)]
-    wrong = "Known wrong results"
+    to_do, wrong = one_for_each_cure(answer.findings(report)), [advisories.table(report)] if report.advisories else []
+    sections = []
     if report.kind == "coverage":
+        raising, others = ([one for one in to_do if (one.verdict in RAISE) is raises] for raises in (True, False))
+        before, after = (table(FIELDS, report, some, entries=True, most=MOST) for some in (raising, others))
+        sections.append(Section(f"{TO_DO} on {_on(report)}", [*before, *wrong, *after]))
         sections.append(Section(workload_lines.CUDA, bullets(workload_lines.cuda(report.program))))
         sections.append(Section(MACOS, bullets(_macos(one, report.target) for one in report.macos_conditions)))
-        wrong += f" on {backends.software(report.target)} {one_line(report.target.version)}"
+    else:
+        sections.append(Section(f"{TO_DO} on {_on(report)}", table(FIELDS, report, to_do, entries=True, most=MOST)))
+        sections.append(Section("Known wrong results", wrong))
     unjudged = (Bullet(_places(one.reason, one), one.operator) for one in report.not_judged)
     assumed = (Bullet(_places(one.assumed, one), one.operator) for one in report.data_dependence)
     composed = (Bullet(f"{plural(n, 'call')} {text}", name) for name, n, text in answer.compositions(report))
     return [
         *sections,
-        Section(wrong, [advisories.table(report)] if report.advisories else []),
         Section(NOT_JUDGED, bullets(unjudged)),
         Section(DATA_DEPENDENCE, bullets(assumed)),
         Section(COMPOSED_OTHERWISE, bullets(composed)),

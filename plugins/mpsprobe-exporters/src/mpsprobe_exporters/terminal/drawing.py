@@ -54,7 +54,9 @@ def lines_of(document: Document, width: int, *, everything: bool) -> Iterator[Li
         if section.title:
             yield from _lines(document.heading(section), width, "bold")
         margin = GAP if section.title else 0
-        for block in section.blocks:
+        for number, block in enumerate(section.blocks):
+            if number and isinstance(block, model.Table) and block.entries:
+                yield BLANK
             yield from _indented(drawn(block, width - margin), margin)
 
 

@@ -20,6 +20,7 @@ from mpsprobe_coverage.devices.virtual.mps_in_python import Replace, machine_or_
 from mpsprobe_coverage.knowledge.chips.limits import limits_of
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
+from mpsprobe_coverage.recording.capturing import captured
 from mpsprobe_coverage.recording.phases import optimizers_followed
 from mpsprobe_coverage.recording.recorder import Recorder
 
@@ -221,6 +222,6 @@ def _compiled_eagerly(replace: Replace) -> None:
                 "and the report has those."
             )
             said = True
-        return model_.forward if isinstance(model_, torch.nn.Module) else model_
+        return captured(model_.forward if isinstance(model_, torch.nn.Module) else model_)
 
     replace(wrapper, "__call__", call)

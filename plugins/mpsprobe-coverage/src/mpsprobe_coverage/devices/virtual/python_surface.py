@@ -44,6 +44,7 @@ from mpsprobe_coverage.devices.virtual.tensor import (
 )
 from mpsprobe_coverage.devices.virtual.wrapping import uninitialised
 from mpsprobe_coverage.knowledge.calls.spec import CPU, META, spec_of
+from mpsprobe_coverage.recording.capturing import captured
 from mpsprobe_coverage.recording.dispatch import Dispatch
 
 _original_to: Any = torch._C.TensorBase.to
@@ -130,7 +131,7 @@ def _composed(original: Any, composing: Any) -> Any:
 
 def _eager(model: Any = None, **_options: Any) -> Any:
     """``torch.compile`` that compiles nothing: eager operators are judged; ``cond`` and its like compile themselves."""
-    return model if model is not None else lambda function: function
+    return captured if model is None else captured(model)
 
 
 def _tensor_to(dispatch: Dispatch) -> Any:

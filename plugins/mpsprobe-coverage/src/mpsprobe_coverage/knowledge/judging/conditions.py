@@ -2,7 +2,8 @@
 
 A list says for each entry which operators it is about, which calls, in which releases, and how that is known. What
 becomes of such a call is the list's: ``guard.py`` and ``size.py`` of those that a message of the library refuses,
-``frameworks.py`` of those that fail inside Apple's frameworks, ``left_to_cpu.py`` of those that go to the CPU.
+``frameworks.py`` of those that fail, mostly inside Apple's frameworks, ``left_to_cpu.py`` of those that go to the CPU.
+What the words of advisories can say is in their data files instead: those entries that raise, or end the process.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from typing import TYPE_CHECKING
 import torch
 from packaging.version import Version
 
+from mpsprobe_coverage.knowledge.advisories.conditions import matches
+from mpsprobe_coverage.knowledge.advisories.model import Advisory
+from mpsprobe_coverage.knowledge.advisories.store import entries_about
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question
+from mpsprobe_coverage.knowledge.judging.judgement import ENDS, Judgement, Question
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap, torch_releases
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -52,6 +56,7 @@ class Condition:
     macos_before: str | None = None  # the first one without it; only one that is named and older is judged
     dtypes: Dtypes | None = None  # calls without a tensor of one of these are not asked about; None for all
     only_dtypes: bool = False  # nothing else counts, so that a test that passes with one contradicts it
+    remedy: str | None = None  # what else to do than to upgrade, as a sentence
 
     def holds(self, release: str, markers: frozenset[str], macos: Version | None) -> bool:
         version = Version(release)
@@ -74,6 +79,7 @@ class Conditions:
     entries: tuple[Condition, ...]
     sentence: Callable[[str, str], str] = lambda why, _: why  # from an entry and the operator to the reason
     sizes: Conditions | None = None  # guards that the first release that takes a call must not have, either
+    reported: bool = False  # with the entries of ``advisories/data`` that raise, or end the process
 
     def rules_of(self, operator: str, table: KernelTable, macos: Version | None = None) -> tuple[Question, ...]:
         """A rule for each entry about the kernel of ``operator`` in the release of ``table``, on ``macos`` if named."""
@@ -96,6 +102,29 @@ class Conditions:
         entries = _by_name(self, table.release, table.markers, macos)
         for alias in dict.fromkeys((name, base, base.removesuffix("_"))):
             yield from entries.get(alias, ())
+        for reported in entries_about(operator) if self.reported else ():
+            if reported.effect != "numbers" and reported.affects(
+                table.release, table.macos_minimum, macos and str(macos)
+            ):
+                yield _condition(reported)
+
+
+@functools.cache
+def _condition(entry: Advisory) -> Condition:
+    said = entry.message or entry.title
+    reason = f"{ENDS}{said}" if entry.effect == "ends" else f"raises: {said}"
+
+    def why(call: Call) -> str | None:
+        return reason if matches(entry, call, "") else None
+
+    return Condition(" ".join(entry.operators), why, _threads(entry.sources), remedy=entry.workaround)
+
+
+def _threads(sources: tuple[str, ...]) -> str:
+    """``pytorch issues 95538, 130542``, and addresses."""
+    own = [source.removeprefix("pytorch/pytorch#") for source in sources if source.startswith("pytorch/pytorch#")]
+    others = [source for source in sources if not source.startswith("pytorch/pytorch#")]
+    return ", ".join([*([f"pytorch issue{'s' * (len(own) > 1)} {', '.join(own)}"] if own else []), *others])
 
 
 @functools.cache
@@ -124,7 +153,8 @@ def _answer(call: Call, conditions: Conditions, condition: Condition, operator: 
 
     since = since_without_gap(torch_releases(), takes)
     reason = conditions.sentence(why, operator)
-    return Judgement(conditions.verdict, reason, conditions.source, condition.evidence, since)
+    evidence, remedy = condition.evidence, condition.remedy
+    return Judgement(conditions.verdict, reason, conditions.source, evidence, since, remedy=remedy)
 
 
 def has(call: Call, name: str) -> bool:

@@ -326,5 +326,5 @@ def _product(call: Call) -> str | None:
     return f"{ENDS}MPSNDArray asserts that it has no more than 2**32 elements, and the product has"
 
 
-FRAMEWORKS = Conditions("frameworks", "unsupported", "issue", tuple(_ENTRIES), sizes=SIZES)
+FRAMEWORKS = Conditions("frameworks", "unsupported", "issue", tuple(_ENTRIES), sizes=SIZES, reported=True)
 rules_of = FRAMEWORKS.rules_of
