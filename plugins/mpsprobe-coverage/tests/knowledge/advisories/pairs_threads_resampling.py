@@ -1,0 +1,33 @@
+"""Pairs of small models for the advisories of resampling: see ``pairs.py``."""
+
+from __future__ import annotations
+
+import torch
+from pairs import Function, Pair, _of
+from torch.nn import functional
+
+
+def _image(layout: torch.memory_format) -> Function:
+    return _of(
+        lambda x, grid: functional.grid_sample(x.contiguous(memory_format=layout), grid, align_corners=False),
+        (1, 4, 8, 8), (1, 8, 8, 2),
+    )  # fmt: skip
+
+
+def _volume(*order: int) -> Function:
+    return _of(
+        lambda x, grid: functional.grid_sample(x, grid.permute(order), align_corners=False),
+        (1, 4, 3, 3, 3),
+        (1, 3, 3, 3, 3),
+    )
+
+
+def _places(count: int) -> Function:
+    return _of(functional.grid_sample, (1, 4, 6, 8), (1, 1, count, 2), align_corners=True)
+
+
+PAIRS = {
+    "grid-sample-channels-last": Pair("2.10.0", _image(torch.channels_last), _image(torch.contiguous_format)),
+    "grid-sample-volume-strided-grid": Pair("2.10.0", _volume(0, 2, 3, 4, 1), _volume(0, 1, 2, 3, 4)),
+    "grid-sample-empty": Pair("2.10.0", _places(0), _places(1)),
+}
