@@ -56,7 +56,9 @@ PAIRS = {
     "tanh-backward-complex": Pair("2.13.0", _complex_tanh(COMPLEX), _complex_tanh(HALF), "training"),
     "pad-volume-large-frame": Pair("2.13.0", _video(64, 1024), _video(64, 1023)),
     "pad-wider-than-input": Pair(
-        "1.13.1", lambda x: functional.pad(x.new_zeros(1, 1), (7, 0)), lambda x: functional.pad(x.new_zeros(1, 8), (7, 0))
+        "1.13.1",
+        lambda x: functional.pad(x.new_zeros(1, 1), (7, 0)),
+        lambda x: functional.pad(x.new_zeros(1, 8), (7, 0)),
     ),
     "layer-norm-permuted-1-12": Pair("1.12.1", _norm(permuted=True), _norm(permuted=False)),
     "isposinf-empty": Pair("2.8.0", lambda x: torch.isposinf(x.new_zeros(0)), lambda x: torch.isposinf(x.new_zeros(1))),

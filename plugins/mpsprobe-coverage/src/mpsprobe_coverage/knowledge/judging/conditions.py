@@ -89,7 +89,7 @@ class Conditions:
         )
 
     def takes(self, call: Call, operator: str, table: KernelTable, macos: Version | None = None) -> bool:
-        """Whether no entry means the call in the release of ``table``, on ``macos`` if named, and no guard of ``sizes``."""
+        """Whether no entry means the call in the release of ``table`` (on ``macos``), and no guard of ``sizes``."""
         if self.sizes is not None and not (operator in table.native and self.sizes.takes(call, operator, table)):
             return False
         return all(entry.why(call) is None for entry in self._of(operator, table, macos))
