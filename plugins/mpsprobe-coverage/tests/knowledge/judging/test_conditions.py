@@ -300,6 +300,16 @@ def test_an_older_macos_is_judged_where_a_framework_was_seen_to_fail() -> None:
     assert not not_native([("2.4.1", _of(FIVE, torch.any), "")], macos="13.0")
 
 
+def test_what_only_an_older_macos_fails_at_is_judged_where_that_is_named() -> None:
+    def eye(dtype: torch.dtype) -> Program:
+        return lambda: torch.eye(3, dtype=dtype, device="mps")
+
+    assert not wrong("frameworks", [("1.13.1 2.0.1", eye(BOOL), "eye", "ends", "2.1.0")], macos="12.6")
+    assert not not_native([("1.13.1", eye(FLOAT), ""), ("2.1.0", eye(BOOL), "")], macos="12.6")
+    for macos in ("13.0", None):
+        assert not not_native([("1.13.1", eye(BOOL), "")], macos=macos)
+
+
 def test_a_macos_that_the_release_does_not_run_on_is_an_error() -> None:
     with pytest.raises(UsageError, match=r"2\.15\.0 needs macOS 15\.0"):
         check_macos("14.5", load_table("2.15.0"))

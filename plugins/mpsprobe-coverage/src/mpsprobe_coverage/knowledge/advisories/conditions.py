@@ -7,6 +7,7 @@ call is made, before it writes into anything: ``decided``. Nothing here knows an
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
@@ -210,6 +211,7 @@ _OF_SPECS: Mapping[str | None, Callable[[TensorSpec], Any]] = {
     "dims": lambda spec: len(spec.shape),
     "elements": lambda spec: spec.numel,
     "rows": lambda spec: spec.numel // max(spec.shape[-1], 1) if spec.shape else 1,
+    "plane": lambda spec: math.prod(spec.shape[-2:]),
     "bytes": lambda spec: spec.nbytes,
 }
 

@@ -38,7 +38,7 @@ CONTENTS = ("with nan", "with inf", "with a row of False")
 WORDS = ("given", *LAYOUTS, A_VIEW, *CONTENTS)
 PHASES = ("forward", "backward", "optimizer")
 CALLERS = ("another thread", "captured", "grad")
-_FACTS = ("dtype", "dims", "elements", "rows", "bytes", "length", "device", "offset", "min", "max")
+_FACTS = ("dtype", "dims", "elements", "rows", "plane", "bytes", "length", "device", "offset", "min", "max")
 _VALUES = ("min", "max")
 _KINDS: Mapping[str, tuple[str, ...]] = {"phase": PHASES, "caller": CALLERS, "device": ("cpu", "mps")}
 """Subjects and facts that are one of a few words."""

@@ -53,6 +53,7 @@ class Condition:
     before: str | None = None  # the release from which on it no longer holds
     marker: str | None = None  # a message (`kernels/markers.toml`) that the library has wherever it holds
     macos: str = "13.0"  # the first one where it was seen; one that is named and older is not judged
+    macos_before: str | None = None  # the first one without it; only one that is named and older is judged
     dtypes: Dtypes | None = None  # calls without a tensor of one of these are not asked about; None for all
     only_dtypes: bool = False  # nothing else counts, so that a test that passes with one contradicts it
     remedy: str | None = None  # what else to do than to upgrade, as a sentence
@@ -64,6 +65,7 @@ class Condition:
             and (self.before is None or version.release < Version(self.before).release)  # a nightly has what is to come
             and (self.marker is None or self.marker in markers)
             and (macos is None or macos >= Version(self.macos))
+            and (self.macos_before is None or (macos is not None and macos < Version(self.macos_before)))
         )
 
 
@@ -86,11 +88,11 @@ class Conditions:
             for entry in self._of(operator, table, macos)
         )
 
-    def takes(self, call: Call, operator: str, table: KernelTable) -> bool:
-        """Whether no entry means the call in the release of ``table``, and no guard of ``sizes``."""
+    def takes(self, call: Call, operator: str, table: KernelTable, macos: Version | None = None) -> bool:
+        """Whether no entry means the call in the release of ``table`` (on ``macos``), and no guard of ``sizes``."""
         if self.sizes is not None and not (operator in table.native and self.sizes.takes(call, operator, table)):
             return False
-        return all(entry.why(call) is None for entry in self._of(operator, table, None))
+        return all(entry.why(call) is None for entry in self._of(operator, table, macos))
 
     def _of(self, operator: str, table: KernelTable, macos: Version | None) -> Iterator[Condition]:
         namespace, _, name = operator.partition("::")
@@ -144,7 +146,12 @@ def _answer(call: Call, conditions: Conditions, condition: Condition, operator: 
     why = condition.why(call)
     if why is None:
         return None
-    since = since_without_gap(torch_releases(), lambda release: conditions.takes(call, operator, load_table(release)))
+    macos = None if condition.macos_before is None else Version(condition.macos)
+
+    def takes(release: str) -> bool:
+        return conditions.takes(call, operator, load_table(release), macos)
+
+    since = since_without_gap(torch_releases(), takes)
     reason = conditions.sentence(why, operator)
     evidence, remedy = condition.evidence, condition.remedy
     return Judgement(conditions.verdict, reason, conditions.source, evidence, since, remedy=remedy)

@@ -217,6 +217,13 @@ def _bernoulli(call: Call) -> str | None:
     return next((_two("float32", dtype_name(dtype)) for dtype in integral), None)
 
 
+# Eye.mm, eye_out_mps: a constant of the result's dtype; of float32 on macOS 12 from 2.1 on
+@_entry("eye", "pytorch issue 91620; mended by PR 97027", "1.13.0", "2.1.0", macos="12.3", macos_before="13.0")
+def _eye(call: Call) -> str | None:
+    truth = bool(call.outputs) and call.outputs[0].dtype is torch.bool and call.outputs[0].numel > 0
+    return f"{ENDS}MPSGraph of macOS 12 has no constant of bool" if truth else None
+
+
 # TensorCompare.mm, clamp_mps_graph
 _entry("clamp clamp_min clamp_max", "mended by pytorch PR 105747", "2.0.0", "2.1.0")(_differ("self", "min", "max"))
 # Normalization.mm: batch_norm_mps_out, which layer_norm_mps calls, too; layer_norm_backward_mps

@@ -90,9 +90,11 @@ def _of_argument(name: str, call: Call) -> TensorSpec | None:
 @functools.cache
 def _accepted_since(operator: str, argument: str, dtype: str) -> str | None:
     """The first release from which on no kernel of the operator refuses it."""
+    of_all = argument in (EVERY, SAME)  # then any one of the tensors has it
 
     def accepts(release: str) -> bool:
         refusals = load_facts(release).refusals.get(operator, ())
-        return not any(refusal.argument == argument and dtype in refusal.dtypes for refusal in refusals)
+        meant = (one for one in refusals if one.argument == argument or (of_all and one.argument != CAST))
+        return not any(dtype in refusal.dtypes for refusal in meant)
 
     return since_without_gap(facts_releases(), accepts)
