@@ -17,6 +17,7 @@ from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.devices.virtual.data_dependent import Found
 from mpsprobe_coverage.devices.virtual.execution import Outcomes
 from mpsprobe_coverage.devices.virtual.interception import Interception, PassingOver
+from mpsprobe_coverage.devices.virtual.libraries import answering
 from mpsprobe_coverage.devices.virtual.python_surface import device_in_python
 from mpsprobe_coverage.devices.virtual.registrations import Casts, autocast_kernels, noting, registered
 from mpsprobe_coverage.devices.virtual.tensor import MPS, VirtualTensor, stands_for
@@ -124,7 +125,8 @@ class VirtualDevice:
             above |= noting(self.table, above, self._interception.plan_of, go_on, elsewhere)
             exits.enter_context(registered(self.chain.tables, above))
             exits.enter_context(autocast_kernels(self.table, self.casts))
-            exits.enter_context(device_in_python(self._interception))
+            self._libraries = exits.enter_context(answering(self.table.release))
+            exits.enter_context(device_in_python(self._interception, self._libraries))
             exits.enter_context(self.attribution)
             exits.callback(self._interception.elsewhere.close)
             exits.enter_context(self._interception)
@@ -135,6 +137,7 @@ class VirtualDevice:
         return self
 
     def __exit__(self, *error: Any) -> None:
+        self.asked.of_libraries(self._libraries.asked(self.table.backend.device))
         self._exits.__exit__(*error)
         if self.casts.used:
             self._interception.release.autocast()
