@@ -65,7 +65,7 @@ class Asked:
     def of_libraries(self, questions: Mapping[Hashable, Callable[[str], Any]]) -> None:
         """What libraries asked about torch, by its name: what a release answers (``devices/virtual/libraries.py``)."""
         for name, of in questions.items():
-            self._answer(("library", name), lambda chain, of=of: of(chain.table.release))
+            self._answer(("library", name), partial(_of_release, of))
 
     def planned(self, plan: Plan, key: str | None) -> None:
         self._leave_out(lambda other: not _alike(plan, other.plan(plan.func, key)))
@@ -101,6 +101,10 @@ class Asked:
         for number, chain in enumerate(self._chain.others):
             if self._chain.alike[number] and differs(_other(chain)):
                 self._chain.alike[number] = False
+
+
+def _of_release(of: Callable[[str], Any], chain: Chain) -> Any:
+    return of(chain.table.release)
 
 
 class _Other:

@@ -155,7 +155,7 @@ def _await_autograd() -> None:
 # What Python code asks torch about MPS, answered as on a Mac while the device is open.
 @contextmanager
 def _mps_surface(release: str, chip: str | None = None) -> Iterator[None]:
-    """Make Python's side of torch ``release`` answer as on a Mac with ``chip``; C++ answers in ``native/device.cpp``."""
+    """Make Python's side of torch answer as on a Mac with ``chip``; C++ answers for itself (``native/device.cpp``)."""
     limits = limits_of(machine_or_usual(chip))
     torch.ops.mpsprobe.set_limits(limits.recommended.low, limits.largest_buffer.low)
     with answering(release) as libraries, replacing() as (replace, put_back):

@@ -75,6 +75,7 @@ class VirtualDevice:
         recorder: Recorder | None = None,
         lifetimes: Lifetimes | None = None,  # gets begin and end of each storage on the device, and what made it
         found: Found = "ones",  # how many operators such as `nonzero` find where values are not known
+        answers: str | None = None,  # libraries are answered as by this release of torch, if not by the device's own
     ) -> None:
         self.chain = release if isinstance(release, Chain) else Chain(release)
         self.table = self.chain.table
@@ -97,6 +98,7 @@ class VirtualDevice:
         if lifetimes is not None:
             lifetimes.returns_twice = self._returns_twice
         self._shadow_limit = shadow_limit
+        self._answers = answers or self.table.release
         self._exits = ExitStack()
 
     def construction(self) -> Construction:
@@ -125,7 +127,7 @@ class VirtualDevice:
             above |= noting(self.table, above, self._interception.plan_of, go_on, elsewhere)
             exits.enter_context(registered(self.chain.tables, above))
             exits.enter_context(autocast_kernels(self.table, self.casts))
-            self._libraries = exits.enter_context(answering(self.table.release))
+            self._libraries = exits.enter_context(answering(self._answers))
             exits.enter_context(device_in_python(self._interception, self._libraries))
             exits.enter_context(self.attribution)
             exits.callback(self._interception.elsewhere.close)

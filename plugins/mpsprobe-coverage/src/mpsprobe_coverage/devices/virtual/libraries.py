@@ -24,12 +24,12 @@ import importlib.metadata
 import inspect
 import re
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, lru_cache, partial
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from packaging.requirements import Requirement
@@ -66,7 +66,7 @@ class _Constant(NamedTuple):
         return values if len(values) > 1 else values[0]
 
     def worked_out(self) -> Any:
-        return eval(self.code, vars(self.module))  # noqa: S307 - what the module did itself
+        return eval(self.code, vars(self.module))
 
     def holds(self) -> bool:
         with suppress(Exception):
@@ -78,11 +78,12 @@ class _Found(NamedTuple):
     constants: tuple[_Constant, ...] = ()
     questions: tuple[str, ...] = ()  # globals that are functions which ask
     caches: tuple[Any, ...] = ()
-    text: str = ""
+    names_torch: bool = False
 
 
 _found: WeakKeyDictionary[ModuleType, _Found] = WeakKeyDictionary()
 _of_libraries: WeakKeyDictionary[ModuleType, None] = WeakKeyDictionary()  # those of them that name torch
+_packages: dict[str, WeakSet[ModuleType]] = {}
 _depths: WeakKeyDictionary[FunctionType, int] = WeakKeyDictionary()
 _derived_names: set[str] = set()
 
@@ -133,7 +134,8 @@ def _look() -> None:
         if type(name) is str and isinstance(module, ModuleType) and module not in _found:
             _found[module] = _Found()  # while it is looked at
             _found[module] = _looked_at(name, module)
-            if _found[module].text:
+            _packages.setdefault(name.partition(".")[0], WeakSet()).add(module)
+            if _found[module].names_torch:
                 _of_libraries[module] = None
 
 
@@ -142,35 +144,31 @@ def _modules() -> list[ModuleType]:
 
 
 def _looked_at(name: str, module: ModuleType) -> _Found:
-    file = vars(module).get("__file__")
+    file = str(vars(module).get("__file__"))
     top = name.partition(".")[0]
-    if _KEEP_TRUTH.match(name) or top in sys.stdlib_module_names - {"__main__"} or not str(file).endswith(".py"):
+    if _KEEP_TRUTH.match(name) or top in sys.stdlib_module_names - {"__main__"} or not file.endswith(".py"):
         return _Found()
-    try:
-        with open(file, encoding="utf-8") as source:  # noqa: PTH123 - a thousand files: this takes half the time
-            text = source.read()
-    except (OSError, ValueError):
-        return _Found()
+    text = _read(file)
     if "torch" not in text:
         return _Found()
     constants: list[_Constant] = []
-    _found[module] = _Found(text=text)
+    _found[module] = _Found(names_torch=True)
     if _may_have_constants(text, module):
         with suppress(SyntaxError, RecursionError):
             for targets, value in _assignments(ast.parse(text).body):
-                _found[module] = _Found(tuple(constants), text=text)
+                _found[module] = _Found(tuple(constants), names_torch=True)
                 if _is_worked_out(value, module):
-                    code = compile(ast.Expression(value), str(file), "eval")
+                    code = compile(ast.Expression(value), file, "eval")
                     constants.append(_Constant(module, targets, code))
                     _derived_names.update(targets)
-    _found[module] = _Found(tuple(constants), text=text)
+    _found[module] = _Found(tuple(constants), names_torch=True)
     values = [*vars(module).items()]
     questions = tuple(key for key, value in values if type(value) in (FunctionType, _Cache) and _is_question(value))
     inside = [vars(kind) for _, kind in values if isinstance(kind, type) and kind.__module__ == name]
     held = [value for owner in (vars(module), *inside) for value in owner.values()] if "cache" in text else []
     held = [one.__func__ if type(one) in (staticmethod, classmethod) else one for one in held]
     caches = tuple(one for one in held if type(one) is _Cache and _is_question(one))
-    return _Found(tuple(constants), questions, caches, text)
+    return _Found(tuple(constants), questions, caches, True)
 
 
 def _may_have_constants(text: str, module: ModuleType) -> bool:
@@ -229,9 +227,17 @@ def _resolved(node: ast.expr, module: ModuleType) -> Any:
     return None
 
 
+def _read(file: str) -> str:
+    try:
+        with open(file, encoding="utf-8") as source:  # noqa: PTH123 - a thousand files: this takes half the time
+            return source.read()
+    except (OSError, ValueError):
+        return ""
+
+
 @cache
-def _imports(text: str, name: str) -> bool:
-    return re.search(rf"import\s*\(?[^()=]*\b{re.escape(name)}\b", text) is not None
+def _imports(file: str, name: str) -> bool:
+    return re.search(rf"import\s*\(?[^()=]*\b{re.escape(name)}\b", _read(file)) is not None
 
 
 @cache
@@ -265,7 +271,8 @@ class _Noted:
                 inside = {(question, args, *kwargs.items()): partial(question, *args, **kwargs)}
             else:  # of other values: it cannot be asked again
                 inside |= libraries.constants(_unwrapped(question))
-            around.update(inside)
+            if not _is_importing(sys._getframe(1)):  # the constants say what came of it
+                around.update(inside)
         return answer
 
 
@@ -319,11 +326,13 @@ class Libraries:
         installed: Any = inspect.getattr_static(importlib.metadata.Distribution, "version")
 
         def of_torch(name: str) -> Any:
-            return self._version_for(_asking()) if name == "__version__" else lookup(name)
+            return self._version_for(_asker()) if name == "__version__" else lookup(name)
 
         def of_distribution(distribution: Any) -> Any:
-            name = getattr(distribution, "_normalized_name", None) or distribution.metadata["Name"]  # reading takes long
-            return str(self._version_for(_asking())) if name == "torch" else installed.fget(distribution)
+            name = (
+                getattr(distribution, "_normalized_name", None) or distribution.metadata["Name"]
+            )  # reading takes long
+            return str(self._version_for(_asker())) if name == "torch" else installed.fget(distribution)
 
         replace(torch, "__getattr__", of_torch)
         put_back.callback(setattr, torch, "__version__", torch.__version__)
@@ -379,18 +388,29 @@ class Libraries:
         new = [one for module in _modules() if module not in self._known for one in _found[module].constants]
         return [*self._constants, *(one for one in new if one.holds())]
 
-    def _version_for(self, asking: str) -> Any:
-        judged, library = as_version(self.version), asking.partition(".")[0]
-        if judged is None or _KEEP_TRUTH.match(asking):
+    def _version_for(self, frame: FrameType | None) -> Any:
+        asker = "" if frame is None else str(frame.f_globals.get("__name__"))
+        library = asker.partition(".")[0]
+        if as_version(self.version) is None or _KEEP_TRUTH.match(asker):
             return INSTALLED
-        self.noted.setdefault(("version", library), partial(self._version_for, library))
-        return INSTALLED if judged == Version(Version(INSTALLED).public) else TorchVersion(str(max(judged, _oldest(library))))
+        if frame is not None and not _is_importing(frame):
+            self.noted.setdefault(("version", library), partial(self._version_of, library))
+        return self._version_of(library)
+
+    def _version_of(self, library: str) -> Any:
+        judged = Version(self.version)
+        return (
+            INSTALLED
+            if judged.public == Version(INSTALLED).public
+            else TorchVersion(str(max(judged, _oldest(library))))
+        )
 
     def _ask(self) -> None:
         """Empty the caches, and work the constants out: some of them of others."""
         for _ in range(_DEEP):
             _forget()
-            if not any([self._work_out(constant) for constant in self._all()]):
+            changed = [self._work_out(constant) for constant in self._all()]
+            if not any(changed):
                 break
 
     def _work_out(self, constant: _Constant) -> bool:
@@ -425,43 +445,44 @@ class Libraries:
         self._ask()
 
 
-def _asking() -> str:
-    frame: Any = sys._getframe(2)
+def _asker() -> FrameType | None:
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("importlib"):
         frame = frame.f_back
-    return "" if frame is None else str(frame.f_globals.get("__name__"))
+    return frame
+
+
+def _is_importing(frame: FrameType) -> bool:
+    return frame.f_code.co_name == "<module>"
 
 
 def _importing(module: ModuleType, name: str, value: Any) -> list[ModuleType]:
     """The modules of the same package that have imported the constant."""
-    package = module.__name__.partition(".")[0]
     return [
         other
-        for other in _modules()
-        if other is not module
-        and other.__name__.partition(".")[0] == package
-        and vars(other).get(name) is value
-        and _imports(_found[other].text, name)
+        for other in _packages.get(module.__name__.partition(".")[0], ())
+        if other is not module and vars(other).get(name) is value and _imports(str(vars(other).get("__file__")), name)
     ]
 
 
 def _is_read(module: ModuleType, name: str) -> bool:
     """Whether anything that is no question reads the constant, here or where it was imported."""
     value = vars(module).get(name)
-    return any(name in _read(_found[place].text, place) for place in (module, *_importing(module, name, value)))
+    return any(name in _reads(place) for place in (module, *_importing(module, name, value)))
 
 
-_reads: WeakKeyDictionary[ModuleType, frozenset[str]] = WeakKeyDictionary()
+_names_read: WeakKeyDictionary[ModuleType, frozenset[str]] = WeakKeyDictionary()
 
 
-def _read(text: str, module: ModuleType) -> frozenset[str]:
-    if module not in _reads:
-        codes = [one for one in compile(text, "", "exec").co_consts if isinstance(one, CodeType)]
+def _reads(module: ModuleType) -> frozenset[str]:
+    if module not in _names_read:
+        file = str(vars(module).get("__file__"))
+        codes = [one for one in compile(_read(file), file, "exec").co_consts if isinstance(one, CodeType)]
         codes = [code for code in codes if not _is_question(vars(module).get(code.co_name))]
         for code in codes:  # it grows
             codes += [one for one in code.co_consts if isinstance(one, CodeType)]
-        _reads[module] = frozenset(name for code in codes for name in code.co_names)
-    return _reads[module]
+        _names_read[module] = frozenset(name for code in codes for name in code.co_names)
+    return _names_read[module]
 
 
 def _forget() -> None:
