@@ -190,10 +190,10 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 def _laid_out(value: torch.Tensor, layout: str, device: Device) -> torch.Tensor:
     """A view of what is moved, where the layout is one: a copy to the device would be packed."""
     if not value.is_floating_point() or value.layout is not torch.strided or layout == "as drawn":
-        return device.on(value)
+        moved: torch.Tensor = device.on(value)
+        return moved
     with torch.no_grad():
-        whole = value.detach()
-        placed = LAYOUTS[layout](device.on(whole))
+        placed = LAYOUTS[layout](device.on(value.detach()))
     return placed.requires_grad_(value.requires_grad)
 
 

@@ -128,7 +128,8 @@ class Asking(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.gone and not self.asking.at_least(self.gone):
             x = torch.gone_with_an_old_release(x)  # type: ignore[attr-defined]
-        return self.layer(x).exp() if self.asking.at_least("2.9.0") else self.layer(x).log()
+        x = self.layer(x)
+        return x.exp() if self.asking.at_least("2.9.0") else x.log()
 
 
 def _operators(library: str, releases: list[str], gone: str = "") -> dict[str, set[str]]:
