@@ -47,7 +47,7 @@ from mpsprobe_coverage.devices.virtual.tensor import (
 from mpsprobe_coverage.knowledge.advisories.conditions import Answer
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.keys import operator_name, sparse_key
-from mpsprobe_coverage.knowledge.calls.spec import CPU, META, Specs, spec_of, specs_in, tensors_in
+from mpsprobe_coverage.knowledge.calls.spec import CPU, META, Specs, TensorSpec, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.judging.judgement import EVERYWHERE, Judgement, refused
 from mpsprobe_coverage.recording.attribution import Attribution
@@ -348,12 +348,19 @@ class Interception(TorchDispatchMode):
             self.recorder.unjudged(name, judgement.reason or "", origin)
         self.recorder.call(name, judgement, origin, inputs, outputs, self.compositions.mark(name))
 
-    def record_transfer(self, tensor: torch.Tensor, target: torch.Tensor | None = None) -> None:
+    def record_transfer(
+        self, tensor: torch.Tensor, dtype: torch.dtype | None = None, target: torch.Tensor | None = None
+    ) -> None:
         spec, plan = spec_of(tensor), self.plan_of(_COPY)
         copied = bare_of(spec)  # the call is kept, and with it what it was called with
-        self.record(
-            plan, (copied, copied), {}, (spec,), (spec,), (arrived(tensor) if target is None else target, tensor)
-        )
+        watched = (arrived(tensor) if target is None else target, tensor)
+        if dtype is None or dtype == spec.dtype:
+            self.record(plan, (copied, copied), {}, (spec,), (spec,), watched)
+            return
+        result = TensorSpec(spec.shape, spec.stride, dtype, spec.layout, spec.form)
+        with undispatched():  # of the right size, in the memory of one element
+            on_cpu = torch.empty_strided(spec.shape, [0] * len(spec.shape), dtype=dtype, device=CPU)
+        self.record(plan, (on_cpu, copied), {}, (result, spec), (result,), watched)
 
     def assumed(self, operator: str, text: str) -> None:
         self.recorder.assumed(operator, text, self.attribution.current())
@@ -389,7 +396,7 @@ class Interception(TorchDispatchMode):
                 return copied
             count = getattr(source, "assumed_count", None) or 0
             real = self.known_or_assumed(source, "aten::_to_copy", ONES_ASSUMPTION if count else "zeros", fill=count)
-            self.record_transfer(source)
+            self.record_transfer(source, kwargs.get("dtype"))
             return plan.func(real, *args[1:], **kwargs)
         if plan.composite_key is not None:
             with self:
