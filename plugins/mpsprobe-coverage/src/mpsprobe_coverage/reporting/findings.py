@@ -21,7 +21,7 @@ from mpsprobe.assembling import Tally, worst_first
 from mpsprobe.folding import united
 from mpsprobe.protocols import Backend, MacOptions
 from mpsprobe.schemas import AdvisoryMatch, DataDependence, MacosCondition, OperatorFinding, RefusedTensor, Unjudged
-from mpsprobe_coverage.knowledge.advisories.store import affected_by_advisories, named
+from mpsprobe_coverage.knowledge.advisories.store import named, number_for
 from mpsprobe_coverage.knowledge.calls.spec import TensorSpec
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.judging.macos import Condition, conditions_of, first_condition
@@ -211,8 +211,7 @@ def advisories_compared(table: KernelTable, mac: MacOptions) -> int | None:
     """How many advisories are known of the release of ``table`` on ``mac``; there is no list of another backend."""
     if table.backend.key != MPS:
         return None
-    oldest = table.macos_minimum
-    return sum(one.affects(table.release, oldest, mac.macos, mac.chip) for one in affected_by_advisories())
+    return number_for(table.release, table.macos_minimum, mac.macos, mac.chip)
 
 
 def gradients(recorder: Recorder, table: KernelTable) -> list[str]:

@@ -169,6 +169,11 @@ def advisories_for(release: str, macos_minimum: str | None = None) -> tuple[Advi
     return tuple(advisory for advisory in all_advisories() if advisory.affects(release, macos_minimum))
 
 
+def number_for(release: str, macos_minimum: str | None, macos: str | None, chip: str | None) -> int:
+    """How many concern a release that runs on ``macos_minimum``, on that macOS and chip; None for any."""
+    return sum(one.affects(release, macos_minimum, macos, chip) for one in affected_by_advisories())
+
+
 def named(names: Iterable[str]) -> list[Advisory]:
     found = []
     for name in dict.fromkeys(names):
