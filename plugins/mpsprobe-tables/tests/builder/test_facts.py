@@ -53,7 +53,6 @@ F, G, H = (Call(native(name)) for name in "fgh")
 META, DETAIL = Call("__ZN2at4meta3expEv"), Call("__ZN3c106detail3expEv")
 LOOK = Call(LOOKUP)
 EXP, RENORM, SCALE = unary("exp"), formatted("renorm_{}"), [*formatted("upsample_{}_{}"), LOOK]
-BEGINNINGS = [Load("renorm_", 9), Load("upsample_linear1d_", 8)]
 CONSTANTS = [Load("renorm_float", 9), Load("upsample_linear1d_half", 8)]
 LONG = {native(f"f{index}"): [Call(native(f"f{index + 1}"))] for index in range(60)}
 
@@ -90,10 +89,6 @@ CASES = {
         F, f=[*CONSTANTS, LOOK], patterns={"renorm_float", "upsample_linear1d_half"}
     ),
     "two of them": _case(F, f=[*CONSTANTS, LOOK, LOOK], patterns={None}),
-    "names that are put together in place": _case(
-        F, f=[*BEGINNINGS, LOOK, LOOK], patterns={"renorm_{}", "upsample_linear1d_{}"}
-    ),
-    "one more kernel than beginnings": _case(F, f=[*BEGINNINGS, LOOK, LOOK, LOOK], patterns={None}),
     "what is handed over narrows a pattern": _case(
         Text("bicubic2d", 5), F, f=SCALE, patterns={"upsample_bicubic2d_{}"}
     ),

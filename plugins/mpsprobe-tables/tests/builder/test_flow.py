@@ -14,7 +14,6 @@ from made_library import (
     Call,
     Load,
     Step,
-    Text,
     Words,
     binary,
     definitions,
@@ -85,7 +84,6 @@ TO = Call("__ZN2at4_ops8to_dtype4callERKNS_6TensorE")
 CONTIGUOUS = Call("__ZN2at4_ops10contiguous4callERKNS_6TensorE")
 TYPE_NAME = "__ZN2at6native3mps23scalarToMetalTypeStringERKNS_10TensorBaseE"
 LOOK_UP = "__ZN2at6native3mps18MetalShaderLibrary23getPipelineStateForFuncERKNSt3__112basic_stringE"
-APPEND = "__ZNSt3__112basic_stringIcNS_11char_traitsIcEENS_9allocatorIcEEE6appendEPKcm"
 PLACEHOLDER = "__ZN2at6native3mps11PlaceholderC1EP14MPSGraphTensorRKNS_6TensorEP7NSArrayIP8NSNumberEb11MPSDataType"
 NEW_MACOS = "__ZN2at3mps20is_macos_13_or_newerENS0_12MacOSVersionE"
 COMPLEX = frozenset({"complex32", "complex64"})  # complex128 is refused everywhere
@@ -94,7 +92,6 @@ WITH_OUT = "op(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
 FAILS, CHECK, F = Call(CHECK_FAIL), native("check"), native("f")
 UNKNOWN = Words((0xF9400028,))  # ldr x8, [x1]
 PASS_ON = Words((0xAA0203E0,))  # mov x0, x2
-KEEP, TAKE_BACK = Words((0xAA0203F3,)), Words((0xAA1303E0,))  # mov x19, x2; mov x0, x19
 RESULT_ON_STACK = Words((0xAA0203E0, 0x910003E8))  # mov x0, x2; mov x8, sp
 FROM_STACK = Words((0x910003E2,))  # mov x2, sp
 COUNTING = [Words((0x52800009,)), Words((0x11000529,)), compare(3, 9), jump(-2, 11)]  # mov w9, #0; add w9, w9, #1
@@ -162,13 +159,6 @@ def test_messages(tmp_path: Path) -> None:
     assert refusal.message == "no Metal kernel 'matmul_{}'"
     assert {"bool", "int32", "complex64"} <= refusal.dtypes
     assert refusal.dtypes.isdisjoint({"float32", "float16"})
-    # std::string("naive_") + (batched ? "baddbmm" : "addbmm") + "_" + scalarToMetalTypeString(self)
-    beginning = [KEEP, Text("naive_", 0), Load("addbmm", 1), Load("baddbmm", 1), Call(APPEND)]
-    steps = [*beginning, TAKE_BACK, Call(TYPE_NAME), Call(LOOK_UP), RETURN]
-    kernels = ("naive_addbmm_float", "naive_addbmm_half", "naive_baddbmm_long", "addbmm_int")
-    [refusal] = _refused(tmp_path, steps, functions={TYPE_NAME: [RETURN]}, kernels=kernels)
-    assert refusal.message == "no Metal kernel 'naive_addbmm_{}' or 'naive_baddbmm_{}'"
-    assert {"bool", "int32"} <= refusal.dtypes and refusal.dtypes.isdisjoint({"float32", "int64"})
 
 
 def test_which_dtypes_are_refused(tmp_path: Path) -> None:

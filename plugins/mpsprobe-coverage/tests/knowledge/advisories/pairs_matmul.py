@@ -134,4 +134,8 @@ PAIRS = {
     "baddbmm-empty": Pair("2.13.0", *(_of(torch.baddbmm, *_shapes(rows)) for rows in (0, 2))),
     "mv-empty": Pair("2.4.1", *(_of(torch.mv, (rows, 9), (9,)) for rows in (0, 2))),
     "addmm-beta-zero": Pair("1.13.1", _beta_zero(NAN), _beta_zero(0.0)),
+    "baddbmm-bool": Pair(
+        "2.13.0",
+        *(_of(torch.baddbmm, *[(2, 3, 3)] * 3, dtype=dtype) for dtype in (torch.bool, torch.int32)),
+    ),
 }

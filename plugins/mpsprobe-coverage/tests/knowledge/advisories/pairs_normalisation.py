@@ -58,8 +58,6 @@ def _tokens(first: int) -> Function:
         (1, 64 + first, 4), (4,),
     )  # fmt: skip
 
-    return run
-
 
 def _volume(*order: int) -> Function:
     return _of(lambda x: functional.batch_norm(x.permute(order), None, None, training=True), (2, 3, 4, 4, 3))

@@ -43,10 +43,6 @@ def _enlarged(operator: str) -> Program:
     return _of(lambda image: getattr(aten, operator)(image, [8, 8], False), BYTE, 1, 1, 4, 4)
 
 
-def _normed(dtype: torch.dtype) -> Program:
-    return _of(lambda x: aten.native_layer_norm(x, [4], None, None, 1e-5), dtype, 2, 4)
-
-
 def _put(elements: int) -> Program:
     few = min(elements, 1)
     return lambda: made(elements).put_(places(few), made(few))
@@ -57,7 +53,6 @@ def _long(dimension: int) -> Program:
 
 
 METAL: list[Refused] = [
-    ("2.12.1 2.13.0", _normed(INT), "native_layer_norm", "layer_norm_single_row_{}' for int32", None),
     ("2.13.0", _of(torch.hypot, INT, tensors=2), "hypot", "no Metal kernel 'hypot' for int32", None),
     ("2.8.0 2.13.0", _of(torch.erf, COMPLEX), "erf", "no Metal kernel 'erf' for complex64", None),
     ("2.15.0", _of(torch.igamma, LONG, tensors=2), "igamma", "no Metal kernel 'igamma' for int64", None),
@@ -69,7 +64,6 @@ SWITCHES: list[Refused] = [
     ("2.15.0", _of(torch.mm, BOOL, 2, 2, tensors=2), "mm", "no Metal kernel 'matmul_{}'", None),
     ("2.4.1", lambda: torch.arange(4, dtype=BF16, device="mps"), "arange", '"arange_mps" not implemented for', "2.6.0"),
     ("2.13.0", _of(torch.bmm, BOOL, 1, 2, 2, tensors=2), "bmm", "no Metal kernel", None),
-    ("2.12.1 2.15.0", _of(torch.baddbmm, BOOL, 1, 2, 2, tensors=3), "baddbmm", "no Metal kernel 'naive_addbmm", None),
     ("2.1.2", _of(torch.mul, COMPLEX, tensors=2), "mul", "Complex types are unsupported on MPS", "2.2.0"),
     ("2.2.2", _of(torch.div, COMPLEX, tensors=2), "div", "Complex types are unsupported on MPS", "2.3.0"),
     ("2.5.1 2.9.1 2.13.0 2.14.1", _of(lambda x: x.to(BF16), FP8), "copy_", "float8", "2.15.0"),

@@ -28,11 +28,10 @@ ELEMENTWISE = re.compile(r"MetalShaderLibrary\d+exec_(?P<kind>unary|binary|terna
 LOOKUP = re.compile(r"getLibraryPipelineState|getPipelineStateForFunc|getMTLFunction|KernelFunction|exec_\w+_kernel")
 GRAPH = re.compile(r"runMPSGraph|LookUpOrCreateCachedGraph|MPSGraphCache")
 OPERATOR_CALL = re.compile(r"^__ZN2at4_ops\d+(?P<name>\w+?)(?:4call|10redispatch)E")
-# Operators that only make tensors, copy them as they are or look at them in another way: they compute nothing, for any
-# dtype.
+# Operators that only make tensors or look at them in another way: they compute nothing, for any dtype.
 HARMLESS = re.compile(
     r"(empty|empty_like|empty_strided|new_empty|resize|resize_as|as_strided|alias|view(?!_dtype|_as_)|view_as(?!_)|expand|"
-    r"contiguous|expand_as|reshape|permute|transpose|unsqueeze|squeeze|select|slice|narrow|movedim|flatten|detach|is_same_size|"
+    r"expand_as|reshape|permute|transpose|unsqueeze|squeeze|select|slice|narrow|movedim|flatten|detach|is_same_size|"
     r"result_type)_?(_.*)?$"
 )
 STUB_CALL = re.compile(r"16DispatchStubImpl(?:12get_call_ptr|16try_get_call_ptr)E")
@@ -77,7 +76,6 @@ class _Function:
         follows: what it calls or makes the address of, and the texts, or own arguments, that it hands over.
         lookups: how many Metal kernels of another kind it asks for. texts: patterns that may be their names.
         constants: whole names among its constants; one that is chosen among several is not seen where it is asked for.
-        beginnings: patterns that its constants begin (``layer_norm_looped_``), where inlined code puts names together.
     """
 
     reach: Reach = field(default_factory=Reach)
@@ -86,7 +84,6 @@ class _Function:
     lookups: int = 0
     texts: set[str] = field(default_factory=set)
     constants: set[str] = field(default_factory=set)
-    beginnings: set[str] = field(default_factory=set)
 
 
 class CallGraph:
@@ -155,8 +152,6 @@ class CallGraph:
                 texts = texts | self._function(caller[0]).texts
         if len(texts) == function.lookups - 1 and function.constants - texts:
             texts = texts | function.constants
-        if len(texts | function.beginnings) == function.lookups:
-            texts = texts | function.beginnings
         if len(texts) < function.lookups:
             return {None}
         return {pattern for text in texts for pattern in self._narrowed(text, [known for _, known in handed])}
@@ -187,11 +182,8 @@ class CallGraph:
             if isinstance(event, Made):
                 symbol = library.symbol_at(event.address)
                 text = library.string_at(event.address) if symbol is None else None
-                if text is not None and PART.fullmatch(text):
-                    if self._names_a_kernel(text):
-                        function.constants.add(text)
-                    elif text.endswith("_") and self._names_a_kernel(f"{text}{{}}"):
-                        function.beginnings.add(f"{text}{{}}")
+                if text is not None and PART.fullmatch(text) and self._names_a_kernel(text):
+                    function.constants.add(text)
                 if symbol is not None and self._follows(symbol, event.address):
                     function.follows.append((event.address, ()))
             elif isinstance(event, Call):

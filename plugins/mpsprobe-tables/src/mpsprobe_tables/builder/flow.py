@@ -63,7 +63,6 @@ BLOCK_CALL, BLOCK_FUNCTION = re.compile(r"dispatch_sync"), 16
 HANDED = 6  # registers that may hold a message when a function that raises is called
 LOOKUP = re.compile(r"getLibraryPipelineState|getPipelineStateForFunc|getMTLFunction|getKernelFunction")
 TYPE_NAME = re.compile(r"scalarToMetalTypeString")
-APPENDS = re.compile(r"12basic_stringI.*6appendEPKcm")
 STRUCTURED = re.compile(r"2at6native\d+structured_\w+4implE")
 
 _decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
@@ -299,8 +298,6 @@ class _Run(Machine):
             arguments = tuple(tensor() if argument == Pointed() else argument for argument in arguments)
         if TYPE_NAME.search(symbol):
             point.named = tells_dtype(arguments[0])
-        elif APPENDS.search(symbol):
-            self._append(values[0])
         elif LOOKUP.search(symbol):
             self._look_up()
             if not point.mask:
@@ -329,27 +326,18 @@ class _Run(Machine):
             point.registers[0] = result
         return not last
 
-    def _append(self, place: Value) -> None:
-        """One of the last texts is appended to a string that the code stores: it may begin the name of a kernel."""
-        prefix = self._text_at(place) if isinstance(place, At) else ""
-        names = {f"{prefix}{text}_{{}}" for text in self.point.texts} if prefix else set()
-        fitting = frozenset(name for name in names if self.follower.kernels.fits(name))
-        self.point.names = fitting or self.point.names  # what is appended behind it is the name of the type
-
     def _look_up(self) -> None:
         """A Metal kernel is asked for: go on with the dtypes that it is there for."""
         kernels, point = self.follower.kernels, self.point
         patterns = [text if "{}" in text else f"{text}{{}}" for text in point.texts]
-        fitting = [pattern for pattern in patterns if kernels.fits(pattern)]
-        fitting = sorted(point.names) or fitting[-1:]
-        point.names = frozenset()
-        types = frozenset[str]().union(*map(kernels.types, fitting)) if point.named else frozenset()
+        fitting = [pattern for pattern in patterns if pattern.count("{}") == 1 and kernels.fits(pattern)]
+        types = kernels.types(fitting[-1]) if fitting and point.named else frozenset()
         if not types:
             return
         there = {METAL_TYPES[name] for name in types}
         named = set(METAL_TYPES.values()) - there
         missing = sum(1 << d for d, dtype in SCALAR_TYPES.items() if dtype in named and point.mask >> d & 1)
-        text = f"no Metal kernel {' or '.join(map(repr, fitting))}"
+        text = f"no Metal kernel '{fitting[-1]}'"
         self.messages[text] = self.messages.get(text, 0) | missing
         point.mask &= ~missing
 

@@ -221,16 +221,6 @@ class Machine:
             return None
         return arithmetic.constant(self.library, place, size)
 
-    def _text_at(self, place: At) -> str:
-        """The short string at ``place`` whose characters the code stores as numbers; empty where one is not known."""
-        text = b""
-        while 0 not in text:
-            size, value = self.point.memory.get((place.region, place.offset + len(text)), (0, None))
-            if not isinstance(value, int):
-                return ""
-            text += (value & (1 << 8 * size) - 1).to_bytes(size, "little")
-        return text[: text.index(0)].decode("ascii", "replace")
-
     def _extent(self, owner: Known, behind: int) -> Value:
         """The number of elements or a size; of a tensor without elements any size may be the one that is zero."""
         followed = owner in DEVICES

@@ -153,7 +153,6 @@ class Point:
         texts: the sentences whose addresses were taken last.
         aside: a bit of something that is not known was set, and nothing has been asked or called since.
         named: the last name of a Metal type was asked for with the dtype that is followed.
-        names: what a string begins with that was put together last: the names that fit a Metal kernel.
     """
 
     mask: int
@@ -163,11 +162,10 @@ class Point:
     texts: tuple[str, ...] = field(default=())
     aside: bool = False
     named: bool = False
-    names: frozenset[str] = frozenset()
 
     def copy(self, mask: int) -> Point:
         registers, memory = dict(self.registers), dict(self.memory)
-        return Point(mask, registers, memory, self.flags, self.texts, self.aside, self.named, self.names)
+        return Point(mask, registers, memory, self.flags, self.texts, self.aside, self.named)
 
     def join(self, other: Point) -> bool:
         """Keep what holds in both; whether that changes anything here."""
@@ -193,8 +191,6 @@ class Point:
         self.mask, self.registers, self.memory, self.flags = masks[0] | masks[1], registers, memory, flags
         if self.texts != other.texts:
             self.texts = ()
-        if self.names != other.names:
-            self.names = frozenset()
         self.aside &= other.aside
         self.named &= other.named
         return before != (self.mask, registers, memory, flags)
