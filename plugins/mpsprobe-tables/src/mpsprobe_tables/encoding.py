@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mpsprobe.errors import TableError
 from mpsprobe_coverage.knowledge.judging import lists
 from mpsprobe_coverage.knowledge.kernels import compositions, kernel_facts
 from mpsprobe_coverage.knowledge.kernels import format as tables
@@ -26,8 +27,14 @@ def seal(magic: str, document: Any) -> bytes:
 
 
 def changed(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
-    """What is known now and was not before → the names of which it is, joined by spaces; ``""``: nothing is known."""
+    """What is known now and was not before → the names of which it is, joined by spaces; ``""``: nothing is known.
+
+    Raises:
+        TableError: a name has a space, or nothing in it.
+    """
     groups: dict[str, list[str]] = {}
+    if wrong := [name for name in now if not name or " " in name or not name.isprintable()]:
+        raise TableError(f"something is called {wrong[0]!a}", "Download the wheel again.")
     for name in sorted({*now, *before}):
         if now.get(name) != before.get(name):
             groups.setdefault(now.get(name, ""), []).append(name)

@@ -28,10 +28,15 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables.builder.assemble import read_table
 from mpsprobe_tables.builder.compositions import read_compositions
 from mpsprobe_tables.builder.download import download
-from mpsprobe_tables.builder.expectations import has_expectations, read_expectations
+from mpsprobe_tables.builder.expectations import (
+    CannotBeImported,
+    has_expectations,
+    has_module_marks,
+    read_expectations,
+    read_module_marks,
+)
 from mpsprobe_tables.builder.facts import read_facts
 from mpsprobe_tables.builder.messages import read_messages
-from mpsprobe_tables.builder.module_marks import has_module_marks, read_module_marks
 from mpsprobe_tables.builder.wheel import Wheel
 from mpsprobe_tables.encoding import encode_compositions, encode_facts, encode_table
 from mpsprobe_tables.expectations import DATA, Expectations, expectation_releases, load_expectations
@@ -84,6 +89,7 @@ class Rebuilt:
         compositions: of which operators composite ones and derivatives are made; ``None`` likewise.
         expectations: what PyTorch's own tests expect of that release; ``None`` where the wheel does not say.
         messages: what its MPS code raises with; ``None`` for another library than torch.
+        kept: why expectations are those that were stored, and not read again.
         files: the data files; that of the table first.
     """
 
@@ -92,6 +98,7 @@ class Rebuilt:
     compositions: Compositions | None
     expectations: Expectations | None
     messages: Messages | None
+    kept: tuple[str, ...]
     files: tuple[DataFile, ...]
 
     @property
@@ -125,6 +132,15 @@ class _Series(Generic[T]):
         self._folder = folder
         self._name, self._shipped, self._load, self._encode = name, shipped, load, encode
         self._made: dict[str, T] = {}
+
+    def read_or_kept(self, wheel: Wheel, read: Callable[[Wheel], T]) -> tuple[T, tuple[str, ...]]:
+        """What ``read`` makes of a wheel; where that cannot be imported here, what is shipped, and why."""
+        try:
+            return read(wheel), ()
+        except CannotBeImported as error:
+            if wheel.release not in self._shipped:
+                raise
+            return self._load(wheel.release), (error.message,)
 
     def add(self, release: str, made: T) -> DataFile:
         """The file of ``release``, on top of one that was added just now, or a shipped one."""
@@ -198,6 +214,7 @@ def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebui
             table = read_table(wheel)
             files = [tables[wheel.library].add(wheel.release, table)]
             made = composed = expected = raised = None
+            kept: tuple[str, ...] = ()
             if wheel.library == "torch":
                 made = read_facts(wheel.binary, wheel.release, wheel.sha256)
                 files.append(facts.add(wheel.release, made))
@@ -207,11 +224,13 @@ def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebui
                 raised = Messages(wheel.release, read_messages(wheel.binary))
                 files.append(messages.add(wheel.release, raised))
             if has_expectations(wheel):
-                expected = read_expectations(wheel)
+                expected, kept = expectations.read_or_kept(wheel, read_expectations)
                 files.append(expectations.add(wheel.release, expected))
             if has_module_marks(wheel):
-                files.append(marks.add(wheel.release, read_module_marks(wheel)))
-            built.append(Rebuilt(table, made, composed, expected, raised, tuple(files)))
+                marked, also = marks.read_or_kept(wheel, read_module_marks)
+                kept = kept or also
+                files.append(marks.add(wheel.release, marked))
+            built.append(Rebuilt(table, made, composed, expected, raised, kept, tuple(files)))
     progress.stop()
     return built
 
