@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mpsprobe.errors import TableError
@@ -18,6 +20,29 @@ from mpsprobe_coverage.knowledge.kernels import format as tables
 from mpsprobe_coverage.knowledge.kernels.compositions import Compositions
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import KernelFacts
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file that was made.
+
+    Attributes:
+        folder: where a checkout keeps such files.
+        shipped: whether there is a file of that name.
+        same: whether that one has the same bytes.
+    """
+
+    folder: Path
+    name: str
+    data: bytes
+    shipped: bool
+    same: bool
+
+    @classmethod
+    def of(cls, folder: Path, name: str, data: bytes) -> DataFile:
+        """The file ``name`` with ``data``, compared with the one that is shipped."""
+        path = folder / name
+        return cls(folder, name, data, path.is_file(), path.is_file() and path.read_bytes() == data)
 
 
 def seal(magic: str, document: Any) -> bytes:

@@ -30,6 +30,14 @@ class Messages:
     release: str
     found: Mapping[str, str] = field(default_factory=dict)
 
+    def markers(self) -> frozenset[str]:
+        """The markers that one of them shows (``markers.toml``)."""
+        return frozenset(
+            marker
+            for marker, parts in MARKER_STRINGS.items()
+            if any(part in text for part in parts for text in self.found)
+        )
+
     def undecided(self) -> Iterator[str]:
         """Those that no guard uses and no decision names, as ``file: message``."""
         known = {part for parts in MARKER_STRINGS.values() for part in parts}

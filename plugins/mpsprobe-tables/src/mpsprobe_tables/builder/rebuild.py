@@ -38,7 +38,7 @@ from mpsprobe_tables.builder.expectations import (
 from mpsprobe_tables.builder.facts import read_facts
 from mpsprobe_tables.builder.messages import read_messages
 from mpsprobe_tables.builder.wheel import Wheel
-from mpsprobe_tables.encoding import encode_compositions, encode_facts, encode_table
+from mpsprobe_tables.encoding import DataFile, encode_compositions, encode_facts, encode_table
 from mpsprobe_tables.expectations import DATA, Expectations, expectation_releases, load_expectations
 from mpsprobe_tables.expectations import SUFFIX as EXPECTATIONS_SUFFIX
 from mpsprobe_tables.expectations import encode as encode_expectations
@@ -60,23 +60,6 @@ class Request:
     library: str
     release: str
     wheel: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """A data file that was made.
-
-    Attributes:
-        folder: where a checkout keeps such files.
-        shipped: whether this package has a file of that name.
-        same: whether that one has the same bytes.
-    """
-
-    folder: Path
-    name: str
-    data: bytes
-    shipped: bool
-    same: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +131,7 @@ class _Series(Generic[T]):
         before = max(older, key=Version, default=None)
         base = None if before is None else self._made.get(before) or self._load(before)
         self._made[release] = made
-        name, data, shipped = self._name.format(release), self._encode(made, base), release in self._shipped
-        return DataFile(self._folder, name, data, shipped, shipped and (self._folder / name).read_bytes() == data)
+        return DataFile.of(self._folder, self._name.format(release), self._encode(made, base))
 
 
 def from_versions(versions: Iterable[str], library: str) -> list[Request]:

@@ -33,22 +33,24 @@ def run(versions: Sequence[str], wheels: Sequence[Path], folder: Path | None, fo
         progress.stop()
     if folder is not None:
         for one in built:
-            write_atomically(folder / one.name, one.data)
+            write_atomically(folder / one.file.name, one.file.data)
     if format_name == "json":
-        write_stdout(json.dumps([{**one.document, "name": one.name, "same": one.same} for one in built], indent=2))
+        write_stdout(
+            json.dumps([{**one.document, "name": one.file.name, "same": one.file.same} for one in built], indent=2)
+        )
     else:
         write_stdout("\n\n".join(_described(one) for one in built))
-    return all(one.same for one in built)
+    return all(one.file.same for one in built)
 
 
 def _described(release: rebuild.Release) -> str:
     lines = [f"{METAL} {release.release}"]
-    for build in decode(release.data, release.name):
+    for build in decode(release.file.data, release.file.name):
         operators = len({one.operator for one in build.registrations})
         lines.append(f"  {build.architecture}: {len(build.registrations)} registrations of {operators} operators")
         for group in build.conditional:
             since = f"macOS {group.macos}" if group.macos else "unknown"
             lines.append(f"    {len(group.registrations)} more if {' and '.join(group.asks)} ({since})")
         lines += [f"    wheel {name}" for name in build.wheels]
-    lines.append(f"  {'the same as' if release.same else 'NOT'} the {release.name} of mpsprobe-tensorflow")
+    lines.append(f"  {'the same as' if release.file.same else 'NOT'} the {release.file.name} of mpsprobe-tensorflow")
     return "\n".join(lines)
