@@ -140,7 +140,7 @@ def _is_memory(operator: str) -> bool:
 def record_samples(kind: str, release: str, work: Sequence[tuple[str, str]], path: Path) -> None:
     """Each entry with its dtype → a line of JSON: for each sample and phase what was called, and what was raised."""
     from mpsprobe_tables.audit.entries import GRADIENT_DTYPES, entries, entry_named
-    from mpsprobe_tables.audit.quiet import undisturbed
+    from mpsprobe_tables.audit.procedure import undisturbed
 
     torch.set_num_threads(1)
     with ExitStack() as exits, path.open("a", encoding="utf-8") as file:
@@ -154,9 +154,8 @@ def record_samples(kind: str, release: str, work: Sequence[tuple[str, str]], pat
 
 
 def _samples(device: Device, entry: Any, dtype: str, gradient: bool) -> dict[str, Any]:
-    from mpsprobe_tables.audit.procedure import backward, forward, message
+    from mpsprobe_tables.audit.procedure import backward, draw, forward, is_for_mps, message
     from mpsprobe_tables.audit.running import _distinct
-    from mpsprobe_tables.audit.samples import draw, is_for_mps
 
     try:
         drawn = draw(entry, dtype)

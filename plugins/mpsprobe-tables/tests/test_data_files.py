@@ -26,12 +26,13 @@ from mpsprobe_coverage.knowledge.kernels.releases import data_folder, library_re
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables import expectations, messages, module_marks
 from mpsprobe_tables.encoding import changed, encode_compositions, encode_facts, encode_lists, encode_table
-from mpsprobe_tables.expectations import DATA, Expected, expectation_releases, load_expectations
+from mpsprobe_tables.expectations import Expected, expectation_releases, load_expectations
 from mpsprobe_tables.module_marks import (
     Mark,
     load_marks,
     module_releases,
 )
+from mpsprobe_tables.own_files import DATA
 
 EMPTY = KernelTable(MPS_FAMILY, "2.12.1", {})
 TABLE = KernelTable(

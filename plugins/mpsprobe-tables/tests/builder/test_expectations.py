@@ -16,7 +16,7 @@ from mpsprobe_tables.builder.expectations import (
     read_expectations,
     read_module_marks,
 )
-from mpsprobe_tables.builder.rebuild import from_files, rebuild
+from mpsprobe_tables.builder.rebuild import Rebuilt, from_files, rebuild
 from mpsprobe_tables.builder.wheel import Wheel
 from mpsprobe_tables.expectations import Expectations, decode, expectation_releases, load_expectations
 from mpsprobe_tables.module_marks import FORWARD_TEST, GRADIENT_TEST, Mode, ModuleMarks
@@ -357,22 +357,29 @@ def test_a_wheel_without_lists_has_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_kernels_build_makes_them_too_and_keeps_what_is_stored_where_it_cannot(tmp_path: Path) -> None:
-    path = make_wheel(tmp_path, members=_members())
-    [built] = rebuild(from_files([str(path)]), SilentProgress())
-    assert built.expectations is not None and built.kept == ()
-    file = next(file for file in built.files if file.name.endswith(".expectations"))
-    assert (file.name, file.same) == ("torch-2.13.0.expectations", False)
-    assert decode(file.data, "x", load_expectations("2.12.1")) == built.expectations
-    [built] = rebuild(from_files([str(make_wheel(tmp_path, members=_members(common_utils="def")))]), SilentProgress())
-    assert built.expectations == load_expectations("2.13.0")
-    assert [file.same for file in built.files if file.name.endswith((".expectations", ".modules"))] == [True, True]
-    [why] = built.kept
-    assert "cannot be imported" in why
-    name = "torch-9.0.0-cp311-cp311-macosx_14_0_arm64.whl"
-    new = make_wheel(tmp_path, name, members={**_members(common_utils="def")}, version="9.0.0")
+def test_kernels_build_makes_them_too_and_keeps_what_is_stored_where_it_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def built(version: str, **changed: str) -> Rebuilt:
+        name = f"torch-{version}-cp311-cp311-macosx_14_0_arm64.whl"
+        path = make_wheel(tmp_path, name, members=_members(**changed), version=version)
+        [one] = rebuild(from_files([str(path)]), SilentProgress())
+        return one
+
+    new = built("9.0.0")
+    assert new.expectations is not None and new.kept == ()
+    file = next(file for file in new.files if file.name == "torch-9.0.0.expectations")
+    assert decode(file.data, "x", load_expectations(expectation_releases()[-1])) == new.expectations
+    other = built("2.13.0")  # not the wheel whose digest is stored: nothing of it is executed
+    monkeypatch.setattr(Wheel, "sha256", load_expectations("2.13.0").sha256)
+    broken = built("2.13.0", common_utils="def")
+    for known, why in ((other, "the digest is not that"), (broken, "cannot be imported")):
+        assert known.expectations == load_expectations("2.13.0")
+        files = [file for file in known.files if file.name.endswith((".expectations", ".modules"))]
+        assert [file.same for file in files] == [True, True]
+        assert why in known.kept[0]
     with pytest.raises(CannotBeImported):  # nothing is stored of a new release
-        rebuild(from_files([str(new)]), SilentProgress())
+        built("9.0.0", common_utils="def")
 
 
 def test_what_is_read_is_what_the_installed_torch_says() -> None:

@@ -24,8 +24,7 @@ from mpsprobe_coverage.knowledge.kernels.markers import MARKER_STRINGS
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_devkit.testing.commands import run_cli
 from mpsprobe_tables.builder import download, rebuild
-from mpsprobe_tables.builder.rebuild import Rebuilt, Request, from_files
-from mpsprobe_tables.builder.review import review
+from mpsprobe_tables.builder.rebuild import Rebuilt, Request, from_files, review
 from mpsprobe_tables.builder.wheel import METAL
 from mpsprobe_tables.commands.build import build
 from mpsprobe_tables.commands.markers import markers

@@ -6,10 +6,9 @@ mechanism alone; ``blame`` finds the operators. Releases with the same expectati
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,11 +22,9 @@ from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_tables.audit.blame import Called, Observed, Status, blame
 from mpsprobe_tables.audit.device import AuditDevice, Seen
 from mpsprobe_tables.audit.entries import DTYPES, GRADIENT_DTYPES, entries
-from mpsprobe_tables.audit.procedure import backward, forward
-from mpsprobe_tables.audit.quiet import undisturbed
-from mpsprobe_tables.audit.reference import on_cpu
+from mpsprobe_tables.audit.procedure import backward, draw, forward, on_cpu, undisturbed
 from mpsprobe_tables.audit.running import BACKWARD, FORWARD
-from mpsprobe_tables.audit.samples import draw
+from mpsprobe_tables.audit.workers import in_processes
 from mpsprobe_tables.encoding import encode_lists
 from mpsprobe_tables.expectations import (
     TESTED_DTYPES,
@@ -56,16 +53,9 @@ def learn(progress: SilentProgress, jobs: int = 1, dtypes: Sequence[str] = DTYPE
     groups = shared_lists()
     observed: dict[str, dict[tuple[str, ...], list[Observed]]] = {}
     progress.start(len(dtypes), "entries on the virtual devices of each list")
-    if jobs == 1:
-        for dtype in dtypes:
-            observed[dtype] = observe(dtype, groups)
-            progress.advance(dtype)
-    else:
-        with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-            waiting = {pool.submit(observe, dtype, groups): dtype for dtype in dtypes}
-            for done in as_completed(waiting):
-                observed[waiting[done]] = done.result()
-                progress.advance(waiting[done])
+    for dtype, found in zip(dtypes, in_processes(partial(observe, groups=groups), dtypes, jobs), strict=True):
+        observed[dtype] = found
+        progress.advance(dtype)
     progress.stop()
     known = [_learned(group, [one for dtype in dtypes for one in observed[dtype][group]]) for group in groups]
     release = torch.__version__.partition("+")[0]

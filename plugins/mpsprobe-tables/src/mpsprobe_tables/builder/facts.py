@@ -14,12 +14,10 @@ from mpsprobe_coverage.knowledge.kernels.kernel_facts import NAMED, STUB, Kernel
 from mpsprobe_coverage.knowledge.kernels.table import MPS
 from mpsprobe_tables.builder.callgraph import HARMLESS, CallGraph, Reach
 from mpsprobe_tables.builder.emulator import Call, Made, run
-from mpsprobe_tables.builder.following import follower_of, kernels_of
-from mpsprobe_tables.builder.graphs import read_graphs, with_reached
+from mpsprobe_tables.builder.following import follower_of, kernels_of, read_graphs, read_refusals, with_reached
 from mpsprobe_tables.builder.lacking import Lacking, with_refusal
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames, elementwise_types, kernel_names
-from mpsprobe_tables.builder.refusals import read_refusals
 from mpsprobe_tables.builder.registrations import FALLBACK_KERNEL, initialisers, operator_name
 from mpsprobe_tables.builder.stubs import Stubs, read_stubs
 

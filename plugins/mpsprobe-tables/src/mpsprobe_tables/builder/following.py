@@ -1,18 +1,26 @@
-"""The registered kernels of a library for ``flow``: where their tensors are, and where in a tensor its dtype lies."""
+"""The registered kernels of a library for ``flow``: where their tensors are, and where in a tensor its dtype lies; and
+what following them shows: the dtypes that they refuse, and which always compute with an MPSGraph, and which may.
+
+A kernel hands tensors to a graph as ``Placeholder`` (OperationUtils.h). Where no way through its code leads past making
+one, every call does. ``Placeholder`` raises for a tensor whose buffer is empty, so a kernel that does not return early
+for tensors without elements cannot take them. Which kernels can reach a graph at all, ``callgraph`` knows.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 
 import capstone
 
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import CAST, EMPTY, EMPTY_INPUTS, EVERY, GRAPH, MAY, SAME, Refusal
 from mpsprobe_tables.builder.arguments import Parameter, parameters, read_schemas
-from mpsprobe_tables.builder.flow import ARGUMENTS, RESULT_PLACE, Follower
-from mpsprobe_tables.builder.flow_memory import Frozen, Pointed, tensor
-from mpsprobe_tables.builder.flow_values import Known
+from mpsprobe_tables.builder.flow import ARGUMENTS, RESULT_PLACE, Follower, Outcome
+from mpsprobe_tables.builder.flow_memory import Assumed, Frozen, Pointed, tensor
+from mpsprobe_tables.builder.flow_values import ALL, IDENTITY, SCALAR_TYPES, Known
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames
 from mpsprobe_tables.builder.stubs import CLEAR_MAJORITY, Stubs
@@ -94,3 +102,109 @@ def offset_of_dtype(library: MachO) -> int | None:
         return None
     offset, count = found.most_common(1)[0]
     return offset if count >= CLEAR_MAJORITY * found.total() else None
+
+
+WITHOUT_ELEMENTS = ((EMPTY, Assumed(empty=True, filled=False)), (EMPTY_INPUTS, Assumed(empty=True)))
+
+
+def read_graphs(follower: Follower, kernels: Iterable[Kernel]) -> dict[str, frozenset[str]]:
+    """Operator → whether it always makes an operand, and whether it does of which tensors without elements.
+
+    What the labels mean is said in ``kernels/kernel_facts.py``.
+    """
+    found = {}
+    for kernel in kernels:
+        labels = {GRAPH} if _makes(follower, kernel, [*kernel.certain, *kernel.outs], Assumed(same=True)) else set()
+        without = (name for name, assumed in WITHOUT_ELEMENTS if _makes(follower, kernel, kernel.certain, assumed))
+        labels |= set(islice(without, 1)) if kernel.certain else set()
+        if labels:
+            found[kernel.operator] = frozenset(labels)
+    return found
+
+
+def with_reached(graphs: Mapping[str, frozenset[str]], reached: Iterable[str]) -> dict[str, frozenset[str]]:
+    """``graphs`` and the operators of ``reached``, whose code can reach a graph: those that need not go there may."""
+    may = {one: graphs.get(one, frozenset()) | {MAY} for one in reached if GRAPH not in graphs.get(one, ())}
+    return {**graphs, **may}
+
+
+def _makes(follower: Follower, kernel: Kernel, followed: Sequence[Parameter], assumed: Assumed) -> bool:
+    """Whether it can return, but not without making an operand of a graph."""
+    handed = kernel.handed(followed)
+    assumed = replace(assumed, nonzero=kernel.scales)
+    follower.assumed = replace(assumed, metal_only=True)
+    if follower.outcome(kernel.address, handed).returns:
+        return False
+    follower.assumed = assumed
+    return bool(follower.outcome(kernel.address, handed).returns)
+
+
+COPY, FLOAT32 = "aten::copy_", tensor(Known.FLOAT)
+NOWHERE = re.compile(r"float64|complex128|q")  # dtypes that no release has on MPS at all
+POSSIBLE = sum(1 << number for number, dtype in SCALAR_TYPES.items() if not NOWHERE.match(dtype))
+
+
+def read_refusals(follower: Follower, kernels: Iterable[Kernel]) -> dict[str, frozenset[Refusal]]:
+    """Operator → what its kernel refuses, for those that refuse something."""
+    found = {kernel.operator: _refused(follower, kernel) for kernel in kernels}
+    found[COPY] = _casts(follower)
+    return {operator: refusals for operator, refusals in found.items() if refusals}
+
+
+def _casts(follower: Follower) -> frozenset[Refusal]:
+    """What ``copy_`` refuses from MPS to MPS where the dtypes differ.
+
+    Up to 2.12 it runs a graph (``copy_cast_mps``), since 2.13 a Metal kernel that is named after both dtypes
+    (``copy_cast_kernel_mps`` calls ``exec_unary_kernel``, and that asks ``scalarToMetalTypeString`` for the names).
+    """
+    found: set[Refusal] = set()
+    follower.assumed, library = Assumed(), follower.library
+    named = any(library.functions_named("20copy_cast_kernel_mpsERNS_6TensorE"))
+    function = "23scalarToMetalTypeStringERKN3c1010ScalarTypeE" if named else "13copy_cast_mpsERNS_6TensorE"
+    ways = ((Pointed(((0, 1, IDENTITY),)),),) if named else ((FLOAT32, tensor()), (tensor(), FLOAT32))
+    for symbol, address in library.functions_named(function):
+        if symbol.startswith("__ZN2at6native3mps") and ".cold." not in symbol:
+            for handed in ways:
+                outcome = follower.outcome(address, (*handed, *[None] * (ARGUMENTS - len(handed))))
+                found |= set(_refusals(CAST, outcome, ~outcome.returns & POSSIBLE if outcome.returns else 0))
+    return frozenset(found)
+
+
+def _refused(follower: Follower, kernel: Kernel) -> frozenset[Refusal]:
+    address, certain = kernel.address, kernel.certain
+    follower.assumed = Assumed(same=True, nonzero=kernel.scales)
+    most = follower.outcome(address, kernel.handed(kernel.tensors))
+    less = kernel.handed((*certain, *kernel.outs))
+    same = follower.outcome(address, less) if ~most.returns & POSSIBLE else most
+    follower.assumed = Assumed(nonzero=kernel.scales)
+    if not ~most.returns & POSSIBLE:  # where less is followed, nothing more is refused
+        return frozenset()
+    outcomes = {parameter.name: follower.outcome(address, kernel.handed([parameter])) for parameter in kernel.inputs}
+    if len(certain) > 1:
+        outcomes[EVERY] = follower.outcome(address, kernel.handed(certain))
+    outcomes[SAME] = same
+    alone = ALL
+    found: set[Refusal] = set()
+    for name, outcome in outcomes.items():
+        if not outcome.returns:  # registered only to raise
+            return frozenset()
+        refused = ~outcome.returns & POSSIBLE & (alone if name in (EVERY, SAME) else ALL)
+        found |= set(_refusals(name, outcome, refused))
+        if name in (EVERY, *(p.name for p in certain)):
+            alone &= outcome.returns
+    return frozenset(found)
+
+
+def _refusals(name: str, outcome: Outcome, refused: int) -> Iterator[Refusal]:
+    by_message: dict[str, set[str]] = {}
+    for number, dtype in SCALAR_TYPES.items():
+        if refused >> number & 1:
+            by_message.setdefault(_said(outcome, number), set()).add(dtype)
+    for message, dtypes in by_message.items():
+        yield Refusal(name, frozenset(dtypes), message)
+
+
+def _said(outcome: Outcome, number: int) -> str:
+    """The one sentence with which dtype ``number`` is refused, and none that may go on is; or nothing."""
+    said = [text for text, mask in outcome.messages if mask >> number & 1 and not mask & outcome.returns]
+    return said[0] if len(said) == 1 else ""

@@ -26,7 +26,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-REFUSED = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork")
+REFUSED = ("socket.", "subprocess.", *(f"os.{name}" for name in ("system", "exec", "posix_spawn", "spawn", "fork")))
 CHANGES = (
     "os.remove",
     "os.rename",
@@ -63,7 +63,7 @@ OF_MODULES = {
     "expectedFailureMPS": "fail",
     **dict.fromkeys(("skipMPS", "skipIfMPS", "skipIfMps"), "skip"),
 }
-"""Name of a decorator → what it says of MPS."""
+"""Name of a decorator → what it says about MPS."""
 
 
 class FromWheel(importlib.abc.MetaPathFinder):
@@ -184,7 +184,7 @@ class Probe:
 def read_modifier(function: Callable[..., Any]) -> dict[str, Any]:
     """The lists that a function of ``common_mps.py`` goes by, in its order, each with its kind.
 
-    Each is known by what is said of an entry that is in this list alone, and not of one that is in none.
+    Each is known by what is said about an entry that is in this list alone, and not about one that is in none.
     """
     nowhere = Probe()
     function([nowhere])
@@ -215,7 +215,7 @@ def names_of(dtypes: Iterable[Any] | None) -> list[str] | None:
 
 
 def kind_of(info: Any, kinds: Mapping[str, str] = OF_ENTRIES) -> str | None:
-    """What the decorator of a ``DecorateInfo`` says of MPS, if anything."""
+    """What the decorator of a ``DecorateInfo`` says about MPS, if anything."""
     name = getattr(info.decorators[0], "__qualname__", "") if len(info.decorators) == 1 else ""
     return kinds.get(name.removesuffix(".<locals>.decorator"))
 

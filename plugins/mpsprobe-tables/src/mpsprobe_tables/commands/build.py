@@ -123,7 +123,7 @@ def _document(one: Rebuilt) -> dict[str, Any]:
 
 
 def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
-    from mpsprobe_tables.builder import review
+    from mpsprobe_tables.builder.rebuild import undecided
 
     table = one.table
     lines = [
@@ -143,7 +143,7 @@ def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
     if one.expectations is not None:
         lines.append(f"  expectations of PyTorch's tests: {len(one.expectations.entries)} entries")
     lines += [f"  {why}: what is stored is kept" for why in one.kept]
-    lines += review.undecided(one)
+    lines += undecided(one)
     if folder is not None:
         lines += [f"  written to {folder / file.name}, {len(file.data)} bytes" for file in one.files]
     if check:

@@ -1,4 +1,4 @@
-"""``mpsprobe kernels markers``: what a new rule about a message says of every release, without reading a wheel."""
+"""``mpsprobe kernels markers``: what a new rule about a message says about every release, without reading a wheel."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def markers(check: bool) -> None:
 def with_markers(table: KernelTable) -> KernelTable:
     """``table`` with the markers of today: those that its messages show, and those that its wheel showed elsewhere."""
     from mpsprobe_coverage.knowledge.kernels.markers import MARKER_STRINGS
-    from mpsprobe_tables.builder.python_sources import OPTIMIZER_MARKERS
+    from mpsprobe_tables.builder.assemble import OPTIMIZER_MARKERS
     from mpsprobe_tables.messages import load_messages
 
     kept = table.markers & {*MARKER_STRINGS, *OPTIMIZER_MARKERS}

@@ -44,8 +44,7 @@ def update(jobs: int) -> None:
     """
     from mpsprobe_coverage.knowledge.judging.lists import FILE
     from mpsprobe_coverage.knowledge.kernels.releases import data_folder, library_releases
-    from mpsprobe_tables.builder.rebuild import from_versions, rebuild
-    from mpsprobe_tables.builder.review import review
+    from mpsprobe_tables.builder.rebuild import from_versions, rebuild, review
     from mpsprobe_tables.builder.wheel import METAL
     from mpsprobe_tables.tensorflow import rebuild as metal
     from mpsprobe_tensorflow.tables.table import releases as metal_releases
