@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mpsprobe.errors import OutputError, UsageError
+from mpsprobe.errors import OutputError, TableError, UsageError
 from mpsprobe.options import Named
 from mpsprobe.output import check_writable, write_atomically, write_stdout
 from mpsprobe.progress import make_progress
@@ -17,6 +19,7 @@ from mpsprobe_coverage.commands.options import FORMAT_OPTION
 
 if TYPE_CHECKING:
     from mpsprobe_tables.builder.rebuild import Rebuilt
+    from mpsprobe_tables.tensorflow.rebuild import Release
 
 DIFFERENT = 1
 METAL = "tensorflow-metal"
@@ -56,10 +59,7 @@ def build(
             "For example: mpsprobe kernels build 2.13.0, or mpsprobe kernels build --wheel FILE",
         )
     if library == METAL:
-        from mpsprobe_tables.commands import build_metal
-
-        folder = None if output is None else _folder(output)
-        same = build_metal.run(versions, [Path(wheel) for wheel in wheels], folder, format_name)
+        same = _build_metal(versions, wheels, None if output is None else _folder(output), format_name)
         if check and not same:
             click.get_current_context().exit(DIFFERENT)
         return
@@ -149,4 +149,48 @@ def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
     if check:
         lines += [f"  {'the same as' if file.same else 'NOT'} the {file.name} of this package" for file in one.files]
         lines += [f"    {difference}" for difference in one.differences]
+    return "\n".join(lines)
+
+
+def _build_metal(versions: Sequence[str], wheels: Sequence[str], folder: Path | None, format_name: str) -> bool:
+    """Read all wheels of some releases of tensorflow-metal, or these; whether the data files are the shipped ones.
+
+    Raises:
+        MissingPackage: ``unicorn`` is not installed.
+        TableError: a wheel cannot be had or read.
+    """
+    from mpsprobe_tables.tensorflow import rebuild
+
+    for wheel in wheels:
+        if not Path(wheel).is_file():
+            raise TableError(f"there is no wheel '{printable(wheel)}'")
+    with tempfile.TemporaryDirectory(prefix="mpsprobe-") as downloads, make_progress() as progress:
+        progress.start(2 * len(versions) + len(wheels), "getting the wheels")
+        found = [Path(wheel) for wheel in wheels] or rebuild.from_versions(versions, Path(downloads), progress)
+        built = rebuild.rebuild(found, progress)
+        progress.stop()
+    if folder is not None:
+        for one in built:
+            write_atomically(folder / one.file.name, one.file.data)
+    if format_name == "json":
+        write_stdout(
+            json.dumps([{**one.document, "name": one.file.name, "same": one.file.same} for one in built], indent=2)
+        )
+    else:
+        write_stdout("\n\n".join(_described_metal(one) for one in built))
+    return all(one.file.same for one in built)
+
+
+def _described_metal(release: Release) -> str:
+    from mpsprobe_tensorflow.tables.table import decode
+
+    lines = [f"{METAL} {release.release}"]
+    for build in decode(release.file.data, release.file.name):
+        operators = len({one.operator for one in build.registrations})
+        lines.append(f"  {build.architecture}: {len(build.registrations)} registrations of {operators} operators")
+        for group in build.conditional:
+            since = f"macOS {group.macos}" if group.macos else "unknown"
+            lines.append(f"    {len(group.registrations)} more if {' and '.join(group.asks)} ({since})")
+        lines += [f"    wheel {name}" for name in build.wheels]
+    lines.append(f"  {'the same as' if release.file.same else 'NOT'} the {release.file.name} of mpsprobe-tensorflow")
     return "\n".join(lines)
