@@ -43,8 +43,9 @@ def build(
 ) -> None:
     """Read the table of each VERSION from its macOS wheel, as the tables of this package were made.
 
-    The wheel comes through pip from the index that pip is configured for; it is taken apart, never installed or
-    imported. A data file holds what differs from the release before; the same wheel gives the same bytes.
+    The wheel comes through pip from the index that pip is configured for; it is taken apart and never installed. Only
+    PyTorch's own lists of expectations in it are executed, in a process without network. A data file holds what differs
+    from the release before; the same wheel gives the same bytes.
 
     \b
     mpsprobe kernels build 2.13.0 --check
