@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from _site.markdown import MarkdownDirective, code, from_docstring
-from mpsprobe_devkit.checking import CODES
+from mpsprobe_devkit.checking.codes import CODES
 
 
 class CheckCodes(MarkdownDirective):

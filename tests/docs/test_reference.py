@@ -26,7 +26,7 @@ from mpsprobe.schemas import ProfileReport, read_report
 from mpsprobe.schemas.report import KINDS
 from mpsprobe.views import MODELS_FILE
 from mpsprobe_coverage.commands.options import FAILING
-from mpsprobe_devkit.checking import CODES
+from mpsprobe_devkit.checking.codes import CODES
 from mpsprobe_devkit.checking.public import PUBLIC_PARTS
 from mpsprobe_devkit.testing import sample_reports
 from tests.docs.pages import DOCS, EVERY, FENCED, OWN

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from made_projects import COMMAND, make_project
 
-from mpsprobe_devkit.checking import CODES, GROUPS, assert_plugin_sound, check_plugin, examination
+from mpsprobe_devkit.checking import CODES, assert_plugin_sound, check_plugin, examination
+from mpsprobe_devkit.checking.codes import GROUPS
 from mpsprobe_devkit.checking.examination import examine
 from tests.thorough import all_but
 

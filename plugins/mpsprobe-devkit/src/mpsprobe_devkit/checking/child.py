@@ -34,7 +34,7 @@ from mpsprobe.plugins.loading import HookFailed
 from mpsprobe.plugins.registry import Registry
 from mpsprobe.plugins.requirements import incompatibility
 from mpsprobe.suggestions import nearest
-from mpsprobe_devkit.checking import finding
+from mpsprobe_devkit.checking.codes import finding
 from mpsprobe_devkit.checking.subject import normalized_names
 from mpsprobe_devkit.process_state import changed, process_state
 

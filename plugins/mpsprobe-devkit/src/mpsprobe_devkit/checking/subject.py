@@ -25,7 +25,7 @@ from mpsprobe.plugins.discovery import CORE, GROUP, FoundPlugin, find_plugins
 from mpsprobe.plugins.plugin_files import find_in_folders
 from mpsprobe.plugins.requirements import is_installed, specifier_of_ours
 from mpsprobe.suggestions import nearest, printable
-from mpsprobe_devkit.checking import Finding, finding
+from mpsprobe_devkit.checking.codes import Finding, finding
 from mpsprobe_devkit.checking.public import PUBLIC_PARTS, is_public
 
 FOLDER, FILE, WHEEL, INSTALLED = "folder", "file", "wheel", "installed"
