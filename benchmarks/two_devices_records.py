@@ -140,7 +140,7 @@ def _is_memory(operator: str) -> bool:
 def record_samples(kind: str, release: str, work: Sequence[tuple[str, str, str]], path: Path) -> None:
     """Each entry, dtype and layout → a line of JSON: for each sample and phase what was called, and what was raised."""
     from mpsprobe_tables.audit.entries import GRADIENT_DTYPES, entries, entry_named
-    from mpsprobe_tables.audit.quiet import undisturbed
+    from mpsprobe_tables.audit.procedure import undisturbed
 
     torch.set_num_threads(1)
     with ExitStack() as exits, path.open("a", encoding="utf-8") as file:
@@ -198,9 +198,8 @@ def _laid_out(value: torch.Tensor, layout: str, device: Device) -> torch.Tensor:
 
 
 def _samples(device: Device, entry: Any, dtype: str, gradient: bool, layout: str) -> dict[str, Any]:
-    from mpsprobe_tables.audit.procedure import backward, forward, message
+    from mpsprobe_tables.audit.procedure import backward, draw, forward, is_for_mps, message
     from mpsprobe_tables.audit.running import _distinct
-    from mpsprobe_tables.audit.samples import draw, is_for_mps
 
     try:
         drawn = draw(entry, dtype)
