@@ -203,7 +203,7 @@ def record_workloads(kind: str, release: str, work: Sequence[tuple[str, str]], p
 
 def _step(device: Device, name: str, phase: str, called: dict[str, Any]) -> None:
     from mpsprobe_coverage.scanning.step import ReleaseStep
-    from mpsprobe_hf.workload import NamedWorkload
+    from mpsprobe_hf.transformers.workload import NamedWorkload
 
     torch.manual_seed(0)
     entry = _reduced(name, phase)
@@ -220,7 +220,7 @@ def _step(device: Device, name: str, phase: str, called: dict[str, Any]) -> None
 def _reduced(name: str, phase: str) -> Any:
     """The catalog's entry with two layers of each kind."""
     from mpsprobe_hf.catalog import entries
-    from mpsprobe_hf.workload import load_classes
+    from mpsprobe_hf.transformers.workload import load_classes
 
     entry = entries()[name]
     architecture = entry.architecture(phase)

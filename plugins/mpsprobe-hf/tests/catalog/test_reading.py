@@ -18,7 +18,7 @@ from mpsprobe_hf.catalog.entry import Field, Kind
 from mpsprobe_hf.catalog.reading import Names
 from mpsprobe_hf.plugin import mpsprobe_resolve_workload
 from mpsprobe_hf.tensors import KINDS
-from mpsprobe_hf.workload import in_file
+from mpsprobe_hf.transformers.workload import in_file
 
 ROOM = files("mpsprobe_hf.catalog")
 NAME = """\

@@ -1,7 +1,7 @@
 """What a named workload is made of, as data: sizes of the model, shapes of its inputs, what it is trained with.
 
 Nothing here imports torch or transformers: listing and describing workloads has to be instant.
-``mpsprobe_hf.tensors`` turns fields into tensors, ``mpsprobe_hf.construct`` makes the model.
+``mpsprobe_hf.tensors`` turns fields into tensors, ``mpsprobe_hf.transformers.construct`` makes the model.
 """
 
 from __future__ import annotations
