@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 @hookimpl
 def mpsprobe_workloads() -> Iterable[WorkloadDeclaration]:
     """The catalog of each room."""
-    from mpsprobe_hf.catalog import listed
+    from mpsprobe_hf.catalog import models
     from mpsprobe_hf.diffusers import names as diffusers
     from mpsprobe_hf.vision import names as vision
 
-    models = [
+    transformers = [
         WorkloadDeclaration(
             name=name,
             target="mpsprobe_hf.transformers.workload:named",
@@ -29,9 +29,9 @@ def mpsprobe_workloads() -> Iterable[WorkloadDeclaration]:
             phases=tuple(facts["phases"]),
             requires=tuple(facts["requires"]),
         )
-        for name, facts in listed().items()
+        for name, facts in models().items()
     ]
-    return [*diffusers.named(), *models, *vision.named()]
+    return [*diffusers.named(), *transformers, *vision.named()]
 
 
 @hookimpl

@@ -12,13 +12,13 @@ import pytest
 from mpsprobe.declarations import resolve
 from mpsprobe.errors import UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions
-from mpsprobe_hf.catalog import FILES, entries, listed, shared
+from mpsprobe_hf.catalog import FILES, entries, listed, pipelines, shared
 from mpsprobe_hf.catalog.__main__ import listing
 from mpsprobe_hf.catalog.entry import Field, Kind
 from mpsprobe_hf.catalog.reading import Names
+from mpsprobe_hf.names_file import check, in_file
 from mpsprobe_hf.plugin import mpsprobe_resolve_workload
 from mpsprobe_hf.tensors import KINDS
-from mpsprobe_hf.transformers.workload import in_file
 
 ROOM = files("mpsprobe_hf.catalog")
 NAME = """\
@@ -45,7 +45,7 @@ def read(text: str) -> Names:
 
 def test_a_name_is_its_kind_and_what_differs() -> None:
     names = read(NAME)
-    names.check_models()
+    check(names)
     [entry] = names.entries().values()
     assert (entry.name, entry.family, entry.model_type, entry.checkpoint) == ("my-gpt.2", "text", "gpt2", "me/mine")
     assert entry.config == {"vocab_size": 300, "n_embd": 24, "n_layer": 2}
@@ -100,7 +100,7 @@ def test_a_mistake_is_one_line_with_its_place(right: str, wrong: str, line: int,
     text = NAME.replace(right, wrong, 1)
     assert text != NAME
     with pytest.raises(WorkloadError) as raised:
-        read(text).check_models()
+        check(read(text))
     message = str(raised.value)
     assert message.startswith(f"mine.toml:{line}: ") and re.search(says, message), message
     assert "\n" not in message
@@ -130,13 +130,52 @@ def test_a_file_of_the_users_is_a_workload(tmp_path: Path) -> None:
 
 def test_the_list_of_names_is_that_of_the_files() -> None:
     assert ROOM.joinpath("names.json").read_text(encoding="utf-8") == listing(), "run python -m mpsprobe_hf.catalog"
-    assert list(listed()) == list(entries())
+    assert list(listed()) == [*pipelines(), *entries()]
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_our_files_name_what_transformers_has(file: str) -> None:
-    Names(ROOM.joinpath(f"{file}.toml").read_text(encoding="utf-8"), f"{file}.toml", shared()).check_models()
+    check(Names(ROOM.joinpath(f"{file}.toml").read_text(encoding="utf-8"), f"{file}.toml", shared()))
 
 
 def test_kinds_of_inputs_are_functions() -> None:
     assert set(get_args(Kind)) == set(KINDS)
+
+
+PIPELINE = """\
+[name.my-sdxl]
+like = "turned"
+checkpoint = "me/mine"
+components.unet = {like = "narrow", config = {sample_size = 32}}
+
+[component.narrow]
+class = "UNet2DConditionModel"
+config = {cross_attention_dim = 64}
+
+[like.turned]
+family = "image"
+pipeline = "StableDiffusionXLPipeline"
+summary = "Mine"
+components = {unet = "narrow", vae.class = "AutoencoderKL", scheduler.class = "DDIMScheduler"}
+"""
+
+
+def test_a_pipeline_of_the_users_is_data_of_the_same_form(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(PIPELINE, encoding="utf-8")
+    facts = in_file(str(path)).describe()
+    assert facts["pipeline"] == "StableDiffusionXLPipeline" and set(facts["components"]) == {"unet", "vae", "scheduler"}
+    assert facts["components"]["unet"]["config"] == {"cross_attention_dim": 64, "sample_size": 32}
+    for right, wrong, line, says in (
+        ('like = "narrow"', 'like = "narow"', 4, r"unknown component 'narow'.*narrow"),
+        ("{sample_size = 32}", "32", 4, r"'config' of a component is not a table"),
+        ("components.unet", "component.unet", 4, r"unknown key 'component'.*components"),
+        ('pipeline = "StableDiffusionXLP', 'pipeline = "StableDiffusionXP', 1, r"unknown pipeline 'StableDiffusionXP"),
+        ('class = "UNet', 'clas = "UNet', 1, r"a component lacks 'class'"),
+        ('checkpoint = "me/mine"', "seq_len = 3", 1, r"lacks 'checkpoint'"),
+        ('summary = "Mine"', 'summary = "Mine"\nseq_len = 3', 1, r"unknown key 'seq_len'"),
+    ):
+        with pytest.raises(WorkloadError) as raised:
+            check(read(PIPELINE.replace(right, wrong, 1)))
+        message = str(raised.value)
+        assert message.startswith(f"mine.toml:{line}: ") and re.search(says, message), message

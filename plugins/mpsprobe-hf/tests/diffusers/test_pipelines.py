@@ -12,7 +12,7 @@ import torch
 from mpsprobe.errors import MissingPackage
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_devkit.testing import OpenDevice, open_virtual_device
-from mpsprobe_hf.diffusers.catalog import entries
+from mpsprobe_hf.catalog import pipelines
 from mpsprobe_hf.diffusers.workload import load
 from tests.thorough import all_but, first_of_each
 
@@ -20,7 +20,7 @@ from tests.thorough import all_but, first_of_each
 pytestmark = pytest.mark.filterwarnings("ignore:at..frobenius_norm is deprecated:UserWarning")
 
 RELEASE = "2.13.0"
-ALL = sorted(entries())
+ALL = sorted(pipelines())
 REFUSED = {"cogvideox-2b": {"aten::copy_"}}
 """Its table of positions is in float64 (``CogVideoXPatchEmbed`` of diffusers 0.42), and moved with the model."""
 
@@ -43,9 +43,9 @@ def not_native(device: OpenDevice) -> set[str]:
     return {operator for operator, verdict in device.verdicts().items() if verdict != "native"}
 
 
-@pytest.mark.parametrize("name", all_but(first_of_each(lambda name: entries()[name].family, ALL), ALL))
+@pytest.mark.parametrize("name", all_but(first_of_each(lambda name: pipelines()[name].family, ALL), ALL))
 def test_a_pipeline_and_its_training(name: str) -> None:
-    for package in entries()[name].requires:
+    for package in pipelines()[name].requires:
         if importlib.util.find_spec(package) is None:
             with pytest.raises(MissingPackage, match=package):
                 load(name)
@@ -54,7 +54,7 @@ def test_a_pipeline_and_its_training(name: str) -> None:
     inference, training = built(device, name), built(device, name, "training", lora=True)
     with device:
         output = called(device, inference)[0]
-        assert size(output) == (64, 64) if entries()[name].family != "audio" else output.dim() == 3
+        assert size(output) == (64, 64) if pipelines()[name].family != "audio" else output.dim() == 3
         loss = called(device, training, trains=True)
         device.run(loss.backward, phase="backward")
         trained = {key for key, one in training.model.named_parameters() if one.grad is not None}

@@ -10,7 +10,7 @@ import pytest
 from mpsprobe.errors import MissingPackage, UnknownName, UsageError
 from mpsprobe.protocols import RunOptions
 from mpsprobe_devkit.testing import run_cli, workload_contract
-from mpsprobe_hf.diffusers.catalog import entries
+from mpsprobe_hf.catalog import pipelines
 from mpsprobe_hf.diffusers.names import declare, named, space
 from mpsprobe_hf.diffusers.workload import load
 
@@ -18,7 +18,7 @@ DECLARED = {one.name: one for one in named()}
 
 
 def test_each_pipeline_is_listed_under_its_family() -> None:
-    assert DECLARED.keys() == entries().keys() and len(DECLARED) >= 20
+    assert DECLARED.keys() == pipelines().keys() and len(DECLARED) >= 20
     listed = run_cli("workloads", "list", process=False).stdout
     assert all(f"  {name} " in listed for name in DECLARED)
     found = {one.name: one.target for one in space("diffusers")}

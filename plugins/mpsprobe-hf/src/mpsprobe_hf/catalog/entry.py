@@ -1,4 +1,4 @@
-"""What a named workload is made of, as data: sizes of the model, shapes of its inputs, what it is trained with.
+"""What a named workload is made of, as data: sizes of its models, shapes of its inputs, what it is trained with.
 
 Nothing here imports torch or transformers: listing and describing workloads has to be instant.
 ``mpsprobe_hf.tensors`` turns fields into tensors, ``mpsprobe_hf.transformers.construct`` makes the model.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 Dimension = int | str
 """Elements along one axis; ``"batch"``, ``"seq"`` or a multiple (``"4*batch"``) where the user may choose."""
@@ -134,9 +134,61 @@ class Entry:
         """The phases that this workload has an architecture for."""
         return ("inference",) if self.training is None else ("inference", "training")
 
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Distributions that inference needs besides transformers."""
+        return self.inference.requires
+
     def architecture(self, phase: str) -> Architecture:
         """The architecture of ``phase``, which must be one of ``phases``; generation has that of inference."""
         chosen = self.training if phase == "training" else self.inference
         if chosen is None:
             raise KeyError(phase)
         return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A model, a scheduler or a processor of a pipeline.
+
+    Attributes:
+        class_name: in diffusers or transformers; ``package.module:Class`` for one that neither has at its top.
+        config: what the checkpoint's ``config.json`` says other than the defaults of the class.
+        small: what replaces that for ``--size small`` where fewer layers are not all that it takes.
+    """
+
+    class_name: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    small: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A named pipeline of diffusers.
+
+    Attributes:
+        name: what stands behind ``diffusers:``.
+        family: ``image``, ``video`` or ``audio``.
+        summary: one line for the lists.
+        checkpoint: the repository on the Hub that the configurations are from.
+        pipeline: the class in diffusers.
+        components: by the name that the pipeline has for them. Tokenizers are made from the text encoders'
+            configurations, processors from the defaults of their class; neither stands here.
+        settings: of the pipeline itself, in addition to its components.
+        arguments: what its ``__call__`` gets other than what is found out from its signature.
+        small: the same for ``--size small``.
+        requires: packages that the pipeline's own code needs, and that do not come with diffusers.
+    """
+
+    name: str
+    family: str
+    summary: str
+    checkpoint: str
+    pipeline: str
+    components: Mapping[str, Component]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    small: Mapping[str, Any] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
+    phases: ClassVar[tuple[str, ...]] = ("inference", "training")
+    model_type: ClassVar[str] = ""

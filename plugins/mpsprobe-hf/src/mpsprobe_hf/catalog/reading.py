@@ -8,17 +8,15 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, get_args
 
-from mpsprobe.errors import MissingPackage, WorkloadError
+from mpsprobe.errors import WorkloadError
 from mpsprobe.suggestions import nearest, printable
-from mpsprobe_hf.catalog.entry import BATCH_SIZE, Architecture, Entry, Field, Kind
+from mpsprobe_hf.catalog.entry import BATCH_SIZE, Architecture, Component, Entry, Field, Kind, Pipeline
 
 Table = Mapping[str, Any]
 
-TOP = ("input", "like", "name")
+TOP = ("component", "input", "like", "name")
 OF_ARCHITECTURE: dict[str, Any] = {
     **dict.fromkeys(("class", "loss", "call"), str),
     **dict.fromkeys(("inputs", "requires", "notes"), list),
@@ -35,15 +33,22 @@ OF_NAME: dict[str, Any] = {
     **dict.fromkeys(("with", "config", "batch_size"), dict),
     "training": (dict, bool),
 }
-OF_INPUT: dict[str, type] = {"like": str, "name": str, "kind": str, "shape": list}
+OF_PIPELINE: dict[str, Any] = {
+    **dict.fromkeys(("like", "family", "summary", "checkpoint", "pipeline"), str),
+    **dict.fromkeys(("components", "settings", "arguments", "small"), dict),
+    "requires": list,
+}
+OF_INPUT: dict[str, Any] = {"like": str, "name": str, "kind": str, "shape": list}
+OF_COMPONENT: dict[str, Any] = {**dict.fromkeys(("like", "class"), str), **dict.fromkeys(("config", "small"), dict)}
 NEEDED = ("family", "summary", "checkpoint", "model_type", "class", "parameters", "inputs")
-FAMILIES = ("text", "vision", "audio", "multimodal", "series", "table")
+NEEDED_OF_PIPELINE = ("family", "summary", "checkpoint", "pipeline", "components")
+FAMILIES = ("text", "vision", "audio", "multimodal", "series", "table", "image", "video")
 DIMENSION = re.compile(r"[1-9]\d*|([1-9]\d*\*)?(batch|seq)")
 WORDS = {str: "a text", int: "a whole number", list: "a list", dict: "a table", (dict, bool): "a table or false"}
 
 
 class Names:
-    """The names of one file, with the inputs and kinds of names that it and the shared file describe."""
+    """The names of one file, with the inputs, components and kinds of names that it and the shared file describe."""
 
     def __init__(self, text: str, path: str, shared: Names | None = None) -> None:
         self.text, self.path = text, path
@@ -57,11 +62,12 @@ class Names:
             for name, table in (tables if isinstance(tables, dict) else {"": 0}).items():
                 if not isinstance(table, dict):
                     raise self._error(f"[{word}.{printable(name or 'NAME')}] is not a table", name or word)
+        self.components: Table = {**(shared.components if shared else {}), **document.get("component", {})}
         self.inputs: Table = {**(shared.inputs if shared else {}), **document.get("input", {})}
         self.kinds: Table = {**(shared.kinds if shared else {}), **document.get("like", {})}
         self.names: Table = document.get("name", {})
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, Entry | Pipeline]:
         """Every name of the file.
 
         Raises:
@@ -69,46 +75,41 @@ class Names:
         """
         for name, table in self.kinds.items():
             self._table = f"like.{name}"
-            self._check(table)
+            self._check(table, {**OF_NAME, **OF_PIPELINE})
         try:
             return {name: self._entry(name, table) for name, table in self.names.items()}
         except RecursionError:
             raise self._error(f"[{self._table}] leads back to itself", "") from None
 
-    def check_models(self) -> None:
-        """That the installed transformers has each model type and class, which are read, and each loss and call is one.
-
-        Raises:
-            WorkloadError: it has not; the message has the file and the line.
-        """
-        from mpsprobe_hf.calls import CALLS
-        from mpsprobe_hf.losses import LOSSES
-
-        spec = find_spec("transformers")
-        if spec is None or spec.origin is None:
-            raise MissingPackage("a file of names", "transformers")
-        models = Path(spec.origin).parent / "models"
-        types = sorted(folder.name for folder in models.iterdir() if folder.is_dir())
-        for name, entry in self.entries().items():
-            self._table = f"name.{name}"
-            self._among("model type", [entry.model_type], types)
-            modules = (models / entry.model_type).glob("modeling_*.py")
-            classes = re.findall(r"^class (\w+)", "".join(one.read_text(encoding="utf-8") for one in modules), re.M)
-            for architecture in map(entry.architecture, entry.phases):
-                self._among("class", [architecture.model_class], classes)
-                self._among("loss", [architecture.loss], LOSSES)
-                self._among("call", [architecture.call], ("", *CALLS))
-
-    def _entry(self, name: str, own: Table) -> Entry:
+    def check(self, name: str, what: str, word: str, allowed: Iterable[str]) -> None:
+        """Raise ``WorkloadError``, with the line in the table of ``name``, unless ``word`` is allowed there."""
         self._table = f"name.{name}"
-        self._check(own)
+        self._among(what, [word], allowed)
+
+    def _entry(self, name: str, own: Table) -> Entry | Pipeline:
+        self._table = f"name.{name}"
+        self._check(own, {**OF_NAME, **OF_PIPELINE})
         table = self._sized(self._like(own))
-        for key in NEEDED:
+        of_pipeline = "pipeline" in table
+        for key in NEEDED_OF_PIPELINE if of_pipeline else NEEDED:
             if key not in table:
                 raise self._error(f"[{self._table}] lacks '{key}'", "")
         table = self._filled(table, {"config": {}, **table, **table.get("with", {})})
-        self._check(table)
+        self._check(table, OF_PIPELINE if of_pipeline else OF_NAME)
         self._among("family", [table["family"]], FAMILIES)
+        return self._pipeline(name, table) if of_pipeline else self._model(name, table)
+
+    def _pipeline(self, name: str, table: Table) -> Pipeline:
+        components = {key: self._component(one) for key, one in table["components"].items()}
+        more = {"components": components, "requires": tuple(table.get("requires", ()))}
+        return Pipeline(**{"name": name, **table, **more})
+
+    def _component(self, described: str | Table) -> Component:
+        table = self._filled(self._whole(described, "component", self.components, OF_COMPONENT, ("class",)), {})
+        self._among("key of a component", table, OF_COMPONENT)
+        return Component(table["class"], table.get("config", {}), table.get("small", {}))
+
+    def _model(self, name: str, table: Table) -> Entry:
         taught = self._training(table)
         entry = Entry(
             name=name,
@@ -124,11 +125,15 @@ class Names:
         return entry
 
     def _like(self, own: Table) -> Table:
-        """The table with what it is like below it."""
+        """The table with what it is like below it; a component is in place of the one below."""
         if "like" not in own:
             return own
         self._among("kind of name", [own["like"]], self.kinds)
-        return merged(self._like(self.kinds[own["like"]]), {key: own[key] for key in own if key != "like"})
+        below = self._like(self.kinds[own["like"]])
+        both = merged(below, {key: own[key] for key in own if key != "like"})
+        if "components" in both:
+            both["components"] = {**below.get("components", {}), **own.get("components", {})}
+        return both
 
     def _sized(self, table: Table) -> Table:
         """The table with each of ``sizes`` where ``columns`` says."""
@@ -178,21 +183,26 @@ class Names:
             made.append(Field(one["name"], one["kind"], tuple(one["shape"]), one.get("high", 0), settings))
         return tuple(made)
 
-    def _input(self, described: str | Table) -> Table:
-        """An input in full, without what it is like."""
+    def _whole(self, described: str | Table, what: str, known: Table, kinds: Table, needed: tuple[str, ...]) -> Table:
+        """An input or a component in full, without what it is like."""
         own: Table = {"like": described} if isinstance(described, str) else described
+        article = "an" if what == "input" else "a"
         if not isinstance(own, dict):
-            raise self._error("an input is neither a name nor a table", str(described))
-        for key, kind in OF_INPUT.items():
+            raise self._error(f"{article} {what} is neither a name nor a table", str(described))
+        for key, kind in kinds.items():
             if key in own and not isinstance(own[key], kind):
-                raise self._error(f"'{key}' of an input is not {WORDS[kind]}", key)
+                raise self._error(f"'{key}' of {article} {what} is not {WORDS[kind]}", key)
         if "like" in own:
-            self._among("input", [own["like"]], self.inputs)
-            own = {**self._input(self.inputs[own["like"]]), **{key: own[key] for key in own if key != "like"}}
-        for key in ("name", "kind", "shape"):
+            self._among(what, [own["like"]], known)
+            below = self._whole(known[own["like"]], what, known, kinds, needed)
+            own = merged(below, {key: own[key] for key in own if key != "like"})
+        for key in needed:
             if key not in own:
-                raise self._error(f"an input lacks '{key}'", str(own.get("name", "")))
+                raise self._error(f"{article} {what} lacks '{key}'", str(own.get("name", "")))
         return own
+
+    def _input(self, described: str | Table) -> Table:
+        return self._whole(described, "input", self.inputs, OF_INPUT, ("name", "kind", "shape"))
 
     def _filled(self, value: Any, scope: Table, key: str = "") -> Any:
         """``value`` with inputs in full and what each ``$word`` stands for."""
@@ -212,8 +222,9 @@ class Names:
             found = found[part]
         return self._filled(found, scope)
 
-    def _check(self, table: Table) -> None:
-        for words, allowed in ((table, OF_NAME), (table.get("training") or {}, OF_TRAINING)):
+    def _check(self, table: Table, form: Table) -> None:
+        training = table.get("training")
+        for words, allowed in ((table, form), (training if isinstance(training, dict) else {}, OF_TRAINING)):
             self._among("key", words, allowed)
             for key, value in words.items():
                 kind = allowed[key]
@@ -241,12 +252,13 @@ class Names:
                 raise self._error(f"unknown {what} '{printable(str(shown or word))}'; {right}", str(word))
 
     def _error(self, message: str, word: str) -> WorkloadError:
-        """``message`` with the line of ``word`` in the table that is read, or of the table's head."""
+        """``message`` with the line of ``word`` in the table that is read and those inside it, or of its head."""
         lines = self.text.splitlines()
-        head = re.compile(r"\[" + re.escape(self._table).replace(r"\.", r'\."?', 1) + r'"?\]')
+        name = re.escape(self._table).replace(r"\.", r'\."?', 1)
+        head, inside = re.compile(rf'\[{name}"?\]'), re.compile(rf'(?!\[)|\[{name}"?\.')
         first = next((number for number, line in enumerate(lines) if self._table and head.match(line)), 0)
         after = range(first, len(lines))
-        end = next((number for number in after if number > first and lines[number].startswith("[")), len(lines))
+        end = next((number for number in after if number > first and not inside.match(lines[number])), len(lines))
         has_word = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])")
         line = next(
             (number for number in range(first + bool(self._table), end) if word and has_word.search(lines[number])),

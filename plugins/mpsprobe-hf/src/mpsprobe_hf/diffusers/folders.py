@@ -11,8 +11,8 @@ from typing import Any
 
 from mpsprobe.errors import WorkloadError
 from mpsprobe.suggestions import printable
-from mpsprobe_hf.diffusers.catalog import entries
-from mpsprobe_hf.diffusers.catalog.entry import Component
+from mpsprobe_hf.catalog import pipelines
+from mpsprobe_hf.catalog.entry import Component
 from mpsprobe_hf.diffusers.classes import named_class, pipeline_class
 from mpsprobe_hf.diffusers.names import INDEX
 from mpsprobe_hf.diffusers.recipe import Recipe, is_processor, processors
@@ -40,8 +40,8 @@ def recipe_of(folder: Path, name: str) -> Recipe:
     class_name = index.get("_class_name")
     if not isinstance(class_name, str):
         raise _own_code(name, INDEX)
-    found = pipeline_class(class_name, entries())
-    alike = next((one for one in entries().values() if one.pipeline == class_name), None)
+    found = pipeline_class(class_name, pipelines())
+    alike = next((one for one in pipelines().values() if one.pipeline == class_name), None)
     known = alike.components if alike else {}
     components: dict[str, Component] = {}
     settings: dict[str, Any] = {}
@@ -60,7 +60,7 @@ def recipe_of(folder: Path, name: str) -> Recipe:
         processors(found, components),
         printable(name),
         settings={**(alike.settings if alike else {}), **settings},
-        inputs=alike.inputs if alike else {},
+        arguments=alike.arguments if alike else {},
         small=alike.small if alike else {},
         notes=(f"sizes of {printable(name)}",),
     )

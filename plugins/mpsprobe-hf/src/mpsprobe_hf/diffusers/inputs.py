@@ -34,7 +34,7 @@ WIDTHS = ("encoder_hid_dim", "cross_attention_dim")
 
 def call_inputs(pipeline: Any, recipe: Recipe, batch_size: int, *, small: bool) -> dict[str, Any]:
     """The arguments of ``pipeline(…)``."""
-    given = {**recipe.inputs, **(recipe.small if small else {})}
+    given = {**recipe.arguments, **(recipe.small if small else {})}
     parameters = inspect.signature(type(pipeline).__call__).parameters
     inputs = {key: value for key, value in given.items() if key in parameters}
     for name, value in (("num_inference_steps", STEPS), ("strength", STRENGTH)):

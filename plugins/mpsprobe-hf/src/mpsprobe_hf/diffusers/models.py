@@ -18,7 +18,7 @@ from huggingface_hub import constants
 
 from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.suggestions import in_short
-from mpsprobe_hf.diffusers.catalog.entry import Component
+from mpsprobe_hf.catalog.entry import Component
 from mpsprobe_hf.diffusers.classes import named_class
 
 FEW = 2

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mpsprobe.declarations import WorkloadDeclaration
-from mpsprobe_hf.diffusers.catalog import entries
+from mpsprobe_hf.catalog import PIPELINES, listed
 
 PREFIX = "diffusers:"
 TARGET = "mpsprobe_hf.diffusers.workload:load"
@@ -38,9 +39,13 @@ class Place:
 def named() -> list[WorkloadDeclaration]:
     """The pipelines of the catalog."""
     return [
-        WorkloadDeclaration(entry.name, TARGET, entry.summary, entry.family, requires=entry.requires)
-        for entry in entries().values()
+        WorkloadDeclaration(name, TARGET, facts["summary"], facts["family"], requires=tuple(facts["requires"]))
+        for name, facts in _published().items()
     ]
+
+
+def _published() -> dict[str, Mapping[str, Any]]:
+    return {name: facts for name, facts in listed().items() if facts["file"] == PIPELINES}
 
 
 def declare(name: str) -> WorkloadDeclaration | None:
@@ -58,9 +63,9 @@ def space(prefix: str) -> Iterable[WorkloadDeclaration]:
     from mpsprobe_hf.diffusers.classes import check_installed, pipeline_names
 
     check_installed("the names of diffusers' pipelines")
-    published = [(entry.name, entry.summary, entry.family) for entry in entries().values()]
+    sizes = [(name, facts["summary"], facts["family"]) for name, facts in _published().items()]
     classes = [(name, "a class of the installed diffusers", "image") for name in pipeline_names()]
-    return [WorkloadDeclaration(PREFIX + name, TARGET, what, family) for name, what, family in (*published, *classes)]
+    return [WorkloadDeclaration(PREFIX + name, TARGET, what, family) for name, what, family in (*sizes, *classes)]
 
 
 def place_of(asked: str) -> Place | None:
@@ -78,7 +83,7 @@ def place_of(asked: str) -> Place | None:
         return None
     repository, part = found[1], found[2] or ""
     folder = _in_the_cache(repository)
-    known = (one.name for one in entries().values() if one.checkpoint.lower() == repository.lower())
+    known = (name for name, facts in _published().items() if facts["checkpoint"].lower() == repository.lower())
     place = Place(repository, part, next(known, ""), folder)
     return place if place.folder or place.entry else None
 

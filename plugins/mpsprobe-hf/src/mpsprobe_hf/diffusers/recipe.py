@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mpsprobe.errors import MissingPackage
-from mpsprobe_hf.diffusers.catalog import entries
-from mpsprobe_hf.diffusers.catalog.entry import Component, Entry
+from mpsprobe_hf.catalog import pipelines
+from mpsprobe_hf.catalog.entry import Component, Pipeline
 from mpsprobe_hf.diffusers.classes import check_installed, component_types, named_class, pipeline_class, required
 
 PROCESSORS = ("tokenizer", "processor", "feature_extractor")
@@ -34,7 +34,7 @@ class Recipe:
         components: by name, without tokenizers and processors.
         processors: the names of those, and the classes that they may have.
         checkpoint: where the sizes are from; empty for defaults of the classes.
-        settings, inputs, small: as an ``Entry`` has them.
+        settings, arguments, small: as a ``Pipeline`` has them.
         notes: what a reader of the report should know.
     """
 
@@ -43,7 +43,7 @@ class Recipe:
     processors: Mapping[str, tuple[type[Any], ...]]
     checkpoint: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    inputs: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     small: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -66,20 +66,21 @@ def recipe(name: str) -> Recipe:
         UnknownName: neither; carries the nearest.
         MissingPackage: a package that the class needs is not installed.
     """
-    known = entries()
+    known = pipelines()
     if name in known:
-        return _published(known[name])
+        return published(known[name])
     found = pipeline_class(name, known)
     first = next((one for one in known.values() if one.pipeline == name), None)
-    return _published(first) if first else _derived(found)
+    return published(first) if first else _derived(found)
 
 
-def _published(entry: Entry) -> Recipe:
+def published(entry: Pipeline) -> Recipe:
+    """Of a pipeline whose sizes are known."""
     check_installed(f"the workload '{entry.name}'", entry.requires)
     found = named_class(entry.pipeline, f"'diffusers:{entry.name}'")
     return Recipe(
         found, entry.components, processors(found, entry.components), entry.checkpoint,
-        entry.settings, entry.inputs, entry.small, (f"sizes of {entry.checkpoint}",),
+        entry.settings, entry.arguments, entry.small, (f"sizes of {entry.checkpoint}",),
     )  # fmt: skip
 
 
@@ -88,21 +89,21 @@ def _derived(found: type[Any]) -> Recipe:
     types = component_types(found)
     models = {name: kinds for name, kinds in types.items() if not is_processor(name)}
 
-    def shared(entry: Entry) -> dict[str, Component]:
+    def shared(entry: Pipeline) -> dict[str, Component]:
         return {name: one for name, one in entry.components.items() if _fits(one, models.get(name, ()))}
 
-    nearest = max(entries().values(), key=lambda one: len(shared(one)))
+    nearest = max(pipelines().values(), key=lambda one: len(shared(one)))
     components = shared(nearest)
     left = {name: kinds for name, kinds in models.items() if name not in components and required(found, name)}
     while left:  # those that belong together are taken from one checkpoint
-        more = max((_of(entry, left) for entry in entries().values()), key=len)
+        more = max((_of(entry, left) for entry in pipelines().values()), key=len)
         if not more:
             break
         components |= more
         left = {name: kinds for name, kinds in left.items() if name not in more}
     by_default = []
     for name, kinds in left.items():
-        everywhere = (one for entry in entries().values() for one in entry.components.values())
+        everywhere = (one for entry in pipelines().values() for one in entry.components.values())
         elsewhere = next((one for one in everywhere if _fits(one, kinds)), None)
         components[name] = elsewhere or Component(f"{kinds[0].__module__}:{kinds[0].__name__}")
         if elsewhere is None:
@@ -114,7 +115,7 @@ def _derived(found: type[Any]) -> Recipe:
     return Recipe(found, components, made, nearest.checkpoint, small=nearest.small, notes=tuple(notes))
 
 
-def _of(entry: Entry, wanted: Mapping[str, tuple[type[Any], ...]]) -> dict[str, Component]:
+def _of(entry: Pipeline, wanted: Mapping[str, tuple[type[Any], ...]]) -> dict[str, Component]:
     """The components of ``entry`` that fit those called so, or so with something before it (``prior_text_encoder``)."""
     return {
         name: one

@@ -25,7 +25,7 @@ def load(name: str) -> Workload:
         UnknownName: no such pipeline, or the pipeline has no such part; carries the nearest.
         MissingPackage: a package that it needs is not installed.
     """
-    from mpsprobe_hf.diffusers.catalog import entries
+    from mpsprobe_hf.catalog import pipelines
     from mpsprobe_hf.diffusers.classes import check_installed, pipeline_names
     from mpsprobe_hf.diffusers.names import HUB_ID, place_of
 
@@ -37,7 +37,7 @@ def load(name: str) -> Workload:
     asked = name.removeprefix(PREFIX)
     place = place_of(asked)
     pipeline, slash, part = asked.partition("/") if place is None else (place.name, place.part, place.part)
-    if place is None and HUB_ID.fullmatch(asked) and pipeline not in (*entries(), *pipeline_names()):
+    if place is None and HUB_ID.fullmatch(asked) and pipeline not in (*pipelines(), *pipeline_names()):
         raise WorkloadError(
             f"'{printable(asked)}' is neither in the cache of the Hub nor in the catalog",
             f"Nothing is downloaded here. Fetch its configurations: hf download {asked} --include '*.json'",
@@ -100,7 +100,7 @@ class PipelineWorkload:
                 name: {"class": one.class_name.rpartition(":")[2], "config": _plain(one.config)}
                 for name, one in recipe.components.items()
             },
-            "inputs": _plain(recipe.inputs),
+            "inputs": _plain(recipe.arguments),
             "notes": list(recipe.notes),
         }
 

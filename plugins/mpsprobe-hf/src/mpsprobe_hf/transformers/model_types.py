@@ -187,10 +187,10 @@ class ModelTypeWorkload:
 
     def _named(self) -> str | None:
         """What to do where no inputs can be derived: the catalog may have a workload of this type."""
-        from mpsprobe_hf.catalog import listed
+        from mpsprobe_hf.catalog import models
 
         model_type = self.model_type.replace("-", "_")
-        names = [name for name, facts in listed().items() if facts["model_type"] == model_type]
+        names = [name for name, facts in models().items() if facts["model_type"] == model_type]
         return (
             f"The workload {' or '.join(repr(one) for one in names)} is of this type and brings inputs."
             if names

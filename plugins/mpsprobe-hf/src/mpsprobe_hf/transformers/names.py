@@ -36,7 +36,7 @@ def declare(name: str) -> WorkloadDeclaration | None:
     if not name or not name.isprintable() or PYTHON_FILE.search(name):
         return None
     if split_file(name) is not None:
-        return WorkloadDeclaration(name, f"{_ROOM}.workload:in_file", "a name of a TOML of yours", "file")
+        return WorkloadDeclaration(name, "mpsprobe_hf.names_file:in_file", "a name of a TOML of yours", "file")
     if name.startswith(PREFIX):
         if published_as(name.removeprefix(PREFIX)) is not None:
             return WorkloadDeclaration(name, PUBLISHED, "a repository of the Hub", "hub")

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from mpsprobe.environment import check_version
 from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe.suggestions import printable
-from mpsprobe_hf.catalog import entry_of, listed, published_as
+from mpsprobe_hf.catalog import entry_of, models, published_as
 from mpsprobe_hf.catalog.entry import Architecture, Entry
 from mpsprobe_hf.sizes import choose_sizes, shape_of
 from mpsprobe_hf.transformers.configs.small import FEW_LAYERS, make_small
 from mpsprobe_hf.transformers.generation import check_generates, generating, note, prompt
 from mpsprobe_hf.transformers.lora import with_adapters
-from mpsprobe_hf.transformers.names import split_file
 
 
 class NamedWorkload:
@@ -126,38 +123,15 @@ def published(name: str) -> PublishedWorkload:
     """The workload of a repository that the catalog has an entry of; ``name`` is what the user typed."""
     entry = published_as(name.removeprefix("hf:"))
     if entry is None:
-        raise UnknownName("workload", name, listed())
+        raise UnknownName("workload", name, models())
     return PublishedWorkload(entry, name)
 
 
 def named(name: str) -> NamedWorkload:
     """The workload that the catalog has under ``name``."""
-    if name not in listed():
-        raise UnknownName("workload", name, listed())
+    if name not in models():
+        raise UnknownName("workload", name, models())
     return NamedWorkload(entry_of(name))
-
-
-def in_file(name: str) -> NamedWorkload:
-    """The workload ``path/to/names.toml:NAME``, which a user wrote; ``NAME`` goes without if it is the only one."""
-    from mpsprobe_hf.catalog import shared
-    from mpsprobe_hf.catalog.reading import Names
-
-    path, wanted = split_file(name) or (name, "")
-    shown = printable(path)
-    try:
-        text = Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, RuntimeError, ValueError) as error:
-        raise WorkloadError(f"cannot read '{shown}': {printable(str(error))}") from None
-    names = Names(text, shown, shared())
-    names.check_models()
-    known = names.entries()
-    if not wanted and len(known) != 1:
-        near = " or ".join(f"{shown}:{printable(one)}" for one in list(known)[:3])
-        raise UsageError(f"'{shown}' has {len(known)} names", f"Say which one: {near}" if near else None)
-    wanted = wanted or next(iter(known))
-    if wanted not in known:
-        raise UnknownName("workload", wanted, known, f"The names of {shown} are: {', '.join(known)}.")
-    return NamedWorkload(known[wanted], name)
 
 
 IMPORT_NAMES = {"pillow": "PIL"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mpsprobe_hf.diffusers.catalog import entries
+from mpsprobe_hf.catalog import pipelines
 from mpsprobe_hf.diffusers.models import make
 from mpsprobe_hf.diffusers.recipe import DENOISERS
 
@@ -55,7 +55,7 @@ PUBLISHED = {
 @pytest.mark.thorough
 def test_every_denoiser_has_its_published_size() -> None:
     counted, known = {}, {}
-    for entry in entries().values():
+    for entry in pipelines().values():
         component = next(entry.components[name] for name in DENOISERS if name in entry.components)
         sizes = repr((component.class_name, component.config))
         if sizes not in known:
@@ -66,7 +66,7 @@ def test_every_denoiser_has_its_published_size() -> None:
 
 
 def test_every_entry_has_what_lists_show() -> None:
-    for entry in entries().values():
+    for entry in pipelines().values():
         assert entry.family in ("image", "video", "audio")
         assert "/" in entry.checkpoint and entry.summary.endswith(".")
         assert "scheduler" in entry.components
