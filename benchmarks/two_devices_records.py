@@ -208,7 +208,7 @@ def _step(device: Device, name: str, phase: str, called: dict[str, Any]) -> None
     torch.manual_seed(0)
     entry = _reduced(name, phase)
     length = (
-        None if entry.seq_len is None else max(entry.shortest, min(entry.seq_len, 64 if entry.seq_len < WAVE else WAVE))
+        None if entry.seq_len is None else max(entry.shortest or 1, min(entry.seq_len, 64 if entry.seq_len < WAVE else WAVE))
     )
     options = RunOptions(phase=phase, batch_size=2, seq_len=length)
     run = NamedWorkload(entry).build(options)

@@ -17,7 +17,7 @@ if installed():
     import_torchvision()
 sys.path.pop(0)
 if os.environ.get("GENERIC"):
-    from mpsprobe_hf.transformers.inputs.families import FAMILIES
+    from mpsprobe_hf.transformers.inputs.rules import FAMILIES
 
     assert isinstance(FAMILIES, dict)
     FAMILIES.clear()

@@ -7,11 +7,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
+from mpsprobe.errors import UnknownName, UsageError, WorkloadError
 from mpsprobe.suggestions import printable
 from mpsprobe_hf.catalog import shared
 from mpsprobe_hf.catalog.entry import Entry
 from mpsprobe_hf.catalog.reading import Names
+from mpsprobe_hf.installed import check_installed
 from mpsprobe_hf.transformers.names import split_file
 
 if TYPE_CHECKING:
@@ -54,22 +55,29 @@ def check(names: Names) -> None:
     """
     from mpsprobe_hf.calls import CALLS
     from mpsprobe_hf.losses import LOSSES
+    from mpsprobe_hf.transformers.inputs.measures import COMPUTED
+    from mpsprobe_hf.transformers.inputs.rules import MEASURES
 
     for name, entry in names.entries().items():
         if not isinstance(entry, Entry):
-            from mpsprobe_hf.diffusers.classes import check_installed, pipeline_names
+            from mpsprobe_hf.diffusers.classes import LIBRARIES, pipeline_names
 
-            check_installed("a pipeline in a file of names")
-            names.check(name, "pipeline", entry.pipeline, pipeline_names())
+            check_installed("a pipeline in a file of names", LIBRARIES)
+            names.check(name, "pipeline", [entry.pipeline], pipeline_names())
             continue
-        spec = find_spec("transformers")
-        if spec is None or spec.origin is None:
-            raise MissingPackage("a file of names", "transformers")
-        models = Path(spec.origin).parent / "models"
-        names.check(name, "model type", entry.model_type, sorted(one.name for one in models.iterdir() if one.is_dir()))
+        check_installed("a file of names", ("transformers",))
+        models = Path(str(getattr(find_spec("transformers"), "origin", ""))).parent / "models"
+        names.check(
+            name, "model type", [entry.model_type], sorted(one.name for one in models.iterdir() if one.is_dir())
+        )
         modules = (models / entry.model_type).glob("modeling_*.py")
         classes = re.findall(r"^class (\w+)", "".join(one.read_text(encoding="utf-8") for one in modules), re.M)
         for architecture in map(entry.architecture, entry.phases):
-            names.check(name, "class", architecture.model_class, classes)
-            names.check(name, "loss", architecture.loss, LOSSES)
-            names.check(name, "call", architecture.call, ("", *CALLS))
+            names.check(name, "class", [architecture.model_class], classes)
+            names.check(name, "loss", [architecture.loss], ("", *LOSSES))
+            names.check(name, "call", [architecture.call], ("", *CALLS))
+            names.check(name, "measure", architecture.own.measures, (*MEASURES, *COMPUTED))
+            for form in architecture.own.arguments.values():
+                words = [word for size in (*form.shape, form.high) for word in str(size).split("*")]
+                sizes = (word for word in words if not word.isdigit())
+                names.check(name, "size of an input", sizes, ("batch", "seq", *MEASURES, *COMPUTED))

@@ -264,7 +264,14 @@ def test_what_is_not_about_the_inputs_is_left_alone() -> None:
             run_of(model(forward))
 
 
+def test_where_nothing_is_left_to_try_the_notes_name_the_rule_of_each_input() -> None:
+    broken = model(lambda self, pixel_values, input_ids=None, labels=None: pixel_values)
+    run = make_run("tiny", broken, broken.config, RunOptions(phase="training", batch_size=2), broken)
+    assert run.correct is not None and run.correct(RuntimeError("an error that is not about the inputs")) is None
+    assert run.notes[-1] == "derived by mpsprobe_hf/transformers/inputs: pixel_values in arguments.toml"
+
+
 def test_what_nobody_knows_is_named() -> None:
     with pytest.raises(WorkloadError, match="its forward needs mystery") as caught:
         run_of(model(lambda self, mystery: mystery))
-    assert "path/to/file.py:function" in str(caught.value.hint)
+    assert "path/to/file.py:function" in str(caught.value.hint) and "arguments.toml" in str(caught.value.hint)

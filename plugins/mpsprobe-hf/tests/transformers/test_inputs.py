@@ -10,16 +10,16 @@ import torch
 
 import mpsprobe
 from mpsprobe_hf.catalog import entries
-from mpsprobe_hf.catalog.entry import Field
-from mpsprobe_hf.sizes import shape_of
+from mpsprobe_hf.sizes import Field, shape_of
 from mpsprobe_hf.tensors import KINDS, make
 from mpsprobe_hf.transformers.configs import backbones
 from mpsprobe_hf.transformers.configs.images import left_out, with_one_width
 from mpsprobe_hf.transformers.correcting.corrections import corrected
-from mpsprobe_hf.transformers.inputs.arguments import ARGUMENTS
 from mpsprobe_hf.transformers.inputs.guess import Guess
 from mpsprobe_hf.transformers.inputs.heads import head_of
 from mpsprobe_hf.transformers.inputs.measures import Measures
+from mpsprobe_hf.transformers.inputs.rules import ARGUMENTS, FAMILIES
+from mpsprobe_hf.transformers.inputs.rules import HEADS as RULES_OF_HEADS
 from mpsprobe_hf.transformers.inputs.signature import Signature
 from tests.thorough import all_but
 
@@ -34,8 +34,8 @@ def tokens(vocabulary: int, **settings: Any) -> Field:
     return Field("input_ids", "tokens", ("batch", "seq"), vocabulary, settings)
 
 
-def padding_mask(*, left: bool = False) -> Field:
-    return Field("attention_mask", "padding_mask", ("batch", "seq"), settings={"left": left})
+def padding_mask() -> Field:
+    return Field("attention_mask", "padding_mask", ("batch", "seq"))
 
 
 def image(side: int) -> Field:
@@ -43,10 +43,9 @@ def image(side: int) -> Field:
 
 
 def test_padding() -> None:
-    for left, grows in ((False, -1), (True, 1)):
-        mask = made(padding_mask(left=left))
-        assert mask.dtype == torch.int64 and mask.sum(1).tolist() == [16, 14, 12, 10]
-        assert bool((mask.diff(dim=1) * grows >= 0).all())
+    mask = made(padding_mask())
+    assert mask.dtype == torch.int64 and mask.sum(1).tolist() == [16, 14, 12, 10]
+    assert bool((mask.diff(dim=1) <= 0).all())
     assert bool(make(padding_mask(), {"batch": 1, "seq": 5}, torch.float32).all()), "one text has none"
 
 
@@ -85,13 +84,10 @@ def test_the_same_every_time_in_the_dtype_with_generators_untouched() -> None:
 
 
 def test_every_kind_is_used_and_known() -> None:
-    used = {
-        field.kind
-        for entry in entries().values()
-        for phase in entry.phases
-        for field in entry.architecture(phase).inputs
-    }
-    used |= {form.kind for forms in ARGUMENTS.values() for form in forms} | {"constant"}
+    named = [one.own for entry in entries().values() for one in (entry.inference, entry.training) if one]
+    used = {form.kind for own in (*named, *FAMILIES.values()) for form in own.arguments.values()}
+    used |= {form.kind for forms in ARGUMENTS.values() for form in forms}
+    used |= {form.kind for head in RULES_OF_HEADS for form in (*head.labels.values(), *head.inputs.values())}
     assert used == set(KINDS)
 
 

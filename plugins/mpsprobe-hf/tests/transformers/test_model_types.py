@@ -22,7 +22,7 @@ from mpsprobe_hf.transformers.checkpoints import load as load_checkpoint
 from mpsprobe_hf.transformers.classes import holder_of, missing_package, model_types, part_types
 from mpsprobe_hf.transformers.configs.repairs import declared, part_for, repair
 from mpsprobe_hf.transformers.configs.small import small
-from mpsprobe_hf.transformers.inputs.families import FAMILIES
+from mpsprobe_hf.transformers.inputs.rules import FAMILIES
 from mpsprobe_hf.transformers.model_types import ModelTypeWorkload, load
 from mpsprobe_hf.transformers.names import PUBLISHED, declare
 from mpsprobe_hf.transformers.workload import named

@@ -92,8 +92,8 @@ def test_options_that_cannot_be_honoured(libraries: None) -> None:
         (RunOptions(weights=True), "random weights"),
         (RunOptions(seq_len=8), "no sequences"),
         (RunOptions(size="small"), "has one size"),
-        (RunOptions(batch_size=0), "a batch of 0"),
-        (RunOptions(batch_size=2**31), "a batch of 2147483648"),
+        (RunOptions(batch_size=0), "batch size is 0"),
+        (RunOptions(batch_size=2**31), "batch size is 2147483648"),
     ):
         for name in MAKERS:
             with pytest.raises(UsageError, match=said) as caught:

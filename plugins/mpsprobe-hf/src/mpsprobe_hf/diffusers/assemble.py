@@ -16,14 +16,7 @@ from mpsprobe_hf.diffusers.tokens import make_tokenizer
 
 
 def assemble(recipe: Recipe, dtype: torch.dtype, who: str, *, small: bool, few: Collection[str] = ()) -> Any:
-    """A pipeline of diffusers, its models on torch's default device.
-
-    Args:
-        recipe: what to make.
-        dtype: of the parameters.
-        who: what the user typed, for errors.
-        small: few layers.
-        few: names of models that have few layers anyway.
+    """A pipeline of diffusers, its models on torch's default device; the models ``few`` have few layers anyway.
 
     Raises:
         WorkloadError: a component or the pipeline cannot be made.

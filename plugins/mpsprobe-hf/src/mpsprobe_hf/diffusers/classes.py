@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from types import NoneType
 from typing import Any
@@ -12,17 +12,10 @@ from typing import Any
 from mpsprobe.environment import check_version
 from mpsprobe.errors import MissingPackage, UnknownName, WorkloadError
 
+LIBRARIES = ("diffusers", "transformers")
+"""What every pipeline needs."""
 DISTRIBUTIONS = {"opencv": "opencv-python", "k_diffusion": "k-diffusion", "note_seq": "note-seq"}
 """Of packages that diffusers calls by another name than ``pip install`` does."""
-
-
-def check_installed(feature: str, distributions: Iterable[str] = ("diffusers", "transformers")) -> None:
-    """Raise ``MissingPackage`` for the first of ``distributions`` that is not there; their modules have their names."""
-    import importlib.util
-
-    for distribution in distributions:
-        if importlib.util.find_spec(distribution) is None:
-            raise MissingPackage(feature, distribution)
 
 
 @cache
@@ -37,10 +30,6 @@ def pipeline_names() -> tuple[str, ...]:
 
 def named_class(name: str, who: str) -> type[Any]:
     """A class of diffusers or transformers, or ``package.module:Class``.
-
-    Args:
-        name: of the class.
-        who: what needs it, for the error.
 
     Raises:
         MissingPackage: the class is there, and a package that it needs is not.
@@ -86,10 +75,6 @@ def check_backends(found: type[Any], who: str) -> None:
 
 def pipeline_class(name: str, known: Mapping[str, Any]) -> type[Any]:
     """The class of diffusers called ``name``.
-
-    Args:
-        name: what the user typed.
-        known: what else could have been meant.
 
     Raises:
         UnknownName: there is none; carries the nearest.

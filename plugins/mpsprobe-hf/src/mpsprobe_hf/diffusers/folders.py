@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +11,12 @@ from mpsprobe.errors import WorkloadError
 from mpsprobe.suggestions import printable
 from mpsprobe_hf.catalog import pipelines
 from mpsprobe_hf.catalog.entry import Component
+from mpsprobe_hf.checkpoint.reading import read_json
 from mpsprobe_hf.diffusers.classes import named_class, pipeline_class
 from mpsprobe_hf.diffusers.names import INDEX
 from mpsprobe_hf.diffusers.recipe import Recipe, is_processor, processors
+from mpsprobe_hf.transformers.checkpoint_files import check_sizes
 
-LARGEST = 10_000_000  # bytes of a configuration
-MOST = 10_000
-"""Layers, blocks and heads: the most that a model has."""
 CONFIGS = ("config.json", "scheduler_config.json")
 LIBRARIES = ("diffusers", "transformers")
 NOT_ARGUMENTS = ("architectures", "model_type", "torch_dtype", "dtype", "transformers_version")
@@ -29,14 +26,10 @@ NOT_ARGUMENTS = ("architectures", "model_type", "torch_dtype", "dtype", "transfo
 def recipe_of(folder: Path, name: str) -> Recipe:
     """Of the pipeline in ``folder``.
 
-    Args:
-        folder: with ``model_index.json``.
-        name: what the user typed.
-
     Raises:
         WorkloadError: a file is missing or damaged, or the pipeline brings code of its own.
     """
-    index = _read(folder / INDEX)
+    index = read_json(folder / INDEX)
     class_name = index.get("_class_name")
     if not isinstance(class_name, str):
         raise _own_code(name, INDEX)
@@ -75,8 +68,8 @@ def _component(folder: Path, key: str, library: str, class_name: str, name: str)
     config = next((path for one in CONFIGS if (path := folder / key / one).is_file()), None)
     if config is None:
         raise WorkloadError(f"'{printable(name)}' has no {printable(key)}/{CONFIGS[0]}", "Fetch it again.")
-    values = {one: value for one, value in _read(config).items() if one[:1] != "_" and one not in NOT_ARGUMENTS}
-    _check_sizes(values, name)
+    values = {one: value for one, value in read_json(config).items() if one[:1] != "_" and one not in NOT_ARGUMENTS}
+    check_sizes(name, values)
     try:
         found = named_class(full, f"'{printable(name)}'")
     except ModuleNotFoundError as error:
@@ -85,31 +78,6 @@ def _component(folder: Path, key: str, library: str, class_name: str, name: str)
     if not hasattr(found, "config_class"):
         values = {one: value for one, value in values.items() if one in taken}
     return Component(full, values)
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    shown = printable(str(path))
-    try:
-        if path.stat().st_size > LARGEST:
-            raise WorkloadError(f"'{shown}' is larger than a configuration ever is")
-        values = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise WorkloadError(f"'{shown}' cannot be read: {printable(str(error))}", "Fetch it again.") from error
-    if not isinstance(values, dict):
-        raise WorkloadError(f"'{shown}' is no configuration: it holds no object", "Fetch it again.")
-    return values
-
-
-def _check_sizes(values: Mapping[str, Any], name: str) -> None:
-    left: list[tuple[str, Any]] = [*values.items()]
-    while left:
-        key, value = left.pop()
-        if isinstance(value, dict):
-            left += value.items()
-        elif isinstance(value, list):
-            left += [(key, one) for one in value]
-        elif type(value) is int and value > MOST and any(word in key for word in ("layer", "block", "heads", "depth")):
-            raise WorkloadError(f"the configuration of '{printable(name)}' has {printable(key)} = {value:.3g}")
 
 
 def _own_code(name: str, where: str) -> WorkloadError:

@@ -6,6 +6,7 @@ They are made on torch's default device: where that turns parameters into meta t
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import logging
 import warnings
@@ -20,6 +21,8 @@ from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.suggestions import in_short
 from mpsprobe_hf.catalog.entry import Component
 from mpsprobe_hf.diffusers.classes import named_class
+from mpsprobe_hf.forms import merged
+from mpsprobe_hf.transformers.construct import default_dtype, keep_in_float32, parameters_are_meta
 
 FEW = 2
 """Layers of each kind in a small model: some pipelines take the last layer but one of a text encoder."""
@@ -41,7 +44,7 @@ def make(component: Component, dtype: torch.dtype, who: str, *, small: bool = Fa
     with quiet(), patch.object(constants, "HF_HUB_OFFLINE", True):
         found = named_class(component.class_name, who)
         try:
-            config = merged(component.config, component.small if small else {})
+            config = copy.deepcopy(merged(component.config, component.small if small else {}))
             if not issubclass(found, torch.nn.Module):
                 with torch.device("cpu"):  # where numpy reads the tables of schedulers, wherever the models are
                     return found(**config)
@@ -93,23 +96,6 @@ def _fewer(config: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]
     return {key: min(value, FEW) for key, value in numbers.items() if isinstance(value, int)}
 
 
-def merged(config: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """``config`` with the values of ``other`` in their places, also inside of nested ones; lists as JSON has them."""
-    both: dict[str, Any] = {}
-    for key, value in {**config, **other}.items():
-        if isinstance(value, Mapping):
-            nested = config.get(key)
-            both[key] = merged(nested if isinstance(nested, Mapping) else {}, value)
-        else:
-            both[key] = list(value) if isinstance(value, tuple) else value
-    return both
-
-
-def parameters_are_meta() -> bool:
-    """Whether a parameter made now has no data."""
-    return torch.nn.Linear(1, 1, bias=False).weight.is_meta
-
-
 @contextlib.contextmanager
 def without_tables() -> Iterator[None]:
     """Where weights have no data, neither have the tables of positions that checkpoints hold.
@@ -130,33 +116,6 @@ def without_tables() -> Iterator[None]:
         yield
     finally:
         embeddings.get_2d_sincos_pos_embed = own
-
-
-def keep_in_float32(model: Any, dtype: torch.dtype) -> None:
-    """Return to float32 the parameters that ``from_pretrained`` keeps there.
-
-    diffusers does so for ``_keep_in_fp32_modules`` in each narrower dtype, transformers for float16 alone, and for
-    ``_keep_in_fp32_modules_strict`` in each.
-    """
-    kept = set(getattr(model, "_keep_in_fp32_modules_strict", None) or ())
-    if dtype == torch.float16 or not hasattr(model, "config_class"):
-        kept |= set(getattr(model, "_keep_in_fp32_modules", None) or ())
-    if not kept or dtype == torch.float32:
-        return
-    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-        if tensor.is_floating_point() and not kept.isdisjoint(name.split(".")):
-            tensor.data = tensor.data.to(torch.float32)
-
-
-@contextlib.contextmanager
-def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Floating-point tensors that do not say their dtype get ``dtype``, as in ``from_pretrained``."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 @contextlib.contextmanager

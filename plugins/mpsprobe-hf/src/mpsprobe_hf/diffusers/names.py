@@ -10,6 +10,7 @@ from typing import Any
 
 from mpsprobe.declarations import WorkloadDeclaration
 from mpsprobe_hf.catalog import PIPELINES, listed
+from mpsprobe_hf.installed import check_installed
 
 PREFIX = "diffusers:"
 TARGET = "mpsprobe_hf.diffusers.workload:load"
@@ -60,9 +61,9 @@ def declare(name: str) -> WorkloadDeclaration | None:
 
 def space(prefix: str) -> Iterable[WorkloadDeclaration]:
     """The pipelines of the catalog, and the classes of the installed diffusers."""
-    from mpsprobe_hf.diffusers.classes import check_installed, pipeline_names
+    from mpsprobe_hf.diffusers.classes import LIBRARIES, pipeline_names
 
-    check_installed("the names of diffusers' pipelines")
+    check_installed("the names of diffusers' pipelines", LIBRARIES)
     sizes = [(name, facts["summary"], facts["family"]) for name, facts in _published().items()]
     classes = [(name, "a class of the installed diffusers", "image") for name in pipeline_names()]
     return [WorkloadDeclaration(PREFIX + name, TARGET, what, family) for name, what, family in (*sizes, *classes)]

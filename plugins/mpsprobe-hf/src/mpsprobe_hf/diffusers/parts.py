@@ -37,14 +37,7 @@ class Part:
 
 
 def part(recipe: Recipe, name: str, options: RunOptions, who: str, *, guided: bool = True) -> Part:
-    """The part of a pipeline called ``name``.
-
-    Args:
-        recipe: of the pipeline.
-        name: as ``recipe.parts()`` has it.
-        options: of the run.
-        who: what the user typed, for errors.
-        guided: with guidance, as in inference: many pipelines double the batch for it.
+    """The part of a pipeline called ``name``; ``guided`` as in inference, where many pipelines double the batch.
 
     Raises:
         WorkloadError: the pipeline does not call it by itself, or cannot be built.

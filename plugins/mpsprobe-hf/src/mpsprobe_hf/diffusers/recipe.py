@@ -9,7 +9,8 @@ from typing import Any
 from mpsprobe.errors import MissingPackage
 from mpsprobe_hf.catalog import pipelines
 from mpsprobe_hf.catalog.entry import Component, Pipeline
-from mpsprobe_hf.diffusers.classes import check_installed, component_types, named_class, pipeline_class, required
+from mpsprobe_hf.diffusers.classes import component_types, named_class, pipeline_class, required
+from mpsprobe_hf.installed import check_installed
 
 PROCESSORS = ("tokenizer", "processor", "feature_extractor")
 """Words in the names of components that are made without a configuration of their own."""

@@ -28,13 +28,7 @@ class Models(torch.nn.Module):
 
 
 def pipeline_run(recipe: Recipe, options: RunOptions, who: str) -> TorchRun:
-    """What ``pipe(prompt)`` does: text encoders, a few denoising steps with guidance and scheduler, the decoder.
-
-    Args:
-        recipe: what to make.
-        options: of the run.
-        who: what the user typed, for errors.
-    """
+    """What ``pipe(prompt)`` does: text encoders, a few denoising steps with guidance and scheduler, the decoder."""
     small = options.size == "small"
     pipeline = assemble(recipe, getattr(torch, options.dtype), who, small=small)
     inputs = call_inputs(pipeline, recipe, options.batch_size or 1, small=small)

@@ -84,12 +84,6 @@ def arguments(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What ``pipeline(**inputs)`` calls ``method`` of its component ``part`` with first.
 
-    Args:
-        pipeline: with models on meta.
-        part, method: the one that is waited for.
-        inputs: of the pipeline.
-        who: what the user typed, for errors.
-
     Raises:
         WorkloadError: it does not come to that.
     """

@@ -37,11 +37,6 @@ def _stop(pipeline: Any, step: int, timestep: Any, given: Mapping[str, Any]) -> 
 def step_run(recipe: Recipe, options: RunOptions, who: str) -> TorchRun:
     """A run of the pipeline up to the end of its first step, of which only the denoisers are models.
 
-    Args:
-        recipe: of the pipeline.
-        options: of the run.
-        who: what the user typed, for errors.
-
     Raises:
         WorkloadError: it cannot be built, or cannot be run without data.
     """

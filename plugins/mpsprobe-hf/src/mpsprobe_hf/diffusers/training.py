@@ -16,10 +16,10 @@ import torch
 
 from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe_hf.diffusers.classes import check_installed
 from mpsprobe_hf.diffusers.losses import Flow, Noise, difference, is_known, loss_for
 from mpsprobe_hf.diffusers.parts import part
 from mpsprobe_hf.diffusers.recipe import Recipe
+from mpsprobe_hf.installed import check_installed
 
 PROJECTIONS = ("to_k", "to_q", "to_v", "to_out.0")
 """The modules that the scripts put adapters on."""
@@ -29,11 +29,6 @@ TIMES = ("timestep", "t")
 
 def training_step(recipe: Recipe, options: RunOptions, who: str) -> TorchRun:
     """The denoiser, with adapters where the options ask for LoRA, and a step: noise, prediction, loss.
-
-    Args:
-        recipe: of the pipeline.
-        options: of the run.
-        who: what the user typed, for errors.
 
     Raises:
         MissingPackage: peft is not installed.

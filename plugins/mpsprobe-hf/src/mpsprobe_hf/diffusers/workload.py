@@ -10,6 +10,8 @@ from mpsprobe.errors import UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import printable
 from mpsprobe_hf.diffusers.names import PREFIX
+from mpsprobe_hf.installed import check_installed
+from mpsprobe_hf.sizes import check_made_alike
 
 if TYPE_CHECKING:
     from mpsprobe.protocols import Workload
@@ -26,10 +28,10 @@ def load(name: str) -> Workload:
         MissingPackage: a package that it needs is not installed.
     """
     from mpsprobe_hf.catalog import pipelines
-    from mpsprobe_hf.diffusers.classes import check_installed, pipeline_names
+    from mpsprobe_hf.diffusers.classes import LIBRARIES, pipeline_names
     from mpsprobe_hf.diffusers.names import HUB_ID, place_of
 
-    check_installed(f"the workload '{name}'")
+    check_installed(f"the workload '{name}'", LIBRARIES)
     from mpsprobe_hf.diffusers.folders import recipe_of
     from mpsprobe_hf.diffusers.models import quiet
     from mpsprobe_hf.diffusers.recipe import recipe
@@ -109,17 +111,7 @@ class PipelineWorkload:
         return f"'{self.name}'"
 
     def _check(self, options: RunOptions) -> None:
-        if options.weights:
-            raise UsageError(
-                f"{self._who} is made with random weights",
-                "For real weights load them in a function of yours: path/to/file.py:function",
-            )
-        if options.seq_len is not None:
-            raise UsageError(f"{self._who} has no sequences", "Leave --seq-len out.")
-        if options.phase not in ("inference", "training"):
-            raise UsageError(f"{self._who} has no {options.phase} phase", "Choose inference or training.")
-        if options.batch_size is not None and options.batch_size < 1:
-            raise UsageError(f"the batch size is {options.batch_size}", "It must be 1 or more.")
+        check_made_alike(self.name, options)
         if options.phase == "training" and self.part not in ("", self.recipe.denoiser):
             raise UsageError(
                 f"{self._who} is not trained here: of a pipeline it is the {self.recipe.denoiser or 'denoiser'}",

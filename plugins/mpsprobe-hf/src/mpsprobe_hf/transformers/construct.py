@@ -183,11 +183,11 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 def keep_in_float32(model: Any, dtype: torch.dtype) -> None:
     """Return to float32 the parameters that ``from_pretrained`` keeps there (T5's ``wo`` in float16).
 
-    A model class lists them in ``_keep_in_fp32_modules`` for float16 and in
+    A model class lists them in ``_keep_in_fp32_modules`` for float16 (for diffusers each narrower dtype) and in
     ``_keep_in_fp32_modules_strict`` for bfloat16 too.
     """
     kept = set(getattr(model, "_keep_in_fp32_modules_strict", None) or ())
-    if dtype == torch.float16:
+    if dtype == torch.float16 or not hasattr(model, "config_class"):
         kept |= set(getattr(model, "_keep_in_fp32_modules", None) or ())
     if not kept or dtype == torch.float32:
         return

@@ -9,7 +9,7 @@ from typing import Any
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions
 from mpsprobe.suggestions import printable
-from mpsprobe_hf.catalog.entry import Field
+from mpsprobe_hf.sizes import Field
 
 DECODINGS: Mapping[str, Mapping[str, Any]] = {
     "greedy": {"do_sample": False, "num_beams": 1},

@@ -5,20 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short, printable
+from mpsprobe_hf.forms import NOTHING, Family
 from mpsprobe_hf.transformers.checkpoint_files import check_sizes
 
 if TYPE_CHECKING:
-    from mpsprobe_hf.catalog.entry import Field
+    from mpsprobe_hf.sizes import Field
     from mpsprobe_hf.transformers.inputs.derive import Derived
     from mpsprobe_hf.transformers.inputs.guess import Guess
 
+NOTHING_SAID: Mapping[str, Any] = {}
+LIMITS = ("seq_len", "longest", "shortest", "seq_unit", "batch_size")
+"""What can be known better than it is derived, of ``Derived``."""
 OF_A_DEVICE = re.compile(r"(?<!device=')\b(mps|cuda)\b|on the same device", re.IGNORECASE)
 """In messages of what one device refuses and another takes; with ``device=`` a tensor is shown."""
 
@@ -46,8 +50,10 @@ def make_run(
     make_model: Callable[[], Any],
     notes: tuple[str, ...] = (),
     hint: str | None = None,
+    own: Family = NOTHING,
+    said: Mapping[str, Any] = NOTHING_SAID,
 ) -> TorchRun:
-    """Derive inputs, make the model, and put both together.
+    """Derive inputs, make the model, and put both together; ``own`` and ``said`` are known better than the rules.
 
     Raises:
         WorkloadError: inputs cannot be derived, or the model cannot be made.
@@ -56,10 +62,10 @@ def make_run(
     from mpsprobe_hf.transformers.classes import runs_without_gradients
     from mpsprobe_hf.transformers.generation import check_generates
     from mpsprobe_hf.transformers.inputs.derive import OWN_FUNCTION
-    from mpsprobe_hf.transformers.inputs.families import FAMILIES, NOTHING
     from mpsprobe_hf.transformers.inputs.guess import Guess
     from mpsprobe_hf.transformers.inputs.heads import head_of
     from mpsprobe_hf.transformers.inputs.measures import Measures
+    from mpsprobe_hf.transformers.inputs.rules import FAMILIES
     from mpsprobe_hf.transformers.inputs.signature import Signature
     from mpsprobe_hf.transformers.lora import with_adapters
 
@@ -71,7 +77,7 @@ def make_run(
             f"'{printable(name)}' cannot be trained: the forward of {model_class.__name__} computes no gradients",
             f"Leave out --phase training{_of_images(config.model_type)}.",
         )
-    family = FAMILIES.get(config.model_type, NOTHING)
+    family = own.over(FAMILIES.get(config.model_type, NOTHING))
     head = head_of(model_class.__name__)
     guess = Guess(
         Signature.of(model_class, config),
@@ -80,7 +86,7 @@ def make_run(
         family.more,
         frozenset(family.without),
     )
-    derivation = Derivation(name, options, hint or OWN_FUNCTION, notes)
+    derivation = Derivation(name, options, hint or OWN_FUNCTION, notes, said)
     derivation.sizes(guess)  # what cannot be derived is said before a large model is made
     try:
         model = make_model()
@@ -115,12 +121,15 @@ class Derivation:
     Attributes:
         hint: what to do where there are no inputs.
         notes: of the run; those on its inputs come before them.
+        said: what is known better than derived: of ``LIMITS``, and ``loss`` and ``call``, functions of these names in
+            ``mpsprobe_hf.losses`` and ``mpsprobe_hf.calls``.
     """
 
     name: str
     options: RunOptions
     hint: str
     notes: tuple[str, ...]
+    said: Mapping[str, Any]
 
     def sizes(self, guess: Guess) -> tuple[Derived, dict[str, int]]:
         """The inputs of ``guess``, and the batch size and sequence length that they get."""
@@ -128,6 +137,10 @@ class Derivation:
         from mpsprobe_hf.transformers.inputs.derive import derive
 
         derived = derive(self.name, guess, self.options.phase, self.hint)
+        better = {key: self.said[key] for key in self.said if key in LIMITS and (key != "seq_len" or derived.seq_len)}
+        if guess.samples == 1:  # the model has refused more
+            better.pop("batch_size", None)
+        derived = replace(derived, **better)
         alone = self.options.phase == "generate" and not guess.signature.writes
         return derived, choose_sizes(derived, self.options, self.options.new_tokens if alone else 0)
 
@@ -135,6 +148,7 @@ class Derivation:
         """``model`` with the inputs of ``guess``."""
         import torch
 
+        from mpsprobe_hf.calls import CALLS
         from mpsprobe_hf.losses import LOSSES
         from mpsprobe_hf.tensors import make
         from mpsprobe_hf.transformers.construct import quietly
@@ -145,24 +159,30 @@ class Derivation:
         dtype: torch.dtype = getattr(torch, options.dtype)
         fields = prompt(derived.fields, timed=options.word_timestamps) if generates else derived.fields
         training = options.phase == "training"
-        notes = (derived.note, *((note(options),) if generates else ()), *self.notes)
-        if training and not derived.own_loss:
+        notes = [derived.note, *((note(options),) if generates else ()), *self.notes]
+        loss = self.said.get("loss", "own" if derived.own_loss else "mean")
+        if training and loss == "mean":
             made_up = f"{guess.signature.name} has no loss that could be derived: trained with the mean of its outputs"
-            notes += (made_up,)
+            notes.append(made_up)
         return TorchRun(
             model=model,
             kwargs={field.name: make(field, sizes, dtype) for field in fields},
             architecture=guess.signature.name,
-            call=quietly(_call(model, options, fields)),
-            loss=LOSSES["own" if derived.own_loss else "mean"] if training else None,
+            call=quietly(_call(model, options, fields) or CALLS.get(self.said.get("call", ""))),
+            loss=LOSSES[loss] if training else None,
             batch_size=sizes["batch"],
             seq_len=sizes.get("seq"),
             notes=notes,
-            correct=partial(self.corrected, model, guess, sizes),
+            correct=partial(self.corrected, model, guess, sizes, notes),
         )
 
-    def corrected(self, model: Any, guess: Guess, sizes: Mapping[str, int], error: Exception) -> TorchRun | None:
-        """The run with what ``error`` says about its inputs, of ``guess``; nothing where a device refused."""
+    def corrected(
+        self, model: Any, guess: Guess, sizes: Mapping[str, int], notes: list[str], error: Exception
+    ) -> TorchRun | None:
+        """The run with what ``error`` says about its inputs, of ``guess``; nothing where a device refused.
+
+        Where nothing is left to try, ``notes`` of the run say by which rules its inputs were derived.
+        """
         if OF_A_DEVICE.search(str(error)):
             return None
         from mpsprobe_hf.transformers.correcting.corrections import (
@@ -171,8 +191,10 @@ class Derivation:
             without_images,
             without_labels,
         )
+        from mpsprobe_hf.transformers.inputs.heads import label_forms
 
-        labels = [field.name for field in self.sizes(guess)[0].labels]
+        derived = self.sizes(guess)[0]
+        labels = [field.name for field in derived.labels]
         for better in (
             corrected(guess, error, sizes),
             without_labels(guess, labels, error),
@@ -182,4 +204,5 @@ class Derivation:
             if better is not None:
                 with suppress(MpsprobeError):  # another input that cannot be derived
                     return self.run(model, better)
+        notes.append(guess.rules([field.name for field in derived.fields], label_forms(guess)))
         return None

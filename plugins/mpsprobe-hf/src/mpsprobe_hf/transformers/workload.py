@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from mpsprobe.environment import check_version
-from mpsprobe.errors import MissingPackage, UnknownName, UsageError, WorkloadError
+from mpsprobe.errors import UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_hf.catalog import entry_of, models, published_as
 from mpsprobe_hf.catalog.entry import Architecture, Entry
-from mpsprobe_hf.sizes import choose_sizes, shape_of
+from mpsprobe_hf.installed import check_installed
 from mpsprobe_hf.transformers.configs.small import FEW_LAYERS, make_small
-from mpsprobe_hf.transformers.generation import check_generates, generating, note, prompt
-from mpsprobe_hf.transformers.lora import with_adapters
 
 
 class NamedWorkload:
@@ -38,38 +37,27 @@ class NamedWorkload:
                 f"the workload '{entry.name}' has no {options.phase} phase", "Leave out --phase, or choose inference."
             )
         architecture = entry.architecture(options.phase)
-        grows = generates and not any(field.name.startswith("decoder_") for field in architecture.inputs)
-        sizes = choose_sizes(entry, options, room=options.new_tokens if grows else 0)
-        check_installed(entry, architecture)
-        model = with_adapters(self.name, make_model(entry, architecture, options), options)
-        inputs = architecture.inputs
-        if generates:
-            inputs = prompt(entry.prompt or inputs, timed=options.word_timestamps)
+        check_installed(f"the workload '{entry.name}' ({architecture.model_class})", architecture.requires)
+        check_version("transformers", "mpsprobe-hf", "a Hugging Face workload")
+        config_class, model_class = load_classes(entry, architecture)
+        from mpsprobe_hf.transformers.construct import construct, quiet
+        from mpsprobe_hf.transformers.inputs.heads import complete
+        from mpsprobe_hf.transformers.run import LIMITS, make_run
 
-        import torch
-
-        from mpsprobe_hf.calls import CALLS
-        from mpsprobe_hf.losses import LOSSES
-        from mpsprobe_hf.tensors import make
-        from mpsprobe_hf.transformers.construct import quietly
-
-        dtype: torch.dtype = getattr(torch, options.dtype)
-        return TorchRun(
-            model=model,
-            kwargs={field.name: make(field, sizes, dtype) for field in inputs},
-            architecture=architecture.model_class,
-            call=quietly(generating(model, options) if generates else CALLS.get(architecture.call)),
-            loss=LOSSES[architecture.loss] if options.phase == "training" else None,
-            batch_size=sizes["batch"],
-            seq_len=sizes.get("seq") if any("seq" in field.shape for field in inputs) else None,
-            notes=(
-                *((FEW_LAYERS,) if options.size == "small" else ()),
-                *((note(options),) if generates else architecture.notes),
-            ),
-        )
+        own_inputs = entry.generate if generates else architecture.own
+        said = {key: value for key in LIMITS if (value := getattr(entry, key)) is not None}
+        said |= {key: value for key in ("loss", "call") if (value := getattr(architecture, key))}
+        few, training = (FEW_LAYERS,) if options.size == "small" else (), options.phase == "training"
+        with quiet():
+            config = config_class(**copy.deepcopy(dict(entry.config)))
+            config = make_small(config) if options.size == "small" else config
+            complete(config, architecture.model_class)
+            make = partial(construct, model_class, config, options.dtype, training=training, untied=entry.untied)
+            notes = (*few, *(() if generates else architecture.notes))
+            return make_run(self.name, model_class, config, options, make, notes, own=own_inputs, said=said)
 
     def describe(self) -> Mapping[str, Any]:
-        """Sizes of the published model and the inputs of one step; ``training`` where that differs."""
+        """Sizes of the published model; ``training`` where that differs."""
         entry = self.entry
         facts = {
             "checkpoint": entry.checkpoint,
@@ -88,16 +76,20 @@ class NamedWorkload:
 
 def _describe(entry: Entry, phase: str) -> dict[str, Any]:
     architecture = entry.architecture(phase)
-    sizes = choose_sizes(entry, RunOptions(phase=phase))
+    own = architecture.own
     facts: dict[str, Any] = {
         "architecture": architecture.model_class,
         "parameters": architecture.parameters,
-        "batch_size": sizes["batch"],
-        "inputs": {field.name: list(shape_of(field, sizes)) for field in architecture.inputs},
+        "batch_size": entry.batch_size[phase],
+        "inputs": {
+            "derived": "from the configuration",
+            **own.measures,
+            **{name: list(form.shape) for name, form in own.arguments.items()},
+        },
         "notes": list(architecture.notes),
     }
     if phase == "training":
-        facts["loss"] = architecture.loss
+        facts["loss"] = architecture.loss or "derived"
         facts["requires"] = list(architecture.requires)
     return facts
 
@@ -132,35 +124,6 @@ def named(name: str) -> NamedWorkload:
     if name not in models():
         raise UnknownName("workload", name, models())
     return NamedWorkload(entry_of(name))
-
-
-IMPORT_NAMES = {"pillow": "PIL"}
-"""Of distributions that are imported under another name."""
-
-
-def check_installed(entry: Entry, architecture: Architecture) -> None:
-    """Raise ``MissingPackage`` for the first distribution that is needed and not there."""
-    import importlib.util
-
-    for distribution in architecture.requires:
-        if importlib.util.find_spec(IMPORT_NAMES.get(distribution, distribution)) is None:
-            raise MissingPackage(f"the workload '{entry.name}' ({architecture.model_class})", distribution)
-
-
-def make_model(entry: Entry, architecture: Architecture, options: RunOptions) -> Any:
-    """The model of ``architecture`` with random weights, in the mode and dtype of ``options``."""
-    training = options.phase == "training"
-    check_version("transformers", "mpsprobe-hf", "a Hugging Face workload")
-    config_class, model_class = load_classes(entry, architecture)
-    if options.phase == "generate":
-        check_generates(entry.name, model_class, entry.model_type)
-    from mpsprobe_hf.transformers.construct import construct, quiet
-
-    with quiet():
-        config = config_class(**copy.deepcopy(dict(entry.config)))
-        if options.size == "small":
-            config = make_small(config)
-        return construct(model_class, config, options.dtype, training=training, untied=entry.untied)
 
 
 def load_classes(entry: Entry, architecture: Architecture) -> tuple[type[Any], type[Any]]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from mpsprobe_hf.vision import conversion, losses
-from mpsprobe_hf.vision.tensors import objects, photo, pixels
+from mpsprobe_hf import losses
+from mpsprobe_hf.tensors import noise
+from mpsprobe_hf.vision import conversion
 
 PHOTO = (480, 640)
 """Height and width of most pictures of COCO; a detector resizes them itself."""
@@ -72,14 +73,14 @@ class Task:
 
 def pictures(case: Case) -> tuple[Any, ...]:
     """A batch ``(batch, 3, height, width)``."""
-    return (pixels((case.batch, 3, *case.size), case.dtype),)
+    return (noise((case.batch, 3, *case.size), case.dtype),)
 
 
 def clips(case: Case) -> tuple[Any, ...]:
     """A batch ``(batch, 3, frames, height, width)``, with as many frames as the text of the weights says."""
     stated = re.search(r"clip_len=(\d+)", case.weights.meta.get("_docs", ""))
     frames = int(stated[1]) if stated else 16
-    return (pixels((case.batch, 3, frames, *case.size), case.dtype),)
+    return (noise((case.batch, 3, frames, *case.size), case.dtype),)
 
 
 def photos(case: Case) -> tuple[Any, ...]:
@@ -97,7 +98,42 @@ def photos(case: Case) -> tuple[Any, ...]:
 
 def frames(case: Case) -> tuple[Any, ...]:
     """Two batches ``(batch, 3, height, width)``, the second a moment later."""
-    return tuple(pixels((case.batch, 3, *FLOW), case.dtype) for _ in range(2))
+    return tuple(noise((case.batch, 3, *FLOW), case.dtype) for _ in range(2))
+
+
+def photo(height: int, width: int, dtype: torch.dtype) -> torch.Tensor:
+    """A picture as detectors take it, ``(3, height, width)``: numbers between 0 and 1, which the model normalises."""
+    return (noise((3, height, width), torch.float32) + 1).div(2).to(dtype)
+
+
+def objects(
+    count: int, height: int, width: int, *, classes: int, masks: bool, keypoints: int
+) -> dict[str, torch.Tensor]:
+    """What a detector of torchvision is trained with for one picture.
+
+    Args:
+        count: of objects, side by side.
+        height, width: of the picture.
+        classes: how many there are, with the background, which is class 0.
+        masks: whether each object has a mask, uint8 ``(count, height, width)``.
+        keypoints: how many each object has, ``(count, keypoints, 3)``; 0 for none.
+
+    Returns:
+        ``boxes`` ``(count, 4)`` as left, top, right and bottom in pixels, ``labels`` int64 ``(count,)``, and the rest.
+        Boxes and keypoints are float32, whatever the model is: torchvision refuses keypoints in anything else.
+    """
+    step = width / count
+    left = torch.arange(count, dtype=torch.float32) * step
+    ones = torch.ones(count, dtype=torch.float32)
+    boxes = torch.stack([left, ones * (height / 4), left + 0.75 * step, ones * (height * 3 / 4)], dim=1)
+    found = {"boxes": boxes, "labels": torch.arange(count) % (classes - 1) + 1}
+    if masks:
+        columns = torch.arange(width).reshape(1, 1, width).expand(count, height, width)
+        found["masks"] = (columns * count // width == torch.arange(count).reshape(count, 1, 1)).to(torch.uint8)
+    if keypoints:
+        places = torch.stack([boxes[:, 0] + step / 4, boxes[:, 1] + height / 4, ones], dim=1)
+        found["keypoints"] = places.unsqueeze(1).repeat(1, keypoints, 1)
+    return found
 
 
 SCORES = "trained with cross-entropy of the class scores"

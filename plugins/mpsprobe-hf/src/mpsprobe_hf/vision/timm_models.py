@@ -68,8 +68,8 @@ class TimmWorkload:
 
         import torch
 
-        from mpsprobe_hf.vision import losses
-        from mpsprobe_hf.vision.tensors import pixels
+        from mpsprobe_hf import losses
+        from mpsprobe_hf.tensors import noise
 
         try:
             model = self._timm.create_model(self._entry, pretrained=False, **FORMS[self.form])
@@ -82,9 +82,9 @@ class TimmWorkload:
         notes = [] if classifies or not training else ["it has no classifier: trained with the mean of its features"]
         return TorchRun(
             model=model.to(dtype).train(training),
-            args=(pixels((batch, *size), dtype),),
+            args=(noise((batch, *size), dtype),),
             architecture=type(model).__name__,
-            loss=(losses.of_scores if classifies else losses.of_features) if training else None,
+            loss=(losses.of_scores if classifies else losses.mean) if training else None,
             batch_size=batch,
             notes=notes,
         )

@@ -1,7 +1,7 @@
 """Default configurations made whole: what their class leaves open and every checkpoint says.
 
 Some defaults cannot be built: a size is ``None``, although it follows from others. What follows is filled in here, for
-every type alike; what does not follow is declared in ``families``.
+every type alike; what does not follow is declared in ``families.toml``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from mpsprobe_hf.transformers.inputs.families import FAMILIES, NOTHING
+from mpsprobe_hf.forms import NOTHING
+from mpsprobe_hf.transformers.inputs.rules import FAMILIES
 
 
 def declared(config_class: type[Any]) -> dict[str, Any]:

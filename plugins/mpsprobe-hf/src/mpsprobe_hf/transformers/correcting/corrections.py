@@ -16,8 +16,8 @@ from mpsprobe.suggestions import in_short
 from mpsprobe_hf.transformers.correcting import shapes, wanted
 from mpsprobe_hf.transformers.correcting import sizes as of_sizes
 from mpsprobe_hf.transformers.correcting.places import Sizes, line_of, passed_through
-from mpsprobe_hf.transformers.inputs.arguments import PLACEHOLDERS
 from mpsprobe_hf.transformers.inputs.guess import Guess
+from mpsprobe_hf.transformers.inputs.rules import PLACEHOLDERS
 
 TRIES = 12
 """Corrections of one run; each costs a part of a forward pass."""

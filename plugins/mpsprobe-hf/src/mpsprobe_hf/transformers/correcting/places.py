@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import FrameType
 
-from mpsprobe_hf.transformers.inputs.forms import Argument, Size
+from mpsprobe_hf.forms import Argument, Size
 from mpsprobe_hf.transformers.inputs.guess import Guess
 
 Sizes = Mapping[str, int]

@@ -7,11 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from mpsprobe_hf.forms import Size
 from mpsprobe_hf.transformers.correcting.places import Place, Sizes, line_of, main_input, shaped
-from mpsprobe_hf.transformers.inputs.arguments import ARGUMENTS
-from mpsprobe_hf.transformers.inputs.forms import BY_PATCH, Size
 from mpsprobe_hf.transformers.inputs.guess import Guess
+from mpsprobe_hf.transformers.inputs.rules import ARGUMENTS
 
+BY_PATCH = ("grid*batch", "patch_values")
+"""The patches of all images as rows of a matrix."""
 FORM = re.compile(r"shape \(([\w, ]+)\)")
 CONVOLVED = re.compile(r"input to conv2d, but got input of size: \[\d+, \d+\]")
 UNPACKED = re.compile(r"not enough values to unpack \(expected (\d+), got (\d+)\)")

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import torch
 
 from mpsprobe_hf.transformers.correcting.places import Place, Sizes, elements, knowing, shaped
-from mpsprobe_hf.transformers.inputs.forms import IMAGE
 from mpsprobe_hf.transformers.inputs.guess import Guess
 from mpsprobe_hf.transformers.inputs.heads import label_forms
 
+IMAGE = ("batch", "channels", "height", "width")
 MULTIPLE = re.compile(
     r"(?P<got>\d+)\D{1,40}(?:multiple of|divisible by) *(?P<of>\d+)"
     r"|multiple of [^()]*\((?P<of2>\d+)\)[^()\d]*(?P<got2>\d+)"

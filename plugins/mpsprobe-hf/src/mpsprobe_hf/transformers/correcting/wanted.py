@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from mpsprobe_hf.forms import Argument
 from mpsprobe_hf.transformers.correcting.places import Place, Sizes, knowing, line_of
-from mpsprobe_hf.transformers.inputs.arguments import PLACEHOLDERS
-from mpsprobe_hf.transformers.inputs.forms import Argument
 from mpsprobe_hf.transformers.inputs.guess import Guess
+from mpsprobe_hf.transformers.inputs.rules import PLACEHOLDERS
 
 FEATURES = re.compile(r"(image|video|audio|multimodal)\D*(\d+)\D+features:? *(\d+)", re.IGNORECASE | re.DOTALL)
 """As in "Image features and image tokens do not match, tokens: 576, features: 1752"."""

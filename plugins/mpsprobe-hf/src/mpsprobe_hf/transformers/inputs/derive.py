@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mpsprobe.errors import WorkloadError
-from mpsprobe_hf.catalog.entry import Field
+from mpsprobe_hf.sizes import Field
 from mpsprobe_hf.transformers.generation import prompt
 from mpsprobe_hf.transformers.inputs.guess import Guess
 from mpsprobe_hf.transformers.inputs.heads import computes_loss, label_fields
+from mpsprobe_hf.transformers.inputs.rules import ROOM
 
 DEFAULT_LENGTH = 128
 TEXT_LENGTH = 64
@@ -20,6 +21,8 @@ OWN_FUNCTION = "Write a function that returns the model and its inputs, and name
 @dataclass(frozen=True, slots=True)
 class Derived:
     """Inputs and sizes for a model class; has what ``mpsprobe_hf.sizes.Limits`` asks for.
+
+    A batch has one sample in inference and two in training, which is enough for every kind of normalisation.
 
     Attributes:
         fields: what ``forward`` is given.
@@ -37,12 +40,7 @@ class Derived:
     longest: int
     shortest: int = 1
     seq_unit: str = "tokens"
-    samples: int = 2
-
-    @property
-    def batch_size(self) -> Mapping[str, int]:
-        """One sample for inference, two for training: enough for every kind of normalisation."""
-        return {"inference": 1, "training": self.samples}
+    batch_size: Mapping[str, int] = field(default_factory=dict)
 
 
 def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Derived:
@@ -61,7 +59,8 @@ def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Der
     missing = sorted(signature.required - {field.name for field in (*fields, *labels)})
     if missing or not fields:
         needs = f"needs {', '.join(missing)}" if missing else f"takes {', '.join(_some(signature.parameters))}"
-        raise WorkloadError(f"no inputs can be derived for {signature.name}: its forward {needs}", hint)
+        rule = f"A rule for one is a line of {ROOM}/arguments.toml, for its type alone of families.toml."
+        raise WorkloadError(f"no inputs can be derived for {signature.name}: its forward {needs}", f"{hint}\n{rule}")
     if phase == "generate":
         fields = list(prompt(fields))
     sequences = any("seq" in field.shape for field in (*fields, *labels))
@@ -81,7 +80,7 @@ def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Der
         seq_len=(min(default, longest) if longest else default) if sequences else None,
         longest=longest,
         shortest=shortest,
-        samples=guess.samples,
+        batch_size={"inference": 1, "training": guess.samples},
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpsprobe_hf.catalog.entry import Dimension, Field
-from mpsprobe_hf.transformers.inputs.arguments import ARGUMENTS, PLACEHOLDERS
-from mpsprobe_hf.transformers.inputs.forms import Argument, Size
+from mpsprobe_hf.forms import Argument, Size
+from mpsprobe_hf.sizes import Dimension, Field
 from mpsprobe_hf.transformers.inputs.measures import Measures, first
+from mpsprobe_hf.transformers.inputs.rules import ARGUMENTS, PLACEHOLDERS, ROOM
 from mpsprobe_hf.transformers.inputs.signature import Signature
 
 
@@ -42,6 +42,11 @@ class Guess:
         if name in self.arguments:
             return self.arguments[name]
         return next((form for form in ARGUMENTS.get(name, ()) if self._applies(form.if_)), None)
+
+    def rules(self, names: Iterable[str], labels: Mapping[str, Argument]) -> str:
+        """Which rules have derived the arguments ``names``, for whoever mends one; ``labels`` are forms of its head."""
+        forms = (self.form(name) or labels.get(name) for name in names)
+        return f"derived by {ROOM}: {', '.join(form.rule or 'corrections' for form in forms if form)}"
 
     def _has_values(self, form: Argument) -> bool:
         """Whether there is a number that the argument could have: without a vocabulary there are no tokens."""

@@ -7,98 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-PARTS: Mapping[str, tuple[str, ...]] = {
-    "text": (
-        "text_config",
-        "vlm_config",
-        "text_encoder_config",
-        "decoder",
-        "text_encoder",
-        "llm_config",
-        "thinker_config",
-        "generator",
-        "model_config",
-    ),
-    "vision": (
-        "vision_config",
-        "vlm_config",
-        "image_config",
-        "vision_tower_config",
-        "thinker_config",
-        "encoder",
-        "backbone_config",
-    ),
-    "audio": (
-        "audio_config",
-        "audio_encoder_config",
-        "encoder_config",
-        "encoder",
-        "thinker_config",
-        "acoustic_config",
-        "dac_config",
-    ),
-    "protein": ("protein_encoder_config",),
-    "action": ("dit_config", "expert_config"),
-    "own": (),
-}
-"""Attributes of a configuration that hold the configurations of its parts."""
-
-NAMES: Mapping[str, tuple[str, tuple[str, ...], int]] = {
-    "vocabulary": ("text", ("vocab_size", "text_encoder_vocab_size"), 0),
-    "hidden": ("text", ("hidden_size", "d_model", "n_embd", "dim"), 0),
-    "channels": ("vision", ("num_channels", "in_channels", "in_chans", "num_input_channels"), 3),
-    "patch": ("vision", ("patch_size",), 16),
-    "temporal_patch": ("vision", ("temporal_patch_size", "tubelet_size"), 1),
-    "merge": ("vision", ("spatial_merge_size", "merge_size", "merge_kernel_size", "pooling_kernel_size"), 1),
-    "vision_hidden": ("vision", ("hidden_size", "embed_dim", "d_model"), 0),
-    "clip": ("vision", ("num_frames", "frames_per_clip"), 8),
-    "mels": ("audio", ("num_mel_bins", "n_mels", "feature_size", "num_mels", "mel_bins"), 80),
-    "feature_width": (
-        "audio",
-        (
-            "feature_projection_input_dim",
-            "input_feat_per_channel",
-            "input_feat_size",
-            "num_mel_bins",
-            "feature_size",
-            "input_dim",
-        ),
-        80,
-    ),
-    "spectrogram": ("audio", ("max_length", "spec_size"), 1024),
-    "sound_positions": ("audio", ("max_source_positions",), 128),
-    "codebook": (
-        "audio",
-        ("codebook_size", "audio_channels", "hop_length", "hop_size", "upsampling_ratios", "downsampling_ratios"),
-        0,
-    ),
-    "window": ("audio", ("n_window",), 0),
-    "codebooks": ("text", ("num_codebooks",), 1),
-    "protein_vocabulary": ("protein", ("vocab_size",), 0),
-    "action_hidden": ("action", ("hidden_size",), 0),
-    "chunk": ("own", ("chunk_size",), 50),
-    "audio_hidden": ("audio", ("hidden_size", "d_model", "encoder_hidden_size"), 0),
-    "targets": ("own", ("num_targets",), 1),
-    "negatives": ("own", ("num_negatives",), 100),
-    "classes": ("own", ("num_labels",), 2),
-    "context": ("own", ("context_length",), 0),
-    "horizon": ("own", ("prediction_length", "horizon_length"), 0),
-    "variates": ("own", ("num_input_channels", "input_size"), 1),
-    "time_features": ("own", ("num_time_features",), 0),
-    "categories": ("own", ("num_static_categorical_features",), 0),
-    "state": ("own", ("state_dim", "max_state_dim"), 0),
-    "action": ("own", ("act_dim", "max_action_dim"), 0),
-    "pinpoints": ("own", ("image_grid_pinpoints",), 0),
-    "max_tiles": ("vision", ("max_num_tiles",), 1),
-    "shuffle": ("own", ("scale_factor", "pixel_shuffle_factor"), 1),
-    "flat_patches": ("vision", ("max_num_patches",), 2048),
-    "latents": ("own", ("latent_query_num",), 64),
-    "region_width": ("own", ("visual_feat_dim", "visual_embedding_dim"), 0),
-    "region_place": ("own", ("visual_pos_dim",), 4),
-    "task_tokens": ("own", ("task_seq_len",), 77),
-    "queries": ("own", ("num_query_tokens", "num_queries"), 32),
-}
-"""Measure → the part that has it, its names there, and what is taken where none says it."""
+from mpsprobe_hf.transformers.inputs.rules import MEASURES, PARTS
 
 SIDE = 224
 """Pixels of an image where the configuration names none; convolutional models take any size."""
@@ -157,15 +66,15 @@ class Measures:
             return self.known[name]
         if name in COMPUTED:
             return COMPUTED[name](self)
-        part, names, otherwise = NAMES[name]
+        part, names, otherwise = MEASURES[name]
         return whole(first(self.parts(part), *names)) or otherwise
 
     def __contains__(self, name: str) -> bool:
-        return name in self.known or name in COMPUTED or name in NAMES
+        return name in self.known or name in COMPUTED or name in MEASURES
 
     def says(self, name: str) -> bool:
-        """Whether the configuration has the measure ``name`` of ``NAMES``."""
-        part, names, _ = NAMES[name]
+        """Whether the configuration has the measure ``name`` of ``measures.toml``."""
+        part, names, _ = MEASURES[name]
         return name in self.known or first(self.parts(part), *names) is not None
 
     def knowing(self, **known: int) -> Measures:
