@@ -207,9 +207,8 @@ def _step(device: Device, name: str, phase: str, called: dict[str, Any]) -> None
 
     torch.manual_seed(0)
     entry = _reduced(name, phase)
-    length = (
-        None if entry.seq_len is None else max(entry.shortest or 1, min(entry.seq_len, 64 if entry.seq_len < WAVE else WAVE))
-    )
+    wanted = entry.seq_len and min(entry.seq_len, 64 if entry.seq_len < WAVE else WAVE)
+    length = wanted and max(entry.shortest or 1, wanted)
     options = RunOptions(phase=phase, batch_size=2, seq_len=length)
     run = NamedWorkload(entry).build(options)
     model, args, kwargs = device.move(run.model), device.move(run.args), device.move(dict(run.kwargs))
