@@ -31,7 +31,7 @@ def mpsprobe_workloads() -> Iterable[WorkloadDeclaration]:
         )
         for name, facts in models().items()
     ]
-    return [*diffusers.named(), *transformers, *vision.named()]
+    return [*transformers, *diffusers.named(), *vision.named()]
 
 
 @hookimpl
