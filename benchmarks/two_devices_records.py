@@ -248,13 +248,12 @@ def record_workloads(kind: str, release: str, work: Sequence[tuple[str, str]], p
 
 def _step(device: Device, name: str, phase: str, called: dict[str, Any]) -> None:
     from mpsprobe_coverage.scanning.step import ReleaseStep
-    from mpsprobe_hf.workload import NamedWorkload
+    from mpsprobe_hf.transformers.workload import NamedWorkload
 
     torch.manual_seed(0)
     entry = _reduced(name, phase)
-    length = (
-        None if entry.seq_len is None else max(entry.shortest, min(entry.seq_len, 64 if entry.seq_len < WAVE else WAVE))
-    )
+    wanted = entry.seq_len and min(entry.seq_len, 64 if entry.seq_len < WAVE else WAVE)
+    length = wanted and max(entry.shortest or 1, wanted)
     options = RunOptions(phase=phase, batch_size=2, seq_len=length)
     run = NamedWorkload(entry).build(options)
     model, args, kwargs = device.move(run.model), device.move(run.args), device.move(dict(run.kwargs))
@@ -265,7 +264,7 @@ def _step(device: Device, name: str, phase: str, called: dict[str, Any]) -> None
 def _reduced(name: str, phase: str) -> Any:
     """The catalog's entry with two layers of each kind."""
     from mpsprobe_hf.catalog import entries
-    from mpsprobe_hf.workload import load_classes
+    from mpsprobe_hf.transformers.workload import load_classes
 
     entry = entries()[name]
     architecture = entry.architecture(phase)
