@@ -11,7 +11,6 @@ from contextvars import ContextVar
 from typing import Any, TextIO
 
 from mpsprobe.errors import OutputError
-from mpsprobe.suggestions import printable
 
 QUIET = ContextVar("quiet", default=False)
 """Whether ``--quiet`` was given to the command line that runs: no progress, no notes."""
@@ -67,7 +66,7 @@ def note(text: str) -> None:
 def because(reasons: Sequence[str]) -> str:
     """Lines for standard error that say why ``--fail-on`` ends a command with exit code 1: the first ``reasons``."""
     more = [f"{len(reasons) - MOST_REASONS} more"] if len(reasons) > MOST_REASONS else []
-    return "\n".join(f"--fail-on: {printable(line)}" for line in (*reasons[:MOST_REASONS], *more))
+    return "\n".join(f"--fail-on: {line}" for line in (*reasons[:MOST_REASONS], *more))
 
 
 def write_json(document: Any) -> None:

@@ -38,7 +38,7 @@ def doctor(ctx: click.Context, format_name: str, fail_on: str | None) -> None:
     else:
         write_stdout(_drawn(environment, findings, registry.lacking(EVERYTHING)))
     bad = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on else ()
-    wrong = [finding["message"] for finding in findings if finding["level"] in bad]
+    wrong = [printable(finding["message"]) for finding in findings if finding["level"] in bad]
     if wrong:
         click.echo(because(wrong), err=True)
         ctx.exit(FINDINGS)

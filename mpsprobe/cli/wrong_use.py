@@ -6,6 +6,7 @@ import click
 
 from mpsprobe.cli.group import main_group
 from mpsprobe.errors import MpsprobeError, UnknownName, UsageError
+from mpsprobe.suggestions import nearest
 
 
 def in_words(error: click.ClickException) -> MpsprobeError:
@@ -20,7 +21,9 @@ def in_words(error: click.ClickException) -> MpsprobeError:
         options = [one for one in context.command.get_params(context) if isinstance(one, click.Option)]
         known = [name for option in options for name in (*option.opts, *option.secondary_opts)]
         listing = max((name for name in known if name.startswith("--help")), key=len)
-        return UnknownName("option", error.option_name, known, f"{context.command_path} {listing} shows them all.")
+        bare = {name.lstrip("-"): name for name in known}  # dashes are near to dashes
+        near = [bare[name] for name in nearest(error.option_name.lstrip("-"), bare)]
+        return UnknownName("option", error.option_name, near, f"{context.command_path} {listing} shows them all.")
     option = getattr(error, "param", None)
     if not isinstance(option, click.Option):
         return UsageError(_sentence(error.format_message()), " ".join(context.get_usage().split()))

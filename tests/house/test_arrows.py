@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "assembling": {"declarations", "folding", "schemas"},
     "protocols": {"schemas"},
     "hookspecs": {"declarations", "protocols"},
-    "streams": {"errors", "suggestions"},
+    "streams": {"errors"},
     "output": {"errors", "streams", "suggestions"},
     "progress": {"streams"},
     "settings": {"errors", "suggestions"},
