@@ -284,7 +284,7 @@ EXPORT_OPTION = rare(
     help="Also write this format; repeatable.",
 )  # fmt: skip
 """``--export``."""
-EVERYTHING_OPTION = rare(ANSWER, "--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
+EVERYTHING_OPTION = rare(ANSWER, "--all", "everything", is_flag=True, help="On a terminal, leave nothing out.")
 """``--all``."""
 QUIET_OPTION = rare(
     ANSWER, "-q", "--quiet", is_flag=True, expose_value=False, callback=lambda _, __, value: value and QUIET.set(True),

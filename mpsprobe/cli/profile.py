@@ -8,29 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from mpsprobe import exporting
+from mpsprobe import exporting, options
 from mpsprobe.cli.planning import BOTH, make_plan
 from mpsprobe.commands import Command
 from mpsprobe.declarations import PHASES
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.errors import RunFailed
-from mpsprobe.options import (
-    ANSWER,
-    DTYPE_OPTION,
-    SIZE_OPTION,
-    TRAINING,
-    TRUST_OPTION,
-    WHAT,
-    Named,
-    Names,
-    Positive,
-    Several,
-    often,
-    rare,
-    report_options,
-    training_options,
-    workloads_argument,
-)  # fmt: skip
+from mpsprobe.options import ANSWER, TRAINING, WHAT, Named, Names, Positive, Several, often, rare
 from mpsprobe.plugins.registry import AUTO, PLAIN, get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions, Workload
@@ -48,7 +32,7 @@ HOW = "How it is measured"
 
 
 @click.command(cls=Command)
-@workloads_argument
+@options.workloads_argument
 @rare(WHAT, "--workload", "workloads", multiple=True, metavar="NAME", help="What else to run; may be given again.")
 @often(WHAT, "--preset", metavar="NAME|FILE", help="A well-known comparison (pytorch-mps-2022)\f, or FILE.toml.")
 @often(
@@ -58,12 +42,12 @@ HOW = "How it is measured"
     metavar="PHASE",
     help="inference, training, both\f [default: inference, or the preset's].",
 )
-@DTYPE_OPTION
+@options.DTYPE_OPTION
 @often(WHAT, "--batch-size", "batch_sizes", type=Several(), help="Samples in a step; several: commas.")
 @often(WHAT, "--seq-len", "seq_lens", type=Several(), help="Tokens (frames, …) in a sample; likewise.")
-@SIZE_OPTION
+@options.SIZE_OPTION
 @rare(WHAT, "--weights", is_flag=True, help="Load real weights instead of making random ones.")
-@TRUST_OPTION
+@options.TRUST_OPTION
 @often(HOW, "--device", default=AUTO, metavar="NAME", help="Where; auto: the best.")
 @often(HOW, "--baseline", metavar="DEVICE", help="Measure on this device too\f, and say how much faster the first is.")
 @often(HOW, "--steps", type=Positive(), default=20, help="Timed steps.")
@@ -73,9 +57,9 @@ HOW = "How it is measured"
 @rare(HOW, "--clock", type=Named("clock", CLOCKS), default=CLOCKS[0], help="What takes the time.")
 @rare(HOW, "--compile", "compiled", is_flag=True, help="Run the model through torch.compile.")
 @rare(TRAINING, "--runner", default=PLAIN, metavar="NAME", help="Whose training loop: trainer, …")
-@training_options
+@options.training_options
 @rare(ANSWER, "--no-fallbacks", is_flag=True, help="Do not predict which operators fall back on MPS.")
-@report_options
+@options.report_options
 @click.pass_context
 def profile(
     ctx: click.Context,

@@ -8,21 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from mpsprobe import options
 from mpsprobe.answers.lookup import find, keep
 from mpsprobe.answers.question import Question, cache_option
 from mpsprobe.commands import Command
 from mpsprobe.errors import UsageError
-from mpsprobe.options import (
-    ANSWER,
-    EVERYTHING_OPTION,
-    TRAINING,
-    WHAT,
-    Named,
-    rare,
-    report_options,
-    training_options,
-    workloads_argument,
-)  # fmt: skip
+from mpsprobe.options import ANSWER, TRAINING, WHAT, Named, rare
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe_coverage.commands import options as flags
 from mpsprobe_coverage.commands.showing import Showing
@@ -37,7 +28,7 @@ GRAPHS = ("plain", "optimized", "eager")
 
 
 @click.command(cls=Command)
-@workloads_argument
+@options.workloads_argument
 @flags.PHASE_OPTION
 @flags.model_options
 @rare(WHAT, "--weights", is_flag=True, help="Compute with real weights, instead of predicting from shapes.")
@@ -49,9 +40,9 @@ GRAPHS = ("plain", "optimized", "eager")
 @flags.torch_option("installed", "PyTorch; also latest, all\f: the releases to judge, with commas between them.")
 @flags.mac_options()
 @flags.BACKEND_OPTION
-@report_options
+@options.report_options
 @flags.EXPLAIN_OPTION
-@EVERYTHING_OPTION
+@options.EVERYTHING_OPTION
 @rare(ANSWER, "--allocations", is_flag=True, help="Keep every allocation, for --export memory-viz.")
 @flags.ATLAS_OPTION
 @cache_option("coverage")
@@ -60,7 +51,7 @@ GRAPHS = ("plain", "optimized", "eager")
     "'memory': where it raises for want of memory by every published figure, or takes more than the Mac has",
 )
 @flags.several_options
-@training_options
+@options.training_options
 @rare(
     TRAINING,
     "--clip-norm",

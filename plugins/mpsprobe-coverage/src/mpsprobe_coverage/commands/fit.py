@@ -6,20 +6,12 @@ from typing import Any
 
 import click
 
+from mpsprobe import options
 from mpsprobe.answers.lookup import find, keep
 from mpsprobe.answers.question import Question, cache_option
 from mpsprobe.commands import Command
 from mpsprobe.errors import UsageError
-from mpsprobe.options import (
-    WHAT,
-    Named,
-    check_training,
-    complete_workload,
-    often,
-    rare,
-    report_options,
-    training_options,
-)  # fmt: skip
+from mpsprobe.options import WHAT, Named, check_training, often, rare
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions
 from mpsprobe_coverage.commands import options as flags
@@ -29,7 +21,7 @@ VARIED = ("batch-size", "seq-len", "size")
 
 
 @click.command(cls=Command)
-@click.argument("name", metavar="WORKLOAD", shell_complete=complete_workload)
+@click.argument("name", metavar="WORKLOAD", shell_complete=options.complete_workload)
 @flags.PHASE_OPTION
 @often(
     WHAT, "--vary", type=Named("size", VARIED), metavar="WHAT",
@@ -39,9 +31,9 @@ VARIED = ("batch-size", "seq-len", "size")
 @rare(WHAT, "--plain", is_flag=True, help="As it is only, without what saves memory.")
 @flags.mac_options()
 @flags.torch_option("installed", "PyTorch; also latest\f: the release whose allocator is asked.", "VERSION")
-@report_options
+@options.report_options
 @cache_option("fit")
-@training_options
+@options.training_options
 @flags.NEW_TOKENS_OPTION
 @click.pass_context
 def fit(

@@ -9,19 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from packaging.version import Version
 
-from mpsprobe import exporting
+from mpsprobe import exporting, options
 from mpsprobe.answers.question import Question, cache_option
 from mpsprobe.commands import Command
 from mpsprobe.errors import UsageError, WorkloadError
-from mpsprobe.options import (
-    AUTOCAST_OPTION,
-    EVERYTHING_OPTION,
-    EXPORTER_OPTION,
-    OUTPUT_OPTION,
-    QUIET_OPTION,
-    check_training,
-    workloads_argument,
-)  # fmt: skip
+from mpsprobe.options import check_training
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions
@@ -38,18 +30,18 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.argument("old", metavar="OLD", shell_complete=flags.complete_release)
 @click.argument("new", metavar="NEW", shell_complete=flags.complete_release)
-@workloads_argument
+@options.workloads_argument
 @flags.PHASE_OPTION
 @flags.model_options
 @flags.mac_options("The macOS that the Mac has [default: any].")
-@EXPORTER_OPTION
-@OUTPUT_OPTION
-@EVERYTHING_OPTION
-@QUIET_OPTION
+@options.EXPORTER_OPTION
+@options.OUTPUT_OPTION
+@options.EVERYTHING_OPTION
+@options.QUIET_OPTION
 @flags.ATLAS_OPTION
 @cache_option("upgrade")
 @flags.several_options
-@AUTOCAST_OPTION
+@options.AUTOCAST_OPTION
 def upgrade(
     old: str,
     new: str,
