@@ -170,7 +170,7 @@ def cached(effort: Effort, tell: Tell) -> list[Figure]:
         tell("a sweep of four workloads")
         names = ("bert-base", "distilbert", "gpt2", "resnet50")
         run_process(mpsprobe("atlas", "sweep", *names, "--size", "real", "-o", swept))
-        run_process(python(f"from mpsprobe_atlas.store import ship; ship({swept!r}, {store!r})"))
+        run_process(python(f"from mpsprobe_atlas.shipping import ship; ship({swept!r}, {store!r})"))
         atlas = ("coverage", "bert-base", "--torch", "2.6.0", "--atlas")
         known = (f"MPSPROBE_ATLAS={store}",)
         commands = {

@@ -1,11 +1,14 @@
 """Whether the device in Python records what the native one does, where autograd and C++ are PyTorch's own.
 
-    python benchmarks/two_devices.py samples [--entries NAME …] [--dtypes float32 …] [--release RELEASE] [-o FILE]
+    python benchmarks/two_devices.py samples [--entries NAME …] [--draw NUMBER] [--dtypes float32 …]
+        [--layouts LAYOUT …] [--release RELEASE] [-o FILE]
     python benchmarks/two_devices.py workloads [--names NAME …] [--phases training …] [--release RELEASE] [-o FILE]
     python benchmarks/two_devices.py show FILE [--groups 40]
 
 ``samples`` runs every sample of the OpInfo database on both, forward and backward, and compares the calls of each, with
-verdicts, dtypes and sizes; views and what only makes memory are left out. ``workloads`` does the same with a step of
+verdicts, dtypes and sizes; views and what only makes memory are left out. ``--layouts`` lays the tensors out otherwise
+(``channels last``, ``transposed``, ``expanded``, ``offset``, ``strided``; all of them with ``all``), and ``--draw``
+takes so many entries, drawn with a seed, for each layout. ``workloads`` does the same with a step of
 each named workload, with two layers. ``show`` prints a file again.
 The exit code is 1 if there is a difference that is not explained.
 """
@@ -21,10 +24,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from two_devices_explained import RAISED, Around, Called, Difference, explained
-from two_devices_records import ASSUMED, NATIVE, PYTHON, record_samples, record_workloads
+from two_devices_records import ASSUMED, LAYOUTS, NATIVE, PYTHON, record_samples, record_workloads
 
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 
@@ -50,7 +54,14 @@ def main() -> int:
 def _samples(arguments: argparse.Namespace) -> Pairs:
     from mpsprobe_tables.audit.entries import entries
 
-    work = [(name, dtype) for dtype in arguments.dtypes for name in arguments.entries or entries()]
+    layouts = [*LAYOUTS] if arguments.layouts == ["all"] else arguments.layouts
+    names, chance = [*(arguments.entries or entries())], Random(arguments.seed)
+    work = [
+        (name, dtype, layout)
+        for dtype in arguments.dtypes
+        for layout in layouts
+        for name in (chance.sample(names, min(arguments.draw, len(names))) if arguments.draw else names)
+    ]
     return _on_both(record_samples, work, arguments)
 
 
@@ -62,7 +73,7 @@ def _workloads(arguments: argparse.Namespace) -> Pairs:
     return _on_both(record_workloads, work, arguments)
 
 
-def _on_both(run: Callable[..., None], work: Sequence[tuple[str, str]], arguments: argparse.Namespace) -> Pairs:
+def _on_both(run: Callable[..., None], work: Sequence[tuple[str, ...]], arguments: argparse.Namespace) -> Pairs:
     size = max(1, min(CHUNK, len(work) // arguments.processes))
     chunks = [work[start : start + size] for start in range(0, len(work), size)]
     pairs: Pairs = {}
@@ -169,6 +180,9 @@ def _arguments() -> argparse.Namespace:
     samples = commands.add_parser("samples")
     samples.add_argument("--entries", nargs="+", metavar="NAME")
     samples.add_argument("--dtypes", nargs="+", default=["float32"])
+    samples.add_argument("--layouts", nargs="+", default=["as drawn"], choices=["all", *LAYOUTS])
+    samples.add_argument("--draw", type=int, metavar="NUMBER")
+    samples.add_argument("--seed", type=int, default=0)
     workloads = commands.add_parser("workloads")
     workloads.add_argument("--names", nargs="+", metavar="NAME")
     workloads.add_argument("--phases", nargs="+", default=["inference", "training"])

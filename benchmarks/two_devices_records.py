@@ -137,8 +137,8 @@ def _is_memory(operator: str) -> bool:
     return bool(func.is_view)
 
 
-def record_samples(kind: str, release: str, work: Sequence[tuple[str, str]], path: Path) -> None:
-    """Each entry with its dtype → a line of JSON: for each sample and phase what was called, and what was raised."""
+def record_samples(kind: str, release: str, work: Sequence[tuple[str, str, str]], path: Path) -> None:
+    """Each entry, dtype and layout → a line of JSON: for each sample and phase what was called, and what was raised."""
     from mpsprobe_tables.audit.entries import GRADIENT_DTYPES, entries, entry_named
     from mpsprobe_tables.audit.quiet import undisturbed
 
@@ -147,13 +147,57 @@ def record_samples(kind: str, release: str, work: Sequence[tuple[str, str]], pat
         device = opened(kind, release, exits)  # before anything asks torch whether there is MPS: it asks only once
         entries()
         exits.enter_context(undisturbed())
-        for key, dtype in work:
-            found = _samples(device, entry_named(key), dtype, dtype in GRADIENT_DTYPES)
-            file.write(json.dumps([f"{key} {dtype}", found]) + "\n")
+        for key, dtype, layout in work:
+            found = _samples(device, entry_named(key), dtype, dtype in GRADIENT_DTYPES, layout)
+            file.write(json.dumps([f"{key} {dtype} {layout}", found]) + "\n")
             file.flush()
 
 
-def _samples(device: Device, entry: Any, dtype: str, gradient: bool) -> dict[str, Any]:
+def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return tensor.contiguous(memory_format=formats[tensor.dim()]) if tensor.dim() in formats else tensor
+
+
+def _transposed(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor
+
+
+def _expanded(tensor: torch.Tensor) -> torch.Tensor:
+    """Its first row, as often as it had rows: these are other values."""
+    return tensor[:1].expand(tensor.shape) if tensor.dim() and tensor.shape[0] > 1 else tensor
+
+
+def _offset(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.cat([tensor[:1], tensor])[1:] if tensor.dim() and tensor.numel() else tensor
+
+
+def _strided(tensor: torch.Tensor) -> torch.Tensor:
+    """Every second element along the last dimension of a larger one."""
+    return torch.stack([tensor, tensor], -1).flatten(-2)[..., ::2] if tensor.dim() and tensor.numel() else tensor
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "as drawn": lambda tensor: tensor,
+    "channels last": _channels_last,
+    "transposed": _transposed,
+    "expanded": _expanded,
+    "offset": _offset,
+    "strided": _strided,
+}
+"""How the floating-point tensors of a sample lie in memory; one that cannot lie so stays as it is."""
+
+
+def _laid_out(value: torch.Tensor, layout: str, device: Device) -> torch.Tensor:
+    """A view of what is moved, where the layout is one: a copy to the device would be packed."""
+    if not value.is_floating_point() or value.layout is not torch.strided or layout == "as drawn":
+        moved: torch.Tensor = device.on(value)
+        return moved
+    with torch.no_grad():
+        placed = LAYOUTS[layout](device.on(value.detach()))
+    return placed.requires_grad_(value.requires_grad)
+
+
+def _samples(device: Device, entry: Any, dtype: str, gradient: bool, layout: str) -> dict[str, Any]:
     from mpsprobe_tables.audit.procedure import backward, forward, message
     from mpsprobe_tables.audit.running import _distinct
     from mpsprobe_tables.audit.samples import draw, is_for_mps
@@ -168,7 +212,9 @@ def _samples(device: Device, entry: Any, dtype: str, gradient: bool) -> dict[str
         found[str(number)] = called
         try:
             torch.manual_seed(0)
-            sample = drawn[number].transform(lambda value: device.on(value) if is_for_mps(value) else value)
+            sample = drawn[number].transform(
+                lambda value: _laid_out(value, layout, device) if is_for_mps(value) else value
+            )
             with device.seen("forward", called):
                 output = forward(entry, sample)
             compute = backward(entry, sample, output, torch.ones_like) if gradient else None

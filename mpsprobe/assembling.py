@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.declarations import SEVERITY, Verdict
+from mpsprobe.doubts import applying
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport, CoverageSummary, MatrixReport, OperatorFinding
@@ -113,7 +114,8 @@ def report_of(operators: list[OperatorFinding], summary: Mapping[str, Any], **fi
     """
     from mpsprobe.schemas import CoverageReport
 
-    counts = summary_of(operators, advisories=len(fields.get("advisories", ())), **summary)
+    known = [one for one in fields.get("advisories", ()) if not one.undecided]
+    counts = summary_of(operators, advisories=len(known), **summary)
     return CoverageReport(operators=operators, summary=counts, **{"method": "predicted", **fields})
 
 
@@ -135,7 +137,7 @@ def merged(reports: Sequence[CoverageReport]) -> CoverageReport:
     known = whole.summary.model_dump(include=OF_A_RUN)
     # What ended a worker is the cause of what ended the program that waited for it.
     failure = next((one.failure for one in reversed(reports) if one.failure), None)
-    summary = summary_of(operators, advisories=len(whole.advisories), **known)
+    summary = summary_of(operators, advisories=len(applying(whole)), **known)
     return whole.model_copy(update={"operators": operators, "summary": summary, "failure": failure})
 
 
@@ -151,7 +153,7 @@ def matrix_fields(reports: Sequence[Any]) -> dict[str, Any]:
     newest = reports[-1]
     cells = [_cell(report) for report in reports]
     native = [*takewhile(lambda one: not one["findings"] and one["failure"] is None, reversed(cells))]
-    advisories = {one.id: one for report in reports for one in report.advisories}
+    advisories = {one.id: one for report in reports for one in applying(report)}
     return {
         "kind": "coverage-matrix",
         "schema_version": 1,
@@ -175,7 +177,7 @@ def _cell(report: Any) -> dict[str, Any]:
         "memory": {name: getattr(memory, name) for name in OF_A_CELL} if memory and not report.failure else None,
         "fit": memory.fit if memory else None,
         "findings": {one.operator: one.verdict for one in reversed(report.operators) if one.verdict != "native"},
-        "advisories": [one.id for one in report.advisories],
+        "advisories": [one.id for one in applying(report)],
         "failure": report.failure,
     }
 

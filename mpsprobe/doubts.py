@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport, DataDependence, MatrixReport, MemoryFit
+    from mpsprobe.schemas import AdvisoryMatch, CoverageReport, DataDependence, MatrixReport, MemoryFit
 
 GUESSED = "checks are true, other booleans are False, numbers are 1"
 """How a run without values answers a program that asks for a number or a truth: ``if x.abs().max() > 1``."""
@@ -20,6 +20,11 @@ def unwatched(report: CoverageReport | MatrixReport) -> int:
     """How many processes a program started that had the device, and whose calls are not in the report."""
     program = report.program if report.kind == "coverage" else None
     return program.processes_unreported if program is not None else 0
+
+
+def applying(report: CoverageReport | MatrixReport) -> list[AdvisoryMatch]:
+    """The known wrong results that apply, without those of which that depends on values that are not known."""
+    return [one for one in report.advisories if not one.undecided]
 
 
 def exceeds(fit: MemoryFit) -> bool:

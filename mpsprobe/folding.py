@@ -1,8 +1,9 @@
 """Several records as one, by what each field says about itself: of processes, of releases, of findings with one cure.
 
 ``sum`` adds numbers, counts by key, and the parts of a record. ``unite`` keeps what is distinct, in order. ``first`` is
-that of the first record that has one. A field without a word is what a record is known by: of a list, those that agree
-in all of these are one. Schemas say the words (``mpsprobe.schemas.record``); views have them too.
+that of the first record that has one, ``every`` is true where all are. A field without a word is what a record is known
+by: of a list, those that agree in all of these are one. Schemas say the words (``mpsprobe.schemas.record``); views have
+them too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ class Foldable(Protocol):
     """A record, or a view of one, which knows the words of its fields."""
 
     folds: ClassVar[Mapping[str, str]]
-    """``sum``, ``unite`` or ``first`` of each field that has a word."""
+    """``sum``, ``unite``, ``first`` or ``every`` of each field that has a word."""
 
     def model_copy(self, *, update: dict[str, Any]) -> Any:
         """The same with other values of some fields."""
@@ -46,6 +47,8 @@ def united(records: Iterable[R]) -> list[R]:
 
 
 def _folded(values: Sequence[Any], word: str | None) -> Any:
+    if word == "every":
+        return all(values)
     present = [value for value in values if value]
     if word in ("first", None) or not present:
         return present[0] if present else values[0]

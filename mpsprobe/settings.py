@@ -22,6 +22,7 @@ from mpsprobe.suggestions import printable
 
 FILE_NAME = "pyproject.toml"
 """Where settings stand."""
+_ADVISORIES = "advisories"
 NOT_FROM_A_FILE = {"plugins_dir"}
 """Settings that the table must not have: they would decide which code runs."""
 
@@ -43,20 +44,9 @@ def read_settings(start: str | os.PathLike[str] = ".") -> dict[str, Any]:
     Raises:
         UsageError: the file has such a table and cannot be read, or a value no flag could take.
     """
-    try:
-        path = nearest_pyproject(start)
-    except OSError:  # the current folder was deleted
-        return {}
-    if path is None:
-        return {}
-    try:
-        with open(path, "rb") as file:
-            content = file.read()
-    except OSError as error:
-        raise UsageError(f"cannot read {printable(path)}: {error.strerror}") from error
-    if b"mpsprobe" not in content:  # most files; parsing TOML costs more than the rest of the start-up
-        return {}
-    table = _own_table(content, path)
+    path, table = _table_near(start)
+    if isinstance(table.get(_ADVISORIES), list):  # no flags of that command
+        table = {key: value for key, value in table.items() if key != _ADVISORIES}
     if refused := NOT_FROM_A_FILE & {_parameter(key, None) for key in table}:
         name = refused.pop().replace("_", "-")
         raise UsageError(
@@ -65,6 +55,39 @@ def read_settings(start: str | os.PathLike[str] = ".") -> dict[str, Any]:
             f"Use the flag --{name}, or its variable.",
         )
     return {_parameter(key, value): _checked(value, f"tool.mpsprobe.{key}", path) for key, value in table.items()}
+
+
+def advisory_files(start: str | os.PathLike[str] = ".") -> tuple[str, ...]:
+    """The paths of the user's own advisories: ``advisories = ["mine.toml"]``, relative to ``pyproject.toml``.
+
+    Raises:
+        UsageError: the table cannot be read, or names no list of files.
+    """
+    path, table = _table_near(start, b"advisories")
+    files = table.get(_ADVISORIES)
+    if files is None or isinstance(files, dict):
+        return ()
+    if not isinstance(files, list) or not all(isinstance(one, str) for one in files):
+        raise UsageError(f"{printable(path)}: tool.mpsprobe.advisories should be a list of paths")
+    return tuple(os.path.join(os.path.dirname(path), one) for one in files)
+
+
+def _table_near(start: str | os.PathLike[str], word: bytes = b"mpsprobe") -> tuple[str, Mapping[str, Any]]:
+    """The path of the nearest file, and its table; an empty one where ``word`` is not in the file."""
+    try:
+        path = nearest_pyproject(start)
+    except OSError:  # the current folder was deleted
+        return "", {}
+    if path is None:
+        return "", {}
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError as error:
+        raise UsageError(f"cannot read {printable(path)}: {error.strerror}") from error
+    if word not in content:  # most files; parsing TOML costs more than the rest of the start-up
+        return path, {}
+    return path, _own_table(content, path)
 
 
 def _own_table(content: bytes, path: str) -> Mapping[str, Any]:

@@ -98,5 +98,5 @@ def write_pages(app: Sphinx, error: Exception | None) -> None:
         path = Path(app.outdir, PAGES, f"{name}.html")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, rendered(name, "html"))
-    with Store(DATA / "atlas.sqlite", unchanging=True) as store:
+    with Store(DATA / "atlas") as store:
         write_site(SiteData(list(judged(store)), store.about()), Path(app.outdir, PAGES, SITE))

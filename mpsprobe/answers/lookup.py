@@ -10,6 +10,7 @@ from mpsprobe.answers.question import Question
 from mpsprobe.environment import installed
 from mpsprobe.errors import MpsprobeError, PluginError, ReportError, UnknownName, UsageError, install_command
 from mpsprobe.plugins.registry import get_registry
+from mpsprobe.settings import advisory_files
 from mpsprobe.streams import write_stdout
 from mpsprobe.suggestions import printable
 
@@ -119,6 +120,8 @@ def has_failed(report: Any) -> bool:
 
 def _of_plugins(question: Question, wanted: str) -> tuple[Answer | None, list[str]]:
     """The answer of the first plugin that has one, and why those before it have none."""
+    if own := advisory_files():
+        return None, [f"nobody has compared {printable(own[0])}, an advisory file of yours"]
     reasons: list[str] = []
     for known, plugin in get_registry().known_answers(question.asked, wanted):
         if known.report is None:

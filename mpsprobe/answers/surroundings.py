@@ -1,4 +1,4 @@
-"""What every answer depends on, whatever was asked: the installed packages, Python, variables, plugins.
+"""What every answer depends on, whatever was asked: installed packages, Python, variables, plugins, own advisories.
 
 Nothing is imported for it. Of a package its version counts, and when it was installed; of one that is edited in place
 (``pip install -e``) every file.
@@ -12,6 +12,8 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
+
+from mpsprobe.settings import advisory_files
 
 if TYPE_CHECKING:
     from mpsprobe.plugins.registry import Registry
@@ -49,7 +51,8 @@ def digest(parts: Iterable[object]) -> str:
 
 
 def surroundings(registry: Registry) -> str:
-    return digest([_python(), *_variables(), *_plugins(registry), *_installed()])
+    own = [(path, stamps(path)) for path in advisory_files()]
+    return digest([_python(), *_variables(), *_plugins(registry), *_installed(), *own])
 
 
 def stamps(path: str) -> list[tuple[object, ...]] | None:

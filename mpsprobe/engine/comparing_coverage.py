@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
+from mpsprobe.doubts import applying
 from mpsprobe.engine.conditions import coverage_conditions, side
 from mpsprobe.errors import ReportError
 from mpsprobe.schemas import SEVERITY, CoverageReport, MatrixReport, RunFailure, Verdict
@@ -106,7 +107,7 @@ def _compared(
 def _run(report: CoverageReport) -> _Run:
     ascending = sorted(report.operators, key=lambda finding: SEVERITY[finding.verdict])
     worst = {finding.operator: finding.verdict for finding in ascending if finding.verdict != "composite"}
-    return _Run(worst, [advisory.id for advisory in report.advisories], report.failure, report.memory)
+    return _Run(worst, [advisory.id for advisory in applying(report)], report.failure, report.memory)
 
 
 def _verdicts(before: _Run, after: _Run, release: str | None) -> tuple[list[ComparedVerdict], int]:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from mpsprobe.declarations import Verdict
 from mpsprobe.schemas.memory import MemoryFigures, MemoryFit, MemoryPrediction
-from mpsprobe.schemas.record import Exportable, First, Record, Sum, Unite
+from mpsprobe.schemas.record import Every, Exportable, First, Record, Sum, Unite
 from mpsprobe.schemas.run import AnyTarget, Environment, WorkloadInfo
 
 Method = Literal["predicted", "observed"]
@@ -182,6 +182,9 @@ class AdvisoryMatch(Record):
     phases: Sum[dict[str, int]] = Field(description="These calls by phase.")
     modules: Unite[list[str]] = Field(default=[], description="Where in the model they are, as paths of modules.")
     call_sites: Unite[list[str]] = Field(default=[], description="Where in the source, as `file:line`.")
+    undecided: Every[bool] = Field(
+        default=False, description="Whether `condition` is about values that are not known: it may apply to no call."
+    )
 
 
 class RunFailure(Record):

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "schemas": {"declarations", "errors", "suggestions"},
     "declarations": {"errors", "suggestions"},
     "folding": set(),
-    "assembling": {"declarations", "folding", "schemas"},
+    "assembling": {"declarations", "doubts", "folding", "schemas"},
     "protocols": {"schemas"},
     "hookspecs": {"declarations", "protocols"},
     "streams": {"errors"},
@@ -39,11 +39,12 @@ MAY_IMPORT = {
     "views": set(),
     "doubts": {"schemas"},
     "stepping": {"errors", "protocols", "schemas"},
-    "engine": {"answers", "environment", "errors", "protocols", "schemas", "suggestions"},
+    "engine": {"answers", "doubts", "environment", "errors", "protocols", "schemas", "suggestions"},
     "plugins": {"version", "declarations", "errors", "hookspecs", "protocols", "schemas", "suggestions"},
     "flags": {"errors", "suggestions"},
     "answers": {
-        "environment", "errors", "options", "plugins", "protocols", "schemas", "streams", "suggestions", "views",
+        "environment", "errors", "options", "plugins", "protocols", "schemas", "settings", "streams", "suggestions",
+        "views",
     },
     "commands": {"declarations", "errors", "flags", "options", "plugins", "suggestions"},
     "exporting": {"errors", "output", "plugins", "schemas", "suggestions"},
@@ -73,7 +74,7 @@ KNOWLEDGE_MAY_IMPORT = {
     "calls": {"kernels"},
     "chips": set(),
     "advisories": {"calls", "chips", "kernels"},
-    "judging": {"calls", "kernels"},
+    "judging": {"advisories", "calls", "kernels"},
     "memory": {"calls"},
 }
 DEVICES_MAY_IMPORT = {

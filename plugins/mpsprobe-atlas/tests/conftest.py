@@ -36,7 +36,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What three releases really do with two small models, in both phases."""
 
     def make(folder: Path) -> None:
-        about = {"versions": VERSIONS, "tables": "ab", "releases": REAL_RELEASES, "plan": {}}
+        about = {"versions": VERSIONS, "releases": REAL_RELEASES, "plan": {}}
         with WritableStore(folder / "atlas.sqlite", about) as store:
             for name, phase in product(("hf:bert", "hf:wav2vec2/Wav2Vec2ForCTC"), PHASES):
                 store.add(worked_out(Key(name, "small", phase, "float32"), REAL_RELEASES))

@@ -113,7 +113,7 @@ def rows() -> Iterator[Row]:
 
 def made_store(path: Path) -> Path:
     """A store of made-up models."""
-    with WritableStore(path, {"versions": VERSIONS, "tables": "ab", "releases": list(RELEASES), "plan": {}}) as store:
+    with WritableStore(path, {"versions": VERSIONS, "releases": list(RELEASES), "plan": {}}) as store:
         for row in rows():
             store.add(row)
     return path

@@ -21,9 +21,8 @@ from mpsprobe_atlas.answering import known_answer
 from mpsprobe_atlas.answers import pack, unpack
 from mpsprobe_atlas.store import Key, Row, Store, WritableStore
 from mpsprobe_atlas.sweep.rows import worked_out
-from mpsprobe_atlas.sweep.sweeping import versions
+from mpsprobe_atlas.sweep.sweeping import stamped, versions
 from mpsprobe_coverage import rules
-from mpsprobe_coverage.rules import digest
 from mpsprobe_devkit.testing import run_cli
 from mpsprobe_devkit.testing.commands import command_environment
 from tests.fuzz.changing import document_changed
@@ -42,8 +41,8 @@ def atlas(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with one workload, as a sweep makes it."""
     row = replace(worked_out(Key(NAME, "small", "inference", "float32"), RELEASES), made="2026-11-22T19:30:00+00:00")
     path = tmp_path_factory.mktemp("atlas") / "atlas.sqlite"
-    with WritableStore(path, {"versions": versions(), "tables": digest(), "releases": RELEASES}) as store:
-        store.add(row)
+    with WritableStore(path, {"versions": versions(), "releases": RELEASES}) as store:
+        store.add(stamped(row, None, rules.worked_out()))
         store.add(Row(NAME, "small", "training", "float32", "failed", error="it took too long", made=row.made))
     return path
 
@@ -84,13 +83,20 @@ def test_by_itself_it_answers_only_what_a_run_would_say(monkeypatch: pytest.Monk
     found = known_answer(QUESTION, "same")
     assert found is not None and found.report is not None
     assert found.made == "2026-11-22T19:30:00Z" and not found.notes
-    for where, name, value in ((answering, "_is_edited", True), (rules, "stated", ["of another release"])):
+    now = rules.stated()
+    others = (
+        now._replace(code=("other",)),
+        now._replace(releases={**now.releases, "2.6.0": "other"}),
+        now._replace(operators=dict.fromkeys(now.operators, "other") | {"aten::linear": "other"}),
+    )
+    for where, name, value in ((answering, "_is_edited", True), *((rules, "stated", one) for one in others)):
         with monkeypatch.context() as patch:
             patch.setattr(where, name, lambda value=value: value)
             assert known_answer(QUESTION, "same") is None
             assert known_answer(QUESTION, "any") is not None
     with monkeypatch.context() as patch:  # these are newer, and say that their answers are the same
-        patch.setattr(rules, "stated", lambda: ["newer", digest()])
+        same = {"code": ("newer", *now.code), "releases": {**now.releases, "2.13.0": "other"}}
+        patch.setattr(rules, "stated", lambda: now._replace(**same))
         assert known_answer(QUESTION, "same") is not None
     with monkeypatch.context() as patch:  # a Mac's own torch is asked, where it can be
         patch.setattr(answering.platform, "system", lambda: "Darwin")

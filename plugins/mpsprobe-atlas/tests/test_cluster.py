@@ -170,15 +170,15 @@ def test_versions_are_compared_before_anything_is_sent(monkeypatch: pytest.Monke
         ({"digest": "other"}, "other rules or kernel tables"),
     )
     for what, error in cases:
-        digest = what.get("digest", ours.digest())
+        digest = what.get("digest", ours.rules_digest())
         closed: list[float] = []
         made = client({**here, **what.get("scheduler", {})}, {**here, **what.get("worker", {})}, digest, closed)
         monkeypatch.setattr(ours, "_connected", lambda address, made=made: made)
         if error is None:
-            ours.Cluster("tcp://s:1", ["2.13.0"], 60, None).__exit__(None, None, None)
+            ours.Cluster("tcp://s:1", 60, None).__exit__(None, None, None)
         else:
             with pytest.raises(UsageError, match=re.escape(error)) as refused:
-                ours.Cluster("tcp://s:1", ["2.13.0"], 60, None)
+                ours.Cluster("tcp://s:1", 60, None)
             assert refused.value.hint
         assert closed
 

@@ -12,13 +12,13 @@ from mpsprobe.errors import UsageError
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
-from mpsprobe_atlas.answers import unpack
-from mpsprobe_atlas.store import Key, Row, Store, WritableStore
+from mpsprobe_atlas.answers import pack, unpack
+from mpsprobe_atlas.store import Asked, Key, Row, Store, WritableStore
 from mpsprobe_atlas.sweep import sweeping
 from mpsprobe_atlas.sweep.rows import as_text, from_text, rows_of
 from mpsprobe_atlas.sweep.sweeping import Plan, versions
+from mpsprobe_coverage import rules
 from mpsprobe_coverage.pool import Limits
-from mpsprobe_coverage.rules import digest
 from mpsprobe_coverage.scanning.scan import CoverageScanner
 from mpsprobe_devkit.testing import CommandResult, run_cli
 
@@ -96,7 +96,7 @@ def test_a_sweep_keeps_each_report_and_goes_on(folder: Path) -> None:
 def test_one_that_hangs_grows_or_dies_costs_one_row(folder: Path) -> None:
     limits = Limits(seconds=20, memory=2**30)
     keys = [key(name) for name in ("hangs", "dies", "grows", "sound")]
-    rows = {row.workload: row for row in rows_of(keys, RELEASES, limits, jobs=2)}
+    rows = {row.workload: row for row in rows_of([(one, RELEASES) for one in keys], limits, jobs=2)}
     errors = {name.partition(":")[2]: (row.error, row.attempts) for name, row in rows.items()}
     assert errors["sound"] == (None, 1)
     assert errors["hangs"] == ("it took longer than 20 s", 1)
@@ -109,11 +109,11 @@ def test_what_is_there_is_not_asked_for_again(tmp_path: Path) -> None:
     plan = Plan(("bert-base", "gpt2", "resnet50"), ("inference",), ("float32",), "small", ("2.13.0",))
     keys, asked = plan.keys(get_registry()), []
 
-    def rows(wanted: Sequence[Key]) -> Generator[Row]:
+    def rows(wanted: Sequence[Asked]) -> Generator[Row]:
         """Two of them; Ctrl-C or the end of the process takes what is behind."""
-        asked.extend(wanted)
-        for one in wanted[:2]:
-            yield Row(*one, state="answered", made="now")
+        asked.extend(key for key, _ in wanted)
+        for one, releases in wanted[:2]:
+            yield Row(*one, state="answered", made="now", answer=answer_of(releases))
         raise KeyboardInterrupt
 
     def sweep_into(**settings: bool) -> sweeping.Outcome:
@@ -129,11 +129,58 @@ def test_what_is_there_is_not_asked_for_again(tmp_path: Path) -> None:
     assert asked == [keys[1]]
 
 
+def answer_of(releases: Sequence[str], verdict: str = "native") -> bytes:
+    operators = [{"operator": "aten::mm", "verdict": verdict}]
+    return pack(
+        {one: {"torch": one, "operators": operators} for one in releases}, {one: {"8": "fits"} for one in releases}
+    )
+
+
+def test_what_a_change_touches_is_worked_out_again_and_nothing_else(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, asked, verdict = rules.worked_out(), [], "native"
+    now = now._replace(operators={"aten::mm": "a", "aten::cos": "b"})
+    monkeypatch.setattr(sweeping, "stated", lambda: now)
+
+    def rows(wanted: Sequence[Asked]) -> Generator[Row]:
+        for one, releases in wanted:
+            asked.append(tuple(releases))
+            yield Row(*one, state="answered", answer=answer_of(releases, verdict))
+
+    def sweep_with(found: rules.Rules, *releases: str) -> tuple[tuple[str, ...], ...]:
+        monkeypatch.setattr(sweeping, "worked_out", lambda: found)
+        asked.clear()
+        plan = Plan(("models.py:sound",), ("inference",), ("float32",), "real", releases)
+        sweeping.sweep_into("atlas.sqlite", plan.about(), [key("sound")], rows, SilentProgress())
+        return tuple(asked)
+
+    both = ("2.12.0", "2.13.0")
+    assert sweep_with(now, *both) == (both,) and sweep_with(now, *both) == ()
+    assert sweep_with(now._replace(operators={**now.operators, "aten::cos": "c"}), *both) == ()
+    monkeypatch.setattr(sweeping, "stated", lambda: now._replace(code=("newer", *now.code)))
+    assert sweep_with(now._replace(code=("newer",)), *both) == ()  # the same answers, as is stated
+    verdict = "missing"
+    assert sweep_with(now, "2.6.0", *both, "2.14.0") == (("2.6.0", "2.14.0"),)
+    assert sweep_with(now._replace(releases={**now.releases, "2.12.0": "d"}), *both) == (("2.12.0",),)
+    with Store("atlas.sqlite") as store:
+        row = store.row(*key("sound"))
+    assert row is not None and row.answer is not None
+    answers = unpack(row.answer)
+    assert answers.releases == ("2.6.0", "2.12.0", "2.13.0", "2.14.0") and [*answers.fits] == [*answers.releases]
+    verdicts = [answers.report(one)["operators"][0]["verdict"] for one in answers.releases]
+    assert verdicts == ["missing", "missing", "native", "missing"]
+    for changed in (now._replace(code=("other",)), now._replace(operators={"aten::mm": "c"})):
+        assert sweep_with(changed, *both) == (both,)
+    (folder / "models.py").write_text(MODELS + "\n")
+    assert sweep_with(now._replace(operators={"aten::mm": "c"}), *both) == (both,)
+
+
 def test_what_a_plan_is_made_of() -> None:
     registry = get_registry()
     plan = Plan(("bert-base", "hf:bert"), ("inference", "training", "generate"), DTYPES, "small", ("2.13.0",))
     assert len(plan.keys(registry)) == 2 * 3 * 3
-    assert len(digest()) == 64 and {"torch", "transformers", "mpsprobe", "mpsprobe-atlas"} <= versions().keys()
+    assert {"torch", "transformers", "mpsprobe", "mpsprobe-atlas"} <= versions().keys()
     row = Row(*key("sound"), state="answered", answer=bytes(range(256)))
     assert from_text(as_text(row)) == row
     with pytest.raises(UsageError, match="nothing is to be done"):

@@ -5,7 +5,7 @@ the versions that the sweep had, rules and tables are the same, and nothing of i
 given where the user asks for it, or where torch or the plugin of the workload is not there.
 """
 
-# ruff: noqa: PTH113, PTH118, PTH120
+# ruff: noqa: PTH110, PTH118, PTH120
 from __future__ import annotations
 
 import json
@@ -38,7 +38,7 @@ OF_SHOWING = ("explain", "torch_release")
 
 def data_file() -> str:
     """The atlas: ``MPSPROBE_ATLAS`` names another one than this package's."""
-    return os.environ.get(VARIABLE) or os.path.join(os.path.dirname(__file__), "data", "atlas.sqlite")
+    return os.environ.get(VARIABLE) or os.path.join(os.path.dirname(__file__), "data", "atlas")
 
 
 def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None:
@@ -46,7 +46,7 @@ def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None
     path = data_file()
     if question["command"] != "coverage":
         return None
-    if not os.path.isfile(path):
+    if not os.path.exists(path):
         named = os.environ.get(VARIABLE)
         return KnownAnswer(reason=f"{VARIABLE} names no file: {printable(named)}" if named else NO_DATA)
     if refused := _not_held(question["options"]):
@@ -55,10 +55,10 @@ def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None
 
     options = {**asdict(RunOptions()), "torch_release": INSTALLED, "explain": False, **question["options"]}
     try:
-        with Store(path, unchanging=VARIABLE not in os.environ) as store:
+        with Store(path) as store:
             about = store.about()
             differences = _differences(about["versions"])
-            if wanted == SAME and (differences or _is_edited() or about["tables"] not in rules.stated()):
+            if wanted == SAME and (differences or _is_edited()):
                 return None
             row = store.row(question["workload"], options["size"], options["phase"], options["dtype"])
         if row is None or row.answer is None:
@@ -71,10 +71,10 @@ def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None
 def swept_workloads() -> list[SweptWorkload]:
     """The workloads of the atlas; none where no atlas is."""
     path = data_file()
-    if not os.path.isfile(path):
+    if not os.path.exists(path):
         return []
     found: dict[str, dict[str, None]] = {}
-    with Store(path, unchanging=VARIABLE not in os.environ) as store:
+    with Store(path) as store:
         for workload, _, phase, _, state in store.states():
             phases = found.setdefault(workload, {})
             if state == "answered":
@@ -82,7 +82,7 @@ def swept_workloads() -> list[SweptWorkload]:
     return [SweptWorkload(name, tuple(phases)) for name, phases in found.items()]
 
 
-def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str], wanted: str) -> KnownAnswer:
+def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str], wanted: str) -> KnownAnswer | None:
     assert row.answer is not None
     answers = unpack(row.answer)
     named = _named(options["torch_release"], answers.releases)
@@ -94,6 +94,8 @@ def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str], wa
         if wanted == SAME and platform.system() == "Darwin":  # what that torch has registered is asked of itself
             return KnownAnswer(reason="the torch that is installed answers for itself: name a release")
         named = [_public(torch["torch"][0])]
+    if wanted == SAME and not _by_these_rules(row, answers.operators(), named):
+        return None
     missing = [release for release in named if release not in answers.releases]
     if missing:
         return KnownAnswer(reason=f"the atlas does not hold torch {', '.join(missing[:3])}")
@@ -125,10 +127,20 @@ def _named(text: str, held: Collection[str]) -> list[str]:
     return releases(text, family_named(RunOptions().backend))
 
 
+def _by_these_rules(row: Row, operators: Collection[str], releases: Sequence[str]) -> bool:
+    """Whether the row was made by the rules and tables of now, as far as they touch it."""
+    made, now = json.loads(row.rules or "{}"), rules.stated()
+    return (
+        made.get("code") in now.code
+        and row.entries == now.entries(operators)
+        and all(made["releases"].get(release) == now.releases.get(release) for release in releases)
+    )
+
+
 def _is_for_that_mac(report: dict[str, Any], fits: Mapping[int, str], options: Mapping[str, Any]) -> bool:
     """Whether ``report`` could be made one for the chip and the memory of ``options``: its fit may not be known."""
     from mpsprobe.protocols import RunOptions
-    from mpsprobe_coverage.knowledge.advisories.store import named
+    from mpsprobe_coverage.knowledge.advisories.store import named, number_for
     from mpsprobe_coverage.knowledge.chips.mac import mac_asked
 
     mac = mac_asked(replace(RunOptions(), chip=options["chip"], memory=options["memory"]))
@@ -137,7 +149,8 @@ def _is_for_that_mac(report: dict[str, Any], fits: Mapping[int, str], options: M
         known = named(one["id"] for one in report["advisories"])
         affecting = {one.id for one in known if one.affects(release, oldest, None, options["chip"])}
         report["advisories"] = [one for one in report["advisories"] if one["id"] in affecting]
-        report["summary"]["advisories"] = len(report["advisories"])
+        report["summary"]["advisories"] = sum(not one.get("undecided") for one in report["advisories"])
+        report["summary"]["advisories_compared"] = number_for(release, oldest, None, options["chip"])
     if mac is not None and report["memory"] is not None:
         if mac.memory not in fits:
             return False

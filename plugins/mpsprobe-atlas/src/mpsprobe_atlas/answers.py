@@ -5,7 +5,11 @@ workload fits. The body is lines of JSON. Two reports differ in few places, so w
 figure) is one line, and a report is a line with the numbers of its parts. All of it is compressed together, with LZMA.
 Neither torch nor pydantic is needed to read them.
 
-The bytes: the length of the head (four, big-endian), the head (JSON, zlib), ``PACKED`` or ``PLAIN``, the body.
+A release that comes later is a segment of its own, behind those that are there: its head and body, in which a number
+may be that of a line of an earlier segment. So what was packed before stays as it is, byte for byte.
+
+The bytes of a segment: the lengths of its head and of its body (four each, big-endian), the head (JSON, zlib),
+``PACKED`` or ``PLAIN``, the body.
 """
 
 from __future__ import annotations
@@ -15,14 +19,14 @@ import json
 import lzma
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mpsprobe.errors import ReportError
 
-FORMAT = 2
+FORMAT = 3
 PACKED, PLAIN = b"\x00", b"\x01"
-LENGTH = struct.Struct(">I")
+LENGTHS = struct.Struct(">II")
 DAMAGED = "Sweep that workload again into another file."
 Filters = list[dict[str, int]]
 FAST: Filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": 2**24}]
@@ -39,16 +43,20 @@ class OperatorAnswer(NamedTuple):
     releases: tuple[str, ...]
 
 
-def pack(reports: Mapping[str, Mapping[str, Any]], fits: Mapping[str, Mapping[str, str]]) -> bytes:
-    """Reports by release, oldest first, as bytes.
+def pack(
+    reports: Mapping[str, Mapping[str, Any]], fits: Mapping[str, Mapping[str, str]], earlier: Answers | None = None
+) -> bytes:
+    """Reports by release, oldest first, as a segment.
 
     Args:
         reports: documents of ``CoverageReport``.
         fits: release → bytes of memory, as text → the answer of ``mpsprobe fit`` for a Mac with it.
+        earlier: the answers of older releases that the segment is put behind.
     """
-    parts: dict[bytes, int] = {}
+    parts = {line: number for number, line in enumerate(earlier.parts() if earlier else ())}
+    known = len(parts)
     shapes = [_json(_numbered(report, parts)) for report in reports.values()]
-    body = b"\n".join((*shapes, *parts))
+    body = b"\n".join((*shapes, *[*parts][known:]))
     releases_of: dict[tuple[str, str], list[int]] = {}
     for number, report in enumerate(reports.values()):
         for verdict in dict.fromkeys((one["operator"], one["verdict"]) for one in report.get("operators", ())):
@@ -61,12 +69,13 @@ def pack(reports: Mapping[str, Mapping[str, Any]], fits: Mapping[str, Mapping[st
         "stopped": [number for number, report in enumerate(reports.values()) if report.get("failure") is not None],
         "fits": {release: dict(answers) for release, answers in fits.items()},
     }
-    return joined(zlib.compress(_json(head), 9), compressed([body], FAST), PACKED)
+    return joined(_json(head), compressed([body], FAST), PACKED)
 
 
 def joined(head: bytes, body: bytes, kind: bytes = PLAIN) -> bytes:
-    """What ``unpack`` reads."""
-    return LENGTH.pack(len(head)) + head + kind + body
+    """A segment, of its head as JSON."""
+    packed = zlib.compress(head, 9 if kind == PACKED else 1)
+    return LENGTHS.pack(len(packed), len(body)) + packed + kind + body
 
 
 def compressed(texts: Iterable[bytes], filters: Filters = SMALL) -> bytes:
@@ -99,23 +108,26 @@ def _json(document: Any) -> bytes:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-class Answers:
-    def __init__(self, data: bytes) -> None:
-        (length,) = LENGTH.unpack_from(data)
-        start = LENGTH.size + length
-        self.head, self._kind, self._body = data[LENGTH.size : start], data[start : start + 1], data[start + 1 :]
-        document = json.loads(zlib.decompress(self.head))
+class Segment:
+    """The answers of some releases, as far as they are not lines of the segments before it."""
+
+    def __init__(self, data: bytes, start: int = 0) -> None:
+        head, body = LENGTHS.unpack_from(data, start)
+        middle = start + LENGTHS.size + head
+        self.end = middle + 1 + body  # where the next one begins in ``data``
+        self._kind, self._body = data[middle : middle + 1], data[middle + 1 : self.end]
+        self.head = zlib.decompress(data[start + LENGTHS.size : middle])
+        document = json.loads(self.head)
         if document["format"] > FORMAT:
             raise ReportError("an answer of the atlas was written by a newer mpsprobe-atlas", "Update mpsprobe-atlas.")
-        self.releases: tuple[str, ...] = tuple(document["releases"])  # those with a report, oldest first
-        self.stopped = frozenset(self.releases[number] for number in document["stopped"])  # before the end of their run
+        self.releases: tuple[str, ...] = tuple(document["releases"])
         self.length: int = document["length"]  # of the body, when it is not compressed
-        # Release → bytes of memory → fits, pressure, raises or unclear.
-        self.fits: dict[str, dict[int, str]] = {
+        self.stopped = [self.releases[number] for number in document["stopped"]]
+        self.fits = {
             release: {int(memory): answer for memory, answer in answers.items()}
             for release, answers in document["fits"].items()
         }
-        self._operators: list[tuple[str, str, list[int]]] = document["operators"]
+        self.operators: list[tuple[str, str, list[int]]] = document["operators"]
 
     @functools.cached_property
     def body(self) -> bytes:
@@ -127,33 +139,104 @@ class Answers:
             raise ReportError("an answer of the atlas is damaged: its reports are not as long as it says", DAMAGED)
         return text
 
+
+class Answers:
+    def __init__(self, data: bytes) -> None:
+        self.segments = [Segment(data)]
+        while self.segments[-1].end < len(data):
+            self.segments.append(Segment(data, self.segments[-1].end))
+        self.releases = tuple(release for one in self.segments for release in one.releases)  # oldest first
+        self.stopped = frozenset(release for one in self.segments for release in one.stopped)  # before their end
+        # Release → bytes of memory → fits, pressure, raises or unclear.
+        self.fits: dict[str, dict[int, str]] = {key: of for one in self.segments for key, of in one.fits.items()}
+
+    def parts(self) -> Iterator[bytes]:
+        """The lines that shapes of reports name by their numbers."""
+        for one in self.segments:
+            yield from one.body.split(b"\n")[len(one.releases) :]
+
     def report(self, release: str) -> dict[str, Any]:
         """The document of a ``CoverageReport``; a new one at each call."""
-        if release not in self.releases:
-            raise KeyError(release)
-        lines = self.body.split(b"\n")
+        parts: list[bytes] = []
         try:
-            shape = json.loads(lines[self.releases.index(release)])
-            return dict(_filled(shape, lines[len(self.releases) :]))
+            for one in self.segments:
+                lines = one.body.split(b"\n")
+                parts += lines[len(one.releases) :]
+                if release in one.releases:
+                    return dict(_filled(json.loads(lines[one.releases.index(release)]), parts))
         except (ValueError, TypeError, IndexError, RecursionError) as error:
             raise ReportError(f"the answer of the atlas for torch {release} is damaged", DAMAGED) from error
+        raise KeyError(release)
 
     def findings(self) -> list[OperatorAnswer]:
         """Every operator with each of its verdicts, and in which releases it has that."""
-        return [
-            OperatorAnswer(operator, verdict, tuple(self.releases[number] for number in numbers))
-            for operator, verdict, numbers in self._operators
-        ]
+        releases: dict[tuple[str, str], list[str]] = {}
+        for one in self.segments:
+            for operator, verdict, numbers in one.operators:
+                releases.setdefault((operator, verdict), []).extend(one.releases[number] for number in numbers)
+        return [OperatorAnswer(*verdict, tuple(named)) for verdict, named in releases.items()]
+
+    def operators(self) -> frozenset[str]:
+        """What the workload calls on any release."""
+        return frozenset(operator for one in self.segments for operator, _, _ in one.operators)
 
 
-def for_shipping(answers: Answers) -> Answers:
-    """The same without the curves of memory over the run, but that of the newest release: a third of all bytes."""
-    reports = {release: answers.report(release) for release in answers.releases}
-    for release in answers.releases[:-1]:
-        if reports[release].get("memory"):
-            reports[release]["memory"]["curve"] = []
-    fits = {release: {str(memory): answer for memory, answer in one.items()} for release, one in answers.fits.items()}
-    return Answers(pack(reports, fits))
+def with_releases(earlier: bytes | None, reports: Mapping[str, Any], fits: Mapping[str, Mapping[str, str]]) -> bytes:
+    """``earlier`` with the answers of further releases, or other ones of the same; behind it where these are newer."""
+    if earlier is None:
+        return pack(reports, fits)
+    known = unpack(earlier)
+    if min(map(release_key, reports)) > max(map(release_key, known.releases)):
+        return earlier + pack(reports, fits, known)
+    every = {**{release: known.report(release) for release in known.releases}, **reports}
+    every_fits = {**_as_text(known.fits), **fits}
+    ordered = sorted(every, key=release_key)
+    return pack({one: every[one] for one in ordered}, {one: every_fits[one] for one in ordered if one in every_fits})
+
+
+def release_key(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split(".") if part.isdecimal())
+
+
+def _as_text(fits: Mapping[str, Mapping[int, str]]) -> dict[str, dict[str, str]]:
+    return {release: {str(memory): answer for memory, answer in of.items()} for release, of in fits.items()}
+
+
+def for_shipping(answers: Answers, earlier: Answers | None = None) -> Answers:
+    """The same without the curves of memory over the run, but that of the newest release: a third of all bytes.
+
+    ``earlier``: what was shipped before. It stays as it is where its releases still have the same answers.
+    """
+    reports = {release: without_curve(answers.report(release)) for release in answers.releases}
+    if answers.releases:
+        newest = answers.releases[-1]
+        reports[newest] = answers.report(newest)
+    fits = _as_text(answers.fits)
+    if earlier is None or any(not _same(earlier, answers, release) for release in earlier.releases):
+        return Answers(pack(reports, fits))
+    further = {release: one for release, one in reports.items() if release not in earlier.releases}
+    if not further:
+        return earlier
+    if min(map(release_key, further)) < max(map(release_key, earlier.releases)):
+        return Answers(pack(reports, fits))
+    return Answers(packed(earlier) + pack(further, {one: fits[one] for one in further if one in fits}, earlier))
+
+
+def without_curve(report: dict[str, Any]) -> dict[str, Any]:
+    if report.get("memory"):
+        report["memory"]["curve"] = []
+    return report
+
+
+def _same(one: Answers, other: Answers, release: str) -> bool:
+    if release not in other.releases or one.fits.get(release) != other.fits.get(release):
+        return False
+    return without_curve(one.report(release)) == without_curve(other.report(release))
+
+
+def packed(answers: Answers) -> bytes:
+    """What ``unpack`` reads, not compressed."""
+    return b"".join(joined(one.head, one.body) for one in answers.segments)
 
 
 def unpack(data: bytes) -> Answers:

@@ -121,13 +121,14 @@ def _read(row: Row, names: Mapping[str, str], native: bool) -> Judged:
             if number == len(findings):
                 findings.append(finding)
             of_run.append(number)
-        for advisory in report["advisories"]:
+        applying = [one for one in report["advisories"] if not one.get("undecided")]
+        for advisory in applying:
             advisories.setdefault(advisory["id"], advisory)
         failure, memory, summary = report["failure"], report["memory"], report["summary"]
         runs[release] = Run(
             verdicts,
             tuple(of_run),
-            {one["id"]: one["calls"] for one in report["advisories"]},
+            {one["id"]: one["calls"] for one in applying},
             f"{failure['error']}: {failure['message']}" if failure else None,
             memory and memory["allocated_bytes"],
             summary["operators"],

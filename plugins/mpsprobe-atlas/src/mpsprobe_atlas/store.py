@@ -1,12 +1,13 @@
 """The store of an atlas: one SQLite file with a row for each workload, size, phase and dtype.
 
 A row is durable as soon as it is added (WAL, ``synchronous=FULL``), so that whatever is killed loses no finished row.
-A package ships the bodies of several answers as one block, which takes less room (``ship``).
+A package ships a folder: such a file as index, without answers, and blocks of the answers of several rows, which take
+less room together (``shipping.py``).
 One process writes at a time: it holds a lock on a second, empty database next to the store, which the system gives up
 with the process. Others may read meanwhile.
 """
 
-# ruff: noqa: PTH100, PTH108, PTH110, PTH112, PTH113, PTH120
+# ruff: noqa: PTH100, PTH112, PTH113, PTH118, PTH120, PTH123
 # Importing pathlib costs more than to read an answer.
 from __future__ import annotations
 
@@ -20,17 +21,21 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from mpsprobe.errors import MpsprobeError, OutputError, ReportError, UsageError
 from mpsprobe.suggestions import printable
-from mpsprobe_atlas.answers import Answers, compressed, decompressed, for_shipping, joined, unpack
+from mpsprobe_atlas.answers import decompressed, joined
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 APPLICATION = 0x6D707341  # "mpsA"
-FORMAT = 1
+FORMAT = 2
 LOCK = ".lock"
+INDEX = "index.sqlite"
+"""Of a shipped folder; its blocks have the names that the index says, and this ending."""
+ENDING = ".lzma"
+KEPT = 4
+"""Blocks that stay read: rows that follow each other are in few."""
 PLAIN = frozenset(b"/:._-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 """The bytes of a path that an address has as they are."""
-BLOCK = 6_000_000  # bytes of text that are compressed together: more take longer to read, and little less room
 SWEEP_ANEW = "Name another file, or delete this one and sweep anew."
 _SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -38,9 +43,14 @@ CREATE TABLE rows (
     id INTEGER PRIMARY KEY, workload TEXT NOT NULL, size TEXT NOT NULL, phase TEXT NOT NULL, dtype TEXT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('answered', 'failed')), error TEXT, hint TEXT, seconds REAL NOT NULL,
     peak_bytes INTEGER, attempts INTEGER NOT NULL, made TEXT NOT NULL, architecture TEXT, parameters INTEGER,
-    answer BLOB, block INTEGER, start INTEGER, UNIQUE (workload, size, phase, dtype)
+    entries TEXT, rules INTEGER, answer BLOB, UNIQUE (workload, size, phase, dtype)
 );
-CREATE TABLE blocks (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE rules (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
+CREATE TABLE blocks (name TEXT PRIMARY KEY, heads INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE parts (
+    row INTEGER, number INTEGER, block TEXT NOT NULL, place INTEGER NOT NULL, start INTEGER NOT NULL,
+    PRIMARY KEY (row, number)
+) WITHOUT ROWID
 """
 
 
@@ -51,6 +61,10 @@ class Key(NamedTuple):
     size: str
     phase: str
     dtype: str
+
+
+Asked = tuple[Key, Sequence[str]]
+"""A row, and the releases of torch that it is to be worked out for, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +82,8 @@ class Row:
     made: str = ""  # when, in UTC, as ISO 8601
     architecture: str | None = None  # class of the model
     parameters: int | None = None  # how many numbers they are
+    entries: str | None = None  # the digest of the data files' entries about its operators
+    rules: str | None = None  # the other digests by which it was made, as JSON (`sweeping.rules_of`)
     answer: bytes | None = None  # what answers.pack made of its reports; None in a list of rows
 
     @property
@@ -76,27 +92,31 @@ class Row:
 
 
 _COLUMNS = [one.name for one in fields(Row)]
-_WITHOUT_ANSWER = ", ".join(_COLUMNS[:-1])
-_ALL = ", ".join([*_COLUMNS, "block", "start"])
+_OF_A_ROW = ", ".join(["rows.id", *_COLUMNS[:-2], "rules.text"])
+_ROWS = "rows LEFT JOIN rules ON rows.rules = rules.id"
 
 
 class Store:
-    """A store, open for reading. Use it in ``with``.
+    """A store, open for reading: a file, or a folder that a package ships. Use it in ``with``.
 
-    One that is ``unchanging`` nobody can be writing: data of a package, in a folder where nothing may be written.
+    Nobody can be writing a folder: nothing may be written where packages are.
     """
 
-    def __init__(self, path: str | Path, *, unchanging: bool = False) -> None:
+    def __init__(self, path: str | Path) -> None:
         self.path = os.fspath(path)
         self._shown = printable(self.path)
+        self.folder = self.path if os.path.isdir(self.path) else None
+        if self.folder is not None:
+            self.path = os.path.join(self.folder, INDEX)
         if not os.path.isfile(self.path):
             raise ReportError(f"there is no atlas {self._shown}", "Make it: mpsprobe atlas sweep -o FILE.")
         with self._said("read"):
-            self._connect(f"mode=ro{'&immutable=1' if unchanging else ''}")
+            self._connect("mode=ro" if self.folder is None else "mode=ro&immutable=1")
             self._check()
 
     def _connect(self, how: str) -> None:
-        self._blocks: dict[int, bytes] = {}
+        self._heads_read: dict[str, list[dict[str, Any]]] = {}
+        self._texts_read: dict[str, bytes] = {}
         path = os.path.abspath(self.path).replace(os.sep, "/")
         quoted = "".join(chr(one) if one in PLAIN else f"%{one:02x}" for one in os.fsencode(path))
         root = "" if quoted.startswith("/") else "/"  # before the letter of a drive
@@ -108,7 +128,7 @@ class Store:
                 raise ReportError(f"{self._shown} is no atlas of mpsprobe", SWEEP_ANEW)
             if self._value("PRAGMA user_version") > FORMAT:
                 raise ReportError(f"{self._shown} was written by a newer mpsprobe-atlas", "Update mpsprobe-atlas.")
-            self._database.execute(f"SELECT {_ALL} FROM rows LIMIT 0")
+            self._database.execute(f"SELECT {_OF_A_ROW}, answer FROM {_ROWS} LIMIT 0")
         except BaseException:
             self._database.close()
             raise
@@ -123,7 +143,7 @@ class Store:
         self._database.close()
 
     def about(self) -> dict[str, Any]:
-        """What the sweep wrote about itself: versions, the digest of rules and tables, releases, its plan."""
+        """What the last sweep wrote about itself: versions, releases, its plan."""
         with self._said("read"):
             return {key: json.loads(value) for key, value in self._database.execute("SELECT key, value FROM about")}
 
@@ -131,7 +151,8 @@ class Store:
         """Every row without its answer, by workload."""
         order = "ORDER BY workload, size, phase, dtype"
         with self._said("read"):
-            return [Row(*one) for one in self._database.execute(f"SELECT {_WITHOUT_ANSWER} FROM rows {order}")]
+            found = self._database.execute(f"SELECT {_OF_A_ROW} FROM {_ROWS} {order}")
+            return [Row(*columns) for _, *columns in found]
 
     def states(self) -> list[tuple[str, str, str, str, str]]:
         """Workload, size, phase, dtype and state of every row, in the order of ``rows``: a tenth of what those take."""
@@ -139,29 +160,67 @@ class Store:
             return sorted(self._database.execute("SELECT workload, size, phase, dtype, state FROM rows"))
 
     def row(self, workload: str, size: str, phase: str, dtype: str) -> Row | None:
-        asked = f"SELECT {_ALL} FROM rows WHERE workload = ? AND size = ? AND phase = ? AND dtype = ?"
+        asked = f"SELECT {_OF_A_ROW}, answer FROM {_ROWS} WHERE workload = ? AND size = ? AND phase = ? AND dtype = ?"
         with self._said("read"):
             found = self._database.execute(asked, (workload, size, phase, dtype)).fetchone()
-            return None if found is None else self._with_body(*found)
+            if found is None:
+                return None
+            number, *columns = found
+            row = Row(*columns)
+            if row.answer is not None or self.folder is None:
+                return row
+            segments = [self._segment(*part) for part in self._parts(number)]
+            return replace(row, answer=b"".join(segments) or None)
 
     def heads(self) -> Iterator[Row]:
         """Every row with an answer of which the head alone can be read: ``findings`` and ``fits``, no report."""
         with self._said("read"):
-            for *columns, block, _ in self._database.execute(f"SELECT {_ALL} FROM rows WHERE state = 'answered'"):
-                yield Row(*columns) if block is None else replace(Row(*columns), answer=joined(columns[-1], b""))
+            found = self._database.execute(f"SELECT {_OF_A_ROW}, answer FROM {_ROWS} WHERE state = 'answered'")
+            for number, *columns in found:
+                row = Row(*columns)
+                if self.folder is not None:
+                    heads = (self._heads(block)[place] for block, place, _ in self._parts(number))
+                    row = replace(row, answer=b"".join(joined(json.dumps(head).encode(), b"") for head in heads))
+                yield row
 
-    def _with_body(self, *columns: Any) -> Row:
-        """A row whose answer has its reports, also where those are a part of a block."""
-        *columns_of_row, block, start = columns
-        row = Row(*columns_of_row)
-        if block is None or row.answer is None:
-            return row
-        end = start + unpack(joined(row.answer, b"")).length
-        if block not in self._blocks or len(self._blocks[block]) < end:
-            asked = "SELECT data FROM blocks WHERE id = ?"
-            most = -1 if block in self._blocks else end  # a second row of it: then all are asked for
-            self._blocks = {block: decompressed(self._database.execute(asked, (block,)).fetchone()[0], most)}
-        return replace(row, answer=joined(row.answer, self._blocks[block][start:end]))
+    def blocks_of(self, key: Key) -> list[str]:
+        """The blocks that the segments of a row of a folder are in, in their order."""
+        where = "workload = ? AND size = ? AND phase = ? AND dtype = ?"
+        asked = f"SELECT block FROM parts JOIN rows ON parts.row = rows.id WHERE {where} ORDER BY parts.number"
+        with self._said("read"):
+            return [block for (block,) in self._database.execute(asked, key)]
+
+    def _parts(self, number: int) -> list[tuple[str, int, int]]:
+        """The segments of a row, oldest first: the block that each is in, the place of its head, where its body is."""
+        asked = "SELECT block, place, start FROM parts WHERE row = ? ORDER BY number"
+        return self._database.execute(asked, (number,)).fetchall()
+
+    def _heads(self, block: str) -> list[dict[str, Any]]:
+        """Of all segments in a block, which begins with them."""
+        if block not in self._heads_read:
+            end = self._database.execute("SELECT heads FROM blocks WHERE name = ?", (block,)).fetchone()[0]
+            _kept(self._heads_read, block, json.loads(self._beginning(block, end)))
+        return self._heads_read[block]
+
+    def _segment(self, block: str, place: int, start: int) -> bytes:
+        head = self._heads(block)[place]
+        text = self._beginning(block, start + head["length"])
+        return joined(json.dumps(head).encode(), text[start:])
+
+    def _beginning(self, block: str, end: int) -> bytes:
+        """The text of a block up to ``end``: what is asked for first, and from then on all of it."""
+        text = self._texts_read.get(block, b"")
+        if len(text) < end:
+            text = decompressed(self._content(block), end if len(text) == 0 else -1)
+            _kept(self._texts_read, block, text)
+        return text[:end]
+
+    def _content(self, block: str) -> bytes:
+        try:
+            with open(os.path.join(self.folder or "", block + ENDING), "rb") as file:
+                return file.read()
+        except OSError as error:
+            raise ReportError(f"{self._shown} is damaged: {error}", SWEEP_ANEW) from error
 
     def _value(self, asked: str) -> Any:
         return self._database.execute(asked).fetchone()[0]
@@ -189,11 +248,11 @@ class Store:
 class WritableStore(Store):
     """A store, open for one writer, which makes the file where there is none.
 
-    ``about`` is what ``Store.about`` gives. A store that exists has to have these versions, tables and releases.
+    ``about`` is what ``Store.about`` gives. A store that exists has to have these versions.
     """
 
     def __init__(self, path: str | Path, about: Mapping[str, Any]) -> None:
-        self.path = os.fspath(path)
+        self.path, self.folder = os.fspath(path), None
         self._shown = printable(self.path)
         if not os.path.isdir(os.path.dirname(os.path.abspath(self.path))):
             raise OutputError(f"cannot write {self._shown}: its folder does not exist", "Make the folder first.")
@@ -232,10 +291,9 @@ class WritableStore(Store):
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             known = self.about()
-            for key, what in (("versions", "versions"), ("tables", "rules or tables"), ("releases", "releases")):
-                before, now = known.get(key), json.loads(json.dumps(about.get(key)))
-                if key in known and before != now:
-                    raise UsageError(f"{self._shown} was made with other {what}{_different(before, now)}", SWEEP_ANEW)
+            before, now = known.get("versions"), json.loads(json.dumps(about.get("versions")))
+            if before is not None and before != now:
+                raise UsageError(f"{self._shown} was made with other versions{_different(before, now)}", SWEEP_ANEW)
             if known != about:
                 self._database.execute("BEGIN IMMEDIATE")
                 self._describe(about)
@@ -257,30 +315,46 @@ class WritableStore(Store):
         described = [(key, json.dumps(value)) for key, value in about.items()]
         self._database.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", described)
 
-    def add(self, row: Row, block: int | None = None, start: int | None = None) -> None:
-        """Add a row, durable when this returns; one about the same is replaced.
+    def add(self, row: Row) -> int:
+        """Add a row, durable when this returns; one about the same is replaced. Returns its number."""
+        with self._said("write"):
+            if row.rules is not None:
+                self._database.execute("INSERT OR IGNORE INTO rules (text) VALUES (?)", (row.rules,))
+            values = ", ".join("(SELECT id FROM rules WHERE text = ?)" if one == "rules" else "?" for one in _COLUMNS)
+            added = f"INSERT OR REPLACE INTO rows ({', '.join(_COLUMNS)}) VALUES ({values})"
+            number = self._database.execute(added, astuple(row)).lastrowid
+        assert number is not None
+        return number
 
-        ``block``: where the reports of its answer are, from the byte ``start`` on.
+    def add_block(self, name: str, heads: int, parts: Sequence[tuple[int, int, int, int]]) -> None:
+        """Say what a block of the folder has.
+
+        Args:
+            name: its file's, without the ending.
+            heads: the bytes of text that it begins with.
+            parts: of each segment the number of its row, its number there, its place among the heads, and where in the
+                text its body begins.
         """
-        columns = (*astuple(row), block, start)
         with self._said("write"):
-            marks = ", ".join("?" * len(columns))
-            self._database.execute(f"INSERT OR REPLACE INTO rows ({_ALL}) VALUES ({marks})", columns)
+            self._database.execute("INSERT INTO blocks VALUES (?, ?)", (name, heads))
+            values = [(row, number, name, place, start) for row, number, place, start in parts]
+            self._database.executemany("INSERT INTO parts VALUES (?, ?, ?, ?, ?)", values)
 
-    def _add_block(self, block: Sequence[tuple[Row, Answers]]) -> None:
-        """Rows of one block, the shortest answer first: what stands in front is all that is read for a row."""
-        shortest = sorted(block, key=lambda one: one[1].length)
+    def finish(self) -> None:
+        """Make the file one that can be read where nothing may be written."""
         with self._said("write"):
-            text = compressed(answers.body for _, answers in shortest)
-            number = self._database.execute("INSERT INTO blocks (data) VALUES (?)", (text,)).lastrowid
-        start = 0
-        for row, answers in shortest:
-            self.add(replace(row, answer=answers.head), number, start)
-            start += answers.length
+            self._database.execute("PRAGMA journal_mode = DELETE")
+            self._database.execute("VACUUM")
 
     def close(self) -> None:
         super().close()
         self._lock.close()
+
+
+def _kept(read: dict[str, Any], block: str, value: Any) -> None:
+    read[block] = value
+    while len(read) > KEPT:
+        del read[next(iter(read))]
 
 
 def _different(before: Any, now: Any) -> str:
@@ -288,30 +362,3 @@ def _different(before: Any, now: Any) -> str:
         return ""
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     return f" ({'; '.join(f'{name} {before.get(name)}, now {now.get(name)}' for name in names)})"
-
-
-def ship(path: str | Path, target: str | Path) -> None:
-    """Write what a package ships of the store at ``path``: one small file, for folders where nothing may be written.
-
-    Bodies of answers are compressed in blocks of ``BLOCK``: those of neighbours by name have much in common. What
-    is left out says ``for_shipping``.
-    """
-    if os.path.exists(target):
-        raise OutputError(f"{printable(str(target))} is there already", "Name a file that is not.")
-    with Store(path) as store, WritableStore(target, store.about()) as copy:
-        block: list[tuple[Row, Answers]] = []
-        for listed in store.rows():
-            row = store.row(*listed.key)
-            if row is None or row.answer is None:
-                copy.add(listed)
-                continue
-            answers = for_shipping(unpack(row.answer))
-            if block and sum(one.length for _, one in block) + answers.length > BLOCK:
-                copy._add_block(block)
-                block = []
-            block.append((row, answers))
-        copy._add_block(block)
-        with copy._said("write"):
-            copy._database.execute("PRAGMA journal_mode = DELETE")
-            copy._database.execute("VACUUM")
-    os.unlink(f"{target}{LOCK}")

@@ -1,14 +1,22 @@
 """What people wrote about calls on MPS, and what mpsprobe says about the same calls.
 
-Two sets, chosen from issue threads and pull requests without a look at the code that judges:
+Three sets, chosen from issue threads and pull requests without a look at the code that judges or at the advisories:
 
 - ``calls.toml``: single calls with a dtype, a rank or a size, from PyTorch's own threads;
-- ``reports.toml``: what users of models and libraries met, in the calls that the model made.
+- ``reports.toml``: what users of models and libraries met, in the calls that the model made;
+- ``numbers.toml``: calls whose registered kernel computes something wrong, raises, or ends the process, and calls
+  beside them that are right. As many more, drawn from the same statements, are kept outside the repository.
 
 A statement has an ``id``, a ``source`` (where it was written), the ``torch`` release it is about, a ``class``, the
-``code``, what is ``expected``, and the ``words`` of the error or of the pull request. ``macos`` where it is about a
-version that a scan does not assume. Expected is ``native``, ``missing``, ``fallback``, ``unsupported``, or ``aborts``
-where the process ends on a Mac; its verdict is ``unsupported`` too.
+``code``, and the ``words`` of the error, of the person or of the pull request. ``macos`` where it is about a version
+that a scan does not assume, ``chip`` where the person says that it matters; no chip is judged.
+
+In the first two sets, ``expected`` is ``native``, ``missing``, ``fallback``, ``unsupported``, or ``aborts`` where the
+process ends on a Mac; its verdict is ``unsupported`` too. In ``numbers.toml`` the class says what is expected:
+
+- ``numbers``: an advisory is about one of the calls;
+- ``raises``, ``crash``: a call is ``unsupported``; that a kernel is missing or falls back does not agree;
+- ``right``: no advisory is about a call, none is ``unsupported``, and the code runs to its end.
 
 ``disagreements.toml`` holds those that mpsprobe is known not to agree with; it is written by
 ``python benchmarks/statements.py --write``.
@@ -34,8 +42,9 @@ from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 
 HERE = Path(__file__).parent
-SETS = ("calls", "reports")
-CLASSES = ("dtype", "rank", "size", "mixed device", "fallback", "gradient", "model")
+SETS = ("calls", "reports", "numbers")
+OUTCOMES = ("numbers", "raises", "crash", "right")
+CLASSES = ("dtype", "rank", "size", "mixed device", "fallback", "gradient", "model", *OUTCOMES)
 EXPECTED = ("native", "missing", "fallback", "unsupported", "aborts")
 DISAGREEMENTS = HERE / "disagreements.toml"
 WORST = ("unsupported", "missing", "fallback", "unknown", "native")
@@ -51,35 +60,48 @@ class Statement:
     torch: str
     kind: str
     code: str
-    expected: str
     words: str
+    expected: str | None = None  # of a class that is none of OUTCOMES
     macos: str | None = None
+    chip: str | None = None
 
     @property
-    def verdict(self) -> str:
-        """The verdict that agrees with the statement."""
-        return "unsupported" if self.expected == "aborts" else self.expected
+    def wanted(self) -> str:
+        """What is expected, in a word."""
+        return self.expected or self.kind
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A statement and the worst verdict on its calls; ``stopped`` with the error where the run ended without one."""
+    """A statement, the worst verdict on its calls and the advisories about them.
+
+    The verdict is ``stopped``, with the error, where the run ended without one.
+    """
 
     statement: Statement
     says: str
     because: str
+    advisories: tuple[str, ...] = ()
 
     @property
     def agrees(self) -> bool:
-        return self.says == self.statement.verdict
+        match self.statement.wanted:
+            case "numbers":
+                return bool(self.advisories)
+            case "right":
+                return not self.advisories and self.says not in ("unsupported", "stopped")
+            case "raises" | "crash" | "aborts":
+                return self.says == "unsupported"
+            case verdict:
+                return self.says == verdict
 
 
-def statements() -> list[Statement]:
-    """Both sets, as they are written."""
+def statements(*files: Path) -> list[Statement]:
+    """The statements of ``files``, as they are written; all sets where none is given."""
     return [
-        Statement(name, kind=entry.pop("class"), **entry)
-        for name in SETS
-        for entry in tomllib.loads((HERE / f"{name}.toml").read_text(encoding="utf-8"))["statement"]
+        Statement(file.stem, kind=entry.pop("class"), **entry)
+        for file in files or [HERE / f"{name}.toml" for name in SETS]
+        for entry in tomllib.loads(file.read_text(encoding="utf-8"))["statement"]
     ]
 
 
@@ -118,12 +140,14 @@ def _judge(statement: Statement, device: VirtualDevice) -> Judged:
         except Exception as raised:  # noqa: BLE001 - whatever the code raises is what is said about it
             error = raised
     calls = [record for record in device.recorder.calls() if record.phase == statement.id]
+    advised = (one.advisory for one in device.recorder.advisories() if one.phase == statement.id)
+    advisories = tuple(dict.fromkeys(advised))
     found = min(calls, key=lambda record: WORST.index(record.judgement.verdict), default=None)
-    verdict = found.judgement.verdict if found else "native"
+    verdict: str = found.judgement.verdict if found else "native"
+    because = f"{found.operator}: {found.judgement.reason}" if found and found.judgement.reason else ""
     if error is not None and verdict not in ("unsupported", "missing"):
-        return Judged(statement, "stopped", f"{type(error).__name__}: {str(error).splitlines()[0][:150]}")
-    reason = found.judgement.reason if found else None
-    return Judged(statement, verdict, f"{found.operator}: {reason}" if found and reason else "")
+        verdict, because = "stopped", f"{type(error).__name__}: {str(error).splitlines()[0][:150]}"
+    return Judged(statement, verdict, because, advisories)
 
 
 def _ones(*shape: int, dtype: torch.dtype = torch.float32, **more: Any) -> torch.Tensor:

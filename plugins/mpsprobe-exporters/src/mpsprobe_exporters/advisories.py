@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 FIELDS: Fields[AnyReport, schemas.AdvisoryMatch] = (
     (Column("advisory", "name"), lambda _, one: one.id),
     (Column("title"), lambda _, one: one.title),
+    (Column("if"), lambda _, one: one.condition if one.undecided else None),
     (Column("do", "advice"), lambda _, one: one.workaround),
     (Column("where", "places"), lambda report, one: _places(report, one)),
     (Column("calls"), lambda _, one: _calls(one)),
-    (Column("when"), lambda _, one: one.condition),
+    (Column("when"), lambda _, one: None if one.undecided else one.condition),
     (Column("what"), lambda _, one: one.symptom),
     (Column("here on"), lambda report, one: _here(report, one)),
     (Column("torch"), lambda _, one: releases(one.torch)),

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
-from mpsprobe.doubts import guesses, unwatched
+from mpsprobe.doubts import applying, guesses, unwatched
 from mpsprobe_exporters import backends, fitting
 from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
 from mpsprobe_exporters.units import byte_size, number
@@ -104,13 +104,16 @@ def _clauses(report: AnyReport) -> list[str]:
 
 def _advised(report: schemas.CoverageReport) -> str:
     """``2 of 212 known wrong results apply``; empty where none are known."""
-    applying, compared = len(report.advisories), report.summary.advisories_compared
+    count, compared = len(applying(report)), report.summary.advisories_compared
+    undecided = len(report.advisories) - count
     if compared is None:
-        return plural(applying, "known wrong result") if applying else ""
-    known = f"{number(compared)} known wrong results"
-    if not applying:
-        return f"none of {known} applies" if compared else ""
-    return f"{number(applying)} of {known} {'applies' if applying == 1 else 'apply'}"
+        said = plural(count, "known wrong result") if count else ""
+    elif not count:
+        said = f"none of {number(compared)} known wrong results applies" if compared else ""
+    else:
+        said = f"{number(count)} of {number(compared)} known wrong results {'applies' if count == 1 else 'apply'}"
+    more = f"{number(undecided)} more may, by values that are not known" if undecided else ""
+    return ", ".join(filter(None, (said, more)))
 
 
 def _of_release(

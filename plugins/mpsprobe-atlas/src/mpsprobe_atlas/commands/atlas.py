@@ -26,10 +26,10 @@ def _opened(path: str | None) -> Store:
     """The store at ``path``, or the data of this distribution for ``None``."""
     if path is not None:
         return Store(path)
-    installed = Path(str(resources.files("mpsprobe_atlas") / "data" / "atlas.sqlite"))
-    if not installed.is_file():
+    installed = Path(str(resources.files("mpsprobe_atlas") / "data" / "atlas"))
+    if not installed.is_dir():
         raise UsageError("this mpsprobe-atlas has no data", "Name what 'mpsprobe atlas sweep' wrote: --store FILE.")
-    return Store(installed, unchanging=True)
+    return Store(installed)
 
 
 @click.group(cls=OpenGroup)

@@ -13,7 +13,7 @@ from mpsprobe.options import Named, Names, Positive
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.suggestions import printable
-from mpsprobe_atlas.store import Key, Row
+from mpsprobe_atlas.store import Asked, Row
 from mpsprobe_atlas.sweep.sweeping import Outcome, Plan, sweep_into
 from mpsprobe_coverage.commands.options import memory_bytes, releases
 from mpsprobe_coverage.commands.several import names as names_asked
@@ -82,7 +82,7 @@ def sweep(
 
     Each row, one workload in one phase and dtype, is worked out in a process of its own, with a limit of time and one
     of memory, and is durable when it is done. Start the same sweep again after it was stopped, and it goes on where it
-    was. Nothing is downloaded.
+    was. After a change of rules, or with a new release, it works out what these touch. Nothing is downloaded.
 
     \b
     mpsprobe atlas sweep 'bert-*' resnet50
@@ -102,18 +102,18 @@ def sweep(
     )
     keys = plan.keys(registry)
 
-    def rows(left: Sequence[Key]) -> Generator[Row]:
+    def rows(left: Sequence[Asked]) -> Generator[Row]:
         if scheduler is not None:
             from mpsprobe_atlas.sweep.cluster import Cluster
 
-            with Cluster(scheduler, plan.releases, timeout, memory_limit) as cluster:
+            with Cluster(scheduler, timeout, memory_limit) as cluster:
                 yield from cluster.rows(left)
             return
         from mpsprobe_atlas.sweep.rows import rows_of, usual_memory
         from mpsprobe_coverage.pool import Limits
 
         count = min(jobs or usual_jobs(), len(keys))
-        yield from rows_of(left, plan.releases, Limits(timeout, memory_limit or usual_memory(count)), count)
+        yield from rows_of(left, Limits(timeout, memory_limit or usual_memory(count)), count)
 
     with make_progress() as progress:
         outcome = sweep_into(output, plan.about(), keys, rows, progress, again=again)

@@ -24,10 +24,10 @@ import click
 from mpsprobe.environment import installed
 from mpsprobe.errors import MissingPackage, MpsprobeError, UsageError
 from mpsprobe.suggestions import first_line, printable
-from mpsprobe_atlas.store import Key, Row
+from mpsprobe_atlas.store import Asked, Row
 from mpsprobe_atlas.sweep.rows import ATTEMPTS, end, failed, from_text, work
 from mpsprobe_atlas.sweep.sweeping import LIBRARIES
-from mpsprobe_coverage.rules import digest
+from mpsprobe_coverage.rules import worked_out
 
 POLL_S = 0.02
 LOOK_S = 0.5  # between looks at which workers there are
@@ -39,7 +39,7 @@ INSTALL = "Install the same versions there, or sweep on this machine: leave --sc
 
 
 class _Given(NamedTuple):
-    key: Key
+    asked: Asked
     attempt: int
     worker: str
     future: Any
@@ -51,11 +51,11 @@ class Cluster:
     Without a limit of ``memory``, a row may take each worker's own share of its machine.
     """
 
-    def __init__(self, address: str, releases: Sequence[str], seconds: float, memory: int | None) -> None:
+    def __init__(self, address: str, seconds: float, memory: int | None) -> None:
         self._address = printable(address)
-        self._asked = {"releases": list(releases), "seconds": seconds, "memory": memory}
+        self._limits = {"seconds": seconds, "memory": memory}
         self._client = _connected(address)
-        self._digest = digest()
+        self._digest = rules_digest()
         self._known: dict[str, str | None] = {}  # workers, with what is wrong with them
         self._threads: dict[str, int] = {}
         self._looked = 0.0
@@ -77,8 +77,8 @@ class Cluster:
         with suppress(Exception):
             self._client.close(timeout=5)
 
-    def rows(self, keys: Sequence[Key]) -> Generator[Row]:
-        left = [(key, 1, "") for key in reversed(keys)]
+    def rows(self, asked: Sequence[Asked]) -> Generator[Row]:
+        left = [(one, 1, "") for one in reversed(asked)]
         given: list[_Given] = []
         while left or given:
             if time.monotonic() - self._looked > LOOK_S:
@@ -93,9 +93,9 @@ class Cluster:
                 elif isinstance(found, Row):
                     yield found
                 elif one.attempt < ATTEMPTS:
-                    left.append((one.key, one.attempt + 1, one.worker))
+                    left.append((one.asked, one.attempt + 1, one.worker))
                 else:
-                    yield failed(one.key, found, "Sweep it --again.", one.attempt)
+                    yield failed(one.asked[0], found, "Sweep it --again.", one.attempt)
             given = still
             time.sleep(POLL_S)
 
@@ -103,10 +103,10 @@ class Cluster:
         """Workers, each as often as it has threads without work."""
         return [*(Counter(self._threads) - Counter(one.worker for one in given)).elements()]
 
-    def _give(self, key: Key, attempt: int, worker: str) -> _Given:
-        text = json.dumps({**self._asked, "key": key})
+    def _give(self, asked: Asked, attempt: int, worker: str) -> _Given:
+        text = json.dumps({**self._limits, "key": asked[0], "releases": asked[1]})
         future = self._client.submit(work, text, workers=[worker], allow_other_workers=False, pure=False, retries=0)
-        return _Given(key, attempt, worker, future)
+        return _Given(asked, attempt, worker, future)
 
     def _outcome(self, one: _Given) -> Row | str | None:
         """The row, why there is none, or None while it is worked on."""
@@ -149,18 +149,22 @@ class Cluster:
                 continue  # it has gone again
             wrong = _different(versions[worker]["packages"], COMPARED)
             if not wrong:
-                theirs = self._client.run(digest, workers=[worker]).get(worker)
+                theirs = self._client.run(rules_digest, workers=[worker]).get(worker)
                 wrong = "" if theirs == self._digest else "other rules or kernel tables than are installed here"
             self._known[worker] = f"the Dask worker {worker} has {wrong}" if wrong else None
             if wrong and self._threads:
                 click.echo(f"{self._known[worker]}: it gets nothing. {INSTALL}", err=True)
 
 
-def _not_at(worker: str, left: list[tuple[Key, int, str]]) -> tuple[Key, int]:
+def rules_digest() -> str:
+    return worked_out().digest()
+
+
+def _not_at(worker: str, left: list[tuple[Asked, int, str]]) -> tuple[Asked, int]:
     """The next row, one that was not lost at this worker if there is such."""
     place = next((place for place in reversed(range(len(left))) if left[place][2] != worker), -1)
-    key, attempt, _ = left.pop(place)
-    return key, attempt
+    asked, attempt, _ = left.pop(place)
+    return asked, attempt
 
 
 def _connected(address: str) -> Any:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import psutil
 
@@ -26,7 +27,7 @@ from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_atlas.answers import pack
-from mpsprobe_atlas.store import Key, Row
+from mpsprobe_atlas.store import Asked, Key, Row
 from mpsprobe_coverage.pool import Answer, Limits, Pool, Worker, serve, threads_for
 
 SEED = 0
@@ -47,10 +48,10 @@ def usual_memory(jobs: int) -> int:
     return int(psutil.virtual_memory().total * SHARE / jobs)
 
 
-def rows_of(keys: Sequence[Key], releases: Sequence[str], limits: Limits, jobs: int) -> Generator[Row]:
-    with Pool(MODULE, [*releases], limits, jobs, attempts=ATTEMPTS, each=EACH, variables=VARIABLES) as pool:
-        for answer in pool.answers(keys):
-            yield row_of(keys[answer.number], answer, limits)
+def rows_of(asked: Sequence[Asked], limits: Limits, jobs: int) -> Generator[Row]:
+    with Pool(MODULE, None, limits, jobs, attempts=ATTEMPTS, each=EACH, variables=VARIABLES) as pool:
+        for answer in pool.answers(asked):
+            yield row_of(asked[answer.number][0], answer, limits)
 
 
 def row_of(key: Key, answer: Answer, limits: Limits) -> Row:
@@ -121,10 +122,10 @@ def _answered(key: Key, releases: Sequence[str]) -> Row:
     )
 
 
-def _prepared(releases: Sequence[str]) -> Callable[[Sequence[str]], str]:
+def _prepared(_: None) -> Callable[[Sequence[Any]], str]:
     if importlib.util.find_spec("torch") is not None:
         importlib.import_module("torch")  # most of what a start takes
-    return lambda key: as_text(worked_out(Key(*key), releases))
+    return lambda asked: as_text(worked_out(Key(*asked[0]), asked[1]))
 
 
 def work(text: str) -> str:
@@ -133,17 +134,17 @@ def work(text: str) -> str:
     Its processes wait some time for the next row: to start one takes seconds.
     """
     asked = json.loads(text)
-    kind = json.dumps([asked["releases"], asked["seconds"], asked["memory"]])
+    kind = json.dumps([asked["seconds"], asked["memory"]])
     with _lock:
         worker, timer = _idle[kind].pop() if _idle.get(kind) else (None, None)
     if worker is None or timer is None:
         jobs = os.cpu_count() or 1
         limits = Limits(asked["seconds"], asked["memory"] or usual_memory(jobs))
-        worker = Worker(MODULE, asked["releases"], limits, each=EACH, threads=threads_for(jobs), variables=VARIABLES)
+        worker = Worker(MODULE, None, limits, each=EACH, threads=threads_for(jobs), variables=VARIABLES)
     else:
         timer.cancel()
     try:
-        answer = worker.answer(asked["key"])
+        answer = worker.answer([asked["key"], asked["releases"]])
     except BaseException:
         worker.kill()
         worker.close()

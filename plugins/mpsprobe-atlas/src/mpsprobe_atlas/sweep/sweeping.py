@@ -1,28 +1,33 @@
-"""From what a sweep is to find out, and by what versions, rules and tables, to a store that has all of it."""
+"""From what a sweep is to find out to a store that has all of it, and has it by the rules and tables of now."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import json
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from mpsprobe.declarations import PHASES
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import UsageError
-from mpsprobe.plugins.registry import Registry
+from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.progress import SilentProgress
 from mpsprobe.suggestions import printable
-from mpsprobe_atlas.store import Key, Row, WritableStore
-from mpsprobe_coverage.rules import digest
+from mpsprobe_atlas.answers import unpack, with_releases
+from mpsprobe_atlas.store import Asked, Key, Row, WritableStore
+from mpsprobe_coverage.rules import Rules, stated, worked_out
 
 OURS, TORCH = "mpsprobe-", "torch"
 LIBRARIES = ("diffusers", "timm")
 """What workloads are built from, besides what every report names (torch, torchvision, transformers)."""
-Source = Callable[[Sequence[Key]], Generator[Row]]
-"""Works out a row for each key, each as soon as it is there: by processes of this machine, or by a cluster."""
+Source = Callable[[Sequence[Asked]], Generator[Row]]
+"""Works out a row for each, as soon as it is there: by processes of this machine, or by a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class Plan:
     def about(self) -> dict[str, Any]:
         """What the store says about itself."""
         plan = asdict(self)
-        return {"versions": versions(), "tables": digest(), "releases": list(plan.pop("releases")), "plan": plan}
+        return {"versions": versions(), "releases": list(plan.pop("releases")), "plan": plan}
 
 
 def versions() -> dict[str, str]:
@@ -91,30 +96,99 @@ def sweep_into(
     *,
     again: bool = False,
 ) -> Outcome:
-    """Work out what of ``keys`` has no row in the store at ``path`` yet, or failed and is tried ``again``.
+    """Work out what of ``keys`` the store at ``path`` does not have yet by the rules of now, or failed and is tried
+    ``again``.
 
     Each row is durable at once. ``about`` is as ``WritableStore`` takes it.
     """
     started = time.monotonic()
     complete = True
+    rules, known = worked_out(), stated()
+    if known.code[0] == rules.code[0]:  # else what it says of earlier code is about other code
+        rules = rules._replace(code=known.code)
     with WritableStore(path, about) as store:
-        known = {row.key for row in store.rows() if row.state == "answered" or not again}
-        left = [key for key in keys if key not in known]
+        left: list[Asked] = []
+        kept: dict[Key, bytes | None] = {}  # answers of other releases, which are right
+        for key in keys:
+            row = store.row(*key)
+            if row is not None and row.state == "failed" and not again:
+                continue
+            right = _right(row, rules) if row is not None else ()
+            releases = [release for release in about["releases"] if release not in right]
+            if releases:
+                left.append((key, releases))
+                kept[key] = row.answer if row is not None and right else None
         if left:
-            complete = _work(store, left, source, progress)
+            complete = _work(store, left, source, lambda row: stamped(row, kept[row.key], rules), progress)
         asked = set(keys)
         rows = [row for row in store.rows() if row.key in asked]
     bad = tuple(row for row in rows if row.state == "failed")
     return Outcome(len(keys) - len(left), len(rows) - len(bad), bad, time.monotonic() - started, complete)
 
 
-def _work(store: WritableStore, left: Sequence[Key], source: Source, progress: SilentProgress) -> bool:
+def _right(row: Row, rules: Rules) -> list[str]:
+    """The releases of which a row has an answer by the rules and files of now."""
+    if row.answer is None or row.rules is None:
+        return []
+    made, answers = json.loads(row.rules), unpack(row.answer)
+    if (
+        made["code"] not in rules.code
+        or made["source"] != _source(row.workload)
+        or row.entries != rules.entries(answers.operators())
+    ):
+        return []
+    return [one for one in answers.releases if made["releases"].get(one) == rules.releases.get(one)]
+
+
+def stamped(row: Row, kept: bytes | None, rules: Rules) -> Row:
+    """A row that was just worked out, with its digests; ``kept`` are answers of other releases that are still right."""
+    if row.answer is None:
+        return row
+    answers = unpack(row.answer)
+    data = row.answer
+    if kept is not None:
+        reports = {release: answers.report(release) for release in answers.releases}
+        fits = {release: {str(memory): one for memory, one in of.items()} for release, of in answers.fits.items()}
+        data = with_releases(kept, reports, fits)
+    every = unpack(data)
+    releases = {release: rules.releases.get(release) for release in every.releases}
+    made = {"code": rules.code[0], "source": _source(row.workload), "releases": releases}
+    return replace(row, answer=data, rules=json.dumps(made), entries=rules.entries(every.operators()))
+
+
+def _source(workload: str) -> str:
+    """The digest of the files that a workload comes from: the user's own, or those of the plugin that has its name."""
+    own = Path(workload.rpartition(":")[0])
+    if own.is_file():
+        return _digest([own])
+    found = get_registry().workload_and_owner(workload)[1].found
+    return _digest([Path(found.file)]) if found.file else _package(found.target.partition(":")[0].partition(".")[0])
+
+
+@functools.cache
+def _package(name: str) -> str:
+    spec = find_spec(name)
+    folders = map(Path, (spec.submodule_search_locations or ()) if spec is not None else ())
+    files = [file for folder in folders for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc"]
+    return _digest(sorted(files))
+
+
+def _digest(files: Sequence[Path]) -> str:
+    whole = hashlib.sha256()
+    for file in files:
+        whole.update(f"{file.name}\0".encode() + hashlib.sha256(file.read_bytes().replace(b"\r\n", b"\n")).digest())
+    return whole.hexdigest()[:16]
+
+
+def _work(
+    store: WritableStore, left: Sequence[Asked], source: Source, finish: Callable[[Row], Row], progress: SilentProgress
+) -> bool:
     started = time.monotonic()
     progress.start(len(left), "starting")
     try:
         with closing(source(left)) as rows:
             for done, row in enumerate(rows, 1):
-                store.add(row)
+                store.add(finish(row))
                 rate = 60 * done / (time.monotonic() - started)
                 progress.advance(f"{rate:.0f} a minute, last {printable(row.workload)} ({row.phase})")
     except KeyboardInterrupt:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 import click
 
-from mpsprobe.doubts import exceeds, guesses, unwatched
+from mpsprobe.doubts import applying, exceeds, guesses, unwatched
 from mpsprobe.errors import RunFailed, WorkloadError
 from mpsprobe.schemas import SEVERITY, CoverageReport, MatrixCell, MatrixReport, MemoryFit, Report, SeveralReport
 from mpsprobe.streams import because
@@ -57,7 +57,8 @@ def broken(report: Report, fail_on: Collection[str], allow: Collection[str], *, 
         fit = cell.fit if isinstance(cell, MatrixCell) else cell.memory and cell.memory.fit
         if fit and MEMORY in fail_on and (reason := _too_large(fit)):
             lines.append(f"{reason} ({fit.machine}, torch {cell.target.torch})")
-        advised = [one if isinstance(one, str) else f"{one.id} ({one.title})" for one in cell.advisories]
+        known = cell.advisories if isinstance(cell, MatrixCell) else applying(cell)
+        advised = [one if isinstance(one, str) else f"{one.id} ({one.title})" for one in known]
         lines += [f"known wrong result: {advisory}" for advisory in advised if ADVISORY in fail_on]
     return [*dict.fromkeys(lines), *_unproven(report, fail_on, allow)]
 

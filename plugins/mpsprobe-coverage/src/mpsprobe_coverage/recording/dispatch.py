@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 
 from mpsprobe_coverage.knowledge.advisories.model import Advisory
+from mpsprobe_coverage.knowledge.advisories.words import Condition
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import Specs
 from mpsprobe_coverage.knowledge.judging.chain import Judges
@@ -60,6 +61,7 @@ class Plan:
     run: Any = None  # what computes it without MPS: the overload itself, or a reference of ours
     composition: Composition | None = None  # set where it is taken apart in another way than the target release does
     watchers: tuple[Advisory, ...] = ()  # known wrong results of it in the target release
+    asks: tuple[Condition, ...] = ()  # what these ask of each call, whether or not one like it was made before
     key: str | None = None  # the dispatch key of its arguments where those are sparse
     calls: list[Call] = field(default_factory=list)  # the kinds of call that were judged native, their tensors bare
     arithmetic: bool = False  # neither sizes nor refusals depend on the numbers that it is called with
@@ -116,7 +118,10 @@ class Dispatch(Protocol):
     def leaf(self, plan: Plan, args: Any, kwargs: Any, raised: str | None = None) -> Any: ...
     # Judge and record a call that was run elsewhere.
     def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None: ...
-    def record_transfer(self, tensor: torch.Tensor) -> None: ...
+    # A copy to or from the device; `dtype`: what it becomes there; `target`: into what, where the program has that.
+    def record_transfer(
+        self, tensor: torch.Tensor, dtype: torch.dtype | None = None, target: torch.Tensor | None = None
+    ) -> None: ...
     # Note that the program read a value that is not known, and went on with `text`.
     def assumed(self, operator: str, text: str) -> None: ...
     def known_values(self, tensor: Any) -> torch.Tensor | None: ...

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
-from mpsprobe_coverage.knowledge.advisories.conditions import matches
+from mpsprobe_coverage.knowledge.advisories.conditions import Answer, Knowing, decided, matches
 from mpsprobe_coverage.knowledge.advisories.model import Advisory
-from mpsprobe_coverage.knowledge.advisories.store import advisories_for
+from mpsprobe_coverage.knowledge.advisories.store import all_advisories, entries_about
+from mpsprobe_coverage.knowledge.advisories.words import Condition, is_asked
 from mpsprobe_coverage.knowledge.calls.call import Call, example
 from mpsprobe_coverage.knowledge.calls.spec import Specs
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
@@ -41,7 +42,7 @@ class CallRecord:
     outputs: Specs
     composed_by: str | None = None
     calls: int = 0
-    advisories: tuple[str, ...] = ()
+    advisories: Matches = ()
 
 
 @dataclass(slots=True)
@@ -54,9 +55,13 @@ class Note:
 
 @dataclass(slots=True)
 class Advised:
-    """Calls of one operator from one place that one advisory, named by its identifier, is about."""
+    """Calls of one operator from one place that one advisory, named by its identifier, is about.
+
+    ``undecided``: it is about them if values are as it says, which are not known.
+    """
 
     advisory: str
+    undecided: bool
     operator: str
     phase: str
     origin: Origin
@@ -114,8 +119,8 @@ class Recorder:
         self._count((operator, judgement, like.phase, origin, like.inputs, like.outputs, like.composed_by), calls)
         if judgement.verdict == "unknown":
             self.unjudged(operator, judgement.reason or "", origin, calls)
-        for advisory in like.advisories:
-            self._advise(advisory, operator, like.phase, origin, calls)
+        for advisory, undecided in like.advisories:
+            self._advise(advisory, undecided, operator, like.phase, origin, calls)
 
     def _count(self, call: tuple[Any, ...], calls: int) -> None:
         key, record = call, self._calls.get(call)
@@ -137,13 +142,13 @@ class Recorder:
     def assumed(self, operator: str, value: str, origin: Origin) -> None:
         _count(self._assumed, operator, value, origin)
 
-    def advised(self, advisory: str, operator: str, origin: Origin, calls: int = 1) -> None:
+    def advised(self, advisory: str, undecided: bool, operator: str, origin: Origin) -> None:
         phase = self.phase
         assert phase is not None
-        self._advise(advisory, operator, phase, origin, calls)
+        self._advise(advisory, undecided, operator, phase, origin, 1)
 
-    def _advise(self, advisory: str, operator: str, phase: str, origin: Origin, calls: int) -> None:
-        key = (advisory, operator, phase, origin)
+    def _advise(self, advisory: str, undecided: bool, operator: str, phase: str, origin: Origin, calls: int) -> None:
+        key = (advisory, undecided, operator, phase, origin)
         record = self._advised.setdefault(key, Advised(*key))
         record.calls += calls
 
@@ -194,34 +199,58 @@ def _count(notes: dict[tuple[Any, ...], Note], operator: str, text: str, origin:
     note.calls += calls
 
 
-class Outcome(Protocol):
-    flat: Specs
+Matches = tuple[tuple[str, bool], ...]
+"""Identifiers of advisories, and whether values that are not known decide if they apply."""
 
 
 class Watching:
     """The advisories of one release, or of several that are judged together, by operator.
 
     Only the plans of operators that some advisory names have watchers; all others cost one look at an empty tuple.
-    Whether a call matches is worked out once for each distinct call and phase.
+    Whether a call matches is worked out once for each distinct call, phase and answer to what is asked of each call.
     """
 
-    def __init__(self, *tables: KernelTable) -> None:
-        self._by_operator: dict[str, tuple[Advisory, ...]] = {}
-        self._known: dict[tuple[Outcome, str], tuple[str, ...]] = {}
-        advisories = [one for table in tables for one in advisories_for(table.release, table.macos_minimum)]
-        for advisory in {one.id: one for one in advisories}.values() if tables[0].backend.key == MPS else ():
-            for name in advisory.operators:
-                self._by_operator[name] = (*self._by_operator.get(name, ()), advisory)
+    def __init__(self, knowing: Knowing, *tables: KernelTable) -> None:
+        self._knowing, self._tables = knowing, tables if tables[0].backend.key == MPS else ()
+        self._known: dict[tuple[Any, ...], Matches] = {}
 
     def of(self, operator: str) -> tuple[Advisory, ...]:
-        return self._by_operator.get(operator, ())
+        return tuple(
+            entry
+            for entry in entries_about(operator)
+            if entry.effect == "numbers"
+            and any(entry.affects(table.release, table.macos_minimum) for table in self._tables)
+        )
+
+    def asking(self) -> set[str]:
+        """Operators of whose calls something is asked."""
+        named = {one for entry in all_advisories() if any(map(is_asked, entry.conditions)) for one in entry.operators}
+        return {operator for operator in named if self._asked(self.of(operator))}
+
+    def watch(self, plan: Plan) -> None:
+        """Give ``plan`` its watchers, and what they ask of each call."""
+        plan.watchers = self.of(plan.name)
+        plan.asks = self._asked(plan.watchers)
+
+    @staticmethod
+    def _asked(advisories: tuple[Advisory, ...]) -> tuple[Condition, ...]:
+        conditions = [condition for advisory in advisories for condition in advisory.conditions]
+        return tuple(dict.fromkeys(filter(is_asked, conditions)))
+
+    def decided(self, plan: Plan, args: Any, kwargs: Any) -> tuple[Answer, ...]:
+        """The answers to ``plan.asks``, before the call is made."""
+        return decided(plan.asks, Call(plan.func, args, kwargs, (), ()), self._knowing) if plan.asks else ()
 
     def matching(
-        self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outcome: Outcome, phase: str
-    ) -> tuple[str, ...]:
-        advisories = self._known.get((outcome, phase))
-        if advisories is None:
-            call = Call(plan.func, args, kwargs, inputs, outcome.flat)
-            advisories = tuple(advisory.id for advisory in plan.watchers if matches(advisory, call, phase))
-            self._known[outcome, phase] = advisories
-        return advisories
+        self, plan: Plan, call: Call, phase: str, answers: tuple[Answer, ...] = (), outcome: object = None
+    ) -> Matches:
+        """``outcome``: stands for all calls that are the same but for ``answers``."""
+        key = (outcome, phase, answers)
+        matching = None if outcome is None else self._known.get(key)
+        if matching is None:
+            by_condition = dict(zip(plan.asks, answers, strict=True))
+            found = ((one.id, matches(one, call, phase, by_condition)) for one in plan.watchers)
+            matching = tuple((name, answer is None) for name, answer in found if answer is not False)
+            if outcome is not None:
+                self._known[key] = matching
+        return matching

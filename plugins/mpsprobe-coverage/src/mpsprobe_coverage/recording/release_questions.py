@@ -8,7 +8,7 @@ calls is asked too (``Chain.others``); one that comes to another verdict is left
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cache, cached_property, partial
 from types import CellType, FunctionType
@@ -43,7 +43,7 @@ class Asked:
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
-        self._known: set[tuple[str, ...]] = set()
+        self._known: set[Hashable] = set()
         self._answers: list[tuple[Callable[[Chain], Any], Any]] = []
 
     def alike(self, chain: Chain) -> bool:
@@ -61,6 +61,11 @@ class Asked:
     def autocast(self) -> None:
         key = self._chain.table.autocast_key
         self._answer(("autocast", key), lambda chain: chain.table.keys.get(key))
+
+    def of_libraries(self, questions: Mapping[Hashable, Callable[[str], Any]]) -> None:
+        """What libraries asked about torch, by its name: what a release answers (``devices/virtual/libraries.py``)."""
+        for name, of in questions.items():
+            self._answer(("library", name), partial(_of_release, of))
 
     def planned(self, plan: Plan, key: str | None) -> None:
         self._leave_out(lambda other: not _alike(plan, other.plan(plan.func, key)))
@@ -83,7 +88,7 @@ class Asked:
     def _alike_still(self) -> Iterator[_Other]:
         return (_other(chain) for chain, alike in zip(self._chain.others, self._chain.alike, strict=True) if alike)
 
-    def _answer(self, question: tuple[str, str], of: Callable[[Chain], Any], kept: bool = True) -> Any:
+    def _answer(self, question: tuple[str, Hashable], of: Callable[[Chain], Any], kept: bool = True) -> Any:
         answer = of(self._chain)
         if question not in self._known:
             self._known.add(question)
@@ -96,6 +101,10 @@ class Asked:
         for number, chain in enumerate(self._chain.others):
             if self._chain.alike[number] and differs(_other(chain)):
                 self._chain.alike[number] = False
+
+
+def _of_release(of: Callable[[str], Any], chain: Chain) -> Any:
+    return of(chain.table.release)
 
 
 class _Other:

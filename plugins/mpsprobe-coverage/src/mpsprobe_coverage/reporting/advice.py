@@ -41,6 +41,9 @@ def advise(operator: str, judgement: Judgement, table: KernelTable, site: str | 
 def _unsupported(judgement: Judgement, table: KernelTable, where: str) -> str:
     # No exception is raised and no fallback is asked for: the framework itself ends the process.
     ends = "It ends the process: neither try nor the environment variable prevents that. " * judgement.ends_process
+    if judgement.remedy is not None:
+        later = f" Accepted from torch {judgement.accepted_since} on." if judgement.accepted_since else ""
+        return f"{ends}{judgement.remedy}{later}"
     if judgement.needs_macos is not None:
         macos = judgement.needs_macos
         return f"{ends}macOS {macos} has it with this torch: upgrade macOS, or change the call{where}."

@@ -21,7 +21,7 @@ from mpsprobe.assembling import Tally, worst_first
 from mpsprobe.folding import united
 from mpsprobe.protocols import Backend, MacOptions
 from mpsprobe.schemas import AdvisoryMatch, DataDependence, MacosCondition, OperatorFinding, RefusedTensor, Unjudged
-from mpsprobe_coverage.knowledge.advisories.store import advisories_for, named
+from mpsprobe_coverage.knowledge.advisories.store import named, number_for
 from mpsprobe_coverage.knowledge.calls.spec import TensorSpec
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.judging.macos import Condition, conditions_of, first_condition
@@ -197,10 +197,12 @@ def advisory_matches(recorder: Recorder, table: KernelTable, mac: MacOptions) ->
     for advisory in named(calls):
         if not advisory.affects(table.release, table.macos_minimum, mac.macos, mac.chip):
             continue
-        tally = Tally()
-        for advised in calls[advisory.id]:
+        tally, some = Tally(), [advised for advised in calls[advisory.id] if not advised.undecided]
+        concerned = some or calls[advisory.id]
+        for advised in concerned:
             add_place(tally, advised)
-        own = {"hardware": advisory.where, "operators": sorted({advised.operator for advised in calls[advisory.id]})}
+        operators = sorted({advised.operator for advised in concerned})
+        own = {"hardware": advisory.where, "operators": operators, "undecided": not some}
         matches.append(AdvisoryMatch(**same_fields(AdvisoryMatch, advisory) | own | tally.places()))
     return sorted(matches, key=lambda match: (-match.calls, match.id))
 
@@ -209,9 +211,7 @@ def advisories_compared(table: KernelTable, mac: MacOptions) -> int | None:
     """How many advisories are known of the release of ``table`` on ``mac``; there is no list of another backend."""
     if table.backend.key != MPS:
         return None
-    oldest = table.macos_minimum
-    known = advisories_for(table.release, oldest)
-    return sum(advisory.affects(table.release, oldest, mac.macos, mac.chip) for advisory in known)
+    return number_for(table.release, table.macos_minimum, mac.macos, mac.chip)
 
 
 def gradients(recorder: Recorder, table: KernelTable) -> list[str]:

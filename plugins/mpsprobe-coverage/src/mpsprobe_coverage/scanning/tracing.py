@@ -20,6 +20,7 @@ from mpsprobe_coverage.devices.virtual.execution import Outcomes
 from mpsprobe_coverage.devices.virtual.restoring import as_before
 from mpsprobe_coverage.devices.virtual.wrapping import initialised
 from mpsprobe_coverage.knowledge.judging.chain import Chain
+from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.knowledge.memory.lifetimes import Lifetimes
 from mpsprobe_coverage.recording.attribution import Origin
@@ -33,6 +34,13 @@ from mpsprobe_coverage.scanning.step import run_step
 
 CHAINS_KEPT = 128
 REFUSALS = 16  # how many messages of a model are passed over: each is one more run
+
+# A library on an older release may call what the installed torch does not have any more; then the answers of that.
+NOT_INSTALLED = (AttributeError, ImportError, TypeError)
+ANSWERED = (
+    "libraries that asked for torch's version were answered as by the installed {}: as on {} they call what that does "
+    "not have ({})"
+)
 
 # What a chain has found out of an operator holds for every workload. It keeps its tables, so no other gets their ids.
 _chains: dict[tuple[str | int | None, ...], Chain] = {}
@@ -108,6 +116,16 @@ class Tracer:
         chain.alike[:] = [alike for _, alike in others]
         passed_over: frozenset[str] = frozenset()
         trace = self._step(chain, passed_over, **how)
+        if (
+            trace.failure is not None
+            and isinstance(trace.error, NOT_INSTALLED)
+            and table.release != installed_release()
+        ):
+            own = self._step(chain, passed_over, answers=installed_release(), **how)
+            if own.failure is None or own.failure.message != trace.failure.message:
+                own.notes = [*own.notes, ANSWERED.format(installed_release(), table.release, trace.failure.message)]
+                trace, how = own, how | {"answers": installed_release()}
+                chain.alike[:] = [False for _ in chain.alike]
         while trace.failure is not None and trace.failure.message not in passed_over and len(passed_over) < REFUSALS:
             passed_over |= {trace.failure.message}
             with suppress(MpsprobeError):  # the loss does not depend on parameters beyond the refusal
@@ -123,6 +141,7 @@ class Tracer:
         only_native: bool = False,  # the first call that is not raises NotNative
         sizes_of_cpu: bool = False,
         unknown: Found = "ones",  # how many are found where values are not known
+        answers: str | None = None,  # of which release to libraries, if not its own
     ) -> Trace:
         run, options = self.run, self.options
         lifetimes = None if only_native else Lifetimes()
@@ -134,6 +153,7 @@ class Tracer:
             sizes_of_cpu=sizes_of_cpu,
             lifetimes=lifetimes,
             found=unknown,
+            answers=answers,
         )
         device.recorder.only_native = only_native
         trace = Trace(chain.table, device.recorder, {}, None, 0, 0, asked=device.asked)

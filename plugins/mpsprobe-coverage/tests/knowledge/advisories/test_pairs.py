@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from importlib.resources import files
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from made_workloads import calling, scan
 from packaging.version import Version
-from pairs import PAIRS, Function
+from pairs import Function, Pair
 
-from mpsprobe.schemas import AdvisoryMatch
+from mpsprobe.schemas import AdvisoryMatch, OperatorFinding
 from mpsprobe_coverage.devices.virtual import VirtualDevice
-from mpsprobe_coverage.knowledge.advisories.model import SUBJECT, Advisory, Condition
-from mpsprobe_coverage.knowledge.advisories.store import all_advisories
+from mpsprobe_coverage.knowledge.advisories.model import Advisory
+from mpsprobe_coverage.knowledge.advisories.store import all_entries
+from mpsprobe_coverage.knowledge.advisories.words import Condition, subject
 from mpsprobe_coverage.knowledge.calls.keys import operator_name
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY, load_table
 from mpsprobe_coverage.knowledge.kernels.names import resolve_operators
@@ -25,9 +28,17 @@ from mpsprobe_coverage.recording import recorder as watching
 from mpsprobe_coverage.recording.recorder import Watching
 from tests.thorough import all_but, first_of_each
 
-ADVISORIES = {one.id: one for one in all_advisories()}
-OTHERS = all_but(first_of_each(lambda name: (PAIRS[name].phase, str(ADVISORIES[name].macos)), PAIRS), PAIRS)
+FILES = sorted(path.stem for path in Path(__file__).parent.glob("pairs*.py"))
+PAIRS: dict[str, Pair] = {name: pair for file in FILES for name, pair in import_module(file).PAIRS.items()}
+ENTRIES = {one.id: one for one in all_entries()}
+ADVISORIES = {name: one for name, one in ENTRIES.items() if one.effect == "numbers"}
+REFUSALS = [name for name, one in ENTRIES.items() if one.effect != "numbers"]
+OTHERS = all_but(first_of_each(lambda name: (PAIRS[name].phase, str(ADVISORIES[name].macos)), ADVISORIES), ADVISORIES)
 """By default one of each phase and each condition on macOS."""
+OLDER = {
+    "13.0": "12.6", "13.2": "13.1", "14.4": "14.3", "15.0": "14.7", "15.5": "15.4", "26.0": "15.6", "27.0": "26.6",
+}  # fmt: skip
+"""Version of macOS where something began → the one before it."""
 CHIPS = ("m1", "m2-pro-16gb", "m3", "m4-max", "m5")
 
 
@@ -46,16 +57,17 @@ def _outside(advisory: Advisory) -> list[str]:
 
 
 def test_each_advisory_has_a_pair() -> None:
-    assert set(PAIRS) == set(ADVISORIES)
-    assert not [name for name, pair in PAIRS.items() if not ADVISORIES[name].affects(pair.release)]
+    assert set(PAIRS) == set(ENTRIES)
+    assert len(PAIRS) == sum(len(import_module(file).PAIRS) for file in FILES)
+    assert not [name for name, pair in PAIRS.items() if not ENTRIES[name].affects(pair.release)]
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", ADVISORIES)
 def test_a_model_that_makes_such_a_call(name: str) -> None:
     pair = PAIRS[name]
     match = _matches(pair.hit, pair.release, pair.phase)[name]
     assert match.calls >= 1 and set(match.operators) <= set(ADVISORIES[name].operators)
-    assert any(site.split(":")[0].endswith("pairs.py") for site in match.call_sites)
+    assert any("pairs" in site for site in match.call_sites)
     assert sum(match.phases.values()) == match.calls
 
 
@@ -67,14 +79,34 @@ def test_neither_another_model_nor_another_release_nor_another_macos(name: str) 
     if macos.fixed is not None:
         targets.append({"release": pair.release, "macos": macos.fixed})
     if macos.since is not None:
-        older = {"13.2": "13.1", "15.0": "14.7", "26.0": "15.6", "27.0": "26.6"}[macos.since]
-        targets.append({"release": pair.release, "macos": older})
+        targets.append({"release": pair.release, "macos": OLDER[macos.since]})
     for target in targets:
         report = scan(calling(pair.hit), phase=pair.phase, **target)  # older releases may fail in another way
         assert name not in {one.id for one in report.advisories}, target
 
 
-@pytest.mark.parametrize("name", all_but("linear-half-m5".__eq__, [one for one in PAIRS if ADVISORIES[one].chips]))
+def _refused(name: str, function: Function, release: str) -> list[OperatorFinding]:
+    """The findings that rest on the entry."""
+    report = scan(calling(function), release, phase=PAIRS[name].phase)
+    assert name not in {one.id for one in report.advisories}
+    said = ENTRIES[name].message or ENTRIES[name].title
+    return [one for one in report.operators if said in (one.reason or "")]
+
+
+@pytest.mark.parametrize("name", all_but(first_of_each(lambda name: ENTRIES[name].effect, REFUSALS), REFUSALS))
+def test_a_model_that_a_kernel_refuses_and_one_beside_it(name: str) -> None:
+    pair, entry = PAIRS[name], ENTRIES[name]
+    found = _refused(name, pair.hit, pair.release)
+    assert found and {one.verdict for one in found} == {"unsupported"}
+    assert {one.operator for one in found} <= set(entry.operators)
+    assert all((one.reason or "").startswith("ends the process") is (entry.effect == "ends") for one in found)
+    assert not _refused(name, pair.miss, pair.release)
+    assert not any(_refused(name, pair.hit, release) for release in _outside(entry))
+
+
+@pytest.mark.parametrize(
+    "name", all_but("linear-half-m5".__eq__, [one for one, known in ADVISORIES.items() if known.chips])
+)
 def test_the_chip_that_is_asked_about(name: str) -> None:
     pair, chips = PAIRS[name], ADVISORIES[name].chips
     found = {chip: _matches(pair.hit, pair.release, pair.phase, chip=chip).get(name) for chip in CHIPS}
@@ -84,7 +116,8 @@ def test_the_chip_that_is_asked_about(name: str) -> None:
 
 
 def test_only_operators_that_an_advisory_of_the_release_names_are_watched() -> None:
-    newer, older = Watching(load_table("2.13.0")), Watching(load_table("2.2.0"))
+    nothing: Any = None  # is asked: no call is made
+    newer, older = (Watching(nothing, load_table(release)) for release in ("2.13.0", "2.2.0"))
     assert {one.id for one in newer.of("aten::adaptive_max_pool2d")} == {"adaptive-max-pool-uneven"}
     assert newer.of("aten::tanh") == older.of("aten::adaptive_max_pool2d") == ()
     assert {one.id for one in older.of("aten::mm")} == {"matmul-large-dimension"}
@@ -94,9 +127,9 @@ def test_equal_calls_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     looked: list[str] = []
     real = watching.matches
 
-    def counted(advisory: Any, call: Any, phase: str) -> bool:
+    def counted(advisory: Any, *call: Any) -> Any:
         looked.append(advisory.id)
-        return real(advisory, call, phase)
+        return real(advisory, *call)
 
     monkeypatch.setattr(watching, "matches", counted)
 
@@ -141,33 +174,32 @@ def _arguments(operator: str) -> set[str]:
 
 
 def _names(condition: Condition) -> set[str]:
-    subject, relation, wanted = condition
-    texts = [subject, *([wanted] if isinstance(wanted, str) and relation not in ("is", "is not") else [])]
-    found = [SUBJECT.fullmatch(text) for text in texts]
-    return {one["name"] for one in found if one is not None}
+    text, relation, wanted = condition
+    other = [wanted] if isinstance(wanted, str) and relation not in ("is", "is not") else []
+    return {subject(one).name for one in (text, *other)}
 
 
 def test_identifiers_are_unique_and_in_one_file_each() -> None:
     folder = files("mpsprobe_coverage.knowledge.advisories") / "data"
     text = "".join(entry.read_text(encoding="utf-8") for entry in folder.iterdir())
     found = re.findall(r'^id = "(.*)"$', text, flags=re.MULTILINE)
-    assert sorted(found) == list(ADVISORIES)
+    assert sorted(found) == list(ENTRIES)
     assert len(found) == len(set(found)) >= 20
 
 
 def test_operators_are_those_of_the_tables_and_native_where_they_are_wrong() -> None:
-    for advisory in ADVISORIES.values():
+    for advisory in ENTRIES.values():
         names = [f"{name}.default" if name.count(".") == 0 else name for name in advisory.operators]
         assert resolve_operators(names, MPS_FAMILY.operators)
         assert resolve_operators(advisory.reached_from, MPS_FAMILY.operators) or not advisory.reached_from
         concerned = [one for one in torch_releases() if advisory.affects(one, load_table(one).macos_minimum)]
         for release in (advisory.torch.since or next(iter(advisory.torch.seen), concerned[-1]), concerned[-1]):
             verdicts = [load_table(release).verdict(name) for name in advisory.operators]
-            assert "native" in verdicts, (advisory.id, release)
+            assert {"native", "composite"} & {*verdicts}, (advisory.id, release)  # copy_ calls the kernel of _copy_from
 
 
 def test_releases_that_are_named_exist_and_a_range_has_no_hole() -> None:
-    for advisory in ADVISORIES.values():
+    for advisory in ENTRIES.values():
         affected = advisory.torch
         assert {one for one in (affected.since, *affected.seen, affected.fixed) if one} <= set(torch_releases())
         assert all(Version(one).major in (12, 13, 14, 15, 26, 27) for one in advisory.macos.seen)
@@ -178,18 +210,18 @@ def test_releases_that_are_named_exist_and_a_range_has_no_hole() -> None:
 
 
 def test_conditions_are_about_arguments_that_an_operator_has() -> None:
-    free = {"phase", *(f"{kind}{number}" for kind in ("tensor", "output") for number in range(4))}
-    for advisory in ADVISORIES.values():
+    free = {"phase", "caller", *(f"{kind}{number}" for kind in ("tensor", "output") for number in range(4))}
+    for advisory in ENTRIES.values():
         arguments = set().union(*map(_arguments, advisory.operators))
-        for condition in (*advisory.when, *(one for group in advisory.when_any for one in group)):
+        for condition in advisory.conditions:
             assert _names(condition) <= arguments | free, (advisory.id, condition)
 
 
 def test_texts_are_short_sentences_and_each_names_a_thread_of_pytorch() -> None:
-    for advisory in ADVISORIES.values():
+    for advisory in ENTRIES.values():
         assert not advisory.title.endswith(".") and len(advisory.title) <= 110, advisory.id
         assert not advisory.condition.endswith(".") and len(advisory.condition) <= 320, advisory.id
-        for text in (advisory.symptom, advisory.workaround, advisory.basis):
+        for text in filter(None, (advisory.symptom, advisory.workaround, advisory.basis)):
             assert text.endswith(".") and text[0].isupper(), advisory.id
         assert any(re.fullmatch(r"pytorch/pytorch#\d+", source) for source in advisory.sources), advisory.id
         assert len(set(advisory.sources)) == len(advisory.sources), advisory.id

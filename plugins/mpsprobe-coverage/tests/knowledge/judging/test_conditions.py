@@ -95,8 +95,8 @@ def test_a_product_of_two_dtypes_ends_the_process_and_then_raises() -> None:
     product = _of((2, 2), lambda x: x @ x.half())
     reasons = [judgements(release, product, "mm")[0].reason for release in ("2.6.0", "2.7.0", "2.15.0")]
     assert reasons == [
-        "ends the process: MPSGraph infers no type for an operation on float32 and float16",
-        *["mat1 and mat2 have two dtypes: RuntimeError"] * 2,
+        "ends the process: MPSGraph infers no type for a product of two dtypes",
+        *["raises: mat1 and mat2 have two dtypes"] * 2,
     ]
     assert not not_native([("2.15.0", _of((2, 2), lambda x: x @ x, HALF), "mm")])
 
@@ -298,6 +298,16 @@ def test_an_older_macos_is_judged_where_a_framework_was_seen_to_fail() -> None:
     assert not wrong("frameworks", [("2.4.1", _of(FIVE, torch.all), "", "ends", "2.5.0")], macos="13.0")
     assert not wrong("frameworks", [("2.4.1", _of(FIVE, torch.any), "", "ends", "2.5.0")], macos="14.4")
     assert not not_native([("2.4.1", _of(FIVE, torch.any), "")], macos="13.0")
+
+
+def test_what_only_an_older_macos_fails_at_is_judged_where_that_is_named() -> None:
+    def eye(dtype: torch.dtype) -> Program:
+        return lambda: torch.eye(3, dtype=dtype, device="mps")
+
+    assert not wrong("frameworks", [("1.13.1 2.0.1", eye(BOOL), "eye", "ends", "2.1.0")], macos="12.6")
+    assert not not_native([("1.13.1", eye(FLOAT), ""), ("2.1.0", eye(BOOL), "")], macos="12.6")
+    for macos in ("13.0", None):
+        assert not not_native([("1.13.1", eye(BOOL), "")], macos=macos)
 
 
 def test_a_macos_that_the_release_does_not_run_on_is_an_error() -> None:

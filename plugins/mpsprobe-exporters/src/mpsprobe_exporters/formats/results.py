@@ -193,7 +193,8 @@ def _of_matrix(report: MatrixReport) -> Iterator[Result]:
 
 def _others(report: AnyReport, on: Callable[[AdvisoryMatch], str]) -> Iterator[Result]:
     for known in report.advisories:
-        text = (f"Known wrong result on {on(known)}: {known.title}", known.workaround)
+        condition = f" if {known.condition}" if known.undecided else ""
+        text = (f"Known wrong result on {on(known)}{condition}: {known.title}", known.workaround)
         yield _result("advisory", known.id, text, known.call_sites, known.modules)
     for left in report.not_judged:
         yield _result("not-judged", left.operator, (f"{left.operator} is not judged: {left.reason}",), left.call_sites)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mpsprobe.declarations import SEVERITY
-from mpsprobe.doubts import guesses
+from mpsprobe.doubts import applying, guesses
 from mpsprobe_exporters import advisories, answer, fitting, workload_lines
 from mpsprobe_exporters.document import Column, Document, Section, table
 from mpsprobe_exporters.plain_text import call_site, one_line, plural
@@ -55,7 +55,7 @@ FIELDS: Fields[None, JudgedWorkload] = (
     ),
     (
         Column("wrong", "number", about="known wrong results"),
-        lambda _, one: len(one.report.advisories) or None if one.report else None,
+        lambda _, one: len(applying(one.report)) or None if one.report else None,
     ),
     (Column("peak", "bytes", about=f"of memory; {NEWEST}", rank=4), lambda _, one: _memory(one, "peak_bytes")),
     (

@@ -29,7 +29,10 @@ constexpr size_t kMostDistinct = 1 << 16; // then they are handed over, and forg
 
 // Functions of Python, which leave `answer` as it is where Ctrl-C came first: it is raised in them, before their first line.
 // Judges the call that is shown: the slot that calls like it are counted in, or -1. For operator -1: takes all counts.
-using Judge = void (*)(int64_t operator_id, int64_t place, int64_t* answer);
+// `asked`: what `Ask` said about the call.
+using Judge = void (*)(int64_t operator_id, int64_t place, int64_t asked, int64_t* answer);
+// A number for what a known wrong result asks of each call of some operators (offsets, values), before it is made.
+using Ask = void (*)(int64_t operator_id, int64_t* answer);
 using Place = void (*)(int64_t* answer);
 using Interrupt = void (*)();
 constexpr int64_t kInterrupted = -2;
@@ -43,6 +46,8 @@ struct KeyHash {
 };
 
 std::atomic<Judge> judge{nullptr};
+std::atomic<Ask> ask{nullptr};
+std::vector<bool> asking; // by operator; set while nothing is recorded
 std::atomic<Place> place{nullptr};
 std::atomic<Interrupt> interrupt{nullptr};
 std::atomic<int64_t> opened{0}, threads{0}; // how often something was to be recorded; of the program, since then
@@ -162,9 +167,9 @@ IValue kept(const IValue& value) {
   return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(version, false));
 }
 
-int64_t judged(int64_t operator_id, int64_t place) {
+int64_t judged(int64_t operator_id, int64_t place, int64_t asked = 0) {
   auto answer = kInterrupted;
-  judge.load()(operator_id, place, &answer);
+  judge.load()(operator_id, place, asked, &answer);
   interrupted = interrupted || answer == kInterrupted;
   return answer;
 }
@@ -202,6 +207,15 @@ Recorded::Recorded(int64_t operator_id, bool varying, const Stack& stack, size_t
   hash.add(static_cast<uint64_t>(operator_id) << 32 | static_cast<uint64_t>(place_));
   for (auto value = stack.end() - arguments; value != stack.end(); ++value) {
     hash.add(*value);
+  }
+  if (static_cast<size_t>(operator_id) < asking.size() && asking[static_cast<size_t>(operator_id)]) {
+    Muted quiet;
+    shown_arguments = at::ArrayRef<IValue>(stack).slice(stack.size() - arguments);
+    asked_ = kInterrupted;
+    ask.load()(operator_id, &asked_);
+    shown_arguments = {};
+    interrupted = interrupted || asked_ == kInterrupted;
+    hash.add(static_cast<uint64_t>(asked_));
   }
   if (!varying) {
     std::lock_guard<std::mutex> lock(mutex);
@@ -277,7 +291,7 @@ void Recorded::count(at::ArrayRef<IValue> results, const char* message) {
   shown_arguments = arguments_;
   shown_results = results;
   shown_message = message;
-  auto slot = judged(operator_, place_);
+  auto slot = judged(operator_, place_, asked_);
   shown_arguments = shown_results = {};
   if (slot < 0) {
     return;
@@ -336,9 +350,16 @@ std::vector<int64_t> take_counts() {
 
 TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
   using namespace mpsprobe;
-  // Addresses of functions of C: what judges, what says where the program is (0: nothing does), and what tells Python of
-  // Ctrl-C.
-  m.def("record(int judge, int place, int interrupt) -> ()", [](int64_t judging, int64_t placing, int64_t interrupting) {
+  // Addresses of functions of C: what judges, what says where the program is (0: nothing does), what tells Python of
+  // Ctrl-C, and what is asked about calls of the operators `asked_about`.
+  m.def("record(int judge, int place, int interrupt, int ask, int[] asked_about) -> ()",
+        [](int64_t judging, int64_t placing, int64_t interrupting, int64_t asked, std::vector<int64_t> asked_about) {
+    asking.clear();
+    for (auto id : asked_about) {
+      asking.resize(std::max(asking.size(), static_cast<size_t>(id) + 1));
+      asking[static_cast<size_t>(id)] = true;
+    }
+    ask = reinterpret_cast<Ask>(asked);
     if (judging != 0) {
       ++opened;
       threads = 0;

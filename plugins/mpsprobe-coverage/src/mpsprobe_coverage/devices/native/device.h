@@ -43,7 +43,7 @@ class Recorded {
  private:
   void count(at::ArrayRef<c10::IValue> results, const char* message);
 
-  int64_t operator_, place_ = 0;
+  int64_t operator_, place_ = 0, asked_ = 0;
   bool muted_before_, varying_, known_ = false;
   uint64_t first_ = 0, second_ = 0;
   std::vector<c10::IValue> arguments_;

@@ -16,10 +16,12 @@ from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.compiling import DEVICE
 from mpsprobe_coverage.devices.native.recording import Recording
 from mpsprobe_coverage.devices.native.registering import registered
+from mpsprobe_coverage.devices.virtual.libraries import answering
 from mpsprobe_coverage.devices.virtual.mps_in_python import Replace, machine_or_usual, mps_in_python, replacing
 from mpsprobe_coverage.knowledge.chips.limits import limits_of
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
+from mpsprobe_coverage.recording.capturing import captured
 from mpsprobe_coverage.recording.phases import optimizers_followed
 from mpsprobe_coverage.recording.recorder import Recorder
 
@@ -105,7 +107,7 @@ class NativeDevice:
         operators = torch.ops.mpsprobe
         with ExitStack() as exits:
             kernels = exits.enter_context(registered(self.chain, self.attribution))
-            exits.enter_context(_mps_surface(self._chip))
+            exits.enter_context(_mps_surface(self.chain.table.release, self._chip))
             exits.enter_context(self.attribution)
             self._recording = Recording(kernels, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)
@@ -153,15 +155,16 @@ def _await_autograd() -> None:
 
 # What Python code asks torch about MPS, answered as on a Mac while the device is open.
 @contextmanager
-def _mps_surface(chip: str | None = None) -> Iterator[None]:
+def _mps_surface(release: str, chip: str | None = None) -> Iterator[None]:
     """Make Python's side of torch answer as on a Mac with ``chip``; C++ answers for itself (``native/device.cpp``)."""
     limits = limits_of(machine_or_usual(chip))
     torch.ops.mpsprobe.set_limits(limits.recommended.low, limits.largest_buffer.low)
-    with replacing() as (replace, _):
+    with answering(release) as libraries, replacing() as (replace, put_back):
         mps_in_python(replace, torch.ops.mpsprobe.default_generator(), torch._C._mps_currentAllocatedMemory, chip=chip)
         _without_metal(replace)
         _storages_on_mps(replace)
         _compiled_eagerly(replace)
+        libraries.begin(replace, put_back, note=False)
         yield
 
 
@@ -221,6 +224,6 @@ def _compiled_eagerly(replace: Replace) -> None:
                 "and the report has those."
             )
             said = True
-        return model_.forward if isinstance(model_, torch.nn.Module) else model_
+        return captured(model_.forward if isinstance(model_, torch.nn.Module) else model_)
 
     replace(wrapper, "__call__", call)

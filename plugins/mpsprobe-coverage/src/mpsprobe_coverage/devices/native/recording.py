@@ -11,18 +11,20 @@ from typing import Any, NamedTuple
 import torch
 
 from mpsprobe_coverage.devices.native.registering import DERIVATIVE, Registered
-from mpsprobe_coverage.knowledge.advisories.conditions import matches
+from mpsprobe_coverage.knowledge.advisories.conditions import Answer, Place
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.keys import overload_named, sparse_key
 from mpsprobe_coverage.knowledge.calls.spec import Specs, specs_in
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.recording.attribution import NOWHERE, Origin
+from mpsprobe_coverage.recording.capturing import is_captured
 from mpsprobe_coverage.recording.dispatch import Plan
 from mpsprobe_coverage.recording.phases import PHASES, phase_now
-from mpsprobe_coverage.recording.recorder import CallRecord, Recorder, Watching
+from mpsprobe_coverage.recording.recorder import CallRecord, Matches, Recorder, Watching
 
 _ANSWER = ctypes.POINTER(ctypes.c_int64)  # stays as it is where Ctrl-C comes first; C++ has Python raise it later
-_JUDGE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, _ANSWER)
+_JUDGE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, _ANSWER)
+_ASK = ctypes.CFUNCTYPE(None, ctypes.c_int64, _ANSWER)
 _NO_SLOT = -1
 _PLACE = ctypes.CFUNCTYPE(None, _ANSWER)
 VARIABLE = "PYTORCH_ENABLE_MPS_FALLBACK"
@@ -46,12 +48,28 @@ class _Place(NamedTuple):
     composed_by: str | None  # what calls operators there, if the release composes it otherwise
 
 
+class _Knowing:
+    """What advisories ask of each call. Every tensor has its storage and its values here."""
+
+    is_captured = staticmethod(is_captured)
+
+    def place(self, tensor: torch.Tensor) -> Place:
+        storage = tensor.untyped_storage()
+        return Place(storage._cdata, int(tensor.storage_offset()), storage.nbytes())
+
+    def values(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        return tensor if tensor.device.type in ("cpu", "mps") and tensor.layout is torch.strided else None
+
+
 class Recording:
     def __init__(self, registered: Registered, *, lines: bool, keep_going: bool) -> None:
         self.recorder = Recorder()
         self._operators, self._dispatch, self._compositions = registered
         self._attribution, self._keep_going = self._dispatch.attribution, keep_going
-        self._watching = Watching(self._dispatch.table)
+        self._watching = Watching(_Knowing(), self._dispatch.table)
+        asking = self._watching.asking()
+        self._asked_about = [number for number, name in enumerate(self._operators) if name in asking]
+        self._answers: list[tuple[Answer, ...]] = [()]  # to what is asked of calls, by the numbers that C++ has
         self._slots: dict[int, CallRecord] = {}
         self._numbers = count()
         self._lock = threading.Lock()
@@ -62,6 +80,7 @@ class Recording:
             self._index(_Place(phase, NOWHERE, None))
         self._judge = _JUDGE(self._judged)
         self._place = _PLACE(self._placed)
+        self._ask = _ASK(self._asked)
         self._lines = lines
 
     def start(self) -> None:
@@ -69,11 +88,12 @@ class Recording:
         address = ctypes.cast(self._place, ctypes.c_void_p).value if asked else 0
         torch.ops.mpsprobe.set_raising(not self._keep_going)
         interrupt = ctypes.cast(ctypes.pythonapi.PyErr_SetInterrupt, ctypes.c_void_p).value
-        torch.ops.mpsprobe.record(ctypes.cast(self._judge, ctypes.c_void_p).value, address, interrupt)
+        judge, ask = (ctypes.cast(function, ctypes.c_void_p).value for function in (self._judge, self._ask))
+        torch.ops.mpsprobe.record(judge, address, interrupt, ask, self._asked_about)
         self._dispatch.recording = self
 
     def stop(self) -> None:
-        torch.ops.mpsprobe.record(0, 0, 0)
+        torch.ops.mpsprobe.record(0, 0, 0, 0, [])
         self._dispatch.recording = None
         self.take()
         if self._error is not None:
@@ -94,24 +114,51 @@ class Recording:
         self.recorder.add(self._like(plan, judgement, self._of_place[self._place_now()], inputs, outputs), 1)
 
     def _like(
-        self, plan: Plan, judgement: Judgement, place: _Place, inputs: Specs, outputs: Specs, call: Call | None = None
+        self,
+        plan: Plan,
+        judgement: Judgement,
+        place: _Place,
+        inputs: Specs,
+        outputs: Specs,
+        call: Call | None = None,
+        asked: int = 0,
     ) -> CallRecord:
         name, phase = plan.name, place.phase
-        watched = self._watching.of(name) if judgement.verdict == "native" and call is not None else ()
-        advisories = tuple(advisory.id for advisory in watched if call is not None and matches(advisory, call, phase))
+        advisories: Matches = ()
+        if judgement.verdict == "native" and call is not None:
+            self._watching.watch(plan)
+            if plan.watchers:
+                answers = self._answers[asked] or self._watching.decided(plan, call.args, call.kwargs)
+                advisories = self._watching.matching(plan, call, phase, answers)
         mark = None if place.composed_by is None else self._compositions.mark(name)
         return CallRecord(name, judgement, phase, place.origin, inputs, outputs, mark, advisories=advisories)
 
     def place_of(self, number: int) -> tuple[str, Origin]:
         return self._of_place[number][:2]
 
-    def _judged(self, operator: int, place: int, answer: Any) -> None:
+    def _asked(self, operator: int, answer: Any) -> None:
+        try:
+            arguments, _, _ = torch.ops.mpsprobe.shown()
+            plan = self._dispatch.plan_of(overload_named(self._operators[operator]), sparse_key(arguments))
+            self._watching.watch(plan)
+            answers = self._watching.decided(plan, tuple(arguments), {})
+            with self._lock:
+                if answers not in self._answers:
+                    self._answers.append(answers)
+            answer[0] = self._answers.index(answers)
+        except KeyboardInterrupt:
+            pass
+        except BaseException as error:  # noqa: BLE001 - it cannot pass through C
+            self._error = self._error or error
+            answer[0] = 0
+
+    def _judged(self, operator: int, place: int, asked: int, answer: Any) -> None:
         try:
             slot = _NO_SLOT
             if operator < 0:
                 self.take()
             else:
-                slot = self._judge_call(self._name(operator), place)
+                slot = self._judge_call(self._name(operator), place, asked)
             answer[0] = slot
         except KeyboardInterrupt:
             pass
@@ -126,7 +173,7 @@ class Recording:
         late: list[str] = torch.ops.mpsprobe.late_operators()
         return late[operator - len(self._operators)]
 
-    def _judge_call(self, name: str, place: int) -> int:
+    def _judge_call(self, name: str, place: int, asked: int) -> int:
         """The slot of a new number in which calls like the one that is shown are counted."""
         arguments, results, raised = torch.ops.mpsprobe.shown()
         func = overload_named(name.removeprefix(DERIVATIVE))
@@ -139,7 +186,7 @@ class Recording:
         generators = [one.device.type == "mps" for one in arguments if isinstance(one, torch.Generator)]
         call = Call(func, tuple(arguments), {}, inputs, outputs, any(generators), not all(generators), raised or None)
         judgement = plan.judges.judge(call)
-        self._slots[slot] = self._like(plan, judgement, at, inputs, outputs, call)
+        self._slots[slot] = self._like(plan, judgement, at, inputs, outputs, call, asked)
         refusal = None if self._keep_going else refusal_of(name, judgement)
         if refusal is not None:
             torch.ops.mpsprobe.refuse(slot, *refusal)

@@ -326,7 +326,7 @@ class OnTheCPU:
 
     def _real(self, tensor: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor:
         """A gradient for the CPU's own tensors: zeros, where it is not known; the program reads no value here."""
-        self._dispatch.record_transfer(tensor)
+        self._dispatch.record_transfer(tensor, kwargs.get("dtype"))
         known = known_values_of(tensor)
         copied: torch.Tensor = _TO_COPY(spec_of(tensor).filled(0) if known is None else known, **kwargs)
         return copied

@@ -17,6 +17,7 @@ from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.devices.virtual.data_dependent import Found
 from mpsprobe_coverage.devices.virtual.execution import Outcomes
 from mpsprobe_coverage.devices.virtual.interception import Interception, PassingOver
+from mpsprobe_coverage.devices.virtual.libraries import answering
 from mpsprobe_coverage.devices.virtual.python_surface import device_in_python
 from mpsprobe_coverage.devices.virtual.registrations import Casts, autocast_kernels, noting, registered
 from mpsprobe_coverage.devices.virtual.tensor import MPS, VirtualTensor, stands_for
@@ -74,6 +75,7 @@ class VirtualDevice:
         recorder: Recorder | None = None,
         lifetimes: Lifetimes | None = None,  # gets begin and end of each storage on the device, and what made it
         found: Found = "ones",  # how many operators such as `nonzero` find where values are not known
+        answers: str | None = None,  # libraries are answered as by this release of torch, if not by the device's own
     ) -> None:
         self.chain = release if isinstance(release, Chain) else Chain(release)
         self.table = self.chain.table
@@ -96,6 +98,7 @@ class VirtualDevice:
         if lifetimes is not None:
             lifetimes.returns_twice = self._returns_twice
         self._shadow_limit = shadow_limit
+        self._answers = answers or self.table.release
         self._exits = ExitStack()
 
     def construction(self) -> Construction:
@@ -124,7 +127,8 @@ class VirtualDevice:
             above |= noting(self.table, above, self._interception.plan_of, go_on, elsewhere)
             exits.enter_context(registered(self.chain.tables, above))
             exits.enter_context(autocast_kernels(self.table, self.casts))
-            exits.enter_context(device_in_python(self._interception))
+            self._libraries = exits.enter_context(answering(self._answers))
+            exits.enter_context(device_in_python(self._interception, self._libraries))
             exits.enter_context(self.attribution)
             exits.callback(self._interception.elsewhere.close)
             exits.enter_context(self._interception)
@@ -135,6 +139,7 @@ class VirtualDevice:
         return self
 
     def __exit__(self, *error: Any) -> None:
+        self.asked.of_libraries(self._libraries.asked(self.table.backend.device))
         self._exits.__exit__(*error)
         if self.casts.used:
             self._interception.release.autocast()

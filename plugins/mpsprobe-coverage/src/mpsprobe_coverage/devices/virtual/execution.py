@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
@@ -32,6 +32,7 @@ from mpsprobe_coverage.devices.virtual.tensor import (
     layouts_seen,
     mapped,
     reshape_in_place,
+    take_over,
     virtual_tensor,
     without_data,
 )
@@ -40,6 +41,7 @@ from mpsprobe_coverage.recording.dispatch import Plan, written_arguments
 
 # A long program makes ever new calls: what is remembered is given up where its keys have as many parts.
 PARTS_KEPT = 2**18
+_AS_STRIDED = torch.ops.aten.as_strided.default
 UNINITIALISED = frozenset(["aten::empty.memory_format", "aten::empty_strided", "aten::empty_permuted"])
 MATERIALISE_LIMIT = 2**24  # elements: how much to allocate, once, to run a kernel that has no meta version
 _OF_OTHERS = 2**14
@@ -58,12 +60,17 @@ Sizes = Callable[[torch.Tensor], TensorSpec]
 class Outcome:
     """What a call leaves behind: specs of its outputs, and new specs of arguments that it reshaped."""
 
-    __slots__ = ("__weakref__", "cost", "flat", "outputs", "refused", "reshaped")
+    __slots__ = ("__weakref__", "cost", "flat", "offsets", "outputs", "refused", "reshaped")
 
     def __init__(
-        self, outputs: Any, reshaped: tuple[tuple[int, TensorSpec], ...], refused: Exception | None = None
+        self,
+        outputs: Any,
+        reshaped: tuple[tuple[int, TensorSpec], ...],
+        refused: Exception | None = None,
+        offsets: tuple[int, ...] = (),
     ) -> None:
         self.outputs = outputs
+        self.offsets = offsets  # of views, from the beginning of their base; empty where all begin there
         self.refused = refused  # what PyTorch raises for the call on every device
         self.reshaped = reshaped
         self.flat = tuple(leaf for leaf in leaves(outputs) if type(leaf) is TensorSpec)
@@ -109,13 +116,19 @@ class Execution:
     def _result(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome, shadow: Any) -> Any:
         if not plan.mutable:
             base = None if plan.base is None or not args else args[plan.base]
-            return _virtual(outcome.outputs, shadow, base if type(base) is VirtualTensor else None)
+            if type(base) is not VirtualTensor:
+                return _virtual(outcome.outputs, shadow)
+            offsets = outcome.offsets
+            if plan.func is _AS_STRIDED:  # which counts from the beginning of the storage
+                given = args[3] if len(args) > 3 else kwargs.get("storage_offset")
+                offsets = () if given is None else (given - base.offset,)
+            return _virtual(outcome.outputs, shadow, base, iter(offsets) if offsets else None)
         written = written_arguments(plan, args, kwargs)
         for index, spec in outcome.reshaped:
             if type(written[index]) is VirtualTensor:
                 reshape_in_place(written[index], spec)
         if plan.takes_over and len(args) > 1 and type(args[1]) is type(args[0]) is VirtualTensor:
-            args[0].memory = args[1].memory
+            take_over(args[0], args[1])
         if not plan.returned:
             return None
         outputs = outcome.outputs if len(plan.returned) > 1 else (outcome.outputs,)
@@ -140,7 +153,7 @@ class Execution:
         if outcome is None:
             outcome = self._worked_out(plan, args, kwargs)
             self._remember(lookup, outcome)
-        return Outcome(outcome.outputs, outcome.reshaped, outcome.refused)
+        return Outcome(outcome.outputs, outcome.reshaped, outcome.refused, outcome.offsets)
 
     @staticmethod
     def _worked_out(plan: Plan, args: Any, kwargs: Any) -> Outcome:
@@ -150,7 +163,7 @@ class Execution:
             after = left.after.get(id(tensor))
             if after is not None and after is not spec_of(tensor):
                 reshaped.append((index, after))
-        return Outcome(left.outputs, tuple(reshaped), left.refused)
+        return Outcome(left.outputs, tuple(reshaped), left.refused, left.offsets if any(left.offsets) else ())
 
     def _shadow(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome) -> Any:
         if outcome.cost > self.shadow_limit:
@@ -204,12 +217,13 @@ def _collect(value: Any, key: list[Any], specs: list[TensorSpec]) -> int:
     return 0
 
 
-def _virtual(outputs: Any, shadow: Any, base: VirtualTensor | None = None) -> Any:
+def _virtual(outputs: Any, shadow: Any, base: VirtualTensor | None = None, offsets: Iterator[int] | None = None) -> Any:
     if type(outputs) is TensorSpec:
-        return virtual_tensor(outputs, shadow, base=base)
+        return virtual_tensor(outputs, shadow, base=base, offset=0 if offsets is None else next(offsets))
     if isinstance(outputs, (tuple, list)):
         shadows = shadow if isinstance(shadow, (tuple, list)) else (None,) * len(outputs)
-        return type(outputs)(_virtual(output, known, base) for output, known in zip(outputs, shadows, strict=True))
+        both = zip(outputs, shadows, strict=True)
+        return type(outputs)(_virtual(output, known, base, offsets) for output, known in both)
     return outputs
 
 
@@ -224,6 +238,7 @@ class LeftBehind(NamedTuple):
     after: dict[int, TensorSpec]  # id of a tensor argument → its spec
     # What PyTorch raises for the call on every device; the specs are then those of another dtype.
     refused: Exception | None = None
+    offsets: tuple[int, ...] = ()  # of views, in elements
 
 
 def left_behind(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
@@ -297,7 +312,8 @@ def _run(
 
     new_args, new_kwargs = mapped(replace, (args, kwargs))
     result = accepting_numbers(plan.run, plan, new_args, new_kwargs, numbers)
-    return LeftBehind(specs_of(result), {key: spec_of(tensor) for key, tensor in inner.items()})
+    offsets = () if plan.base is None else tuple(int(view.storage_offset()) for view in tensors_in(result))
+    return LeftBehind(specs_of(result), {key: spec_of(tensor) for key, tensor in inner.items()}, None, offsets)
 
 
 def _on_meta(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:

@@ -30,24 +30,28 @@ from mpsprobe_coverage.devices.virtual.execution import (
 from mpsprobe_coverage.devices.virtual.mps_in_python import is_of_device
 from mpsprobe_coverage.devices.virtual.tensor import (
     VirtualTensor,
+    arrived,
     bare_call,
     bare_of,
     has_meta,
     known_values,
     layouts_seen,
     mapped,
+    place_of,
     reshape_in_place,
     stands_for,
     takes_apart,
     undispatched,
     virtual_tensor,
 )
+from mpsprobe_coverage.knowledge.advisories.conditions import Answer
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.keys import operator_name, sparse_key
-from mpsprobe_coverage.knowledge.calls.spec import CPU, META, Specs, spec_of, specs_in, tensors_in
+from mpsprobe_coverage.knowledge.calls.spec import CPU, META, Specs, TensorSpec, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.judging.judgement import EVERYWHERE, Judgement, refused
 from mpsprobe_coverage.recording.attribution import Attribution
+from mpsprobe_coverage.recording.capturing import is_captured
 from mpsprobe_coverage.recording.dispatch import Entry, Plan, Route
 from mpsprobe_coverage.recording.planning import make_plan
 from mpsprobe_coverage.recording.recorder import Recorder, Watching
@@ -59,6 +63,14 @@ _PRIM_DEVICE = torch.ops.prim.device.default
 _TO_COPY = torch.ops.aten._to_copy.default
 _COPY = torch.ops.aten.copy_.default
 NOT_FOLLOWED = "it stops on the virtual device, though not on the CPU: {}"
+
+
+class _Knowing:
+    """What advisories ask of each call."""
+
+    place = staticmethod(place_of)
+    values = staticmethod(known_values_of)
+    is_captured = staticmethod(is_captured)
 
 
 class Interception(TorchDispatchMode):
@@ -92,7 +104,7 @@ class Interception(TorchDispatchMode):
         self.elsewhere = Elsewhere(self, attribution)
         self._routes = routes
         self.release, self.compositions = asked(chain)
-        self._watching = Watching(chain.table, *(other.table for other in chain.others))
+        self._watching = Watching(_Knowing(), chain.table, *(other.table for other in chain.others))
         self.plans: dict[Any, Plan] = {}  # by overload; for sparse arguments by overload and dispatch key
         self._judged: WeakKeyDictionary[Outcome, Judgement] = WeakKeyDictionary()
         self._decomposing: set[tuple[int, Plan]] = set()  # in which thread
@@ -255,6 +267,7 @@ class Interception(TorchDispatchMode):
                 raise error from None
 
     def leaf(self, plan: Plan, args: Any, kwargs: Any, raised: str | None = None) -> Any:
+        asked = self._watching.decided(plan, args, kwargs) if plan.asks and self.recorder.phase is not None else ()
         try:
             result, inputs, outcome = self.execution.run(plan, args, kwargs)
         except Exception:
@@ -273,12 +286,13 @@ class Interception(TorchDispatchMode):
                 if raised is None:  # an outcome stands for one operator, its specs and all other arguments
                     self._judged[outcome] = judgement
             if plan.watchers and judgement.verdict == "native":
-                for advisory in self._watching.matching(
-                    plan, args, kwargs, tuple(inputs), outcome, self.recorder.phase
-                ):
-                    self.recorder.advised(advisory, plan.name, self.attribution.current())
+                self._watch(plan, Call(plan.func, args, kwargs, tuple(inputs), outcome.flat), asked, outcome)
             self._record(plan.name, judgement, tuple(inputs), outcome.flat)
         return result
+
+    def _watch(self, plan: Plan, call: Call, asked: tuple[Answer, ...], outcome: Outcome | None = None) -> None:
+        for advisory, undecided in self._watching.matching(plan, call, self.recorder.phase or "", asked, outcome):
+            self.recorder.advised(advisory, undecided, plan.name, self.attribution.current())
 
     def _refused(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs, error: Exception) -> None:
         """What every device refuses is a finding, and raises as on a Mac, unless a run has ended by it before."""
@@ -313,14 +327,20 @@ class Interception(TorchDispatchMode):
             plan.key = key
             self.release.planned(plan, key)
             if key is None:
-                plan.watchers = self._watching.of(plan.name)
+                self._watching.watch(plan)
                 if plan.entry in (Entry.COMPOSITE, Entry.DECOMPOSITION):
                     plan.composition = self.compositions.difference(operator_name(func))
         return plan
 
-    def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
+    def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs, watched: Any = None) -> None:
+        """``watched``: what advisories see in place of ``args``."""
         if self.recorder.phase is not None:
-            self._record(plan.name, self.judge(plan, args, kwargs, inputs, outputs), inputs, outputs)
+            judgement = self.judge(plan, args, kwargs, inputs, outputs)
+            if plan.watchers and judgement.verdict == "native":
+                seen = args if watched is None else watched
+                asked = self._watching.decided(plan, seen, kwargs)
+                self._watch(plan, Call(plan.func, seen, kwargs, inputs, outputs), asked)
+            self._record(plan.name, judgement, inputs, outputs)
 
     def _record(self, name: str, judgement: Judgement, inputs: Specs, outputs: Specs) -> None:
         origin = self.attribution.current()
@@ -328,10 +348,19 @@ class Interception(TorchDispatchMode):
             self.recorder.unjudged(name, judgement.reason or "", origin)
         self.recorder.call(name, judgement, origin, inputs, outputs, self.compositions.mark(name))
 
-    def record_transfer(self, tensor: torch.Tensor) -> None:
-        spec = spec_of(tensor)
+    def record_transfer(
+        self, tensor: torch.Tensor, dtype: torch.dtype | None = None, target: torch.Tensor | None = None
+    ) -> None:
+        spec, plan = spec_of(tensor), self.plan_of(_COPY)
         copied = bare_of(spec)  # the call is kept, and with it what it was called with
-        self.record(self.plan_of(_COPY), (copied, copied), {}, (spec,), (spec,))
+        watched = (arrived(tensor) if target is None else target, tensor)
+        if dtype is None or dtype == spec.dtype:
+            self.record(plan, (copied, copied), {}, (spec,), (spec,), watched)
+            return
+        result = TensorSpec(spec.shape, spec.stride, dtype, spec.layout, spec.form)
+        with undispatched():  # of the right size, in the memory of one element
+            on_cpu = torch.empty_strided(spec.shape, [0] * len(spec.shape), dtype=dtype, device=CPU)
+        self.record(plan, (on_cpu, copied), {}, (result, spec), (result,), watched)
 
     def assumed(self, operator: str, text: str) -> None:
         self.recorder.assumed(operator, text, self.attribution.current())
@@ -367,7 +396,7 @@ class Interception(TorchDispatchMode):
                 return copied
             count = getattr(source, "assumed_count", None) or 0
             real = self.known_or_assumed(source, "aten::_to_copy", ONES_ASSUMPTION if count else "zeros", fill=count)
-            self.record_transfer(source)
+            self.record_transfer(source, kwargs.get("dtype"))
             return plan.func(real, *args[1:], **kwargs)
         if plan.composite_key is not None:
             with self:

@@ -8,11 +8,9 @@ of the device are. Events and streams are those of a device that has done everyt
 from __future__ import annotations
 
 import platform
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -23,20 +21,6 @@ from mpsprobe_coverage.knowledge.chips.limits import limits_of
 from mpsprobe_coverage.knowledge.chips.store import Machine, machine_named
 
 Replace = Callable[[Any, str, Any], None]  # (owner, name, value): sets it, and puts it back later
-
-# What libraries ask torch once and keep: the functions with a cache that ask for MPS or the accelerator, in
-# transformers 5.23, diffusers 0.42 and lightning 2.6.
-_ASKED_ONCE = {
-    "transformers.utils.import_utils": (
-        "is_torch_mps_available",
-        "is_torch_accelerator_available",
-        "is_torch_bf16_gpu_available",
-    ),
-    "transformers.utils": ("get_available_devices",),
-    "diffusers.utils.torch_utils": ("_detect_device_type",),
-    "lightning.fabric.accelerators.mps": ("MPSAccelerator.is_available",),
-    "lightning_fabric.accelerators.mps": ("MPSAccelerator.is_available",),
-}
 
 MACHINE = "m1-16gb"
 """The Mac that the device stands for where none is named; of a range of limits it has the lower one."""
@@ -212,16 +196,6 @@ def mps_in_python(
     replace(torch.mps, "_get_default_mps_generator", lambda: default_generator)
     replace(torch.mps, "Event", MpsEvent)
     replace(torch.mps.event, "Event", MpsEvent)
-
-
-def ask_again() -> None:
-    """Libraries that were imported forget what torch said about MPS: a device has opened or closed since."""
-    for name, functions in _ASKED_ONCE.items():
-        for function in functions if name in sys.modules else ():
-            try:
-                attrgetter(function)(sys.modules[name]).cache_clear()
-            except AttributeError:  # another release, which does not keep it
-                continue
 
 
 def accelerator_in_python(replace: Replace, device: torch.device) -> None:

@@ -22,10 +22,10 @@ from torch.utils import _foreach_utils
 from torch.utils._device import DeviceContext
 
 from mpsprobe_coverage.devices.virtual.cpu_calls import keep_real
+from mpsprobe_coverage.devices.virtual.libraries import Libraries
 from mpsprobe_coverage.devices.virtual.mps_in_python import (
     Replace,
     accelerator_in_python,
-    ask_again,
     default_generator,
     mps_in_python,
     replacing,
@@ -44,6 +44,7 @@ from mpsprobe_coverage.devices.virtual.tensor import (
 )
 from mpsprobe_coverage.devices.virtual.wrapping import uninitialised
 from mpsprobe_coverage.knowledge.calls.spec import CPU, META, spec_of
+from mpsprobe_coverage.recording.capturing import captured
 from mpsprobe_coverage.recording.dispatch import Dispatch
 
 _original_to: Any = torch._C.TensorBase.to
@@ -54,7 +55,7 @@ _IDLE = dict.fromkeys(("synchronize", "empty_cache", "manual_seed", "manual_seed
 
 
 @contextmanager
-def device_in_python(dispatch: Dispatch) -> Iterator[None]:
+def device_in_python(dispatch: Dispatch, libraries: Libraries) -> Iterator[None]:
     with replacing() as (replace, put_back):
         replace(torch.Tensor, "to", _tensor_to(dispatch))
         replace(torch.Tensor, "data", data_of_tensors)
@@ -69,9 +70,7 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
             replace(VirtualTensor, name, _composed(getattr(VirtualTensor, name), composing))
         generator = default_generator(replace, stands_for.device)
         if stands_for.type == "mps":
-            put_back.callback(ask_again)
             mps_in_python(replace, generator)
-            ask_again()
         else:
             _other_module(replace, put_back)
         accelerator_in_python(replace, stands_for.device)
@@ -80,6 +79,7 @@ def device_in_python(dispatch: Dispatch) -> Iterator[None]:
         for supported in {id(one): one for one in lists}.values():
             supported.append(VirtualTensor)
             put_back.callback(supported.remove, VirtualTensor)
+        libraries.begin(replace, put_back, note=True)
         yield
 
 
@@ -130,7 +130,7 @@ def _composed(original: Any, composing: Any) -> Any:
 
 def _eager(model: Any = None, **_options: Any) -> Any:
     """``torch.compile`` that compiles nothing: eager operators are judged; ``cond`` and its like compile themselves."""
-    return model if model is not None else lambda function: function
+    return captured if model is None else captured(model)
 
 
 def _tensor_to(dispatch: Dispatch) -> Any:

@@ -21,6 +21,7 @@ import torch
 from torch._tensor_str import PRINT_OPTS, _add_suffixes, _tensor_str
 from torch.utils._pytree import tree_map
 
+from mpsprobe_coverage.knowledge.advisories.conditions import Place
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, interned, spec_of
 from mpsprobe_coverage.knowledge.memory.lifetimes import Held, Lifetimes
@@ -57,6 +58,15 @@ layouts_seen: set[torch.layout] = set()  # sparse ones of virtual tensors; calls
 without_data: set[type] = set()  # classes of tensors of the CPU that have none (``cpu_calls.py``)
 
 
+class Shared:
+    """A storage that several tensors may have: made with the first view, or when somebody asks for its place."""
+
+    __slots__ = ("nbytes",)
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+
 class VirtualTensor(torch.Tensor):
     """Dispatches as an MPS tensor; see the module's docstring. Made by ``virtual_tensor`` only."""
 
@@ -67,6 +77,8 @@ class VirtualTensor(torch.Tensor):
     assumed_truth: bool = False  # what a truth value of unknown data is taken for when the program asks
     assumed_count: Fraction | None = None  # what its numbers are taken for: `ASSUMPTIONS` in `recording/planning.py`
     memory: Held | None = None  # its storage, where lifetimes are recorded; views have that of their base
+    shared: Shared | None = None  # the same of tensors that are views of one
+    offset: int = 0  # where it begins in its storage, in elements; C++ has a storage of its own for each view
     is_most: bool = False  # it holds the most that could be found, over which a program may loop
 
     # Without this, each torch function called with such a tensor would pass through Python twice.
@@ -106,7 +118,8 @@ class VirtualTensor(torch.Tensor):
         with undispatched():
             replaced = value if isinstance(value, VirtualTensor) else virtual_tensor(spec_of(value))
             _base_data.__set__(self, replaced)
-        self.spec, self.shadow, self.memory = replaced.spec, replaced.shadow, replaced.memory
+        self.spec, self.shadow = replaced.spec, replaced.shadow
+        take_over(self, replaced)
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         # C++ would look for the device's guard before it dispatches.
@@ -194,7 +207,7 @@ class VirtualTensor(torch.Tensor):
 
     def storage_offset(self) -> Any:
         known = known_values(self)
-        return super().storage_offset() if known is None else known.storage_offset()
+        return self.offset if known is None else known.storage_offset()
 
 
 def _set_data(self: torch.Tensor, value: Any) -> None:
@@ -210,7 +223,8 @@ def _set_data(self: torch.Tensor, value: Any) -> None:
             _base_data.__set__(self, value)
     self.__class__ = type(value)
     moved: Any = self
-    moved.spec, moved.shadow, moved.memory = value.spec, value.shadow, value.memory
+    moved.spec, moved.shadow = value.spec, value.shadow
+    take_over(moved, value)
     if is_parameter:
         moved._is_param = True
 
@@ -227,7 +241,7 @@ def _leave(tensor: VirtualTensor, value: torch.Tensor) -> None:
     if type(gradient) is VirtualTensor:  # `Module._apply` copies it afterwards into what is there then
         known = known_values(gradient)
         gradient = gradient.spec.filled(0) if known is None else known.clone()
-    for name in ("spec", "shadow", "memory", "_is_param"):
+    for name in ("spec", "shadow", "memory", "shared", "offset", "_is_param"):
         vars(tensor).pop(name, None)
     if type(value) in without_data:
         replacement: Any = value.detach().requires_grad_(requires_grad)
@@ -282,13 +296,38 @@ def forget(tensor: VirtualTensor) -> None:
         tensor.shadow = None
 
 
+def take_over(tensor: VirtualTensor, other: VirtualTensor) -> None:
+    """``tensor`` has the memory of ``other`` from now on."""
+    tensor.memory, tensor.shared, tensor.offset = other.memory, _shared(other), other.offset
+
+
+def place_of(tensor: torch.Tensor) -> Place:
+    if type(tensor) is VirtualTensor:
+        return Place(_shared(tensor), tensor.offset, _shared(tensor).nbytes)
+    storage = tensor.untyped_storage()
+    return Place(storage._cdata, int(tensor.storage_offset()), storage.nbytes())
+
+
+def _shared(tensor: VirtualTensor) -> Shared:
+    if tensor.shared is None:
+        tensor.shared = Shared(tensor.spec.held)
+    return tensor.shared
+
+
 def virtual_tensor(
-    spec: TensorSpec, shadow: torch.Tensor | None = None, requires_grad: bool = False, base: VirtualTensor | None = None
+    spec: TensorSpec,
+    shadow: torch.Tensor | None = None,
+    requires_grad: bool = False,
+    base: VirtualTensor | None = None,
+    offset: int = 0,
 ) -> VirtualTensor:
-    """A fresh one, which shares the memory of ``base``. Outside the dispatch mode's handler: under ``undispatched``."""
+    """A fresh one, or a view that begins ``offset`` elements after ``base``.
+
+    Outside the dispatch mode's handler: under ``undispatched``.
+    """
     if base is not None and torch.is_inference_mode_enabled() and not base.is_inference():
         with torch.inference_mode(False):  # a view is an inference tensor only where its base is one
-            return virtual_tensor(spec, shadow, requires_grad, base)
+            return virtual_tensor(spec, shadow, requires_grad, base, offset)
     inner = spec.empty()
     if spec.layout is not torch.strided:
         layouts_seen.add(spec.layout)
@@ -297,6 +336,8 @@ def virtual_tensor(
     )
     virtual.spec = spec
     virtual.shadow = shadow
+    if base is not None:
+        virtual.shared, virtual.offset = _shared(base), base.offset + offset
     lifetimes = stands_for.lifetimes
     if lifetimes is not None:
         virtual.memory = lifetimes.begin(spec.held) if base is None else base.memory
@@ -328,6 +369,8 @@ def reshape_in_place(tensor: VirtualTensor, spec: TensorSpec) -> None:
         tensor.spec = spec
         if tensor.memory is not None:
             tensor.memory.grow(spec.held)
+        if tensor.shared is not None:
+            tensor.shared.nbytes = max(tensor.shared.nbytes, tensor.offset * spec.dtype.itemsize + spec.held)
 
 
 def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.device | None, dict[str, Any]]:
@@ -401,6 +444,20 @@ with undispatched():
 def bare_of(spec: TensorSpec) -> VirtualTensor:
     with undispatched():
         return virtual_tensor(spec, base=_NOTHING)
+
+
+class _OnTheCpu(VirtualTensor):
+    device = property(lambda self: CPU)
+
+
+def arrived(tensor: torch.Tensor) -> torch.Tensor:
+    """Stands for a copy of ``tensor`` on the other one of CPU and device."""
+    if type(tensor) is not VirtualTensor:
+        return bare_of(spec_of(tensor))
+    with undispatched():
+        copied = virtual_tensor(tensor.spec)
+    copied.__class__ = _OnTheCpu
+    return copied
 
 
 def bare_call(call: Call) -> Call:

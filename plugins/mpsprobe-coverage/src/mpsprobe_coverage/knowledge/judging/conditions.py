@@ -2,7 +2,8 @@
 
 A list says for each entry which operators it is about, which calls, in which releases, and how that is known. What
 becomes of such a call is the list's: ``guard.py`` and ``size.py`` of those that a message of the library refuses,
-``frameworks.py`` of those that fail inside Apple's frameworks, ``left_to_cpu.py`` of those that go to the CPU.
+``frameworks.py`` of those that fail, mostly inside Apple's frameworks, ``left_to_cpu.py`` of those that go to the CPU.
+What the words of advisories can say is in their data files instead: those entries that raise, or end the process.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from typing import TYPE_CHECKING
 import torch
 from packaging.version import Version
 
+from mpsprobe_coverage.knowledge.advisories.conditions import matches
+from mpsprobe_coverage.knowledge.advisories.model import Advisory
+from mpsprobe_coverage.knowledge.advisories.store import entries_about
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question
+from mpsprobe_coverage.knowledge.judging.judgement import ENDS, Judgement, Question
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap, torch_releases
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -49,8 +53,10 @@ class Condition:
     before: str | None = None  # the release from which on it no longer holds
     marker: str | None = None  # a message (`kernels/markers.toml`) that the library has wherever it holds
     macos: str = "13.0"  # the first one where it was seen; one that is named and older is not judged
+    macos_before: str | None = None  # the first one without it; only one that is named and older is judged
     dtypes: Dtypes | None = None  # calls without a tensor of one of these are not asked about; None for all
     only_dtypes: bool = False  # nothing else counts, so that a test that passes with one contradicts it
+    remedy: str | None = None  # what else to do than to upgrade, as a sentence
 
     def holds(self, release: str, markers: frozenset[str], macos: Version | None) -> bool:
         version = Version(release)
@@ -59,6 +65,7 @@ class Condition:
             and (self.before is None or version.release < Version(self.before).release)  # a nightly has what is to come
             and (self.marker is None or self.marker in markers)
             and (macos is None or macos >= Version(self.macos))
+            and (self.macos_before is None or (macos is not None and macos < Version(self.macos_before)))
         )
 
 
@@ -72,6 +79,7 @@ class Conditions:
     entries: tuple[Condition, ...]
     sentence: Callable[[str, str], str] = lambda why, _: why  # from an entry and the operator to the reason
     sizes: Conditions | None = None  # guards that the first release that takes a call must not have, either
+    reported: bool = False  # with the entries of ``advisories/data`` that raise, or end the process
 
     def rules_of(self, operator: str, table: KernelTable, macos: Version | None = None) -> tuple[Question, ...]:
         """A rule for each entry about the kernel of ``operator`` in the release of ``table``, on ``macos`` if named."""
@@ -80,11 +88,11 @@ class Conditions:
             for entry in self._of(operator, table, macos)
         )
 
-    def takes(self, call: Call, operator: str, table: KernelTable) -> bool:
-        """Whether no entry means the call in the release of ``table``, and no guard of ``sizes``."""
+    def takes(self, call: Call, operator: str, table: KernelTable, macos: Version | None = None) -> bool:
+        """Whether no entry means the call in the release of ``table`` (on ``macos``), and no guard of ``sizes``."""
         if self.sizes is not None and not (operator in table.native and self.sizes.takes(call, operator, table)):
             return False
-        return all(entry.why(call) is None for entry in self._of(operator, table, None))
+        return all(entry.why(call) is None for entry in self._of(operator, table, macos))
 
     def _of(self, operator: str, table: KernelTable, macos: Version | None) -> Iterator[Condition]:
         namespace, _, name = operator.partition("::")
@@ -94,6 +102,29 @@ class Conditions:
         entries = _by_name(self, table.release, table.markers, macos)
         for alias in dict.fromkeys((name, base, base.removesuffix("_"))):
             yield from entries.get(alias, ())
+        for reported in entries_about(operator) if self.reported else ():
+            if reported.effect != "numbers" and reported.affects(
+                table.release, table.macos_minimum, None if macos is None else str(macos)
+            ):
+                yield _condition(reported)
+
+
+@functools.cache
+def _condition(entry: Advisory) -> Condition:
+    said = entry.message or entry.title
+    reason = f"{ENDS}{said}" if entry.effect == "ends" else f"raises: {said}"
+
+    def why(call: Call) -> str | None:
+        return reason if matches(entry, call, "") else None
+
+    return Condition(" ".join(entry.operators), why, _threads(entry.sources), remedy=entry.workaround)
+
+
+def _threads(sources: tuple[str, ...]) -> str:
+    """``pytorch issues 95538, 130542``, and addresses."""
+    own = [source.removeprefix("pytorch/pytorch#") for source in sources if source.startswith("pytorch/pytorch#")]
+    others = [source for source in sources if not source.startswith("pytorch/pytorch#")]
+    return ", ".join([*([f"pytorch issue{'s' * (len(own) > 1)} {', '.join(own)}"] if own else []), *others])
 
 
 @functools.cache
@@ -115,9 +146,15 @@ def _answer(call: Call, conditions: Conditions, condition: Condition, operator: 
     why = condition.why(call)
     if why is None:
         return None
-    since = since_without_gap(torch_releases(), lambda release: conditions.takes(call, operator, load_table(release)))
+    macos = None if condition.macos_before is None else Version(condition.macos)
+
+    def takes(release: str) -> bool:
+        return conditions.takes(call, operator, load_table(release), macos)
+
+    since = since_without_gap(torch_releases(), takes)
     reason = conditions.sentence(why, operator)
-    return Judgement(conditions.verdict, reason, conditions.source, condition.evidence, since)
+    evidence, remedy = condition.evidence, condition.remedy
+    return Judgement(conditions.verdict, reason, conditions.source, evidence, since, remedy=remedy)
 
 
 def has(call: Call, name: str) -> bool:

@@ -1,5 +1,7 @@
 """Calls that fail inside Apple's frameworks, as users report: by their ranks, dtypes and sizes. Most end the process.
 
+Here are those that the words of advisories cannot say; the others are entries of ``advisories/data`` with an effect.
+
 No message of the library says so, so each entry has the thread that reports it. From when to when it holds was read in
 the macOS libraries of 1.12.1 to 2.15.0: which functions call the method of MPSGraph that asserts (its selector), and
 from which release on the code has the condition, cast or check that its fix brings. A fix that is not there in the code
@@ -38,7 +40,6 @@ from mpsprobe_coverage.knowledge.judging.size import SIZES
 
 Why = Callable[[Call], str | None]
 _RANK = 4
-_INVERSE = 1024
 _LIMIT = 1 << 32
 _HALF = frozenset({torch.float16, torch.bfloat16})
 _ATTENTION = "_scaled_dot_product_attention_math_for_mps"
@@ -152,15 +153,6 @@ def _linear(call: Call) -> str | None:
     return f"{ENDS}MPSNDArray asserts that a matrix of five dimensions keeps its volume"
 
 
-# LinearAlgebra.mm, linalg_inv_ex_out_mps: inverseOfTensor; solves from 2.8 on
-@_entry("linalg_inv_ex", "pytorch issues 101251, 138200; mended by PR 146754", "2.0.0", "2.8.0", macos="13.3")
-def _inverse(call: Call) -> str | None:
-    """The assertion is about one matrix without a batch."""
-    shape = call.inputs[0].shape
-    fails = len(shape) == 2 and shape[0] > _INVERSE
-    return f"{ENDS}MPSNDArray asserts that what it inverts has a third dimension" if fails else None
-
-
 # LinearAlgebra.metal, svd_jacobi: the scope of its barrier is a value in 2.14.0 and two constants from 2.14.1 on
 @_entry("_linalg_svd linalg_lstsq", "pytorch issues 192802, 195937; mended by PR 195949", "2.14.0", "2.14.1")
 def _svd(call: Call) -> str | None:
@@ -225,6 +217,13 @@ def _bernoulli(call: Call) -> str | None:
     return next((_two("float32", dtype_name(dtype)) for dtype in integral), None)
 
 
+# Eye.mm, eye_out_mps: a constant of the result's dtype; of float32 on macOS 12 from 2.1 on
+@_entry("eye", "pytorch issue 91620; mended by PR 97027", "1.13.0", "2.1.0", macos="12.3", macos_before="13.0")
+def _eye(call: Call) -> str | None:
+    truth = bool(call.outputs) and call.outputs[0].dtype is torch.bool and call.outputs[0].numel > 0
+    return f"{ENDS}MPSGraph of macOS 12 has no constant of bool" if truth else None
+
+
 # TensorCompare.mm, clamp_mps_graph
 _entry("clamp clamp_min clamp_max", "mended by pytorch PR 105747", "2.0.0", "2.1.0")(_differ("self", "min", "max"))
 # Normalization.mm: batch_norm_mps_out, which layer_norm_mps calls, too; layer_norm_backward_mps
@@ -257,15 +256,6 @@ _entry("mse_loss", "pytorch issues 114532, 139723; mended by PR 139960", "2.0.0"
 _entry("amax amin aminmax max min", "mended by pytorch PR 166214", "2.1.0", "2.10.0", dtypes=COMPLEX)(
     _lacks("reduction", COMPLEX)
 )
-# LinearAlgebra.mm: do_mm, the graph of mm and addmm; mm_out_mps_impl asks for one dtype from 2.7 on
-_of_products = _differ("self", "mat2")
-_entry("mm", "mended by pytorch PR 143948", "2.0.0", "2.7.0")(_of_products)
-_entry("addmm", "the graph of mm, see pytorch PR 143948", "2.0.0", "2.14.0")(_differ("mat1", "mat2"))
-
-
-@_entry("mm", "added by pytorch PR 143948", "2.7.0")
-def _refused(call: Call) -> str | None:
-    return "mat1 and mat2 have two dtypes: RuntimeError" if _of_products(call) else None
 
 
 # BinaryOps.mm, add_sub_lerp_template
@@ -287,12 +277,6 @@ def _number_on_cpu(call: Call) -> str | None:
 # -- sizes
 
 
-# Indexing.mm, masked_fill__mps: a Metal kernel from 2.7 on
-@_entry("masked_fill", "pytorch issue 143477; mended by PR 147369", "2.0.0", "2.7.0", macos="15.0")
-def _masked(call: Call) -> str | None:
-    return _BYTES.format("the tensor") if call.inputs[0].nbytes > _LIMIT else None
-
-
 # Attention.mm; the scores are none of its tensors, so calls with small ones are asked about, too
 @_entry(_ATTENTION, "pytorch issue 149261", "2.5.0", "2.8.0", macos="15.0")
 def _scores(call: Call) -> str | None:
@@ -312,12 +296,5 @@ def _large_entry(call: Call) -> str | None:
     return "raises: Output size of the matrix multiplication is larger than currently supported by the MPS backend"
 
 
-@_entry("bmm", "pytorch issue 134177", "2.0.0", "2.5.0", macos="14.0")
-def _product(call: Call) -> str | None:
-    if not call.outputs or call.outputs[0].numel <= _LIMIT:
-        return None
-    return f"{ENDS}MPSNDArray asserts that it has no more than 2**32 elements, and the product has"
-
-
-FRAMEWORKS = Conditions("frameworks", "unsupported", "issue", tuple(_ENTRIES), sizes=SIZES)
+FRAMEWORKS = Conditions("frameworks", "unsupported", "issue", tuple(_ENTRIES), sizes=SIZES, reported=True)
 rules_of = FRAMEWORKS.rules_of

@@ -36,6 +36,7 @@ class Judgement(NamedTuple):
     made_at: tuple[str, int] | None = None  # file and line of the tensor in question, if these are not the call's
     asked: tuple[str, ...] = ()  # judges, by the names of their files, in order; the last one answered
     others: tuple[Any, ...] = ()
+    remedy: str | None = None  # what to do about such a call, as a sentence; None where the verdict says it
 
     @property
     def ends_process(self) -> bool:

@@ -75,9 +75,12 @@ def _name(spec: TensorSpec | None) -> str | None:
 
 
 def _casts_on_device(call: Call) -> bool:
-    """Whether both tensors are on the device, and of different dtypes: from the CPU they are converted there."""
-    here = [value for value in call.args[:2] if isinstance(value, torch.Tensor) and value.device.type != "cpu"]
-    return len(here) == 2 and here[0].dtype != here[1].dtype
+    """Whether the device converts: what is copied lies there, and gets another dtype.
+
+    To the CPU too (``copy_from_mps_`` in ``Copy.mm``); what comes from there was converted before (``copy_to_mps_``).
+    """
+    copied = [value for value in call.args[:2] if isinstance(value, torch.Tensor)]
+    return len(copied) == 2 and copied[1].device.type != "cpu" and copied[0].dtype != copied[1].dtype
 
 
 def _of_argument(name: str, call: Call) -> TensorSpec | None:
@@ -90,9 +93,11 @@ def _of_argument(name: str, call: Call) -> TensorSpec | None:
 @functools.cache
 def _accepted_since(operator: str, argument: str, dtype: str) -> str | None:
     """The first release from which on no kernel of the operator refuses it."""
+    of_all = argument in (EVERY, SAME)  # then any one of the tensors has it
 
     def accepts(release: str) -> bool:
         refusals = load_facts(release).refusals.get(operator, ())
-        return not any(refusal.argument == argument and dtype in refusal.dtypes for refusal in refusals)
+        meant = (one for one in refusals if one.argument == argument or (of_all and one.argument != CAST))
+        return not any(dtype in refusal.dtypes for refusal in meant)
 
     return since_without_gap(facts_releases(), accepts)

@@ -328,7 +328,7 @@ def _copy(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[st
     if has_no_data(args[0]):
         return dispatch.leaf(plan, args, kwargs)
     values = dispatch.known_or_assumed(args[1], plan.name, "zeros", fill=0)
-    dispatch.record_transfer(args[1])
+    dispatch.record_transfer(args[1], args[0].dtype, args[0])
     return args[0].copy_(values)
 
 

@@ -1,0 +1,50 @@
+"""Whether ``torch.compile`` or an export makes the calls of this thread, which the devices run one by one."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+class _Thread(threading.local):
+    depth = 0
+
+
+_thread = _Thread()
+
+
+def is_captured() -> bool:
+    return _thread.depth > 0 or torch.compiler.is_compiling()
+
+
+def captured(compiled: Any) -> Any:
+    """A module or function whose calls are those of a compiled one."""
+    if isinstance(compiled, torch.nn.Module):
+        compiled.register_forward_pre_hook(_enter)
+        compiled.register_forward_hook(_leave, always_call=True)
+        return compiled
+    return _captured(compiled)
+
+
+def _captured(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        _enter()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _leave()
+
+    return run
+
+
+def _enter(*_call: Any) -> None:
+    _thread.depth += 1
+
+
+def _leave(*_call: Any) -> None:
+    _thread.depth -= 1

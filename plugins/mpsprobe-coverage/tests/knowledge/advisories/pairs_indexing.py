@@ -1,0 +1,63 @@
+"""Pairs of ``indexing.toml``; see ``pairs.py``."""
+
+from __future__ import annotations
+
+import torch
+from pairs import Function, Pair, _of, _strided
+from torch.nn import functional
+
+
+def _filled(rows: int) -> Function:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return x.new_zeros(rows, 2**15).masked_fill_(x.new_zeros(1, dtype=torch.bool), 0)
+
+    return run
+
+
+def _scattered(*shape: int) -> Function:
+    return lambda x: x.new_zeros(5).masked_scatter(x.new_zeros(5, dtype=torch.bool), x.new_zeros(shape))
+
+
+def _added(row: int) -> Function:
+    return lambda x: x.new_zeros(2, 4)[row].scatter_add_(0, x.new_zeros(2, dtype=torch.int64), x.new_zeros(2))
+
+
+def _copied(step: int) -> Function:
+    return lambda x: x.new_zeros(5).index_copy(0, x.new_zeros(5 * step, dtype=torch.int64)[::step], x.new_zeros(5))
+
+
+def _looked_up(index: int) -> Function:
+    return lambda x: functional.embedding(x.new_full((3,), index, dtype=torch.int64), x.new_zeros(9, 4))
+
+
+def _bag(index: int) -> Function:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        offsets = x.new_zeros(1, dtype=torch.int64)
+        return functional.embedding_bag(x.new_full((3,), index, dtype=torch.int64), x.new_zeros(5, 3), offsets)
+
+    return run
+
+
+def _selected(value: int) -> Function:
+    return _of(lambda x: x.masked_fill_(torch.zeros_like(x), value), (4,), dtype=torch.bool)
+
+
+PAIRS = {
+    "masked-fill-many-bytes": Pair("2.6.0", _filled(2**15 + 1), _filled(2**15)),
+    "masked-scatter-source": Pair("2.10.0", _scattered(2, 2), _scattered(4)),
+    "isin-macos-13": Pair(
+        "2.6.0", lambda x: torch.isin(x.new_zeros(4), x.new_zeros(2)), lambda x: x.new_zeros(4) == x.new_zeros(1)
+    ),
+    "repeat-interleave-offset": Pair(
+        "2.9.1",
+        lambda x: torch.repeat_interleave(torch.tensor([1, 2, 2], device=x.device)[1:]),
+        lambda x: torch.repeat_interleave(torch.tensor([2, 2], device=x.device)),
+    ),
+    "scatter-add-offset": Pair("2.8.0", _added(1), _added(0)),
+    "index-copy-strided-index": Pair("2.8.0", _copied(2), _copied(1)),
+    "index-select-out-of-range": Pair("2.3.0", _looked_up(9), _looked_up(8)),
+    "embedding-bag-out-of-range": Pair("2.13.0", _bag(5), _bag(4)),
+    "nonzero-macos-14-4": Pair("2.2.2", _of(torch.nonzero, (3, 4)), _of(torch.nonzero, (12,))),
+    "masked-fill-strided": Pair("2.3.1", *_strided(lambda x: x.masked_fill_(torch.zeros_like(x, dtype=torch.bool), 1))),
+    "masked-fill-bool": Pair("1.13.1", _selected(3), _selected(1)),
+}

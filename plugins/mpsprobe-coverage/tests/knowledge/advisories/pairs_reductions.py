@@ -1,0 +1,39 @@
+"""Pairs of ``reductions.toml``; see ``pairs.py``."""
+
+from __future__ import annotations
+
+import torch
+from pairs import Function, Pair, _of, _strided
+
+
+def _full(value: float, operator: str, *shape: int, dtype: torch.dtype = torch.float32, **options: int) -> Function:
+    """A reduction of a tensor that is full of ``value``."""
+    return lambda x: getattr(x.new_full(shape, value, dtype=dtype), operator)(**options)
+
+
+def _summed(dtype: torch.dtype) -> Function:
+    return lambda x: x.new_zeros(4, dtype=torch.uint8).sum(dtype=dtype)
+
+
+INT64 = torch.int64
+
+
+NAN = float("nan")
+
+
+PAIRS = {
+    "max-int64-1-13": Pair(
+        "1.13.0", lambda x: x.new_zeros(4, dtype=torch.int64).max(), lambda x: x.new_zeros(4, dtype=torch.int32).max()
+    ),
+    "var-scalar-dim": Pair("2.8.0", lambda x: x.sum().var(dim=0), lambda x: x.var(dim=0)),
+    "max-nan": Pair("2.3.1", _full(NAN, "max", 3), _full(1.0, "max", 3)),
+    "max-indices-nan": Pair("2.13.0", *(_full(value, "max", 3, 4, dim=1) for value in (NAN, 1.0))),
+    "amax-int64-negative": Pair("2.13.0", *(_full(value, "amax", 40, dtype=INT64) for value in (-3, 3))),
+    "amin-int64-positive": Pair("2.13.0", *(_full(value, "amin", 40, dtype=INT64) for value in (3, -3))),
+    "sum-uint8-saturates": Pair("2.11.0", _summed(torch.uint8), _summed(INT64)),
+    "count-nonzero-empty": Pair("2.5.1", *(_of(torch.count_nonzero, (rows, 2)) for rows in (0, 1))),
+    "argmax-strided": Pair("2.12.1", *_strided(torch.argmax)),
+    "std-unbiased": Pair(
+        "1.12.0", *(lambda x, unbiased=unbiased: x.std(unbiased=unbiased) for unbiased in (True, False))
+    ),
+}
