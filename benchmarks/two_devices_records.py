@@ -140,7 +140,7 @@ def _is_memory(operator: str) -> bool:
 def record_samples(kind: str, release: str, work: Sequence[tuple[str, str, str]], path: Path) -> None:
     """Each entry, dtype and layout → a line of JSON: for each sample and phase what was called, and what was raised."""
     from mpsprobe_tables.audit.entries import GRADIENT_DTYPES, entries, entry_named
-    from mpsprobe_tables.audit.quiet import undisturbed
+    from mpsprobe_tables.audit.procedure import undisturbed
 
     torch.set_num_threads(1)
     with ExitStack() as exits, path.open("a", encoding="utf-8") as file:
@@ -198,9 +198,8 @@ def _laid_out(value: torch.Tensor, layout: str, device: Device) -> torch.Tensor:
 
 
 def _samples(device: Device, entry: Any, dtype: str, gradient: bool, layout: str) -> dict[str, Any]:
-    from mpsprobe_tables.audit.procedure import backward, forward, message
+    from mpsprobe_tables.audit.procedure import backward, draw, forward, is_for_mps, message
     from mpsprobe_tables.audit.running import _distinct
-    from mpsprobe_tables.audit.samples import draw, is_for_mps
 
     try:
         drawn = draw(entry, dtype)
@@ -249,13 +248,12 @@ def record_workloads(kind: str, release: str, work: Sequence[tuple[str, str]], p
 
 def _step(device: Device, name: str, phase: str, called: dict[str, Any]) -> None:
     from mpsprobe_coverage.scanning.step import ReleaseStep
-    from mpsprobe_hf.workload import NamedWorkload
+    from mpsprobe_hf.transformers.workload import NamedWorkload
 
     torch.manual_seed(0)
     entry = _reduced(name, phase)
-    length = (
-        None if entry.seq_len is None else max(entry.shortest, min(entry.seq_len, 64 if entry.seq_len < WAVE else WAVE))
-    )
+    wanted = entry.seq_len and min(entry.seq_len, 64 if entry.seq_len < WAVE else WAVE)
+    length = wanted and max(entry.shortest or 1, wanted)
     options = RunOptions(phase=phase, batch_size=2, seq_len=length)
     run = NamedWorkload(entry).build(options)
     model, args, kwargs = device.move(run.model), device.move(run.args), device.move(dict(run.kwargs))
@@ -266,7 +264,7 @@ def _step(device: Device, name: str, phase: str, called: dict[str, Any]) -> None
 def _reduced(name: str, phase: str) -> Any:
     """The catalog's entry with two layers of each kind."""
     from mpsprobe_hf.catalog import entries
-    from mpsprobe_hf.workload import load_classes
+    from mpsprobe_hf.transformers.workload import load_classes
 
     entry = entries()[name]
     architecture = entry.architecture(phase)

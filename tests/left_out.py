@@ -54,7 +54,7 @@ NEEDS = (
     Need(
         "timm and torchvision",
         lambda: find_spec("timm") and find_spec("torchvision"),
-        ("plugins/mpsprobe-vision/tests/real",),
+        ("plugins/mpsprobe-hf/tests/vision/real",),
     ),
 )
 

@@ -10,14 +10,14 @@ import os
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "plugins/mpsprobe-vision/tests/real"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "plugins/mpsprobe-hf/tests/vision/real"))
 from compiled_operators import import_torchvision, installed
 
 if installed():
     import_torchvision()
 sys.path.pop(0)
 if os.environ.get("GENERIC"):
-    from mpsprobe_hf.auto_models.inputs.families import FAMILIES
+    from mpsprobe_hf.transformers.inputs.rules import FAMILIES
 
     assert isinstance(FAMILIES, dict)
     FAMILIES.clear()

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 OPEN_NAMES = (
     "Names are listed by 'mpsprobe workloads list'. A model of yours is path/to/file.py:function; "
-    "plugins may take more (mpsprobe-hf: hf:TYPE, a checkpoint folder, a Hub id; mpsprobe-vision: timm:NAME, "
-    "torchvision:NAME; mpsprobe-diffusers: diffusers:PIPELINE; mpsprobe-tensorflow: keras:NAME, a SavedModel)."
+    "plugins may take more (mpsprobe-hf: hf:TYPE, a checkpoint folder, a Hub id, "
+    "diffusers:PIPELINE, timm:NAME, torchvision:NAME; mpsprobe-tensorflow: keras:NAME, a SavedModel)."
 )
 """What an error about a workload's name says about the names that there are."""
 OBJECTS = (

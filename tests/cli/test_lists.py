@@ -15,7 +15,7 @@ from tests.thin import thin
 
 WORD = st.text(alphabet=st.characters(categories=["L", "N"]), min_size=1, max_size=12)
 # The distributions of this repository stay out: these tests are about the commands.
-OURS = ("atlas", "hf", "diffusers", "vision", "coverage", "devices", "exporters")
+OURS = ("atlas", "hf", "coverage", "devices", "exporters")
 NETS = """[
     made("net-a", "The first.", family="text"),
     made("picture", "Another.", family="vision", phases=("inference",)),

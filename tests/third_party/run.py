@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from mpsprobe.errors import FOR_USERS
-from mpsprobe_devkit.scaffold.kinds import KINDS
+from mpsprobe_devkit.scaffold.rendering import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "docs" / "examples").glob("*/pyproject.toml"))

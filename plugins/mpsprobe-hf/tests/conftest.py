@@ -5,4 +5,4 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "checkpoint")]
+sys.path[:0] = [str(Path(__file__).parent / room) for room in ("transformers", "checkpoint")]

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mpsprobe_devkit.commands import new as plugins_new
-from mpsprobe_devkit.scaffold.kinds import KINDS
+from mpsprobe_devkit.scaffold.rendering import KINDS
 from mpsprobe_devkit.testing import install_plugin, run_cli
 
 TAKEN = """

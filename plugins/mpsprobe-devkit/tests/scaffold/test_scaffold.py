@@ -18,9 +18,8 @@ import mpsprobe
 from mpsprobe.errors import UsageError
 from mpsprobe.plugins.discovery import FoundPlugin
 from mpsprobe.plugins.registry import Registry
-from mpsprobe_devkit.scaffold.kinds import KINDS
 from mpsprobe_devkit.scaffold.names import LONGEST, PREFIX, author_from_git, names_of
-from mpsprobe_devkit.scaffold.rendering import render
+from mpsprobe_devkit.scaffold.rendering import KINDS, render
 from mpsprobe_devkit.testing import run_cli
 from tests.thorough import all_but
 

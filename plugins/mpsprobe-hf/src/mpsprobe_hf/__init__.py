@@ -1,1 +1,1 @@
-"""Hugging Face workloads: named models with real sizes, any transformers model type, checkpoints, Hub ids."""
+"""Models of libraries as workloads; a room for each: ``transformers``, ``diffusers``, ``vision``."""

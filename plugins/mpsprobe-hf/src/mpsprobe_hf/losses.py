@@ -1,4 +1,4 @@
-"""Losses for models that have none of their own: something to call ``backward`` on that reaches every output."""
+"""What is trained with: from what a model returned to a number that ``backward`` is called on."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.nn.functional import cross_entropy
 
-
-def output(out: Any) -> Any:
-    """The loss that the model computed from the labels."""
-    return out.loss
+AUXILIARY = 0.5
+"""Weight of an auxiliary head of segmentation, from torchvision's ``references/segmentation``."""
+DECAY = 0.8
+"""What each earlier estimate of optical flow counts less than the next, from torchvision's ``references``."""
 
 
 def own(out: Any) -> Any:
-    """``output``, where labels were derived that the model may take no notice of.
+    """The loss that the model computed from the labels, of which it may have taken no notice.
 
     Raises:
         ValueError: it computed no loss.
@@ -25,42 +26,57 @@ def own(out: Any) -> Any:
     return loss
 
 
-def first_token(out: Any) -> torch.Tensor:
-    """Cross-entropy of the summary of each text, read as class scores, against class 0.
-
-    What every classification head on an encoder computes, without the head: the summary is the
-    pooler's output where the encoder has a pooler, else the first token's last hidden state.
-    """
-    pooled = getattr(out, "pooler_output", None)
-    return scores(out.last_hidden_state[:, 0] if pooled is None else pooled)
-
-
-def scores(out: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of class scores ``(batch, classes)`` against class 0."""
-    wanted = torch.zeros(out.shape[0], dtype=torch.int64, device=out.device)
-    return torch.nn.functional.cross_entropy(out.float(), wanted)
-
-
 def mean(out: Any) -> torch.Tensor:
     """The sum of the means of all floating-point outputs that depend on a parameter."""
-    means = [t.float().mean() for t in _tensors(out) if t.is_floating_point() and t.requires_grad]
-    return torch.stack(means).sum()
+    outputs = [*floating(out)]
+    trained = [one for one in outputs if one.requires_grad] or outputs
+    return torch.stack([one.float().mean() for one in trained]).sum()
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+def floating(value: Any) -> Iterator[torch.Tensor]:
+    """Every floating-point tensor in nested lists, tuples and mappings."""
     if isinstance(value, torch.Tensor):
-        yield value
+        if value.is_floating_point():
+            yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _tensors(item)
+            yield from floating(item)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _tensors(item)
+            yield from floating(item)
+
+
+def of_scores(output: Any) -> torch.Tensor:
+    """The sum of the cross-entropies of all class scores ``(batch, classes)`` that the model returned, against class 0.
+
+    There is more than one where a model has auxiliary classifiers, which it uses in training only.
+    """
+    return torch.stack([_against_class_0(scores) for scores in floating(output)]).sum()
+
+
+def of_pixels(output: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """Cross-entropy of class scores for each pixel, ``(batch, classes, height, width)``, against class 0."""
+    loss = _against_class_0(output["out"])
+    return loss + AUXILIARY * _against_class_0(output["aux"]) if "aux" in output else loss
+
+
+def of_parts(output: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """The sum of what a detector returned in training: a loss for each of its parts, by name."""
+    return torch.stack(list(output.values())).sum()
+
+
+def of_flows(output: list[torch.Tensor]) -> torch.Tensor:
+    """How far all estimates ``(batch, 2, height, width)`` are from no movement; the last one counts most."""
+    last = len(output) - 1
+    return torch.stack([flow.abs().mean() * DECAY ** (last - i) for i, flow in enumerate(output)]).sum()
+
+
+def _against_class_0(scores: torch.Tensor) -> torch.Tensor:
+    classes = scores.new_zeros((scores.shape[0], *scores.shape[2:]), dtype=torch.int64)
+    return cross_entropy(scores.float(), classes)
 
 
 LOSSES: dict[str, Callable[[Any], Any]] = {
-    "output": output,
     "own": own,
-    "first_token": first_token,
     "mean": mean,
 }

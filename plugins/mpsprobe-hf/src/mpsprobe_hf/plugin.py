@@ -1,4 +1,4 @@
-"""What this plugin offers. Thin: it imports neither torch nor transformers."""
+"""What this plugin offers. Thin: it imports neither torch nor any library whose models it makes."""
 
 from __future__ import annotations
 
@@ -15,39 +15,44 @@ if TYPE_CHECKING:
 
 @hookimpl
 def mpsprobe_workloads() -> Iterable[WorkloadDeclaration]:
-    """The catalog."""
-    from mpsprobe_hf.catalog import listed
+    """The catalog of each room."""
+    from mpsprobe_hf.catalog import models
+    from mpsprobe_hf.diffusers import names as diffusers
+    from mpsprobe_hf.vision import names as vision
 
-    return [
+    transformers = [
         WorkloadDeclaration(
             name=name,
-            target="mpsprobe_hf.workload:named",
+            target="mpsprobe_hf.transformers.workload:named",
             summary=facts["summary"],
             family=facts["family"],
             phases=tuple(facts["phases"]),
             requires=tuple(facts["requires"]),
         )
-        for name, facts in listed().items()
+        for name, facts in models().items()
     ]
+    return [*transformers, *diffusers.named(), *vision.named()]
 
 
 @hookimpl
 def mpsprobe_resolve_workload(name: str) -> WorkloadDeclaration | None:
-    """Model types, checkpoint folders and repositories of the Hub."""
-    from mpsprobe_hf.auto_models.names import declare
+    """Names that no list has: the first room whose form it is."""
+    from mpsprobe_hf.diffusers import names as diffusers
+    from mpsprobe_hf.transformers import names as transformers
+    from mpsprobe_hf.vision import names as vision
 
-    return declare(name)
+    return vision.declare(name) or diffusers.declare(name) or transformers.declare(name)
 
 
 @hookimpl
 def mpsprobe_workload_space(space: str) -> Iterable[WorkloadDeclaration] | None:
-    """Every model type, with its classes."""
-    if space != "hf":
-        return None
-    from mpsprobe_hf.auto_models.classes import declared_classes, model_types
-    from mpsprobe_hf.auto_models.names import of_type
+    """Every name of a library, as it is installed."""
+    from mpsprobe_hf.diffusers import names as diffusers
+    from mpsprobe_hf.transformers import names as transformers
+    from mpsprobe_hf.vision import names as vision
 
-    return [of_type(model_type, declared_classes(model_type)) for model_type in model_types()]
+    rooms = {"hf": transformers, "diffusers": diffusers, "timm": vision, "torchvision": vision}
+    return rooms[space].space(space) if space in rooms else None
 
 
 @hookimpl
@@ -56,7 +61,7 @@ def mpsprobe_workload_of(model: object, inputs: object) -> Workload | None:
     pipelines = sys.modules.get("transformers.pipelines.base")
     if pipelines is None or not isinstance(model, pipelines.Pipeline):
         return None
-    from mpsprobe_hf.pipelines import PipelineWorkload
+    from mpsprobe_hf.transformers.pipelines import PipelineWorkload
 
     return PipelineWorkload(model, inputs)
 
@@ -79,12 +84,12 @@ def mpsprobe_runners() -> Iterable[RunnerDeclaration]:
     return [
         RunnerDeclaration(
             name="trainer",
-            target="mpsprobe_hf.runners.trainer:TrainerRunner",
+            target="mpsprobe_hf.transformers.runners.trainer:TrainerRunner",
             summary="transformers' Trainer, with its data loader, clipping, scheduler and callbacks.",
         ),
         RunnerDeclaration(
             name="accelerate",
-            target="mpsprobe_hf.runners.accelerate:AccelerateRunner",
+            target="mpsprobe_hf.transformers.runners.accelerate:AccelerateRunner",
             summary="The loop of accelerate's documentation: prepare, accumulate, backward, clip, step.",
         ),
     ]

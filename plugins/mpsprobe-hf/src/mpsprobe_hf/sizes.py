@@ -1,20 +1,41 @@
-"""Batch size and sequence length: what the user asked for, checked against what the model can take."""
+"""Inputs as data; batch size and sequence length: what the user asked for, checked against what the model can take."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import RunOptions
-from mpsprobe_hf.catalog.entry import Dimension, Field
 
+Dimension = int | str
+"""Elements along one axis; ``"batch"``, ``"seq"`` or a multiple (``"4*batch"``) where the user may choose."""
 LARGEST = 2**31 - 1
 """Elements along one axis that Metal kernels can index; nothing useful is larger."""
 
 
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One input of a model.
+
+    Attributes:
+        name: the keyword argument of ``forward``.
+        kind: what is in it; a function of that name in ``mpsprobe_hf.tensors``.
+        shape: its dimensions.
+        high: for whole numbers, one more than the largest (a vocabulary size, a number of classes).
+        settings: what else the kind takes.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[Dimension, ...]
+    high: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Limits(Protocol):
-    """What a workload says about its sizes; a catalog's ``Entry`` does. See there for the meaning."""
+    """What a workload says about its sizes, as ``Derived`` has them."""
 
     @property
     def name(self) -> str: ...
@@ -61,6 +82,23 @@ def choose_sizes(limits: Limits, options: RunOptions, room: int = 0) -> dict[str
             f"Choose {limits.shortest}{upper} {limits.seq_unit}.",
         )
     return {**sizes, "seq": length}
+
+
+def check_made_alike(name: str, options: RunOptions) -> None:
+    """Refuse what no pipeline and no model of pictures can be asked for: real weights, sequences, generation.
+
+    Raises:
+        UsageError: the options ask for one of these, or for a batch that cannot be made.
+    """
+    if options.phase not in ("inference", "training"):
+        raise UsageError(f"the workload '{name}' has no {options.phase} phase", "Choose inference or training.")
+    if options.weights:
+        own = "For real weights load them in a function of yours: path/to/file.py:function"
+        raise UsageError(f"the workload '{name}' is made with random weights", own)
+    if options.seq_len is not None:
+        raise UsageError(f"the workload '{name}' has no sequences", "Leave --seq-len out.")
+    if options.batch_size is not None:
+        check_positive("batch size", options.batch_size)
 
 
 def check_positive(what: str, value: int) -> None:

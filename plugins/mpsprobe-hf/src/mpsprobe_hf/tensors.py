@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from mpsprobe_hf.catalog.entry import Field
-from mpsprobe_hf.sizes import shape_of
+from mpsprobe_hf.sizes import Field, shape_of
 
 IGNORED_LABEL = -100
 """What ``torch.nn.functional.cross_entropy`` leaves out by default."""
@@ -85,15 +84,12 @@ def spans(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Ten
 def padding_mask(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """1 for a token, 0 for padding: the first row is full, the last about half.
 
-    Settings: ``left``, pad before the text; ``keep``, tokens at the front that every row has.
+    Settings: ``keep``, tokens at the front that every row has.
     """
     batch, *within, length = shape
     keep = field.settings.get("keep", 0)
     lengths: torch.Tensor = length - torch.arange(batch).unsqueeze(1) * max(length - keep, 0) // (2 * batch)
-    positions: torch.Tensor = torch.arange(length).unsqueeze(0)
-    if field.settings.get("left"):
-        positions = length - 1 - positions
-    mask = positions.lt(lengths).to(torch.int64)
+    mask = torch.arange(length).unsqueeze(0).lt(lengths).to(torch.int64)
     return mask.reshape(batch, *[1] * len(within), length).expand(shape).clone()
 
 
@@ -109,6 +105,11 @@ def token_labels(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> to
 
 def floats(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Numbers between -1 and 1 that look like noise."""
+    return noise(shape, dtype)
+
+
+def noise(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Normalised pixels and their like: numbers between -1 and 1."""
     return torch.sin(torch.arange(math.prod(shape), dtype=torch.float32) * 12.9898).reshape(shape).to(dtype)
 
 

@@ -9,14 +9,40 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from mpsprobe.errors import TableError
 from mpsprobe_coverage.knowledge.judging import lists
 from mpsprobe_coverage.knowledge.kernels import compositions, kernel_facts
 from mpsprobe_coverage.knowledge.kernels import format as tables
 from mpsprobe_coverage.knowledge.kernels.compositions import Compositions
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import KernelFacts
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file that was made.
+
+    Attributes:
+        folder: where a checkout keeps such files.
+        shipped: whether there is a file of that name.
+        same: whether that one has the same bytes.
+    """
+
+    folder: Path
+    name: str
+    data: bytes
+    shipped: bool
+    same: bool
+
+    @classmethod
+    def of(cls, folder: Path, name: str, data: bytes) -> DataFile:
+        """The file ``name`` with ``data``, compared with the one that is shipped."""
+        path = folder / name
+        return cls(folder, name, data, path.is_file(), path.is_file() and path.read_bytes() == data)
 
 
 def seal(magic: str, document: Any) -> bytes:
@@ -26,8 +52,14 @@ def seal(magic: str, document: Any) -> bytes:
 
 
 def changed(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
-    """What is known now and was not before → the names of which it is, joined by spaces; ``""``: nothing is known."""
+    """What is known now and was not before → the names of which it is, joined by spaces; ``""``: nothing is known.
+
+    Raises:
+        TableError: a name has a space, or nothing in it.
+    """
     groups: dict[str, list[str]] = {}
+    if wrong := [name for name in now if not name or " " in name or not name.isprintable()]:
+        raise TableError(f"something is called {wrong[0]!a}", "Download the wheel again.")
     for name in sorted({*now, *before}):
         if now.get(name) != before.get(name):
             groups.setdefault(now.get(name, ""), []).append(name)

@@ -16,23 +16,15 @@ entry is gone since the base. Sections that the base has and this file does not 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-from packaging.version import Version
-
-from mpsprobe.errors import TableError, UnknownName
-from mpsprobe_coverage.knowledge.kernels.format import apply, by_name, unseal
+from mpsprobe_coverage.knowledge.kernels.format import apply, by_name
 from mpsprobe_tables.encoding import changed, seal
+from mpsprobe_tables.own_files import OwnFiles, unsealed
 
-DATA = Path(__file__).parent / "data"
-REINSTALL = "Reinstall the package: pip install --force-reinstall --no-deps mpsprobe-tables"
 MAGIC = "mpsprobe-expectations 1"
-SUFFIX = ".expectations"
-PREFIX = "torch-"
 ALL = "*"
 NONE = "-"
 TESTED_DTYPES = frozenset(
@@ -95,8 +87,7 @@ class Expectations:
         claimed_backward: the same for gradients.
         decorators: entry → expectations that stand at the entry itself.
         entries: every entry that was read.
-        elsewhere: names or variants of entries that helper functions make.
-        unread: entries that say something about MPS and could not be read.
+        elsewhere: names or variants of entries that helper functions make, and that say nothing of MPS.
     """
 
     release: str
@@ -113,7 +104,6 @@ class Expectations:
     decorators: Mapping[str, tuple[Decorator, ...]]
     entries: frozenset[str]
     elsewhere: frozenset[str]
-    unread: tuple[str, ...]
 
     def expected(self, entry: str, dtype: str, gradient: bool = False) -> Expected:
         """What the consistency test of ``entry`` does with ``dtype``; a skip wins over a failure.
@@ -163,77 +153,37 @@ def _holds(listed: Mapping[str, Dtypes], entry: str, dtype: str) -> bool:
     return dtypes is None or dtype in dtypes
 
 
-@functools.cache
-def expectation_releases() -> tuple[str, ...]:
-    """The torch releases whose expectations are shipped, oldest first."""
-    names = (entry.name for entry in DATA.iterdir())
-    releases = [
-        n.removeprefix(PREFIX).removesuffix(SUFFIX) for n in names if n.startswith(PREFIX) and n.endswith(SUFFIX)
-    ]
-    return tuple(sorted(releases, key=Version))
-
-
-@functools.cache
-def load_expectations(release: str) -> Expectations:
-    """The expectations of one release.
-
-    Raises:
-        UnknownName: none are shipped for it.
-        TableError: a data file is damaged.
-    """
-    if release not in expectation_releases():
-        raise UnknownName("torch release with expectations", release, expectation_releases())
-    base: Expectations | None = None
-    for shipped in expectation_releases():
-        name = f"{PREFIX}{shipped}{SUFFIX}"
-        try:
-            data = (DATA / name).read_bytes()
-        except OSError as error:
-            raise TableError(f"the expectations {name} cannot be read: {error}", REINSTALL) from error
-        base = decode(data, name, base)
-        if shipped == release:
-            break
-    assert base is not None
-    return base
-
-
 def encode(expectations: Expectations, base: Expectations | None) -> bytes:
     """The data file of ``expectations`` when the release before it is ``base``; the same input gives the same bytes."""
     before = {} if base is None else _sections(base)
     sections: dict[str, dict[str, str]] = {}
     for section, now in _sections(expectations).items():
         sections[section] = changed(now, before.get(section, {}))
-    document = {
+    document: dict[str, Any] = {
         "base": None if base is None else base.release,
         "release": expectations.release,
         "wheel": expectations.wheel,
         "sha256": expectations.sha256,
         "macos": "newest",
         "kinds": dict(expectations.kinds),
-        "unread": list(expectations.unread),
+        "unread": [],  # nothing is, since the lists are executed
         "sections": sections,
     }
     return seal(MAGIC, document)
 
 
 def decode(data: bytes, name: str, base: Expectations | None) -> Expectations:
-    """A data file read back, on top of the release before; ``name`` is said in errors.
-
-    Raises:
-        TableError: the file is truncated, changed, of another format, or does not fit the base.
-    """
+    """A data file read back, on top of the release before; ``name`` is said in errors. Raises as ``unsealed``."""
 
     def read(document: Any) -> Expectations:
-        if document["base"] != (None if base is None else base.release):
-            raise TableError(f"the data file {name} does not fit", REINSTALL)
-        before = {} if base is None else _sections(base)
-        sections: dict[str, dict[str, str]] = {}
-        for section, groups in document["sections"].items():
-            sections[section] = dict(before.get(section, {}))
-            apply(by_name(groups), sections[section])
-        return _from_sections(document, sections)
+        sections = {} if base is None else _sections(base)
+        changes = {section: by_name(groups) for section, groups in document["sections"].items()}
+        known = {section: dict(sections.get(section, {})) for section in changes}
+        for section, changed_names in changes.items():
+            apply(changed_names, known[section])
+        return _from_sections(document, known)
 
-    return unseal(MAGIC, data, name, read, REINSTALL)
+    return unsealed(MAGIC, data, name, base, read)
 
 
 def _sections(expectations: Expectations) -> dict[str, dict[str, str]]:
@@ -287,7 +237,6 @@ def _from_sections(header: Mapping[str, Any], sections: Mapping[str, Mapping[str
         },
         entries=names("entries") or frozenset(),
         elsewhere=names("elsewhere") or frozenset(),
-        unread=tuple(header["unread"]),
     )
 
 
@@ -299,3 +248,7 @@ def _split(value: str) -> Dtypes:
     if value == NONE:
         return ()
     return None if value == ALL else tuple(value.split())
+
+
+FILES = OwnFiles(".expectations", "expectations", decode, encode)
+expectation_releases, load_expectations = FILES.releases, FILES.load

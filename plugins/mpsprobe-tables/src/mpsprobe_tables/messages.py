@@ -14,13 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 
-from packaging.version import Version
-
 from mpsprobe.errors import TableError
 from mpsprobe_coverage.knowledge.kernels.markers import MARKER_STRINGS
-from mpsprobe_tables.expectations import DATA
-
-SUFFIX = ".messages"
+from mpsprobe_tables.own_files import REINSTALL, OwnFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +25,14 @@ class Messages:
 
     release: str
     found: Mapping[str, str] = field(default_factory=dict)
+
+    def markers(self) -> frozenset[str]:
+        """The markers that one of them shows (``markers.toml``)."""
+        return frozenset(
+            marker
+            for marker, parts in MARKER_STRINGS.items()
+            if any(part in text for part in parts for text in self.found)
+        )
 
     def undecided(self) -> Iterator[str]:
         """Those that no guard uses and no decision names, as ``file: message``."""
@@ -67,30 +71,19 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(re.escape(pattern).replace(r"\*", ".*"), re.DOTALL)
 
 
-@functools.cache
-def message_releases() -> tuple[str, ...]:
-    """The releases whose messages this package has, oldest first."""
-    names = (path.name for path in DATA.iterdir())
-    found = (name.removeprefix("torch-").removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
-    return tuple(sorted(found, key=Version))
-
-
-@functools.cache
-def load_messages(release: str) -> Messages:
-    """The messages of one release.
+def decode(data: bytes, name: str, base: Messages | None) -> Messages:
+    """The file of a release, read back on top of that of the release before.
 
     Raises:
-        TableError: this package has none of that release, or the file is damaged.
+        TableError: it is damaged.
     """
-    name = f"torch-{release}{SUFFIX}"
     try:
-        read = json.loads((DATA / name).read_bytes())
-        found = {} if read["base"] is None else dict(load_messages(read["base"]).found)
+        read, found = json.loads(data), {} if base is None else dict(base.found)
         for text in read["gone"]:
             del found[text]
-        return Messages(release, dict(sorted({**found, **read["new"]}.items())))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise TableError(f"{name} cannot be read: {error}", "Reinstall mpsprobe-tables.") from error
+        return Messages(read["release"], dict(sorted({**found, **read["new"]}.items())))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise TableError(f"the data file {name} is damaged: {error}", REINSTALL) from error
 
 
 def encode(messages: Messages, base: Messages | None) -> bytes:
@@ -104,3 +97,7 @@ def encode(messages: Messages, base: Messages | None) -> bytes:
         "new": dict(sorted(new.items())),
     }
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+FILES = OwnFiles(".messages", "messages", decode, encode)
+message_releases, load_messages = FILES.releases, FILES.load

@@ -12,20 +12,16 @@ before. The first line is ``mpsprobe-module-marks 1 SHA256``, the digest of the 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from packaging.version import Version
-
-from mpsprobe.errors import TableError, UnknownName
-from mpsprobe_coverage.knowledge.kernels.format import apply, by_name, unseal
+from mpsprobe_coverage.knowledge.kernels.format import apply, by_name
 from mpsprobe_tables.encoding import changed, seal
-from mpsprobe_tables.expectations import ALL, DATA, PREFIX, REINSTALL
+from mpsprobe_tables.expectations import ALL
+from mpsprobe_tables.own_files import OwnFiles, unsealed
 
 MAGIC = "mpsprobe-module-marks 1"
-SUFFIX = ".modules"
 UNMARKED = "-"
 TEST_CLASS = "TestModule"
 """The class whose tests a mark is looked up for: the generic one, also where the tests of a device run."""
@@ -101,33 +97,6 @@ class ModuleMarks:
         return {name: marks for name, marks in found.items() if marks}
 
 
-@functools.cache
-def module_releases() -> tuple[str, ...]:
-    """The torch releases whose marks are shipped, oldest first."""
-    names = (entry.name for entry in DATA.iterdir() if entry.name.endswith(SUFFIX))
-    return tuple(sorted((name.removeprefix(PREFIX).removesuffix(SUFFIX) for name in names), key=Version))
-
-
-@functools.cache
-def load_marks(release: str) -> ModuleMarks:
-    """The marks of one release.
-
-    Raises:
-        UnknownName: none are shipped for it.
-        TableError: a data file is damaged.
-    """
-    if release not in module_releases():
-        raise UnknownName("torch release with marks of modules", release, module_releases())
-    before = module_releases().index(release)
-    base = load_marks(module_releases()[before - 1]) if before else None
-    name = f"{PREFIX}{release}{SUFFIX}"
-    try:
-        data = (DATA / name).read_bytes()
-    except OSError as error:
-        raise TableError(f"the marks of modules {name} cannot be read: {error}", REINSTALL) from error
-    return decode(data, name, base)
-
-
 def encode(marks: ModuleMarks, base: ModuleMarks | None) -> bytes:
     """The data file of ``marks`` when the release before it is ``base``; the same input gives the same bytes."""
     document = {
@@ -142,27 +111,22 @@ def encode(marks: ModuleMarks, base: ModuleMarks | None) -> bytes:
 
 
 def decode(data: bytes, name: str, base: ModuleMarks | None) -> ModuleMarks:
-    """A data file read back, on top of the release before; ``name`` is said in errors.
-
-    Raises:
-        TableError: the file is truncated, changed, of another format, or does not fit the base.
-    """
+    """A data file read back, on top of the release before; ``name`` is said in errors. Raises as ``unsealed``."""
 
     def read(document: Any) -> ModuleMarks:
-        if document["base"] != (None if base is None else base.release):
-            raise TableError(f"the data file {name} does not fit", REINSTALL)
         joined = {} if base is None else _joined(base)
         apply(by_name(document["modules"]), joined)
-        modules = {
-            module: () if text == UNMARKED else tuple(map(Mark.read, text.split("; ")))
-            for module, text in joined.items()
+        split = {
+            name: () if text == UNMARKED else tuple(map(Mark.read, text.split("; "))) for name, text in joined.items()
         }
-        return ModuleMarks(
-            document["release"], document["wheel"], document["sha256"], tuple(document["dtypes"]), modules
-        )
+        return ModuleMarks(document["release"], document["wheel"], document["sha256"], tuple(document["dtypes"]), split)
 
-    return unseal(MAGIC, data, name, read, REINSTALL)
+    return unsealed(MAGIC, data, name, base, read)
 
 
 def _joined(marks: ModuleMarks) -> dict[str, str]:
     return {module: "; ".join(map(str, them)) or UNMARKED for module, them in marks.modules.items()}
+
+
+FILES = OwnFiles(".modules", "marks of modules", decode, encode)
+module_releases, load_marks = FILES.releases, FILES.load

@@ -25,6 +25,11 @@ def mpsprobe_commands() -> list[CommandDeclaration]:
             summary="Find out again what the lists of PyTorch's tests say that kernels refuse.",
         ),
         CommandDeclaration(
+            name="kernels markers",
+            target="mpsprobe_tables.commands.markers:markers",
+            summary="Find the markers of every release in its stored messages.",
+        ),
+        CommandDeclaration(
             name="kernels update",
             target="mpsprobe_tables.commands.update:update",
             summary="Bring in the releases on the package index that have no table.",

@@ -9,11 +9,11 @@ from packaging.specifiers import SpecifierSet
 
 from mpsprobe.errors import TableError
 from mpsprobe.progress import SilentProgress
-from mpsprobe_tables.audit import exceptions, modules
+from mpsprobe_tables.audit import modules, scoring
 from mpsprobe_tables.audit.entries import DTYPES, entries
-from mpsprobe_tables.audit.exceptions import MOST_LINES, ExceptionLine, exception_lines
 from mpsprobe_tables.audit.modules import ModuleAudit, audit_modules
 from mpsprobe_tables.audit.result import run_audit
+from mpsprobe_tables.audit.scoring import MOST_LINES, ExceptionLine, exception_lines
 from mpsprobe_tables.audit.untested import audit_untested
 from mpsprobe_tables.expectations import Expectations, expectation_releases, load_expectations
 from mpsprobe_tables.module_marks import Mark, load_marks
@@ -45,7 +45,7 @@ def test_the_table_is_short_and_each_line_complete_and_about_something() -> None
 
 
 def test_a_damaged_table_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exceptions.tomllib, "loads", lambda _text: {"exception": [{"entries": ["abs"]}]})
+    monkeypatch.setattr(scoring.tomllib, "loads", lambda _text: {"exception": [{"entries": ["abs"]}]})
     exception_lines.cache_clear()
     try:
         with pytest.raises(TableError, match="table of exceptions"):

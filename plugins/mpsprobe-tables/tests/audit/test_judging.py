@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from mpsprobe_tables.audit.device import Seen
-from mpsprobe_tables.audit.exceptions import ExceptionLine
 from mpsprobe_tables.audit.judging import EVERYTHING_PASSES, by_test, internal_errors, judge, outcome_of
 from mpsprobe_tables.audit.running import Pair, Raised, Ran
-from mpsprobe_tables.audit.scoring import Score, Scores, left_to_numbers, scores, total
+from mpsprobe_tables.audit.scoring import ExceptionLine, Score, Scores, left_to_numbers, scores, total
 from mpsprobe_tables.expectations import Expectations, load_expectations
 
 RELEASE = "2.13.0"

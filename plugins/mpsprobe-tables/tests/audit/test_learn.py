@@ -13,9 +13,18 @@ from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.knowledge.judging.lists import FILE, Learned, decode, learned
 from mpsprobe_coverage.knowledge.kernels.releases import data_folder
 from mpsprobe_coverage.knowledge.kernels.table import MPS
-from mpsprobe_tables.audit.blame import Called, Observed, Status, blame
 from mpsprobe_tables.audit.entries import entry_named
-from mpsprobe_tables.audit.learn import _by_flags, learn, observe, shared_lists, status_of
+from mpsprobe_tables.audit.learn import (
+    Called,
+    Observed,
+    Status,
+    _by_flags,
+    blame,
+    learn,
+    observe,
+    shared_lists,
+    status_of,
+)
 from mpsprobe_tables.commands import learn as command
 from mpsprobe_tables.encoding import encode_lists
 from mpsprobe_tables.expectations import expectation_releases, load_expectations

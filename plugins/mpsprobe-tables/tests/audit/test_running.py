@@ -17,9 +17,8 @@ from mpsprobe_devkit.testing.fakes import FakeProgress
 from mpsprobe_tables.audit import workers
 from mpsprobe_tables.audit.entries import claimed, entries, entry_named, unclaimed
 from mpsprobe_tables.audit.judging import outcome_of
-from mpsprobe_tables.audit.quiet import undisturbed
+from mpsprobe_tables.audit.procedure import draw, is_for_mps, undisturbed
 from mpsprobe_tables.audit.running import Pair, run_entries
-from mpsprobe_tables.audit.samples import draw, is_for_mps
 from mpsprobe_tables.audit.workers import Task, entries_to_run, run_tasks, tasks_for
 from tests.forking import CAN_FORK
 

@@ -1,4 +1,4 @@
-"""Expectations read from a wheel's test sources: what is understood, and what is refused by file and line."""
+"""What a wheel's own test modules say when they are executed, and what they may not do meanwhile."""
 
 from __future__ import annotations
 
@@ -8,15 +8,26 @@ import pytest
 import torch
 from made_wheel import make_wheel
 
-from mpsprobe.errors import TableError
 from mpsprobe.progress import SilentProgress
-from mpsprobe_tables.builder.expectations import Expectations, has_expectations, read_expectations
-from mpsprobe_tables.builder.rebuild import from_files, rebuild
+from mpsprobe_tables.builder.expectations import (
+    CannotBeImported,
+    has_expectations,
+    has_module_marks,
+    read_expectations,
+    read_module_marks,
+)
+from mpsprobe_tables.builder.rebuild import Rebuilt, from_files, rebuild
 from mpsprobe_tables.builder.wheel import Wheel
-from mpsprobe_tables.expectations import decode, expectation_releases, load_expectations
+from mpsprobe_tables.expectations import Expectations, decode, expectation_releases, load_expectations
+from mpsprobe_tables.module_marks import FORWARD_TEST, GRADIENT_TEST, Mode, ModuleMarks
 
 LISTS = """\
+import unittest
+
 import torch
+
+from .common_utils import MACOS_VERSION
+from .opinfo.core import DecorateInfo
 
 if torch.backends.mps.is_available():
 
@@ -29,6 +40,7 @@ if torch.backends.mps.is_available():
         MACOS_13_3_XFAILLIST = {"sort": [torch.half]}
         UNIMPLEMENTED_XFAILLIST: dict[str, list | None] = {
             "put": None,
+            "of_tomorrow": [torch.bcomplex99],
             "silu": [torch.short, torch.uint8],
             "dot": [torch.int64] if MACOS_VERSION < 14.0 else [],
             "round": [torch.bfloat16] if MACOS_VERSION >= 14.0 else None,
@@ -68,6 +80,9 @@ if torch.backends.mps.is_available():
         XFAILLIST_GRAD = {"sort": [torch.float16, torch.float32]}
         SKIPLIST_GRAD = {"neg": [torch.half]}
 
+        def addDecorator(op, d):
+            op.decorators = op.decorators + (d,)
+
         for op in ops:
             key = op.name + op.variant_test_name
             if key in XFAILLIST_GRAD:
@@ -78,6 +93,9 @@ if torch.backends.mps.is_available():
 
     def mps_ops_error_inputs_modifier(ops):
         XFAILLIST = {"amax"}
+
+        def addDecorator(op, d):
+            op.decorators = op.decorators + (d,)
 
         for op in ops:
             key = op.name + op.variant_test_name
@@ -90,140 +108,278 @@ else:
         return ops
 """
 
+UTILITIES = """\
+import platform
+import sys
+
+IS_MACOS, IS_LINUX = sys.platform == "darwin", sys.platform == "linux"
+MACOS_VERSION = float(".".join(platform.mac_ver()[0].split(".")[:2]) or -1)
+"""
+
+CORE = """\
+class DecorateInfo:
+    def __init__(self, decorators, cls_name=None, test_name=None, *, device_type=None, dtypes=None, active_if=True):
+        self.decorators = list(decorators) if isinstance(decorators, (list, tuple)) else [decorators]
+        self.cls_name, self.test_name, self.device_type = cls_name, test_name, device_type
+        self.dtypes, self.active_if = dtypes, active_if
+
+
+class OpInfo:
+    def __init__(self, name, *, variant_test_name="", **given):
+        self.name, self.variant_test_name = name, variant_test_name
+
+
+class UnaryUfuncInfo(OpInfo):
+    def __init__(self, name, dtypesIfMPS=(), **given):
+        super().__init__(name, dtypesIfMPS=None, **given)
+
+
+class onlyOn:
+    def __init__(self, device_type):
+        self.device_type = device_type
+
+
+def onlyCUDA(fn):
+    return onlyOn("cuda")
+
+
+def skipMPS(fn):
+    return fn
+
+
+def expectedFailureMPS(fn):
+    return fn
+"""
+
 ENTRIES = """\
+import unittest
+
+import torch
+
+from torch.only_of_tomorrow import foreach
+
+from .common_utils import IS_MACOS, MACOS_VERSION
+from .opinfo.core import DecorateInfo, OpInfo, UnaryUfuncInfo, onlyCUDA, onlyOn
+
+torch.function_of_tomorrow()
 _shared = (
     DecorateInfo(unittest.skip("Skipped!"), 'TestConsistency', device_type='mps', dtypes=(torch.bool,)),
 )
 
 
 def make_window(name):
-    return OpInfo(name)
+    return OpInfo(name, dtypes=(torch.float32,))
 
 
 def make_special(variant_test_name):
-    return OpInfo('special', dtypesIfMPS=floating_types())
-
-
-def sample(op_info):
-    return [1, 2]
+    return OpInfo('special', variant_test_name=variant_test_name, dtypesIfMPS=(torch.float32,))
 
 
 op_db: list[OpInfo] = [
-    OpInfo('abs', dtypes=all_types(), skips=(
+    OpInfo('abs', skips=(
         DecorateInfo(unittest.expectedFailure, 'TestCommon', device_type='mps'),
-        DecorateInfo(toleranceOverride({}), 'TestConsistency', 'test_output_match', device_type='mps'),
+        DecorateInfo(lambda f: f, 'TestConsistency', 'test_output_match', device_type='mps'),
         DecorateInfo(unittest.expectedFailure, 'TestConsistency', device_type='cuda'),
         DecorateInfo(unittest.skip("old"), 'TestConsistency', active_if=lambda _: MACOS_VERSION < 14.0),
+        DecorateInfo(unittest.skip("here"), 'TestConsistency', active_if=not IS_MACOS),
+        onlyOn(["cpu", "mps"]),
     )),
-    UnaryUfuncInfo('neg', dtypesIfMPS=all_types_and(torch.half, torch.bool),
-                   backward_dtypesIfMPS=floating_types_and(torch.half),
+    UnaryUfuncInfo('neg', dtypesIfMPS=(torch.half, torch.bool, torch.float64), backward_dtypesIfMPS=[torch.half],
                    skips=_shared + (DecorateInfo(unittest.expectedFailure, 'TestConsistency', 'test_output_grad_match',
                                                  device_type='mps', dtypes=(torch.float32,)),)),
-    OpInfo('sort', dtypesIfMPS=(
-        _dispatch_dtypes(t for t in all_types_and(torch.float16) if t != torch.int64)
-        if MACOS_VERSION < 15.0 or IS_APPLE_M1 else integral_types_and(torch.float16)), decorators=[onlyCUDA]),
-    BinaryUfuncInfo('div', variant_test_name='no_rounding_mode', dtypesIfMPS=custom_types(torch.float16)),
-    *(OpInfo('poly', variant_test_name=f'n_{n}', dtypesIfMPS=floating_types()) for n in (1, 2)),
+    OpInfo('sort', dtypesIfMPS={torch.half} if MACOS_VERSION < 15.0 else {torch.int8}, decorators=[onlyCUDA]),
+    OpInfo('div', variant_test_name='no_rounding_mode', dtypesIfMPS=()),
+    *(OpInfo('poly', variant_test_name=f'n_{n}', dtypesIfMPS=(torch.float32,)) for n in (1, 2)),
     make_window(name='window.hann'),
     make_special(variant_test_name='special_1'),
 ]
-op_db += opinfo.definitions.op_db
+dsl_ops_by_dsl = {"triton": [OpInfo('bmm', variant_test_name='triton_optimized')]}
+for ops in dsl_ops_by_dsl.values():
+    op_db.extend(ops)
+"""
+
+MODULES = """\
+import operator
+import unittest
+
+import torch
+
+from .opinfo.core import DecorateInfo, expectedFailureMPS, skipMPS
+
+_macos15_or_newer = torch.backends.mps.is_available() and torch.backends.mps.is_macos_or_newer(15, 0)
+_shared = (DecorateInfo(unittest.expectedFailure, 'TestModule', 'test_forward', device_type='mps',
+                        dtypes=[torch.float16]),)
+
+
+class ModuleInfo:
+    def __init__(self, module_cls, *, skips=(), decorators=(), dtypes=(torch.float64,),
+                 dtypesIfMPS=(torch.float16, torch.float32, torch.bfloat16)):
+        self.name = f"nn.{module_cls.__name__}"
+
+
+module_db: list[ModuleInfo] = [
+    ModuleInfo(torch.nn.Linear),
+    ModuleInfo(torch.nn.Conv1d, skips=(DecorateInfo(skipMPS),)),
+    ModuleInfo(torch.nn.Conv2d, skips=(
+        DecorateInfo(skipMPS, device_type='cuda'),
+        DecorateInfo(unittest.expectedFailure, 'TestModule', 'test_memory_format'),
+        DecorateInfo(unittest.expectedFailure, 'TestEagerFusion', 'test_forward'),
+        DecorateInfo(skipMPS, 'TestModule', dtypes=[torch.float64]),
+        DecorateInfo(lambda f: f, 'TestModule', 'test_forward'),
+    )),
+    ModuleInfo(torch.nn.GELU, decorators=_shared),
+    ModuleInfo(torch.nn.ReLU, skips=[DecorateInfo(expectedFailureMPS, 'TestModuleMPS', 'test_forward')]),
+    ModuleInfo(torch.nn.Dropout, skips=(
+        DecorateInfo(expectedFailureMPS, 'TestModule', active_if=operator.itemgetter('training')),
+        DecorateInfo(skipMPS, active_if=operator.itemgetter('training') and not _macos15_or_newer),
+    )),
+    ModuleInfo(torch.nn.SiLU, skips=None if _macos15_or_newer else (DecorateInfo(skipMPS),)),
+]
 """
 
 
-def _members(lists: str = LISTS, entries: str = ENTRIES) -> dict[str, str | bytes | None]:
+def _members(**changed: str) -> dict[str, str | bytes | None]:
     """Small versions of the files of a wheel that say what PyTorch's tests expect."""
-    root = "torch/testing/_internal"
-    files = ("fft", "linalg", "signal", "special", "_masked")
-    return {
-        f"{root}/common_mps.py": lists,
-        f"{root}/common_methods_invocations.py": entries,
-        **{f"{root}/opinfo/definitions/{name}.py": "op_db: list[OpInfo] = []\n" for name in files},
+    files = {
+        "__init__": "",
+        "common_mps": LISTS,
+        "common_utils": UTILITIES,
+        "common_methods_invocations": ENTRIES,
+        "common_modules": MODULES,
+        "opinfo/__init__": "",
+        "opinfo/core": CORE,
     }
+    return {f"torch/testing/_internal/{name}.py": text for name, text in {**files, **changed}.items()}
 
 
-def _read(tmp_path: Path, lists: str = LISTS, entries: str = ENTRIES) -> Expectations:
-    with Wheel(make_wheel(tmp_path, members=_members(lists, entries))) as wheel:
-        return read_expectations(wheel)
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Expectations, ModuleMarks]:
+    """What the small files say."""
+    with Wheel(make_wheel(tmp_path_factory.mktemp("wheel"), members=_members())) as wheel:
+        assert has_expectations(wheel) and has_module_marks(wheel)
+        return read_expectations(wheel), read_module_marks(wheel)
 
 
-def test_lists_are_resolved_for_the_newest_macos(tmp_path: Path) -> None:
-    made = _read(tmp_path)
+def test_lists_are_those_of_the_newest_macos(read: tuple[Expectations, ModuleMarks]) -> None:
+    made, _ = read
     assert dict(made.lists) == {
         "EMPTY_OPS_SKIPLIST": {"empty": None},
-        "UNIMPLEMENTED_XFAILLIST": {"put": None, "silu": ("int16", "uint8"), "round": ("bfloat16",), "new": None},
+        "UNIMPLEMENTED_XFAILLIST": {
+            "put": None,
+            "of_tomorrow": ("bcomplex99",),  # a dtype that the installed torch lacks
+            "silu": ("int16", "uint8"),
+            "round": ("bfloat16",),
+            "new": None,
+        },
         "UNDEFINED_XFAILLIST": {"put": ("float32",)},
         "MACOS_13_3_XFAILLIST": {"sort": ("float16",)},
     }
+    assert list(made.lists) == [
+        "EMPTY_OPS_SKIPLIST", "UNIMPLEMENTED_XFAILLIST", "UNDEFINED_XFAILLIST", "MACOS_13_3_XFAILLIST",
+    ]  # fmt: skip
     assert made.kinds["forward EMPTY_OPS_SKIPLIST"] == "skip"
     assert made.kinds["forward UNIMPLEMENTED_XFAILLIST"] == "fail"
     assert made.supported_complex == {"add", "abs", "neg"}
     assert made.unsupported_complex is None
     assert made.gradient_lists["XFAILLIST_GRAD"] == {"sort": ("float16", "float32")}
+    assert made.kinds["gradient SKIPLIST_GRAD"] == "skip"
     assert made.error_input_lists["XFAILLIST"] == {"amax": None}
 
 
-def test_entries_say_what_they_claim(tmp_path: Path) -> None:
-    made = _read(tmp_path)
-    assert made.entries == {"abs", "neg", "sort", "divno_rounding_mode", "polyn_1", "polyn_2"}
+def test_entries_say_what_they_claim(read: tuple[Expectations, ModuleMarks]) -> None:
+    made, _ = read
+    assert made.entries == {"abs", "neg", "sort", "divno_rounding_mode", "polyn_1", "polyn_2", "specialspecial_1"}
     assert made.claimed == {
-        "neg": ("bool", "float16", "float32", "int16", "int32", "int64", "int8", "uint8"),
-        "sort": ("float16", "int16", "int32", "int64", "int8", "uint8"),
-        "divno_rounding_mode": ("float16",),
+        "neg": ("bool", "float16"),
+        "sort": ("int8",),
+        "divno_rounding_mode": (),
         "polyn_1": ("float32",),
         "polyn_2": ("float32",),
+        "specialspecial_1": ("float32",),
     }
-    assert made.claimed_backward == {"neg": ("float16", "float32")}
+    assert made.claimed_backward == {"neg": ("float16",)}
     assert {entry: [str(one) for one in them] for entry, them in made.decorators.items()} == {
         "neg": ["skip * bool", "fail test_output_grad_match float32"],
         "sort": ["skip * *"],
     }
-    assert made.elsewhere == {"window.hann", "special_1"}
-    assert made.unread == ("make_special(variant_test_name='special_1')",)
+    assert made.elsewhere == {"window.hann"}
 
 
+def test_marks_are_those_of_the_newest_mac(read: tuple[Expectations, ModuleMarks]) -> None:
+    _, made = read
+    assert made.dtypes == ("float16", "float32")
+    assert {module.removeprefix("nn."): [str(mark) for mark in them] for module, them in made.modules.items()} == {
+        "Linear": [],
+        "Conv1d": ["skip TestModule * * *"],
+        "Conv2d": [],
+        "GELU": ["fail TestModule test_forward float16 *"],
+        "ReLU": ["fail TestModuleMPS test_forward * *"],
+        "Dropout": ["fail TestModule * * train"],
+        "SiLU": [],
+    }
+    cases: dict[tuple[str, str, str, Mode], str] = {
+        ("nn.Linear", FORWARD_TEST, "float32", "train"): "pass",
+        ("nn.Conv1d", GRADIENT_TEST, "float32", "eval"): "skip",
+        ("nn.GELU", FORWARD_TEST, "float16", "train"): "fail",
+        ("nn.GELU", FORWARD_TEST, "float32", "train"): "pass",
+        ("nn.GELU", GRADIENT_TEST, "float16", "train"): "pass",
+        ("nn.ReLU", FORWARD_TEST, "float32", "train"): "pass",  # the mark names a class that has no tests
+        ("nn.Dropout", FORWARD_TEST, "float32", "train"): "fail",
+        ("nn.Dropout", FORWARD_TEST, "float32", "eval"): "pass",
+    }
+    assert {case: made.expected(*case) for case in cases} == cases
+    assert set(made.idle()) == {"nn.ReLU"}
+
+
+ELSEWHERE = "/mpsprobe-written-by-a-wheel"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("line", "message"),
     [
-        ('"put": None,', '"put": whatever(),', r"line 13 of .*common_mps\.py .*dtypes: whatever\(\)"),
-        ('"put": None,', '"put": [torch.float31],', r"line 13 of .*a dtype: torch\.float31"),
-        ("MACOS_VERSION < 15.0:", "SOMETHING_NEW:", r"line 19 of .*a condition: SOMETHING_NEW"),
-        ("if key in XFAILLIST_GRAD:", "if op.name in XFAILLIST_GRAD:", "a condition: op.name in XFAILLIST_GRAD"),
-        ("unittest.skip, dtypes", "unittest.skipIf, dtypes", "a decorator"),
-        ('"put": [torch.float32]}', '"put": [torch.float32]}\n        NEVER_LOOKED_AT = {"x"}', "NEVER_LOOKED_AT"),
-        ("key = op.name + op.variant_test_name", "key = op.name", "how an entry is named"),
-        ("    def mps_ops_grad_modifier", "    def mps_ops_other", "a function that changes entries"),
-        ("return ops\nelse:", "return ops +\nelse:", "is not a Python file"),
-        ("custom_types(torch.float16)", "new_types(torch.float16)", "gives dtypes: new_types"),
-        ("integral_types_and(torch.float16)", "_dispatch_dtypes(t for t in all_types() if t)", "a selection of dtypes"),
-        ("OpInfo('abs',", "OpInfo(*some,", "a name"),
-        ("lambda _: MACOS_VERSION < 14.0", "lambda p: p['x']", "a condition"),
-        ("op_db: list[OpInfo] = [", "other: list[OpInfo] = [", "no list op_db"),
-        ("'sort'", "'so rt'", "is called 'so rt'"),
+        ("import socket; socket.create_connection(('localhost', 9))", r"may not: socket\."),
+        ("import subprocess, sys; subprocess.run([sys.executable])", r"may not: subprocess\.Popen"),
+        (f"import os; os.mkdir({ELSEWHERE!r})", r"may not: os\.mkdir"),
+        ("def", "SyntaxError"),
     ],
 )
-def test_a_new_form_of_the_lists_or_of_an_entry_is_told(tmp_path: Path, old: str, new: str, message: str) -> None:
-    assert (old in LISTS) != (old in ENTRIES)
-    with pytest.raises(TableError, match=message):
-        _read(tmp_path, LISTS.replace(old, new), ENTRIES.replace(old, new))
-
-
-def test_a_wheel_that_lacks_the_entries_is_told_and_one_without_lists_has_none(tmp_path: Path) -> None:
-    members = {**_members(), "torch/testing/_internal/opinfo/definitions/fft.py": None}
-    with Wheel(make_wheel(tmp_path, members=members)) as wheel, pytest.raises(TableError, match=r"lacks .*fft\.py"):
+def test_what_a_test_module_may_not_do_or_cannot(tmp_path: Path, line: str, message: str) -> None:
+    path = make_wheel(tmp_path, members=_members(common_mps=f"{LISTS}\n{line}\n"))
+    with Wheel(path) as wheel, pytest.raises(CannotBeImported, match=rf"torch 2\.13\.0 cannot be imported .*{message}"):
         read_expectations(wheel)
+    assert not Path(ELSEWHERE).exists()
+
+
+def test_a_wheel_without_lists_has_none(tmp_path: Path) -> None:
     with Wheel(make_wheel(tmp_path)) as wheel:
-        assert not has_expectations(wheel)
+        assert not has_expectations(wheel) and not has_module_marks(wheel)
 
 
-def test_kernels_build_makes_them_too(tmp_path: Path) -> None:
-    path = make_wheel(tmp_path, members=_members())
-    [built] = rebuild(from_files([str(path)]), SilentProgress())
-    assert built.expectations is not None
-    file = next(file for file in built.files if file.name.endswith(".expectations"))
-    assert (file.name, file.same) == ("torch-2.13.0.expectations", False)
-    read = decode(file.data, "x", load_expectations("2.12.1"))
-    assert read == built.expectations
+@pytest.mark.slow
+def test_kernels_build_makes_them_too_and_keeps_what_is_stored_where_it_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def built(version: str, **changed: str) -> Rebuilt:
+        name = f"torch-{version}-cp311-cp311-macosx_14_0_arm64.whl"
+        path = make_wheel(tmp_path, name, members=_members(**changed), version=version)
+        [one] = rebuild(from_files([str(path)]), SilentProgress())
+        return one
+
+    new = built("9.0.0")
+    assert new.expectations is not None and new.kept == ()
+    file = next(file for file in new.files if file.name == "torch-9.0.0.expectations")
+    assert decode(file.data, "x", load_expectations(expectation_releases()[-1])) == new.expectations
+    other = built("2.13.0")  # not the wheel whose digest is stored: nothing of it is executed
+    monkeypatch.setattr(Wheel, "sha256", load_expectations("2.13.0").sha256)
+    broken = built("2.13.0", common_utils="def")
+    for known, why in ((other, "the digest is not that"), (broken, "cannot be imported")):
+        assert known.expectations == load_expectations("2.13.0")
+        files = [file for file in known.files if file.name.endswith((".expectations", ".modules"))]
+        assert [file.same for file in files] == [True, True]
+        assert why in known.kept[0]
+    with pytest.raises(CannotBeImported):  # nothing is stored of a new release
+        built("9.0.0", common_utils="def")
 
 
 def test_what_is_read_is_what_the_installed_torch_says() -> None:

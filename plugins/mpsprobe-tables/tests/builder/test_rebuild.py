@@ -18,9 +18,13 @@ from mpsprobe_coverage.knowledge.kernels.format import TABLES
 from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
 from mpsprobe_coverage.knowledge.kernels.table import EXPLICIT, IMPLICIT, NON_FUNCTIONAL, KernelTable
 from mpsprobe_tables.builder import wheel as wheel_module
-from mpsprobe_tables.builder.assemble import read_table
-from mpsprobe_tables.builder.declared import declared_kernels, parse_native_functions
-from mpsprobe_tables.builder.python_sources import parse, registered_from_python
+from mpsprobe_tables.builder.assemble import (
+    declared_kernels,
+    parse,
+    parse_native_functions,
+    read_table,
+    registered_from_python,
+)
 from mpsprobe_tables.builder.rebuild import Rebuilt, Request, from_files, from_versions, rebuild
 from mpsprobe_tables.builder.wheel import Wheel
 

@@ -20,13 +20,18 @@ from mpsprobe_coverage.knowledge.kernels import releases
 from mpsprobe_coverage.knowledge.kernels.compositions import COMPOSITIONS, load_compositions
 from mpsprobe_coverage.knowledge.kernels.format import TABLES
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import FACTS, load_facts
+from mpsprobe_coverage.knowledge.kernels.markers import MARKER_STRINGS
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_devkit.testing.commands import run_cli
 from mpsprobe_tables.builder import download, rebuild
-from mpsprobe_tables.builder.rebuild import Rebuilt, Request, from_files
-from mpsprobe_tables.builder.review import review
+from mpsprobe_tables.builder.rebuild import Rebuilt, Request, from_files, review
+from mpsprobe_tables.builder.wheel import METAL
 from mpsprobe_tables.commands.build import build
+from mpsprobe_tables.commands.markers import markers
 from mpsprobe_tables.commands.update import update
+from mpsprobe_tables.encoding import DataFile
+from mpsprobe_tables.tensorflow import rebuild as metal
+from mpsprobe_tensorflow.tables.table import releases as metal_releases
 
 
 def _run(*arguments: str | Path) -> Result:
@@ -154,9 +159,10 @@ def run(
     monkeypatch.setattr(releases, "data_folder", lambda: folder)
     monkeypatch.setattr(rebuild, "data_folder", lambda: folder)
 
-    def run(built: Sequence[Rebuilt]) -> tuple[str, list[Request]]:
+    def run(built: Sequence[Rebuilt], metal_offers: Sequence[str] = ()) -> tuple[str, list[Request]]:
         further = ["9.0.0"] if built else []
-        monkeypatch.setattr(download, "offered", lambda name: [newest[name], *(further if name == "torch" else [])])
+        offers = {"torch": [newest["torch"], *further], "torchvision": [newest["torchvision"]], METAL: metal_offers}
+        monkeypatch.setattr(download, "offered", offers.__getitem__)
         asked: list[Request] = []
 
         def read(requests: Sequence[Request], progress: Any) -> Sequence[Rebuilt]:
@@ -169,6 +175,49 @@ def run(
     yield run
     monkeypatch.undo()
     releases.library_releases.cache_clear()
+
+
+def test_a_new_release_of_tensorflow_metal_is_written_too(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def read(versions: Sequence[str], progress: Any) -> list[DataFile]:
+        asked.extend(versions)
+        old = DataFile(tmp_path / "data", f"{METAL}-{versions[0]}.json", b"{}", shipped=True, same=True)
+        return [old, DataFile.of(tmp_path / "data", f"{METAL}-{versions[1]}.json", b"[]")]
+
+    monkeypatch.setattr(metal, "files", read)
+    output, requests = run([], metal_offers=[metal_releases()[-1], "9.0.0"])
+    assert (asked, requests) == ([metal_releases()[-1], "9.0.0"], [])
+    assert (tmp_path / "data" / f"{METAL}-9.0.0.json").read_bytes() == b"[]"
+    assert output.startswith(f"{METAL} 9.0.0: which TensorFlow does it load with?")
+    assert f"written: {METAL}-9.0.0.json" in output
+
+
+def test_a_new_marker_needs_no_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = CliRunner().invoke(markers, ["--check"], catch_exceptions=False)
+    assert (result.exit_code, result.output) == (0, "every table has the markers that its messages show\n")
+    made = {**MARKER_STRINGS, "new_one": ("nlld_loss for complex is not supported",), "of_a_shader": ("no message",)}
+    del made["fft_4_axes"]
+    for name in ("mpsprobe_coverage.knowledge.kernels.markers", "mpsprobe_tables.messages"):
+        monkeypatch.setattr(f"{name}.MARKER_STRINGS", made)
+    shipped = releases.data_folder()
+    for release in releases.torch_releases():
+        name = f"torch-{release}.table"
+        (tmp_path / name).write_bytes((shipped / name).read_bytes())
+    monkeypatch.setattr(releases, "data_folder", lambda: tmp_path)
+    checked = CliRunner().invoke(markers, ["--check"], catch_exceptions=False)
+    assert checked.exit_code == 1
+    result = CliRunner().invoke(markers, [], catch_exceptions=False)
+    assert result.output == checked.output
+    assert "2.14.1: marker new_one: new\n" in result.output and "2.15.0: marker fft_4_axes: gone\n" in result.output
+    assert "2.15.0: marker new_one" not in result.output  # the message is gone by then
+    assert result.output.endswith("no message of any release shows 'of_a_shader': read the wheels\n")
+    data = (tmp_path / "torch-2.14.1.table").read_bytes()
+    assert TABLES.decode(data, "x").header["markers"] == sorted(
+        {*load_table("2.14.1").markers - {"fft_4_axes"}, "new_one"}
+    )
 
 
 def _shipped(built: Rebuilt, *, same: bool) -> Rebuilt:

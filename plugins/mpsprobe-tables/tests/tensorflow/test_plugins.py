@@ -18,8 +18,7 @@ from mpsprobe_tables.commands.build import build
 from mpsprobe_tables.tensorflow import image, machine, rebuild
 from mpsprobe_tables.tensorflow.image import Image
 from mpsprobe_tables.tensorflow.machine import HEAP, Machine
-from mpsprobe_tables.tensorflow.registrations import Reading, Registration, read
-from mpsprobe_tables.tensorflow.system import System
+from mpsprobe_tables.tensorflow.registrations import Reading, Registration, System, read
 from mpsprobe_tensorflow.tables.table import decode
 
 FLOAT, INT32, HALF, BFLOAT16 = 1, 3, 19, 14

@@ -20,8 +20,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe.plugins.discovery import GROUP, FoundPlugin
 from mpsprobe.plugins.plugin_files import folders_from_environment
 from mpsprobe_devkit.checking.codes import Finding, finding, in_order
-from mpsprobe_devkit.checking.sources import judged_metadata, judged_sources
-from mpsprobe_devkit.checking.subject import FOLDER, Subject, found_subject
+from mpsprobe_devkit.checking.subject import FOLDER, Subject, found_subject, judged_metadata, judged_sources
 
 CONTRACT_LIMIT_S = 120.0  # a contract renders every sample report several times
 TESTS_LIMIT_S = 900.0

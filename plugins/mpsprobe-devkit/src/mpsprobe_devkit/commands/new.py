@@ -15,8 +15,8 @@ from mpsprobe.options import Named
 from mpsprobe.output import check_folder, write_folder, write_stdout
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.suggestions import printable
-from mpsprobe_devkit.scaffold.kinds import KINDS, Kind
 from mpsprobe_devkit.scaffold.names import PREFIX, another, author_from_git, license_expression, names_of
+from mpsprobe_devkit.scaffold.rendering import KINDS, Kind
 
 
 @click.command()

@@ -30,19 +30,14 @@ from mpsprobe_devkit.testing.fakes import (
 )
 from mpsprobe_devkit.testing.samples import (
     sample_cell,
-    sample_checkpoint_report,
     sample_comparison_report,
     sample_coverage_comparison,
     sample_coverage_report,
-    sample_fit_report,
     sample_matrix_report,
     sample_profile_report,
-    sample_ranking_report,
     sample_reports,
     sample_several_report,
     sample_trace,
-    sample_unknown_report,
-    sample_upgrade_report,
 )
 from mpsprobe_devkit.testing.virtual import OpenDevice, assert_verdicts, open_virtual_device
 
@@ -50,8 +45,8 @@ __all__ = [
     "Broken", "BrokenClause", "CommandResult", "FakeClock", "FakeDevice", "FakeProbe", "FakeProgress", "FakeScanner",
     "FakeSteps", "FakeWorkload", "OpenDevice", "TinyWorkload", "assert_verdicts", "broken_clauses", "device_contract",
     "exporter_contract", "install_plugin", "open_virtual_device", "probe_contract", "run_cli", "runner_contract",
-    "sample_cell", "sample_checkpoint_report", "sample_comparison_report", "sample_coverage_comparison",
-    "sample_coverage_report", "sample_fit_report", "sample_matrix_report", "sample_profile_report",
-    "sample_ranking_report", "sample_reports", "sample_several_report", "sample_trace", "sample_unknown_report",
-    "sample_upgrade_report", "scanner_contract", "workload_contract",
+    "sample_cell", "sample_comparison_report", "sample_coverage_comparison",
+    "sample_coverage_report", "sample_matrix_report", "sample_profile_report",
+    "sample_reports", "sample_several_report", "sample_trace",
+    "scanner_contract", "workload_contract",
 ]  # fmt: skip

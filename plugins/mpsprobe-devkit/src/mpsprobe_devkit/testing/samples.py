@@ -12,21 +12,17 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from mpsprobe.schemas import (
-    CheckpointReport,
     ComparisonReport,
     Counter,
     CoverageReport,
-    FitReport,
     JudgedWorkload,
     MatrixReport,
     ProfileCell,
     ProfileReport,
-    RankingReport,
     Report,
     SeveralReport,
     Trace,
     UnknownReport,
-    UpgradeReport,
 )
 from mpsprobe.schemas.report import KINDS
 
@@ -74,38 +70,14 @@ def sample_coverage_comparison() -> ComparisonReport:
     return _read("comparison-of-coverage", ComparisonReport)
 
 
-def sample_checkpoint_report() -> CheckpointReport:
-    """A pickled adapter in 4 bits, with one tensor that MPS refuses; no checkpoint has all of this."""
-    return _read("checkpoint", CheckpointReport)
-
-
-def sample_fit_report() -> FitReport:
-    """A training that fits with small batches, one way that was not run, and one that memory does not bound."""
-    return _read("fit", FitReport)
-
-
-def sample_upgrade_report() -> UpgradeReport:
-    """Operators gained and lost, wrong results fixed and new, a workload that is better off, and one not judged."""
-    return _read("upgrade", UpgradeReport)
-
-
-def sample_ranking_report() -> RankingReport:
-    """Two operators that block four architectures of nine, one that runs on the CPU, and two releases."""
-    return _read("ranking", RankingReport)
-
-
-def sample_unknown_report() -> UnknownReport:
-    """A report of a kind that only some plugin knows, with sections that are kept verbatim."""
-    return _read("unknown", UnknownReport)
-
-
 def sample_reports() -> dict[str, Report]:
-    """Every sample by its kind."""
-    known: dict[str, Report] = {
-        kind: sample_several_report() if kind == "coverage-several" else _read(kind, model)
-        for kind, model in KINDS.items()
+    """Every sample by its kind, and ``weather``, a kind that only some plugin knows: its sections are kept verbatim."""
+    several: dict[str, Report] = {
+        "coverage-several": sample_several_report(),
+        "weather": _read("unknown", UnknownReport),
     }
-    return {**known, "weather": sample_unknown_report()}
+    known = {kind: several.get(kind) or _read(kind, model) for kind, model in KINDS.items()}
+    return {**known, **several}
 
 
 def sample_cell(device: str = "mps", step_us: int = 1_000, batch_size: int = 2) -> ProfileCell:

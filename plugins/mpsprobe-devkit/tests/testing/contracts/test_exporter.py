@@ -14,8 +14,12 @@ from mpsprobe.declarations import ExporterDeclaration
 from mpsprobe.errors import ReportError
 from mpsprobe.schemas import CoverageReport, MatrixReport, Report, UnknownReport
 from mpsprobe_devkit.testing import Broken, broken_clauses
-from mpsprobe_devkit.testing.contracts.exporter import ExporterContract
-from mpsprobe_devkit.testing.contracts.formats import first_difference, want_no_control_characters, want_well_formed
+from mpsprobe_devkit.testing.contracts.exporter import (
+    ExporterContract,
+    first_difference,
+    want_no_control_characters,
+    want_well_formed,
+)
 from mpsprobe_devkit.testing.mutations import MARKED_ELEMENT
 
 

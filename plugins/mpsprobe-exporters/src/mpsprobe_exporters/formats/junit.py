@@ -174,8 +174,8 @@ def _coverage(report: schemas.CoverageReport) -> Suite:
     wrong = advisories.table(report)
     for known, row in zip(report.advisories, wrong.rows, strict=True):
         message = f"{one_line(known.title)}: {one_line(known.workaround, 500)}"
-        verdict = "" if known.undecided else "advisory"
-        cases.append(_judged(f"{group}.advisories", known.id, verdict, message, _facts(wrong, row)))
+        failing = "" if known.undecided else "advisory"
+        cases.append(_judged(f"{group}.advisories", known.id, failing, message, _facts(wrong, row)))
     cases += [_stopped(group, report.failure)] if report.failure is not None else []
     properties = [(f"judged {report.target.software}", report.target.version), ("method", report.method)]
     properties += versions(report.environment).items()

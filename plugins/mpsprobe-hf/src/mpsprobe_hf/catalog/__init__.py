@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mpsprobe_hf.catalog.entry import Entry
+    from mpsprobe_hf.catalog.entry import Entry, Pipeline
     from mpsprobe_hf.catalog.reading import Names
 
-FILES = ("text", "images", "audio", "series")
+FILES = ("pipelines", "text", "images", "audio", "series")
 """In the order in which their names are listed."""
+PIPELINES = FILES[0]
 
 
 @cache
@@ -26,9 +27,28 @@ def listed() -> dict[str, Mapping[str, Any]]:
     return names
 
 
+def models() -> dict[str, Mapping[str, Any]]:
+    """What is listed about each model of transformers."""
+    return {name: facts for name, facts in listed().items() if facts["file"] != PIPELINES}
+
+
 @cache
 def entries_of(file: str) -> dict[str, Entry]:
-    """The names of one of ``FILES``."""
+    """The models of one of ``FILES``."""
+    from mpsprobe_hf.catalog.entry import Entry
+
+    return {name: entry for name, entry in _names_of(file).items() if isinstance(entry, Entry)}
+
+
+@cache
+def pipelines() -> dict[str, Pipeline]:
+    """The pipelines of diffusers, by name."""
+    from mpsprobe_hf.catalog.entry import Pipeline
+
+    return {name: entry for name, entry in _names_of(PIPELINES).items() if isinstance(entry, Pipeline)}
+
+
+def _names_of(file: str) -> dict[str, Entry | Pipeline]:
     from mpsprobe_hf.catalog.reading import Names
 
     return Names(_text(f"{file}.toml"), f"{file}.toml", shared()).entries()
@@ -36,25 +56,25 @@ def entries_of(file: str) -> dict[str, Entry]:
 
 @cache
 def shared() -> Names:
-    """The inputs and kinds of names for every file."""
+    """The inputs, components and kinds of names for every file."""
     from mpsprobe_hf.catalog.reading import Names
 
     return Names(_text("shared.toml"), "shared.toml")
 
 
 def entries() -> dict[str, Entry]:
-    """The catalog, by name."""
+    """The models of transformers, by name."""
     return {name: entry for file in FILES for name, entry in entries_of(file).items()}
 
 
 def entry_of(name: str) -> Entry:
-    """The entry of a name that is listed; only its file is read."""
+    """The entry of a model that is listed; only its file is read."""
     return entries_of(listed()[name]["file"])[name]
 
 
 def published_as(checkpoint: str) -> Entry | None:
-    """The entry with the sizes of that repository of the Hub."""
-    return next((entry_of(name) for name, facts in listed().items() if facts["checkpoint"] == checkpoint), None)
+    """The model with the sizes of that repository of the Hub."""
+    return next((entry_of(name) for name, facts in models().items() if facts["checkpoint"] == checkpoint), None)
 
 
 def _text(file: str) -> str:

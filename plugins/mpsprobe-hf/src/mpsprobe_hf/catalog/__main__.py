@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from mpsprobe_hf.catalog import FILES, entries_of
+from mpsprobe_hf.catalog import FILES, entries_of, pipelines
+from mpsprobe_hf.catalog.entry import Entry, Pipeline
 
 
 def listing() -> str:
     """The text of ``names.json``: a line for each name."""
     lines = []
     for file in FILES:
-        for entry in entries_of(file).values():
-            facts = {
+        entries: list[Entry | Pipeline] = [*entries_of(file).values()] or [*pipelines().values()]
+        for entry in entries:
+            facts: dict[str, Any] = {
                 "family": entry.family,
                 "summary": entry.summary,
                 "phases": entry.phases,
-                "requires": entry.inference.requires,
+                "requires": entry.requires,
                 "checkpoint": entry.checkpoint,
                 "model_type": entry.model_type,
                 "file": file,

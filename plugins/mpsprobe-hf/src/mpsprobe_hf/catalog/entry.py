@@ -1,7 +1,6 @@
-"""What a named workload is made of, as data: sizes of the model, shapes of its inputs, what it is trained with.
+"""What a named workload is made of, as data: sizes of its models, and what is known of its inputs beyond the rules.
 
 Nothing here imports torch or transformers: listing and describing workloads has to be instant.
-``mpsprobe_hf.tensors`` turns fields into tensors, ``mpsprobe_hf.construct`` makes the model.
 """
 
 from __future__ import annotations
@@ -9,76 +8,32 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar
 
-Dimension = int | str
-"""Elements along one axis; ``"batch"``, ``"seq"`` or a multiple (``"4*batch"``) where the user may choose."""
-
-Kind = Literal[
-    "integers",
-    "tokens",
-    "padding_mask",
-    "leading",
-    "token_labels",
-    "floats",
-    "ones",
-    "observed",
-    "flags",
-    "every_other",
-    "spans",
-    "zeros",
-    "constant",
-    "rows",
-    "places",
-    "columns",
-    "series",
-    "boxes",
-    "class_lists",
-    "mask_lists",
-]
-"""What an input can hold: each is a function in ``mpsprobe_hf.tensors``."""
+from mpsprobe_hf.forms import Family
 
 BATCH_SIZE = {"inference": 1, "training": 8}
 """Samples of one step where nothing else is said, by phase."""
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """One input of a model.
-
-    Attributes:
-        name: the keyword argument of ``forward``.
-        kind: what is in it; a function of that name in ``mpsprobe_hf.tensors``.
-        shape: its dimensions.
-        high: for whole numbers, one more than the largest (a vocabulary size, a number of classes).
-        settings: what else the kind takes.
-    """
-
-    name: str
-    kind: str
-    shape: tuple[Dimension, ...]
-    high: int = 0
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Architecture:
-    """A model class and what it is called with.
+    """A model class and what is known of its step beyond what is derived from the configuration.
 
     Attributes:
         model_class: its name in ``transformers.models.<model_type>``.
-        inputs: the keyword arguments of ``forward``, labels included where it is trained with them.
         parameters: how many a model of the published size has, each shared one counted once.
-        loss: ``output`` for ``output.loss``; else a function of that name in ``mpsprobe_hf.losses``.
+        own: of its inputs, what the rules do not know.
+        loss: a function in ``mpsprobe_hf.losses``; empty for the model's own, or the mean of its outputs.
         call: empty for ``model(**inputs)``; else a function of that name in ``mpsprobe_hf.calls``.
         requires: distributions that this architecture needs besides transformers.
         notes: what a reader of a report should know about this architecture or its inputs.
     """
 
     model_class: str
-    inputs: tuple[Field, ...]
     parameters: int
-    loss: str = "output"
+    own: Family = field(default_factory=Family)
+    loss: str = ""
     call: str = ""
     requires: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -97,11 +52,11 @@ class Entry:
         config: the values of the checkpoint's configuration that shape the model, in full where
             they differ from the class's defaults.
         inference, training: the architecture for each phase; ``None`` where it cannot be trained.
+        generate: of the inputs of ``generate()``, what the rules do not know.
         batch_size: of one step, by phase.
-        seq_len: default sequence length, ``None`` for a workload without sequences.
-        shortest, longest: limits of ``seq_len``; ``longest`` 0 for none.
+        seq_len, shortest, longest: the default length of a sequence and its limits, ``longest`` 0 for none; ``None``
+            where they are derived.
         seq_unit: what sequences are made of.
-        prompt: what ``generate()`` is given, where that is not what the forward pass of inference takes.
         untied: modules whose ``weight`` is their own although the model class ties it to another.
         configuration: the configuration class, where it is not called as the model is.
     """
@@ -114,12 +69,12 @@ class Entry:
     config: Mapping[str, Any]
     inference: Architecture
     training: Architecture | None
+    generate: Family = field(default_factory=Family)
     batch_size: Mapping[str, int] = field(default_factory=lambda: dict(BATCH_SIZE))
     seq_len: int | None = None
-    shortest: int = 1
-    longest: int = 0
+    shortest: int | None = None
+    longest: int | None = None
     seq_unit: str = "tokens"
-    prompt: tuple[Field, ...] = ()
     untied: tuple[str, ...] = ()
     configuration: str = ""
 
@@ -134,9 +89,61 @@ class Entry:
         """The phases that this workload has an architecture for."""
         return ("inference",) if self.training is None else ("inference", "training")
 
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Distributions that inference needs besides transformers."""
+        return self.inference.requires
+
     def architecture(self, phase: str) -> Architecture:
         """The architecture of ``phase``, which must be one of ``phases``; generation has that of inference."""
         chosen = self.training if phase == "training" else self.inference
         if chosen is None:
             raise KeyError(phase)
         return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A model, a scheduler or a processor of a pipeline.
+
+    Attributes:
+        class_name: in diffusers or transformers; ``package.module:Class`` for one that neither has at its top.
+        config: what the checkpoint's ``config.json`` says other than the defaults of the class.
+        small: what replaces that for ``--size small`` where fewer layers are not all that it takes.
+    """
+
+    class_name: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    small: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A named pipeline of diffusers.
+
+    Attributes:
+        name: what stands behind ``diffusers:``.
+        family: ``image``, ``video`` or ``audio``.
+        summary: one line for the lists.
+        checkpoint: the repository on the Hub that the configurations are from.
+        pipeline: the class in diffusers.
+        components: by the name that the pipeline has for them. Tokenizers are made from the text encoders'
+            configurations, processors from the defaults of their class; neither stands here.
+        settings: of the pipeline itself, in addition to its components.
+        arguments: what its ``__call__`` gets other than what is found out from its signature.
+        small: the same for ``--size small``.
+        requires: packages that the pipeline's own code needs, and that do not come with diffusers.
+    """
+
+    name: str
+    family: str
+    summary: str
+    checkpoint: str
+    pipeline: str
+    components: Mapping[str, Component]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    small: Mapping[str, Any] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
+    phases: ClassVar[tuple[str, ...]] = ("inference", "training")
+    model_type: ClassVar[str] = ""

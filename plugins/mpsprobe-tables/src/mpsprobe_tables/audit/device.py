@@ -18,7 +18,7 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.recording.attribution import NOWHERE, Attribution, Origin
 from mpsprobe_coverage.recording.dispatch import Plan
 from mpsprobe_coverage.recording.recorder import Recorder
-from mpsprobe_tables.audit.samples import is_for_mps
+from mpsprobe_tables.audit.procedure import is_for_mps
 
 SHADOW_LIMIT = 2**12  # elements: samples are small, and only indices, masks and lengths are ever read
 REFUSING = frozenset({"missing", "unsupported"})

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -23,11 +22,9 @@ from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables.audit.device import SHADOW_LIMIT, AuditDevice, Seen
 from mpsprobe_tables.audit.entries import dtype_named, module_entries
-from mpsprobe_tables.audit.procedure import message
-from mpsprobe_tables.audit.quiet import undisturbed
-from mpsprobe_tables.audit.reference import copy_of
+from mpsprobe_tables.audit.procedure import DEVICE, DrawnOnCpu, copy_of, message, undisturbed
 from mpsprobe_tables.audit.running import BACKWARD, FORWARD, alike
-from mpsprobe_tables.audit.samples import DEVICE, DrawnOnCpu
+from mpsprobe_tables.audit.workers import in_processes
 from mpsprobe_tables.module_marks import FORWARD_TEST, GRADIENT_TEST, Mode, ModuleMarks, load_marks
 
 WHAT = "modules"
@@ -120,15 +117,9 @@ def audit_modules(
     pieces = [names[first::PIECES] for first in range(PIECES) if names[first::PIECES]]
     progress.start(len(pieces), WHAT)
     found: list[list[ModuleAudit]] = []
-    if jobs == 1 or len(pieces) == 1:
-        for piece in pieces:
-            found.append(audit_piece(releases, piece))
-            progress.advance(WHAT)
-    else:
-        with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-            for done in pool.map(audit_piece, [releases] * len(pieces), pieces):
-                found.append(done)
-                progress.advance(WHAT)
+    for done in in_processes(partial(audit_piece, releases), pieces, jobs):
+        found.append(done)
+        progress.advance(WHAT)
     return tuple(_together(of_one) for of_one in zip(*found, strict=True))
 
 

@@ -11,9 +11,8 @@ from mpsprobe_coverage.knowledge.judging.lists import Lists
 from mpsprobe_exporters.document import AMOUNTS, Table
 from mpsprobe_exporters.markdown import table as markdown_table
 from mpsprobe_tables.audit import tables
-from mpsprobe_tables.audit.exceptions import MOST_LINES
 from mpsprobe_tables.audit.result import Audit, ReleaseAudit
-from mpsprobe_tables.audit.scoring import left_to_numbers
+from mpsprobe_tables.audit.scoring import MOST_LINES, left_to_numbers
 
 
 class _Words:

@@ -18,10 +18,18 @@ from mpsprobe_coverage.knowledge.kernels.kernel_facts import load_facts
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables.audit.device import SHADOW_LIMIT, AuditDevice, Seen
 from mpsprobe_tables.audit.entries import GRADIENT_DTYPES, dtype_named, entries, entry_named
-from mpsprobe_tables.audit.procedure import backward, forward, message
-from mpsprobe_tables.audit.quiet import undisturbed
-from mpsprobe_tables.audit.reference import Reference, draws_other_gradients, on_cpu
-from mpsprobe_tables.audit.samples import ask, draw, is_for_mps
+from mpsprobe_tables.audit.procedure import (
+    Reference,
+    ask,
+    backward,
+    draw,
+    draws_other_gradients,
+    forward,
+    is_for_mps,
+    message,
+    on_cpu,
+    undisturbed,
+)
 
 PROVENANCE = frozenset({"release", "wheel", "sha256", "commit"})
 SAMPLES, FORWARD, BACKWARD = "samples", "forward", "backward"

@@ -13,9 +13,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,9 +28,8 @@ from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables.audit.device import SHADOW_LIMIT, AuditDevice, Seen
 from mpsprobe_tables.audit.entries import entry_named
-from mpsprobe_tables.audit.procedure import forward
-from mpsprobe_tables.audit.quiet import undisturbed
-from mpsprobe_tables.audit.samples import DrawnOnCpu, draw, is_for_mps
+from mpsprobe_tables.audit.procedure import DrawnOnCpu, draw, forward, is_for_mps, undisturbed
+from mpsprobe_tables.audit.workers import in_processes
 
 RANKS = (5, 6)
 DTYPES = (
@@ -64,7 +62,7 @@ def audit_untested(
     pieces = [keys[first::PIECES] for first in range(PIECES) if keys[first::PIECES]]
     progress.start(len(pieces), WHAT)
     merged: dict[tuple[str, str], Counter[str]] = {}
-    for counts in _counted(releases, pieces, jobs):
+    for counts in in_processes(partial(count_piece, releases), pieces, jobs):
         for which, found in counts.items():
             merged.setdefault(which, Counter()).update(found)
         progress.advance(WHAT)
@@ -77,16 +75,6 @@ def audit_untested(
 def kinds() -> list[str]:
     """In the order in which they are shown."""
     return [*(f"rank {rank}" for rank in RANKS), *DTYPES]
-
-
-def _counted(
-    releases: Sequence[str], pieces: Sequence[Sequence[str]], jobs: int
-) -> Iterator[dict[tuple[str, str], Counter[str]]]:
-    if jobs == 1 or len(pieces) == 1:
-        yield from (count_piece(releases, piece) for piece in pieces)
-    else:
-        with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-            yield from pool.map(count_piece, [releases] * len(pieces), pieces)
 
 
 def count_piece(releases: Sequence[str], keys: Iterable[str]) -> dict[tuple[str, str], Counter[str]]:

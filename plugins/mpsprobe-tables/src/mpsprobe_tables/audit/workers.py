@@ -6,12 +6,12 @@ import faulthandler
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from multiprocessing import get_context, parent_process
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -22,6 +22,8 @@ from mpsprobe_tables.audit.entries import entries
 from mpsprobe_tables.audit.running import FORWARD, Pair, Raised, Ran, run_entries
 from mpsprobe_tables.expectations import load_expectations
 
+P = TypeVar("P")
+R = TypeVar("R")
 WHAT = "OpInfo entries"
 CHUNK = 24  # entries that one process takes at a time: few enough that none idles at the end
 
@@ -65,6 +67,15 @@ def tasks_for(
         pieces = -(-len(keys) // CHUNK)
         found += [Task(dtype, tuple(keys[first::pieces]), tuple(releases), tuple(lists)) for first in range(pieces)]
     return found
+
+
+def in_processes(function: Callable[[P], R], pieces: Sequence[P], jobs: int) -> Iterator[R]:
+    """What ``function`` makes of each piece, in order, in ``jobs`` processes, or in this one for 1."""
+    if jobs == 1 or len(pieces) == 1:
+        yield from map(function, pieces)
+    else:
+        with ProcessPoolExecutor(jobs, get_context("spawn"), _start) as pool:
+            yield from pool.map(function, pieces)
 
 
 def run_tasks(tasks: Sequence[Task], jobs: int, progress: SilentProgress) -> list[Pair]:

@@ -1,1 +1,2 @@
-"""Makes a kernel table from a macOS wheel, which is read and never imported or run."""
+"""Makes a kernel table from a macOS wheel, which is read: nothing of it is imported or run but its lists of
+expectations (``expectations``)."""

@@ -1,86 +1,164 @@
-"""A macOS wheel of torch → what its tests expect of MPS, and the data file that holds it."""
+"""A macOS wheel of torch → what its tests expect of MPS, of operators and of modules.
+
+The lists, OpInfo entries and modules are Python that builds them, so that Python is executed: the wheel's own files of
+``torch/testing``, in a process of its own (``torch_tests.py``), which may use no network and start nothing. Only a
+maintainer does that, with a wheel of PyTorch itself; whoever uses the tables reads what was stored.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
 from mpsprobe.errors import TableError
-from mpsprobe_tables.builder.expectations_entries import Entries, read_entries
-from mpsprobe_tables.builder.expectations_lists import (
-    ERROR_INPUTS,
-    FORWARD,
-    GRADIENT,
-    MEMBER,
-    Modifier,
-    read_lists,
-)
-from mpsprobe_tables.builder.python_sources import parse
+from mpsprobe.suggestions import printable
 from mpsprobe_tables.builder.wheel import Wheel
 from mpsprobe_tables.expectations import Decorator, Dtypes, Expectations
+from mpsprobe_tables.module_marks import FORWARD_TEST, GRADIENT_TEST, TEST_CLASS, Mark, ModuleMarks
 
-_TESTS = "torch/testing/_internal"
-ENTRY_FILES = (
-    f"{_TESTS}/common_methods_invocations.py",
-    *(f"{_TESTS}/opinfo/definitions/{name}.py" for name in ("fft", "linalg", "signal", "special", "_masked")),
-)
-"""The files whose ``op_db`` together are the database; ``opinfo/definitions/__init__.py`` names them."""
-_SECTIONS = ((FORWARD, "forward"), (GRADIENT, "gradient"), (ERROR_INPUTS, "error_inputs"))
+TESTS = "torch/testing/"
+LISTS = f"{TESTS}_internal/common_mps.py"
+MODULES = f"{TESTS}_internal/common_modules.py"
+FOR_MPS = ("expectedFailureMPS", "skipMPS")
+"""Decorators that say that modules are tested on MPS: torch 2.1.0 and later."""
+IDLE_CLASS = f"{TEST_CLASS}MPS"
+CONSISTENCY = "TestConsistency"
+NEVER_ON_MPS = frozenset({"float64", "complex128"})
+HALF_OR_SINGLE = ("float16", "float32")
+KEPT = ("PATH", "SYSTEMROOT")  # of the variables
+LIMIT_S = 300  # it takes 8 s
+
+
+class CannotBeImported(TableError):
+    """The test modules of a release cannot be executed here: what is stored of it stays as it is."""
+
+    def __init__(self, wheel: Wheel, why: str) -> None:
+        super().__init__(
+            f"the test modules of torch {wheel.release} cannot be imported with torch {version('torch')}: "
+            + printable(why)[:200],
+            "What is stored of that release stays as it is. With a torch nearer to it they may be: install one.",
+        )
 
 
 def has_expectations(wheel: Wheel) -> bool:
     """Whether the wheel carries the lists: torch 2.8.0 and later."""
-    return wheel.library == "torch" and wheel.has(MEMBER)
+    return wheel.library == "torch" and wheel.has(LISTS)
+
+
+def has_module_marks(wheel: Wheel) -> bool:
+    """Whether the tests of the wheel's modules run on Macs: torch 2.1.0 and later."""
+    return wheel.library == "torch" and wheel.has(MODULES) and any(name in wheel.text(MODULES) for name in FOR_MPS)
 
 
 def read_expectations(wheel: Wheel) -> Expectations:
-    """What the wheel's tests expect.
+    """What the wheel's tests expect of operators.
 
     Raises:
-        TableError: a file is absent, or is written in a form that is not known; the message names file and line.
+        CannotBeImported: its test modules do not run with the torch that is installed.
     """
-    modifiers = read_lists(parse(wheel.text(MEMBER), MEMBER))
-    entries = Entries()
-    for member in ENTRY_FILES:
-        read_entries(parse(wheel.text(member), member), member, entries)
-    _check_names(entries, modifiers)
-    forward = modifiers[FORWARD]
+    found = _said(wheel)
+    modifiers, entries = found["modifiers"], {one["name"] + one["variant"]: one for one in found["entries"]}
+    made = [name for name, one in entries.items() if one["helper"] and _says_nothing(one)]  # known by half their name
+    written = {name: one for name, one in entries.items() if name not in made}
+    lists: dict[str, dict[str, dict[str, Dtypes]]] = {
+        test: {name: {key: _dtypes(dtypes) for key, dtypes in listed.items()} for name, _, listed in one["lists"]}
+        for test, one in modifiers.items()
+    }
     return Expectations(
         release=wheel.release,
         wheel=wheel.path.name,
         sha256=wheel.sha256,
-        kinds={
-            f"{section} {name}": kind
-            for function, section in _SECTIONS
-            for name, kind in modifiers.get(function, Modifier()).kinds.items()
-        },
-        lists=_lists(forward),
-        gradient_lists=_lists(modifiers[GRADIENT]),
-        error_input_lists=_lists(modifiers.get(ERROR_INPUTS, Modifier())),
-        supported_complex=forward.supported_complex,
-        unsupported_complex=forward.unsupported_complex,
-        claimed={entry: tuple(sorted(dtypes)) for entry, dtypes in entries.claimed.items()},
-        claimed_backward={entry: tuple(sorted(dtypes)) for entry, dtypes in entries.claimed_backward.items()},
+        kinds={f"{test} {name}": kind for test, one in modifiers.items() for name, kind, _ in one["lists"]},
+        lists=lists["forward"],
+        gradient_lists=lists["gradient"],
+        error_input_lists=lists.get("error_inputs", {}),
+        supported_complex=_names(modifiers["forward"]["supported_complex"]),
+        unsupported_complex=_names(modifiers["forward"]["unsupported_complex"]),
+        claimed=_claimed(written, "claimed"),
+        claimed_backward=_claimed(written, "claimed_backward"),
         decorators={
-            entry: tuple(Decorator(kind, test, _ordered(dtypes)) for kind, test, dtypes in decorators)
-            for entry, decorators in entries.decorators.items()
+            key: tuple(them)
+            for key, one in written.items()
+            if (
+                them := [
+                    Decorator(kind, test, _dtypes(dtypes))
+                    for kind, in_class, test, dtypes, _ in one["marks"]
+                    if in_class in (None, CONSISTENCY)
+                ]
+            )
         },
-        entries=frozenset(entries.names),
-        elsewhere=frozenset(entries.elsewhere),
-        unread=tuple(sorted(entries.unread)),
+        entries=frozenset(written),
+        elsewhere=frozenset(entries[name]["variant"] or entries[name]["name"] for name in made),
     )
 
 
-def _lists(modifier: Modifier) -> dict[str, dict[str, Dtypes]]:
-    return {
-        name: {entry: _ordered(dtypes) for entry, dtypes in listed.items()} for name, listed in modifier.lists.items()
-    }
+def read_module_marks(wheel: Wheel) -> ModuleMarks:
+    """What the wheel's tests expect of modules.
+
+    Raises:
+        CannotBeImported: its test modules do not run with the torch that is installed.
+    """
+    found = _said(wheel)["modules"]
+    modules = {name: tuple(mark for one in marks for mark in _mark(*one)) for name, marks in found["entries"].items()}
+    dtypes = tuple(dtype for dtype in found["dtypes"] if dtype in HALF_OR_SINGLE)
+    return ModuleMarks(wheel.release, wheel.path.name, wheel.sha256, dtypes, modules)
 
 
-def _ordered(dtypes: frozenset[str] | None) -> Dtypes:
-    return None if dtypes is None else tuple(sorted(dtypes))
+def _mark(kind: str, in_class: str | None, test: str | None, dtypes: list[str] | None, mode: Any) -> Iterator[Mark]:
+    """One that may act on the tests of modules on MPS."""
+    named = None if dtypes is None else tuple(dtype for dtype in dtypes if dtype in HALF_OR_SINGLE)
+    if in_class in (None, TEST_CLASS, IDLE_CLASS) and test in (None, FORWARD_TEST, GRADIENT_TEST) and named != ():
+        yield Mark(kind, in_class or TEST_CLASS, test, named, mode)
 
 
-def _check_names(entries: Entries, modifiers: dict[str, Modifier]) -> None:
-    """The data files separate names by spaces."""
-    listed = {entry for modifier in modifiers.values() for them in modifier.lists.values() for entry in them}
-    for name in {*entries.names, *entries.elsewhere, *listed}:
-        if not name or " " in name or not name.isprintable():
-            raise TableError(f"an entry of the database is called {name!a}", "Download the wheel again.")
+def _dtypes(names: list[str] | None) -> Dtypes:
+    return None if names is None else tuple(names)
+
+
+def _names(names: list[str] | None) -> frozenset[str] | None:
+    return None if names is None else frozenset(names)
+
+
+def _claimed(entries: Mapping[str, Any], which: str) -> dict[str, tuple[str, ...]]:
+    given = {key: one[which] for key, one in entries.items() if one[which] is not None}
+    return {key: tuple(dtype for dtype in dtypes if dtype not in NEVER_ON_MPS) for key, dtypes in given.items()}
+
+
+def _says_nothing(entry: Mapping[str, Any]) -> bool:
+    return entry["claimed"] is None and all(in_class not in (None, CONSISTENCY) for _, in_class, *_ in entry["marks"])
+
+
+@functools.lru_cache(maxsize=1)
+def _said(wheel: Wheel) -> Any:
+    """What the wheel's test modules say, as ``torch_tests.py`` tells it; it is asked once for each wheel."""
+    with tempfile.TemporaryDirectory(prefix="mpsprobe-") as name:
+        folder = Path(name)
+        wheel.unpack(TESTS, ".py", folder)
+        program = str(Path(__file__).with_name("torch_tests.py"))
+        kept = {one: os.environ[one] for one in KEPT if one in os.environ}
+        # -I: neither variables nor the current folder say what is imported.
+        command = [sys.executable, "-I", "-B", "-W", "ignore", program, name]
+        try:
+            ended = subprocess.run(
+                command,
+                cwd=folder,
+                env={**kept, "TMPDIR": name, "TEMP": name, "TORCHINDUCTOR_CACHE_DIR": name},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise CannotBeImported(wheel, f"they do not end within {LIMIT_S} s") from None
+        if ended.returncode:
+            raise CannotBeImported(wheel, ended.stderr.strip().rpartition("\n")[2])
+        return json.loads(ended.stdout)

@@ -3,6 +3,12 @@ which of them always run a graph, and which may.
 
 Of Metal kernels and stubs nothing is said where an operator may also compute in another way: with an MPSGraph, with
 Metal kernels whose names are put together otherwise, or through other operators.
+
+``Lacking`` asks for less: dtypes that no Metal kernel of an operator reads, where it also copies, fills or converts,
+and so may compute in another way for some dtypes. One that computes by element from several operands does not: a copy
+or a fill is the answer there only for special numbers. Any other may answer a whole dtype with a copy or a fill
+(``round`` of whole numbers), but never complex numbers. Names without float32 tell the size of an element, or the
+dtype of another tensor, and nothing is said about their operators.
 """
 
 from __future__ import annotations
@@ -10,18 +16,81 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from mpsprobe_coverage.knowledge.kernels.kernel_facts import NAMED, STUB, KernelFacts
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import EVERY, METAL_TYPES, NAMED, STUB, KernelFacts, Refusal
 from mpsprobe_coverage.knowledge.kernels.table import MPS
 from mpsprobe_tables.builder.callgraph import HARMLESS, CallGraph, Reach
 from mpsprobe_tables.builder.emulator import Call, Made, run
-from mpsprobe_tables.builder.following import follower_of, kernels_of
-from mpsprobe_tables.builder.graphs import read_graphs, with_reached
-from mpsprobe_tables.builder.lacking import Lacking, with_refusal
+from mpsprobe_tables.builder.following import Kernel, follower_of, kernels_of, read_graphs, read_refusals, with_reached
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames, elementwise_types, kernel_names
-from mpsprobe_tables.builder.refusals import read_refusals
 from mpsprobe_tables.builder.registrations import FALLBACK_KERNEL, initialisers, operator_name
 from mpsprobe_tables.builder.stubs import Stubs, read_stubs
+
+COPIES = re.compile(r"(copy_|clone|fill__Scalar|fill__Tensor|zero_|item|aminmax|to_dtype)$")
+COMPLEX = frozenset(dtype for dtype in METAL_TYPES.values() if dtype.startswith("complex"))
+
+
+class Lacking:
+    """What the operators of one library lack.
+
+    Args:
+        reaches: operator → what its code reaches.
+        types: Metal operation → types of its input.
+        names, stubs: those of the library.
+    """
+
+    def __init__(
+        self, reaches: Mapping[str, Reach], types: Mapping[str, frozenset[str]], names: KernelNames, stubs: Stubs
+    ) -> None:
+        self._reaches, self._types, self._names, self._stubs = reaches, types, names, stubs
+        unary = {name for reach in reaches.values() for kind, name in reach.elementwise if kind == "unary"}
+        patterns = {pattern for reach in reaches.values() for pattern in reach.patterns if pattern is not None}
+        # A name that is not known may be that of any operation but these.
+        others = {name for name in types if name in unary or any(p.startswith(f"{name}_") for p in patterns)}
+        self._any = frozenset[str]().union(*(read for name, read in types.items() if name not in others))
+
+    def refusal(self, kernel: Kernel) -> Refusal | None:
+        """The dtypes that ``kernel`` has no Metal kernel for, where there are some for certain."""
+        reach = self._reaches[kernel.operator]
+        there = self._there(reach)
+        if "float" not in there or not kernel.certain or not self._is_certain(reach):
+            return None
+        lacking = frozenset(dtype for metal, dtype in METAL_TYPES.items() if metal not in there)
+        by_element = not reach.patterns and {kind for kind, _ in reach.elementwise} <= {"binary", "ternary"}
+        if not by_element or len(kernel.certain) == 1 or "to_dtype" in reach.operators:
+            lacking &= COMPLEX
+        if not lacking:
+            return None
+        argument = EVERY if by_element and len(kernel.certain) > 1 else kernel.certain[0].name
+        asked = sorted({name for _, name in reach.elementwise} | reach.patterns, key=str)
+        return Refusal(argument, lacking, f"no Metal kernel '{asked[0]}'" if len(asked) == 1 and asked[0] else "")
+
+    def _is_certain(self, reach: Reach) -> bool:
+        harmless = all(HARMLESS.match(operator) or COPIES.match(operator) for operator in reach.operators)
+        return harmless and reach.complete and not reach.graph and reach.stubs <= self._stubs.kernels.keys()
+
+    def _there(self, reach: Reach) -> frozenset[str]:
+        """The types that one of its kernels may read; empty where that is not known."""
+        found = frozenset[str]()
+        for _, name in reach.elementwise:
+            read = self._any if name is None else self._types.get(name, frozenset())
+            if not read:
+                return frozenset()
+            found |= read
+        for pattern in reach.patterns:
+            if pattern is None or "{}" in pattern:  # others have one name for all calls: they prepare
+                read = frozenset() if pattern is None else self._names.types(pattern)
+                if not read:
+                    return frozenset()
+                found |= read
+        return found
+
+
+def with_refusal(known: frozenset[Refusal], more: Refusal) -> frozenset[Refusal]:
+    """``known`` with what ``more`` refuses beyond it."""
+    new = more.dtypes - frozenset[str]().union(*(each.dtypes for each in known if each.argument == more.argument))
+    return known | {Refusal(more.argument, new, more.message)} if new else known
+
 
 KERNEL = re.compile(r"wrap_kernel_functor_unboxed|make_boxed_from_unboxed_functor|^__ZN2at(?!4_ops)|^__ZN2atL")
 REGISTER = re.compile(r"^__ZNR5torch7Library5_implE")

@@ -14,7 +14,7 @@ Blocks are followed until nothing more is reached, and what differs from one rou
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import capstone
@@ -34,11 +34,16 @@ from mpsprobe_tables.builder.flow_memory import (
     tells_dtype,
     tensor,
 )
-from mpsprobe_tables.builder.flow_messages import sentence
 from mpsprobe_tables.builder.flow_values import ALL, COUNT, SCALAR_TYPES, At, Known, Point, Value, joined, where
 from mpsprobe_tables.builder.machine import SP
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames
+
+SENTENCE = re.compile(r"[A-Za-z\"].* .*\w.*")
+NAME = re.compile(r"[a-z_]\w+")
+NO_MESSAGE = re.compile(r"INTERNAL ASSERT|^/|\n|Could this error message be improved")
+DISPATCH = "\" not implemented for '"
+
 
 DEEPEST = 12
 MOST_VISITS = 6  # of a block, on average
@@ -67,6 +72,21 @@ STRUCTURED = re.compile(r"2at6native\d+structured_\w+4implE")
 
 _decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
 _decoder.skipdata = True
+
+
+def sentence(texts: Sequence[str]) -> str | None:
+    """The last sentence of ``texts``; the parts around a value that is written into it are parted by three dots."""
+    said = [text for text in texts if SENTENCE.search(text) and not NO_MESSAGE.search(text)]
+    if not said:
+        return None
+    before = texts[: texts.index(said[-1])]
+    if said[-1] == DISPATCH:
+        names = [text for text in before if NAME.fullmatch(text)]
+        return f'"{names[-1]}" not implemented for' if names else None
+    if said[-1].startswith(" "):
+        begins = [text for text in before if text.endswith(" ")]
+        return f"{begins[-1]}…{said[-1]}" if begins else None
+    return said[-1].strip(" ,:")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,135 @@
-"""The registered kernels of a library for ``flow``: where their tensors are, and where in a tensor its dtype lies."""
+"""The registered kernels of a library for ``flow``: where their tensors are, and where in a tensor its dtype lies; and
+what following them shows: the dtypes that they refuse, and which always compute with an MPSGraph, and which may.
+
+A kernel hands tensors to a graph as ``Placeholder`` (OperationUtils.h). Where no way through its code leads past making
+one, every call does. ``Placeholder`` raises for a tensor whose buffer is empty, so a kernel that does not return early
+for tensors without elements cannot take them. Which kernels can reach a graph at all, ``callgraph`` knows.
+
+Where the arguments are says the schema: ``wrap_kernel_functor_unboxed_<…>::call`` takes the functor, the dispatch keys,
+and then the arguments as C++ has them (ATen/core/boxing). Apple's calling convention for arm64: eight registers, what
+does not fit lies packed on the stack; an object that is not trivial to copy, or longer than 16 bytes, is handed over by
+its address.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
 
 import capstone
+import torch
 
-from mpsprobe_tables.builder.arguments import Parameter, parameters, read_schemas
-from mpsprobe_tables.builder.flow import ARGUMENTS, RESULT_PLACE, Follower
-from mpsprobe_tables.builder.flow_memory import Frozen, Pointed, tensor
-from mpsprobe_tables.builder.flow_values import Known
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import CAST, EMPTY, EMPTY_INPUTS, EVERY, GRAPH, MAY, SAME, Refusal
+from mpsprobe_tables.builder.emulator import Made, run
+from mpsprobe_tables.builder.flow import ARGUMENTS, RESULT_PLACE, Follower, Outcome
+from mpsprobe_tables.builder.flow_memory import Assumed, Frozen, Pointed, tensor
+from mpsprobe_tables.builder.flow_values import ALL, IDENTITY, SCALAR_TYPES, Known
+from mpsprobe_tables.builder.machine import ARGUMENT_REGISTERS
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames
+from mpsprobe_tables.builder.registrations import SCHEMA, initialisers
 from mpsprobe_tables.builder.stubs import CLEAR_MAJORITY, Stubs
+
+BEFORE = 2  # the functor and the dispatch keys
+# Type in a schema → size in bytes and how many registers; what lies in memory has one for its address.
+_POINTER = (8, 1)
+_TYPES = {
+    "Tensor": _POINTER,
+    "Optional[Tensor]": _POINTER,
+    "List[Optional[Tensor]]": _POINTER,
+    "number": _POINTER,
+    "Optional[number]": _POINTER,
+    "Generator": _POINTER,
+    "Optional[Generator]": _POINTER,
+    "int": (8, 1),
+    "bool": (1, 1),
+    "float": (8, 0),  # in a register of its own kind
+    "ScalarType": (1, 1),
+    "Optional[bool]": (2, 1),
+    "Optional[ScalarType]": (2, 1),
+    "Optional[Layout]": (2, 1),
+    "Optional[MemoryFormat]": (2, 1),
+    "Optional[Device]": (3, 1),
+    "List[bool]": (4, 1),
+    "Optional[int]": (16, 2),
+    "Optional[float]": (16, 2),
+    "str": (16, 2),
+    "List[int]": (16, 2),
+    "List[float]": (16, 2),
+    "List[number]": (16, 2),
+    "List[Tensor]": (16, 2),
+    "Optional[List[int]]": _POINTER,
+    "Optional[List[float]]": _POINTER,
+    "Optional[List[number]]": _POINTER,
+    "Optional[str]": _POINTER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument.
+
+    Attributes:
+        kind: its type in the schema.
+        place: number of the register, or, from 9 on, of the place of eight bytes on the stack; None on none of these.
+    """
+
+    name: str
+    kind: str
+    is_out: bool
+    place: int | None
+
+
+def parameters(schema: Any, symbol: str) -> Iterator[Parameter]:
+    """The arguments of ``schema``, up to one of a type that is not known.
+
+    Args:
+        schema: a ``torch._C.FunctionSchema``.
+        symbol: of the registered function; it tells in which of two ways a few types are handed over.
+    """
+    register, stack = BEFORE, 0
+    for argument in schema.arguments:
+        kind = str(argument.real_type)
+        if kind == "List[Tensor]" and "ITensorListRef" in symbol:
+            known: tuple[int, int] | None = _POINTER
+        elif kind == "Optional[int]" and "SymInt" in symbol:
+            known = None  # some of them are numbers, others objects
+        else:
+            known = _TYPES.get(kind)
+        if known is None:
+            return
+        size, count = known
+        if not count:
+            yield Parameter(argument.name, kind, argument.is_out, None)
+        elif register + count <= ARGUMENT_REGISTERS:
+            yield Parameter(argument.name, kind, argument.is_out, register)
+            register += count
+        else:
+            register = ARGUMENT_REGISTERS
+            align = min(size, 8) if size in (1, 2, 4, 8, 16) else 1
+            stack = -(-stack // align) * align
+            yield Parameter(argument.name, kind, argument.is_out, stack // 8 + 9 if stack % 8 == 0 else None)
+            stack += size
+
+
+def read_schemas(library: MachO, wanted: Collection[str]) -> dict[str, Any]:
+    """Operator → its schema, for those of ``wanted`` that the library defines."""
+    found = {}
+    for initialiser in initialisers(library):
+        if initialiser.kind != "IMPL_":
+            for event in run(library, initialiser.address):
+                text = library.string_at(event.address) if isinstance(event, Made) else None
+                match = SCHEMA.match(text or "")
+                if match is not None:
+                    operator = f"{match['namespace'] or initialiser.namespace}::{match['name']}"
+                    if operator in wanted:
+                        found[operator] = torch._C.parse_schema(match[0])
+    return found
+
 
 DTYPE_LOAD = re.compile(r"\bldrh w(\d+), \[x\d+, #(?P<offset>0x\w+)\]\ncmp [wx]\1, #0x[12]\w\nb\.h[si] ")
 _decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
@@ -94,3 +208,109 @@ def offset_of_dtype(library: MachO) -> int | None:
         return None
     offset, count = found.most_common(1)[0]
     return offset if count >= CLEAR_MAJORITY * found.total() else None
+
+
+WITHOUT_ELEMENTS = ((EMPTY, Assumed(empty=True, filled=False)), (EMPTY_INPUTS, Assumed(empty=True)))
+
+
+def read_graphs(follower: Follower, kernels: Iterable[Kernel]) -> dict[str, frozenset[str]]:
+    """Operator → whether it always makes an operand, and whether it does of which tensors without elements.
+
+    What the labels mean is said in ``kernels/kernel_facts.py``.
+    """
+    found = {}
+    for kernel in kernels:
+        labels = {GRAPH} if _makes(follower, kernel, [*kernel.certain, *kernel.outs], Assumed(same=True)) else set()
+        without = (name for name, assumed in WITHOUT_ELEMENTS if _makes(follower, kernel, kernel.certain, assumed))
+        labels |= set(islice(without, 1)) if kernel.certain else set()
+        if labels:
+            found[kernel.operator] = frozenset(labels)
+    return found
+
+
+def with_reached(graphs: Mapping[str, frozenset[str]], reached: Iterable[str]) -> dict[str, frozenset[str]]:
+    """``graphs`` and the operators of ``reached``, whose code can reach a graph: those that need not go there may."""
+    may = {one: graphs.get(one, frozenset()) | {MAY} for one in reached if GRAPH not in graphs.get(one, ())}
+    return {**graphs, **may}
+
+
+def _makes(follower: Follower, kernel: Kernel, followed: Sequence[Parameter], assumed: Assumed) -> bool:
+    """Whether it can return, but not without making an operand of a graph."""
+    handed = kernel.handed(followed)
+    assumed = replace(assumed, nonzero=kernel.scales)
+    follower.assumed = replace(assumed, metal_only=True)
+    if follower.outcome(kernel.address, handed).returns:
+        return False
+    follower.assumed = assumed
+    return bool(follower.outcome(kernel.address, handed).returns)
+
+
+COPY, FLOAT32 = "aten::copy_", tensor(Known.FLOAT)
+NOWHERE = re.compile(r"float64|complex128|q")  # dtypes that no release has on MPS at all
+POSSIBLE = sum(1 << number for number, dtype in SCALAR_TYPES.items() if not NOWHERE.match(dtype))
+
+
+def read_refusals(follower: Follower, kernels: Iterable[Kernel]) -> dict[str, frozenset[Refusal]]:
+    """Operator → what its kernel refuses, for those that refuse something."""
+    found = {kernel.operator: _refused(follower, kernel) for kernel in kernels}
+    found[COPY] = _casts(follower)
+    return {operator: refusals for operator, refusals in found.items() if refusals}
+
+
+def _casts(follower: Follower) -> frozenset[Refusal]:
+    """What ``copy_`` refuses from MPS to MPS where the dtypes differ.
+
+    Up to 2.12 it runs a graph (``copy_cast_mps``), since 2.13 a Metal kernel that is named after both dtypes
+    (``copy_cast_kernel_mps`` calls ``exec_unary_kernel``, and that asks ``scalarToMetalTypeString`` for the names).
+    """
+    found: set[Refusal] = set()
+    follower.assumed, library = Assumed(), follower.library
+    named = any(library.functions_named("20copy_cast_kernel_mpsERNS_6TensorE"))
+    function = "23scalarToMetalTypeStringERKN3c1010ScalarTypeE" if named else "13copy_cast_mpsERNS_6TensorE"
+    ways = ((Pointed(((0, 1, IDENTITY),)),),) if named else ((FLOAT32, tensor()), (tensor(), FLOAT32))
+    for symbol, address in library.functions_named(function):
+        if symbol.startswith("__ZN2at6native3mps") and ".cold." not in symbol:
+            for handed in ways:
+                outcome = follower.outcome(address, (*handed, *[None] * (ARGUMENTS - len(handed))))
+                found |= set(_refusals(CAST, outcome, ~outcome.returns & POSSIBLE if outcome.returns else 0))
+    return frozenset(found)
+
+
+def _refused(follower: Follower, kernel: Kernel) -> frozenset[Refusal]:
+    address, certain = kernel.address, kernel.certain
+    follower.assumed = Assumed(same=True, nonzero=kernel.scales)
+    most = follower.outcome(address, kernel.handed(kernel.tensors))
+    less = kernel.handed((*certain, *kernel.outs))
+    same = follower.outcome(address, less) if ~most.returns & POSSIBLE else most
+    follower.assumed = Assumed(nonzero=kernel.scales)
+    if not ~most.returns & POSSIBLE:  # where less is followed, nothing more is refused
+        return frozenset()
+    outcomes = {parameter.name: follower.outcome(address, kernel.handed([parameter])) for parameter in kernel.inputs}
+    if len(certain) > 1:
+        outcomes[EVERY] = follower.outcome(address, kernel.handed(certain))
+    outcomes[SAME] = same
+    alone = ALL
+    found: set[Refusal] = set()
+    for name, outcome in outcomes.items():
+        if not outcome.returns:  # registered only to raise
+            return frozenset()
+        refused = ~outcome.returns & POSSIBLE & (alone if name in (EVERY, SAME) else ALL)
+        found |= set(_refusals(name, outcome, refused))
+        if name in (EVERY, *(p.name for p in certain)):
+            alone &= outcome.returns
+    return frozenset(found)
+
+
+def _refusals(name: str, outcome: Outcome, refused: int) -> Iterator[Refusal]:
+    by_message: dict[str, set[str]] = {}
+    for number, dtype in SCALAR_TYPES.items():
+        if refused >> number & 1:
+            by_message.setdefault(_said(outcome, number), set()).add(dtype)
+    for message, dtypes in by_message.items():
+        yield Refusal(name, frozenset(dtypes), message)
+
+
+def _said(outcome: Outcome, number: int) -> str:
+    """The one sentence with which dtype ``number`` is refused, and none that may go on is; or nothing."""
+    said = [text for text, mask in outcome.messages if mask >> number & 1 and not mask & outcome.returns]
+    return said[0] if len(said) == 1 else ""

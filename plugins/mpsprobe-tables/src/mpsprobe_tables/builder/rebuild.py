@@ -1,9 +1,12 @@
-"""Releases → data files: finds or downloads each wheel, reads it, and compares the result with what is shipped."""
+"""Releases → data files: finds or downloads each wheel, reads it, and compares the result with what is shipped.
+
+``review`` says what a person has to look at when a release has come in: what no program can decide.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -28,21 +31,23 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables.builder.assemble import read_table
 from mpsprobe_tables.builder.compositions import read_compositions
 from mpsprobe_tables.builder.download import download
-from mpsprobe_tables.builder.expectations import has_expectations, read_expectations
+from mpsprobe_tables.builder.expectations import (
+    CannotBeImported,
+    has_expectations,
+    has_module_marks,
+    read_expectations,
+    read_module_marks,
+)
 from mpsprobe_tables.builder.facts import read_facts
 from mpsprobe_tables.builder.messages import read_messages
-from mpsprobe_tables.builder.module_marks import has_module_marks, read_module_marks
 from mpsprobe_tables.builder.wheel import Wheel
-from mpsprobe_tables.encoding import encode_compositions, encode_facts, encode_table
-from mpsprobe_tables.expectations import DATA, Expectations, expectation_releases, load_expectations
-from mpsprobe_tables.expectations import SUFFIX as EXPECTATIONS_SUFFIX
-from mpsprobe_tables.expectations import encode as encode_expectations
-from mpsprobe_tables.messages import SUFFIX as MESSAGES_SUFFIX
-from mpsprobe_tables.messages import Messages, load_messages, message_releases
-from mpsprobe_tables.messages import encode as encode_messages
-from mpsprobe_tables.module_marks import SUFFIX as MARKS_SUFFIX
-from mpsprobe_tables.module_marks import encode as encode_marks
-from mpsprobe_tables.module_marks import load_marks, module_releases
+from mpsprobe_tables.encoding import DataFile, encode_compositions, encode_facts, encode_table
+from mpsprobe_tables.expectations import FILES as EXPECTATIONS
+from mpsprobe_tables.expectations import Expectations
+from mpsprobe_tables.messages import FILES as MESSAGES
+from mpsprobe_tables.messages import Messages
+from mpsprobe_tables.module_marks import FILES as MARKS
+from mpsprobe_tables.own_files import DATA, OwnFiles
 
 SHOWN_DIFFERENCES = 20
 T = TypeVar("T")
@@ -58,23 +63,6 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class DataFile:
-    """A data file that was made.
-
-    Attributes:
-        folder: where a checkout keeps such files.
-        shipped: whether this package has a file of that name.
-        same: whether that one has the same bytes.
-    """
-
-    folder: Path
-    name: str
-    data: bytes
-    shipped: bool
-    same: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Rebuilt:
     """What was read from one wheel.
 
@@ -84,6 +72,7 @@ class Rebuilt:
         compositions: of which operators composite ones and derivatives are made; ``None`` likewise.
         expectations: what PyTorch's own tests expect of that release; ``None`` where the wheel does not say.
         messages: what its MPS code raises with; ``None`` for another library than torch.
+        kept: why expectations are those that were stored, and not read again.
         files: the data files; that of the table first.
     """
 
@@ -92,6 +81,7 @@ class Rebuilt:
     compositions: Compositions | None
     expectations: Expectations | None
     messages: Messages | None
+    kept: tuple[str, ...]
     files: tuple[DataFile, ...]
 
     @property
@@ -126,14 +116,34 @@ class _Series(Generic[T]):
         self._name, self._shipped, self._load, self._encode = name, shipped, load, encode
         self._made: dict[str, T] = {}
 
+    def read_or_kept(self, wheel: Wheel, read: Callable[[Wheel], T]) -> tuple[T, tuple[str, ...]]:
+        """What ``read``, which executes code of the wheel, makes of it; or what is shipped, and why it is kept.
+
+        Of a release that is known, only the wheel that was read before is executed: its digest is stored.
+        """
+        stored = self._load(wheel.release) if wheel.release in self._shipped else None
+        if stored is not None and getattr(stored, "sha256", wheel.sha256) != wheel.sha256:
+            return stored, (
+                "its test modules are not executed: the digest is not that of the wheel that was read before",
+            )
+        try:
+            return read(wheel), ()
+        except CannotBeImported as error:
+            if stored is None:
+                raise
+            return stored, (error.message,)
+
     def add(self, release: str, made: T) -> DataFile:
         """The file of ``release``, on top of one that was added just now, or a shipped one."""
         older = [one for one in {*self._shipped, *self._made} if Version(one) < Version(release)]
         before = max(older, key=Version, default=None)
         base = None if before is None else self._made.get(before) or self._load(before)
         self._made[release] = made
-        name, data, shipped = self._name.format(release), self._encode(made, base), release in self._shipped
-        return DataFile(self._folder, name, data, shipped, shipped and (self._folder / name).read_bytes() == data)
+        return DataFile.of(self._folder, self._name.format(release), self._encode(made, base))
+
+
+def _of_own(files: OwnFiles[T]) -> _Series[T]:
+    return _Series(DATA, files.name, files.releases(), files.load, files.encode)
 
 
 def from_versions(versions: Iterable[str], library: str) -> list[Request]:
@@ -177,11 +187,7 @@ def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebui
     facts = _Series(folder, f"torch-{{}}{FACTS.suffix}", facts_releases(), load_facts, encode_facts)
     names = f"torch-{{}}{COMPOSITIONS.suffix}"
     compositions = _Series(folder, names, composition_releases(), load_compositions, encode_compositions)
-    names = f"torch-{{}}{EXPECTATIONS_SUFFIX}"
-    expectations = _Series(DATA, names, expectation_releases(), load_expectations, encode_expectations)
-    marks = _Series(DATA, f"torch-{{}}{MARKS_SUFFIX}", module_releases(), load_marks, encode_marks)
-    names = f"torch-{{}}{MESSAGES_SUFFIX}"
-    messages = _Series(DATA, names, message_releases(), load_messages, encode_messages)
+    expectations, marks, messages = _of_own(EXPECTATIONS), _of_own(MARKS), _of_own(MESSAGES)
     built = []
     for number, request in enumerate(requests):
         wanted = f"{request.library} {request.release}: getting the wheel"
@@ -198,6 +204,7 @@ def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebui
             table = read_table(wheel)
             files = [tables[wheel.library].add(wheel.release, table)]
             made = composed = expected = raised = None
+            kept: tuple[str, ...] = ()
             if wheel.library == "torch":
                 made = read_facts(wheel.binary, wheel.release, wheel.sha256)
                 files.append(facts.add(wheel.release, made))
@@ -207,11 +214,13 @@ def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebui
                 raised = Messages(wheel.release, read_messages(wheel.binary))
                 files.append(messages.add(wheel.release, raised))
             if has_expectations(wheel):
-                expected = read_expectations(wheel)
+                expected, kept = expectations.read_or_kept(wheel, read_expectations)
                 files.append(expectations.add(wheel.release, expected))
             if has_module_marks(wheel):
-                files.append(marks.add(wheel.release, read_module_marks(wheel)))
-            built.append(Rebuilt(table, made, composed, expected, raised, tuple(files)))
+                marked, also = marks.read_or_kept(wheel, read_module_marks)
+                kept = kept or also
+                files.append(marks.add(wheel.release, marked))
+            built.append(Rebuilt(table, made, composed, expected, raised, kept, tuple(files)))
     progress.stop()
     return built
 
@@ -260,3 +269,45 @@ def _is_newer(text: str, library: str) -> bool:
 
 def _sorted(requests: Iterable[Request]) -> list[Request]:
     return sorted(dict.fromkeys(requests), key=lambda request: (request.library, Version(request.release)))
+
+
+LONGEST_LINE = 160
+
+
+def review(before: Rebuilt, new: Rebuilt) -> Iterator[str]:
+    """Lines about ``new``, compared with the release before it."""
+    old, table = before.table, new.table
+    yield f"{table.library} {table.release}, compared with {old.release}"
+    yield (
+        f"  {len(table.native)} operators have a kernel: {len(table.native - old.native)} new, "
+        f"{len(old.native - table.native)} no more"
+    )
+    yield from _listed("lost their kernel", (old.native - table.native) & table.operators)
+    yield from _listed("new dispatch keys", table.keys.keys() - old.keys.keys())
+    yield from _listed("new markers", table.markers - old.markers)
+    yield from _listed("markers that are gone", old.markers - table.markers)
+    yield from _listed("only in the binary", _names(table.only_in_binary.values()))
+    yield from _listed("only in native_functions.yaml", _names(table.only_declared.values()))
+    yield from (f"  {why}: what is stored is kept" for why in new.kept)
+    if table.macos_minimum != old.macos_minimum:
+        yield f"  oldest macOS: {old.macos_minimum} → {table.macos_minimum}"
+    if table.requires_torch:
+        yield f"  made for torch {table.requires_torch}"
+    yield from undecided(new)
+
+
+def undecided(one: Rebuilt) -> Iterator[str]:
+    """Lines about messages of the library that nobody has decided on."""
+    messages = () if one.messages is None else tuple(one.messages.undecided())
+    if messages:
+        yield "  raised by MPS code, without a marker and without a decision (decisions.toml: is one a refusal?):"
+        yield from (f"    {printable(text)[:LONGEST_LINE]}" for text in messages)
+
+
+def _names(groups: Collection[tuple[str, ...]]) -> set[str]:
+    return {name for group in groups for name in group}
+
+
+def _listed(what: str, names: Collection[str]) -> Iterator[str]:
+    if names:
+        yield f"  {what}: {', '.join(sorted(names))}"

@@ -3,7 +3,11 @@
 ``TORCH_LIBRARY_IMPL(aten, MPS, m)`` makes a function ``TORCH_LIBRARY_IMPL_init_aten_MPS_<n>``; each
 ``m.impl("name", …)`` in it loads the address of the name. ``TORCH_LIBRARY(aten, m)`` and ``TORCH_LIBRARY_FRAGMENT``
 hold the schemas in the same way (torch/library.h). In all of torch 1.12.0 to 2.15.0 the form is this one; only the
-number of functions changed. torchvision uses PyTorch's stable ABI since 0.29: see ``stable_registrations``.
+number of functions changed.
+
+torchvision uses PyTorch's stable C ABI since 0.29. ``STABLE_TORCH_LIBRARY_IMPL(torchvision, MPS, m)``
+(torch/csrc/stable/library.h) is inlined into the static initialiser of its source file and calls C functions of
+libtorch, whose names the binary keeps: one opens a library with a namespace and a key, the next ones register names.
 """
 
 from __future__ import annotations
@@ -16,7 +20,42 @@ from mpsprobe.errors import TableError
 from mpsprobe_coverage.knowledge.kernels.markers import MARKER_STRINGS
 from mpsprobe_tables.builder.emulator import Call, Made, run
 from mpsprobe_tables.builder.macho import MachO
-from mpsprobe_tables.builder.stable_registrations import read_stable
+
+NAMESPACE, KEY, TEXT = 0, 1, 1  # which argument of the calls
+
+
+@dataclass(frozen=True, slots=True)
+class StableRegistration:
+    """An operator's name for a dispatch key, or, where ``key`` is ``None``, a schema."""
+
+    namespace: str
+    key: str | None
+    text: str
+
+
+def read_stable(library: MachO) -> Iterator[StableRegistration]:
+    """Every kernel and schema that ``library`` registers through the stable ABI."""
+    if not library.objects_named("STABLE_TORCH_LIBRARY_"):
+        return
+    for _, address in library.functions_named("_GLOBAL__sub_I_"):
+        namespace, key = "", None
+        for event in run(library, address):
+            if not isinstance(event, Call):
+                continue
+            called = library.symbol_at(event.target) or ""
+            if "torch_library_init_" in called:
+                namespace = _text(library, event, NAMESPACE) or ""
+                key = _text(library, event, KEY) if called.endswith("_impl") else None
+            elif called.endswith(("torch_library_impl", "torch_library_def")):
+                text = _text(library, event, TEXT)
+                if text is not None:
+                    yield StableRegistration(namespace, key, text)
+
+
+def _text(library: MachO, call: Call, argument: int) -> str | None:
+    address = call.argument(argument)
+    return library.string_at(address) if isinstance(address, int) else None
+
 
 COMPOSITE_KEYS = (
     "CompositeImplicitAutograd",

@@ -1,7 +1,7 @@
 """A macOS wheel of torch, torchvision or tensorflow-metal, opened as the zip file that it is.
 
-Only members with known names are read, into memory or into a file that the caller names, each up to a size limit:
-nothing in the wheel says where something is written, and nothing of it is imported.
+Only members with known names are read, into memory or into a file or folder that the caller names, each up to a size
+limit: nothing in the wheel says where something is written. Nothing of it is imported here (see ``expectations``).
 """
 
 from __future__ import annotations
@@ -179,6 +179,18 @@ class Wheel:
                     raise self._unreadable(member, error) from error
                 if any(part in content for part in parts):
                     yield member, content.decode("utf-8", "replace")
+
+    def unpack(self, below: str, ending: str, folder: Path) -> None:
+        """Write the text members whose names begin with ``below`` and end with ``ending`` into ``folder``.
+
+        Raises:
+            TableError: one is too large or broken.
+        """
+        for member in self._members:
+            if member.startswith(below) and member.endswith(ending) and ".." not in member and "\\" not in member:
+                target = folder / member
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(self.text(member), encoding="utf-8")
 
     def extract_library(self, target: Path) -> None:
         """Write the library that registers the kernels to ``target``.

@@ -164,7 +164,7 @@ def _releases(text: str) -> list[str]:
 
 def _rendered(found: Audit, format_name: str, command: str, *, terminal: bool) -> str:
     if format_name == "json":
-        from mpsprobe_tables.audit.json_document import json_document
+        from mpsprobe_tables.audit.tables import json_document
 
         return json_document(found) + "\n"
     if format_name == "markdown":

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mpsprobe.errors import OutputError, UsageError
+from mpsprobe.errors import OutputError, TableError, UsageError
 from mpsprobe.options import FORMAT_OPTION, Named
 from mpsprobe.output import check_writable, write_atomically, write_stdout
 from mpsprobe.progress import make_progress
@@ -16,6 +18,7 @@ from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
     from mpsprobe_tables.builder.rebuild import Rebuilt
+    from mpsprobe_tables.tensorflow.rebuild import Release
 
 DIFFERENT = 1
 METAL = "tensorflow-metal"
@@ -39,8 +42,9 @@ def build(
 ) -> None:
     """Read the table of each VERSION from its macOS wheel, as the tables of this package were made.
 
-    The wheel comes through pip from the index that pip is configured for; it is taken apart, never installed or
-    imported. A data file holds what differs from the release before; the same wheel gives the same bytes.
+    The wheel comes through pip from the index that pip is configured for; it is taken apart and never installed. Only
+    PyTorch's own lists of expectations in it are executed, in a process without network. A data file holds what differs
+    from the release before; the same wheel gives the same bytes.
 
     \b
     mpsprobe kernels build 2.13.0 --check
@@ -55,10 +59,7 @@ def build(
             "For example: mpsprobe kernels build 2.13.0, or mpsprobe kernels build --wheel FILE",
         )
     if library == METAL:
-        from mpsprobe_tables.commands import build_metal
-
-        folder = None if output is None else _folder(output)
-        same = build_metal.run(versions, [Path(wheel) for wheel in wheels], folder, format_name)
+        same = _build_metal(versions, wheels, None if output is None else _folder(output), format_name)
         if check and not same:
             click.get_current_context().exit(DIFFERENT)
         return
@@ -114,6 +115,7 @@ def _document(one: Rebuilt) -> dict[str, Any]:
         "facts": None if one.facts is None else {"operators": len(one.facts.operators)},
         "compositions": None if one.compositions is None else {"entries": len(one.compositions.calls)},
         "expectations": None if one.expectations is None else {"entries": len(one.expectations.entries)},
+        "kept": list(one.kept),
         "undecided_messages": [] if one.messages is None else list(one.messages.undecided()),
         "files": [{"name": file.name, "shipped": file.shipped, "same": file.same} for file in one.files],
         "differences": list(one.differences),
@@ -121,7 +123,7 @@ def _document(one: Rebuilt) -> dict[str, Any]:
 
 
 def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
-    from mpsprobe_tables.builder import review
+    from mpsprobe_tables.builder.rebuild import undecided
 
     table = one.table
     lines = [
@@ -140,10 +142,55 @@ def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
         lines.append(f"  {len(one.compositions.calls)} composite operators and derivatives are known by what they call")
     if one.expectations is not None:
         lines.append(f"  expectations of PyTorch's tests: {len(one.expectations.entries)} entries")
-    lines += review.undecided(one)
+    lines += [f"  {why}: what is stored is kept" for why in one.kept]
+    lines += undecided(one)
     if folder is not None:
         lines += [f"  written to {folder / file.name}, {len(file.data)} bytes" for file in one.files]
     if check:
         lines += [f"  {'the same as' if file.same else 'NOT'} the {file.name} of this package" for file in one.files]
         lines += [f"    {difference}" for difference in one.differences]
+    return "\n".join(lines)
+
+
+def _build_metal(versions: Sequence[str], wheels: Sequence[str], folder: Path | None, format_name: str) -> bool:
+    """Read all wheels of some releases of tensorflow-metal, or these; whether the data files are the shipped ones.
+
+    Raises:
+        MissingPackage: ``unicorn`` is not installed.
+        TableError: a wheel cannot be had or read.
+    """
+    from mpsprobe_tables.tensorflow import rebuild
+
+    for wheel in wheels:
+        if not Path(wheel).is_file():
+            raise TableError(f"there is no wheel '{printable(wheel)}'")
+    with tempfile.TemporaryDirectory(prefix="mpsprobe-") as downloads, make_progress() as progress:
+        progress.start(2 * len(versions) + len(wheels), "getting the wheels")
+        found = [Path(wheel) for wheel in wheels] or rebuild.from_versions(versions, Path(downloads), progress)
+        built = rebuild.rebuild(found, progress)
+        progress.stop()
+    if folder is not None:
+        for one in built:
+            write_atomically(folder / one.file.name, one.file.data)
+    if format_name == "json":
+        write_stdout(
+            json.dumps([{**one.document, "name": one.file.name, "same": one.file.same} for one in built], indent=2)
+        )
+    else:
+        write_stdout("\n\n".join(_described_metal(one) for one in built))
+    return all(one.file.same for one in built)
+
+
+def _described_metal(release: Release) -> str:
+    from mpsprobe_tensorflow.tables.table import decode
+
+    lines = [f"{METAL} {release.release}"]
+    for build in decode(release.file.data, release.file.name):
+        operators = len({one.operator for one in build.registrations})
+        lines.append(f"  {build.architecture}: {len(build.registrations)} registrations of {operators} operators")
+        for group in build.conditional:
+            since = f"macOS {group.macos}" if group.macos else "unknown"
+            lines.append(f"    {len(group.registrations)} more if {' and '.join(group.asks)} ({since})")
+        lines += [f"    wheel {name}" for name in build.wheels]
+    lines.append(f"  {'the same as' if release.file.same else 'NOT'} the {release.file.name} of mpsprobe-tensorflow")
     return "\n".join(lines)

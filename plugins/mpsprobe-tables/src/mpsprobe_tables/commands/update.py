@@ -32,43 +32,51 @@ AFTERWARDS = """Then look at what is named above, and:
     help="Processes for the last step; each takes about 1 GB.",
 )
 def update(jobs: int) -> None:
-    """Make every data file of the releases of torch and torchvision that this package lacks.
+    """Make every data file of the releases of torch, torchvision and tensorflow-metal that this package lacks.
 
     Written into the data folders of the packages, so run it in a checkout: tables, facts of kernels, the expectations
     of PyTorch's tests and, where these are new, the list of what they say that kernels refuse. The release before is
     read too. It must give the file that is shipped, and what is new since then is printed for a person to look at.
+    A new release of tensorflow-metal needs the package unicorn.
 
     \b
     mpsprobe kernels update
     """
     from mpsprobe_coverage.knowledge.judging.lists import FILE
     from mpsprobe_coverage.knowledge.kernels.releases import data_folder, library_releases
-    from mpsprobe_tables.builder.rebuild import from_versions, rebuild
-    from mpsprobe_tables.builder.review import review
+    from mpsprobe_tables.builder.rebuild import from_versions, rebuild, review
+    from mpsprobe_tables.builder.wheel import METAL
+    from mpsprobe_tables.tensorflow import rebuild as metal
+    from mpsprobe_tensorflow.tables.table import releases as metal_releases
 
     folder = Path(str(data_folder()))
     check_writable(folder / FILE)
-    wanted = [
-        request for library in LIBRARIES for request in from_versions(_to_read(library), library)
-    ]  # the first of each library is the release before
-    if not wanted:
-        newest = " and ".join(f"{library} {library_releases(library)[-1]}" for library in LIBRARIES)
+    known = {**{library: library_releases(library) for library in LIBRARIES}, METAL: metal_releases()}
+    reading = {library: _to_read(library, of_library) for library, of_library in known.items()}
+    if not any(reading.values()):
+        newest = " and ".join(f"{library} {of_library[-1]}" for library, of_library in known.items())
         write_stdout(f"there is nothing newer than {newest} on the package index")
         return
     lines: list[str] = []
     with make_progress() as progress:
-        built = rebuild(wanted, progress)
+        # The first of each library is the release before.
+        built = rebuild([one for name in LIBRARIES for one in from_versions(reading[name], name)], progress)
         for before, new in pairwise(built):
             if before.table.library == new.table.library:
                 lines += [*review(before, new), ""]
-        for one in built:
-            changed = [file.name for file in one.files if file.shipped and not file.same]
-            if changed:
-                raise TableError(
-                    f"{', '.join(changed)} would be another than the one of this package, so nothing was written",
-                    f"See what differs: mpsprobe kernels build {one.table.release} --check",
-                )
-        for file in (file for one in built for file in one.files if not file.shipped):
+        files = [file for one in built for file in one.files]
+        if reading[METAL]:
+            files += metal.files(reading[METAL], progress)
+            lines += [
+                f"{METAL} {release}: which TensorFlow does it load with? (fits.toml)" for release in reading[METAL][1:]
+            ]
+        changed = [file.name for file in files if file.shipped and not file.same]
+        if changed:
+            raise TableError(
+                f"{', '.join(changed)} would be another than the one of this package, so nothing was written",
+                "See what differs: mpsprobe kernels build VERSION --check",
+            )
+        for file in (file for file in files if not file.shipped):
             write_atomically(file.folder / file.name, file.data)
             lines.append(f"written: {file.name}")
         if any(one.expectations is not None and not one.files[0].shipped for one in built):
@@ -81,11 +89,9 @@ def update(jobs: int) -> None:
     write_stdout("\n".join([*lines, "", AFTERWARDS]))
 
 
-def _to_read(library: str) -> Sequence[str]:
+def _to_read(library: str, known: Sequence[str]) -> Sequence[str]:
     """The release before the first new one, and the new ones."""
-    from mpsprobe_coverage.knowledge.kernels.releases import library_releases
     from mpsprobe_tables.builder.download import offered
 
-    known = library_releases(library)
     new = [release for release in offered(library) if release not in known and Version(release) > Version(known[0])]
     return [*[release for release in known if new and Version(release) < Version(new[0])][-1:], *new]

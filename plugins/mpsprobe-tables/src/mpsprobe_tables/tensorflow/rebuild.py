@@ -19,6 +19,7 @@ from mpsprobe.progress import SilentProgress
 from mpsprobe.suggestions import printable
 from mpsprobe_tables.builder import download
 from mpsprobe_tables.builder.wheel import METAL, Wheel
+from mpsprobe_tables.encoding import DataFile
 from mpsprobe_tables.tensorflow.image import ARCHITECTURES, Image
 from mpsprobe_tables.tensorflow.registrations import Reading, Registration, read
 from mpsprobe_tensorflow.tables.table import data_folder
@@ -40,15 +41,18 @@ class Release:
     """What was read of one release.
 
     Attributes:
-        document: the data file's content.
-        same: whether mpsprobe-tensorflow has a file with the same bytes.
+        document: the content of its data file.
     """
 
     release: str
     document: Mapping[str, Any]
-    name: str
-    data: bytes
-    same: bool
+    file: DataFile
+
+
+def files(versions: Sequence[str], progress: SilentProgress) -> list[DataFile]:
+    """The data files of these releases, from wheels that are downloaded; raises as ``rebuild``."""
+    with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
+        return [one.file for one in rebuild(from_versions(versions, Path(folder), progress), progress)]
 
 
 def from_versions(versions: Sequence[str], folder: Path, progress: SilentProgress) -> list[Path]:
@@ -88,9 +92,7 @@ def rebuild(wheels: Iterable[Path], progress: SilentProgress) -> list[Release]:
         progress.advance(f"{METAL} {release}: reading the wheels")
         document = _document(release, sorted(by_release[release], key=_order))
         data = (json.dumps(document, indent=1) + "\n").encode()
-        name = f"{METAL}-{release}.json"
-        shipped = Path(str(data_folder())) / name
-        built.append(Release(release, document, name, data, shipped.is_file() and shipped.read_bytes() == data))
+        built.append(Release(release, document, DataFile.of(Path(str(data_folder())), f"{METAL}-{release}.json", data)))
     return built
 
 

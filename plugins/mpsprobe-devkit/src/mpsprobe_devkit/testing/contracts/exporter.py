@@ -2,23 +2,119 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import io
+import json
 import os
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from html.parser import HTMLParser
+from pathlib import PurePosixPath
+from typing import Any, NoReturn
 from unittest import mock
+from xml.etree import ElementTree
 
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.output import as_bytes
 from mpsprobe.schemas import Report, UnknownReport
 from mpsprobe.schemas.report import KINDS
 from mpsprobe.suggestions import an
-from mpsprobe_devkit.testing.contracts import formats
 from mpsprobe_devkit.testing.contracts.clauses import Broken, Contract, described, doing, listed, want
-from mpsprobe_devkit.testing.mutations import HOSTILE_TEXTS, emptied, with_number, with_text
+from mpsprobe_devkit.testing.mutations import (
+    HOSTILE_TEXTS,
+    MARKED_ELEMENT,
+    MARKED_FORMULA,
+    MARKED_SCRIPT,
+    emptied,
+    with_number,
+    with_text,
+)
 from mpsprobe_devkit.testing.samples import sample_coverage_comparison, sample_reports
+
+
+def want_well_formed(path: str, content: str | bytes, what: str) -> None:
+    """What ``path`` is by its extension, ``content`` has to be; an extension that says nothing here is left alone.
+
+    Raises:
+        Broken: it cannot be parsed, or text of the report became markup or a formula in it.
+    """
+    data, name = as_bytes(content), path.lower()
+    try:
+        if name.endswith(".gz"):
+            data, name = gzip.decompress(data), name.removesuffix(".gz")
+        if (parse := PARSERS.get(PurePosixPath(name).suffix)) is not None:
+            parse(data.decode("utf-8"))
+    except Broken as broken:
+        raise Broken(f"{what}, rendered: {broken}") from broken.__cause__
+    except (ValueError, OSError, EOFError, csv.Error, ElementTree.ParseError) as error:
+        suffix = PurePosixPath(name).suffix[1:].upper()
+        raise Broken(f"{what}, rendered, is not valid {suffix}: {described(error)}") from error
+
+
+def want_no_control_characters(text: str, what: str, *, returns: bool = True) -> None:
+    """``text`` has no control character but tabs and line ends; raises ``Broken``, which names it.
+
+    Args:
+        returns: a carriage return without a line feed is one of them; CSV may have it in a quoted field.
+    """
+    for found in text.replace("\r\n", "\n"):
+        if unicodedata.category(found) == "Cc" and found not in ("\t\n" if returns else "\t\n\r"):
+            near = text[max(0, text.index(found) - 20) :][:60]
+            raise Broken(f"{what} has the control character U+{ord(found):04X}: {near!r}")
+
+
+def first_difference(old: bytes, new: bytes) -> str:
+    """Where two outputs differ first, as the end of a sentence."""
+    for number, (here, there) in enumerate(zip(old.splitlines(), new.splitlines(), strict=False), 1):
+        if here != there:
+            start = next((i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), 0)
+            first, second = (line[max(0, start - 20) :][:60] for line in (here, there))
+            return f": line {number} was {first!r}, then {second!r}"
+    return f": {len(old)} bytes, then {len(new)}"
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise Broken(f"{constant} is not JSON: write null, or leave the key out")
+
+
+_json = partial(json.loads, parse_constant=_refuse_constant)
+
+
+class _Elements(HTMLParser):
+    """Looks for an element, or an address, that was text in the report."""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Of each element: its name and its addresses."""
+        want(tag != MARKED_ELEMENT, "text of the report became an HTML element: escape it")
+        for name, value in attrs:
+            if name in ("href", "src", "action", "formaction") and (value or "").strip().startswith(MARKED_SCRIPT):
+                raise Broken(f"text of the report became a script in the attribute {name}: allow known schemes only")
+
+
+def _xml(text: str) -> None:
+    tags = [str(element.tag) for element in ElementTree.fromstring(text.encode("utf-8")).iter()]
+    marked = any(tag.rpartition("}")[2] == MARKED_ELEMENT for tag in tags)
+    want(not marked, "text of the report became an XML element: escape it")
+
+
+def _separated(text: str, delimiter: str = ",") -> None:
+    for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True):
+        if any(cell.lstrip().startswith(MARKED_FORMULA) for cell in row):
+            raise Broken("text of the report became a formula, which spreadsheets run: put ' before =, +, - and @")
+
+
+PARSERS: dict[str, Callable[[str], object]] = {
+    **dict.fromkeys((".json", ".ipynb"), _json),
+    ".jsonl": lambda text: [_json(line) for line in text.split("\n") if line.strip()],
+    **dict.fromkeys((".html", ".htm"), lambda text: _Elements().feed(text)),
+    **dict.fromkeys((".xml", ".svg", ".xhtml"), _xml),
+    ".csv": _separated,
+    ".tsv": partial(_separated, delimiter="\t"),
+}
+
 
 LARGEST = 2**53
 TERMINALS = {
@@ -177,7 +273,7 @@ class ExporterContract(Contract):
         """No escape sequence of a report reaches the output, which may be shown on a terminal."""
         returns = not self.declaration.extension.endswith((".csv", ".tsv"))
         for what, files in self.hostile_files.items():
-            formats.want_no_control_characters(files[""], f"{what}, rendered,", returns=returns)
+            want_no_control_characters(files[""], f"{what}, rendered,", returns=returns)
 
     def test_stays_well_formed(self) -> None:
         """Output that is JSON, HTML, XML or CSV by its extension is that, and text of the report stays text in it."""
@@ -190,17 +286,17 @@ class ExporterContract(Contract):
             try:
                 self._files(self.made(), report)
             except MpsprobeError as refusal:
-                formats.want_no_control_characters(str(refusal), f"the refusal of {what}")
+                want_no_control_characters(str(refusal), f"the refusal of {what}")
             except (Exception, SystemExit) as error:
                 wanted = f"{what} should be rendered or refused with a ReportError"
                 raise Broken(f"{wanted}; it raised {described(error)}") from error
 
     def _well_formed(self, what: str, files: Files) -> None:
         for path, content in files.items():
-            formats.want_well_formed(path or f"report{self.declaration.extension}", content, what)
+            want_well_formed(path or f"report{self.declaration.extension}", content, what)
 
     def _same(self, what: str, how: str, first: Files, second: Files) -> None:
         want(set(first) == set(second), f"{what}, {how}, has other files: {listed([*{*first} ^ {*second}][:3])}")
         for path, content in first.items():
             old, new = as_bytes(content), as_bytes(second[path])
-            want(old == new, f"{what}, {how}, comes out differently{formats.first_difference(old, new)}")
+            want(old == new, f"{what}, {how}, comes out differently{first_difference(old, new)}")

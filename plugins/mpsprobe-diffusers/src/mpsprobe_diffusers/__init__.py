@@ -1,1 +1,0 @@
-"""Pipelines of diffusers as workloads for mpsprobe; see ``plugin.py``."""

@@ -1,0 +1,1 @@
+"""Models of transformers as workloads: the catalog, model types, checkpoint folders, repositories of the Hub."""

@@ -1,0 +1,197 @@
+"""A transformers model from its class and configuration, as ``from_pretrained`` would leave it but for the numbers.
+
+The model is made on torch's default device. Where that turns parameters into meta tensors there is
+nothing to initialise, and initialising is most of the time that a large model takes to make.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.nn.modules.module import register_module_module_registration_hook
+
+from mpsprobe.errors import WorkloadError
+
+MOST_MODULES = 300_000
+"""Of one model, at some 4 kB of Python objects each. deepseek-v3 has 1,215; one with modules for 2,048 experts in each
+of 15 layers about 100,000."""
+Call = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], Any]
+
+
+def construct(model_class: type[Any], config: Any, dtype: str, *, training: bool, untied: Iterable[str] = ()) -> Any:
+    """A model with random weights, in ``train`` or ``eval`` mode.
+
+    Args:
+        model_class: a subclass of ``transformers.PreTrainedModel``.
+        config: its configuration; its ``dtype`` is set.
+        dtype: of the parameters; those that the model class keeps in float32 stay so.
+        training: which mode.
+        untied: modules that get a ``weight`` of their own where the class ties it to another's.
+
+    Raises:
+        WorkloadError: it has more than ``MOST_MODULES``.
+    """
+    torch_dtype: torch.dtype = getattr(torch, dtype)
+    config.dtype = torch_dtype
+    with default_dtype(torch_dtype), quiet(), modules_are_counted():
+        if parameters_are_meta():
+            from transformers.initialization import no_init_weights
+
+            with no_init_weights():
+                model = model_class(config)
+            model.tie_weights()
+        else:
+            model = model_class(config)
+    for name in untied:
+        module = model.get_submodule(name)
+        module.weight = torch.nn.Parameter(module.weight.detach().clone())
+    if getattr(model, "loss_type", "") is None:
+        # The loss that the library falls back to; said here, it does not warn about it.
+        model.loss_type = "ForCausalLM"
+    keep_in_float32(model, torch_dtype)
+    return model.train(training)
+
+
+@contextlib.contextmanager
+def modules_are_counted() -> Iterator[None]:
+    """Inside, a model of more than ``MOST_MODULES`` is not made to its end: numbers multiply in a configuration."""
+    made = 0
+
+    def count(*_: Any) -> None:
+        nonlocal made
+        made += 1
+        if made > MOST_MODULES:
+            raise WorkloadError(
+                f"the model has more than {MOST_MODULES:,} modules", "Look at its configuration for numbers too large."
+            )
+
+    handle = register_module_module_registration_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings from transformers and the Hub: about published configurations, optional kernels, retries.
+
+    Nobody can act on them here; the error that ends the attempt says what cannot be had.
+    """
+    from huggingface_hub.utils import logging as hub
+    from transformers.utils import logging as library
+
+    before, hub_before = library.get_verbosity(), hub.get_verbosity()
+    library.set_verbosity(logging.ERROR)
+    hub.set_verbosity(logging.CRITICAL)  # it logs each failed try as an error
+    try:
+        yield
+    finally:
+        library.set_verbosity(before)
+        hub.set_verbosity(hub_before)
+
+
+class Mute(logging.Filter):
+    """Holds back records below ``floor`` while ``depth`` is not 0."""
+
+    def __init__(self, floor: int) -> None:
+        super().__init__()
+        self.floor = floor
+        self.depth = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record goes out."""
+        return not (self.depth and record.levelno < self.floor)
+
+
+def mutes() -> list[Mute]:
+    """A ``Mute`` on each handler of both libraries, for what ``quiet`` silences; put there once."""
+    from huggingface_hub.utils import logging as hub
+    from transformers.utils import logging as library
+
+    library.get_verbosity(), hub.get_verbosity()  # whoever asks first makes the handlers
+
+    found = []
+    for name, floor in (("transformers", logging.ERROR), ("huggingface_hub", logging.CRITICAL)):
+        for handler in logging.getLogger(name).handlers:
+            mute = next((one for one in handler.filters if isinstance(one, Mute)), None)
+            if mute is None:
+                mute = Mute(floor)
+                handler.addFilter(mute)
+            found.append(mute)
+    return found
+
+
+def quietly(call: Call | None = None) -> Call:
+    """``call``, or the plain call of a model, without the warnings that ``quiet`` silences.
+
+    It is called in steps that are timed, and ``quiet`` is not for those: each change of a level makes logging forget
+    what it knows of every logger, which costs 0.2 to 0.5 ms, and more afterwards.
+    """
+    muted = mutes()
+
+    def run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        for mute in muted:
+            mute.depth += 1
+        try:
+            return model(*args, **kwargs) if call is None else call(model, args, kwargs)
+        finally:
+            for mute in muted:
+                mute.depth -= 1
+
+    return run
+
+
+@contextlib.contextmanager
+def progress_on_terminals_only() -> Iterator[None]:
+    """Progress bars of transformers and of the Hub, which otherwise also fill logs and pipes, off unless seen."""
+    from transformers.utils import logging as untyped
+
+    library: Any = untyped
+    if sys.stderr.isatty() or not library.is_progress_bar_enabled():
+        yield
+        return
+    library.disable_progress_bar()
+    try:
+        yield
+    finally:
+        library.enable_progress_bar()
+
+
+def parameters_are_meta() -> bool:
+    """Whether a parameter made now has no data."""
+    return torch.nn.Linear(1, 1, bias=False).weight.is_meta
+
+
+@contextlib.contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Floating-point tensors that do not say their dtype get ``dtype``, as in ``from_pretrained``."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def keep_in_float32(model: Any, dtype: torch.dtype) -> None:
+    """Return to float32 the parameters that ``from_pretrained`` keeps there (T5's ``wo`` in float16).
+
+    A model class lists them in ``_keep_in_fp32_modules`` for float16 (for diffusers each narrower dtype) and in
+    ``_keep_in_fp32_modules_strict`` for bfloat16 too.
+    """
+    kept = set(getattr(model, "_keep_in_fp32_modules_strict", None) or ())
+    if dtype == torch.float16 or not hasattr(model, "config_class"):
+        kept |= set(getattr(model, "_keep_in_fp32_modules", None) or ())
+    if not kept or dtype == torch.float32:
+        return
+    pattern = re.compile("|".join(rf"(?:^|\.){re.escape(name)}(?:\.|$)" for name in sorted(kept)))
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if tensor.is_floating_point() and pattern.search(name):
+            tensor.data = tensor.data.to(torch.float32)

@@ -1,0 +1,156 @@
+"""Other sizes of inputs: by the layer that refused one, by numbers in the message, by what a loss wants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import torch
+
+from mpsprobe_hf.transformers.correcting.places import Place, Sizes, elements, knowing, shaped
+from mpsprobe_hf.transformers.inputs.guess import Guess
+from mpsprobe_hf.transformers.inputs.heads import label_forms
+
+IMAGE = ("batch", "channels", "height", "width")
+MULTIPLE = re.compile(
+    r"(?P<got>\d+)\D{1,40}(?:multiple of|divisible by) *(?P<of>\d+)"
+    r"|multiple of [^()]*\((?P<of2>\d+)\)[^()\d]*(?P<got2>\d+)"
+)
+NUMBERS: tuple[re.Pattern[str], ...] = (
+    re.compile(r"\((?P<got>\d+)(?:\*\d+)?\) doesn't match model \((?P<want>\d+)(?:\*\d+)?\)"),
+    re.compile(r"shape of the mask \[\d+, (?P<got>\d+)\] at index 1 does not match .*? tensor \[\d+, (?P<want>\d+)"),
+    re.compile(r"length (?P<want>\d+), but found (?P<got>\d+)"),
+    re.compile(r"(?<!unpack \()[Ee]xpected:? (?P<want>\d+)\D{1,40}(?:got|found):? (?P<got>\d+)"),
+    re.compile(r"(?P<got>\d+) but the model expects (?P<want>\d+)"),
+    re.compile(r"Expected (?:size )?(?P<got>\d+)(?: in dimension \d+)? but got (?:size )?(?P<want>\d+) for tensor"),
+    re.compile(r"size of tensor a \((?P<got>\d+)\) must match the size of tensor b \((?P<want>\d+)\)"),
+    re.compile(r"dimension of length (?P<want>\d+) at -1! Mismatching .* broadcastable to \[[\d, ]*?(?P<got>\d+)\]"),
+)
+"""Messages with the size that was given and the one that fits."""
+TARGETS: tuple[re.Pattern[str], ...] = (
+    re.compile(r"input batch_size \((?P<want>\d+)\) to match target batch_size \((?P<got>\d+)\)"),
+    re.compile(r"labels with sequence length (?P<got>\d+), expected (?P<want>\d+)"),
+)
+"""Messages of losses with the number of labels that were given, or along one axis, and the one that fits."""
+
+
+def widths(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """The width of an input, by the layer of torch.nn that refused it."""
+    for frame, _ in places:
+        layer, given = frame.f_locals.get("self"), frame.f_locals.get("input")
+        if not isinstance(layer, torch.nn.Module) or not isinstance(given, torch.Tensor) or not given.dim():
+            continue
+        if isinstance(layer, torch.nn.Linear):
+            axis, wanted = -1, layer.in_features
+        elif isinstance(layer, (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)):
+            spatial = len(layer.kernel_size)
+            axis, wanted = -spatial - 1, layer.in_channels
+            if given.dim() <= spatial:
+                return None
+        elif isinstance(layer, torch.nn.LayerNorm):
+            axis, wanted = -1, layer.normalized_shape[-1]
+        else:
+            continue
+        got = int(given.shape[axis])
+        if isinstance(layer, torch.nn.Linear) and wanted == guess.measures["patch_values"] != got:
+            patches = _by_patches(guess, tuple(given.shape), sizes)
+            if patches is not None:
+                return patches
+        return None if got == wanted else _resized(guess, got, int(wanted), sizes, tuple(given.shape), axis)
+    return None
+
+
+def _by_patches(guess: Guess, shape: tuple[int, ...], sizes: Sizes) -> Guess | None:
+    """``guess`` with images as their patches, where a linear layer that takes the values of one got images."""
+    for name in guess.given():
+        form = guess.form(name)
+        if form is not None and form.shape == IMAGE and tuple(elements(guess, n, sizes) for n in IMAGE) == shape:
+            return shaped(guess, name, form, ("batch", "patches", "patch_values"))
+    return None
+
+
+def _resized(
+    guess: Guess, got: int, wanted: int, sizes: Sizes, shape: tuple[int, ...] = (), axis: int = -1
+) -> Guess | None:
+    """``guess`` with ``wanted`` where an input has ``got`` elements along one axis, or a share of that."""
+    exact = [one for one in _axes(guess, sizes) if one[2] == got]
+    if shape:
+        exact.sort(key=lambda one: (one[3] != shape, one[1] != axis))
+    for name, position, _, _ in exact[:1]:
+        return _with_size(guess, name, position, wanted)
+    for name, position, size, _ in _axes(guess, sizes):
+        shares = min(size, got) > 8 and (got % size == 0 or size % got == 0) and size * wanted % got == 0
+        if shares and position == -1 and len(shape) > 2:
+            return _with_size(guess, name, position, size * wanted // got)
+    return None
+
+
+def _axes(guess: Guess, sizes: Sizes) -> Iterator[tuple[str, int, int, tuple[int, ...]]]:
+    """``(argument, axis, elements, shape)`` for each axis of a floating-point input that is no batch and no text."""
+    for name in guess.given():
+        form = guess.form(name)
+        if form is None or form.kind not in ("floats", "series", "every_other"):
+            continue
+        shape = tuple(elements(guess, size, sizes) for size in form.shape)
+        for position, size in enumerate(form.shape):
+            if size not in ("batch", "seq") and "*" not in str(size):
+                yield name, position - len(shape), shape[position], shape
+
+
+def _with_size(guess: Guess, name: str, axis: int, wanted: int) -> Guess | None:
+    form = guess.form(name)
+    assert form is not None
+    size = form.shape[axis]
+    if isinstance(size, str):
+        if guess.measures.known.get(size) == wanted:
+            return None
+        also = {"height": "width", "width": "height"}.get(size)
+        square = also and guess.measures[also] == guess.measures[size]
+        known = {size: wanted, **({also: wanted} if square and also else {})}
+        return knowing(guess, f"{size} {wanted}", **known)
+    shape = list(form.shape)
+    shape[axis] = wanted
+    return shaped(guess, name, form, shape)
+
+
+def numbers(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """Another size, by the numbers in the message."""
+    text = str(error)
+    for pattern in NUMBERS:
+        found = pattern.search(text)
+        if found is None:
+            continue
+        for got, want in ((found["got"], found["want"]), (found["want"], found["got"])):
+            better = _resized_exactly(guess, int(got), int(want), sizes)
+            if better is not None:
+                return better
+    multiple = MULTIPLE.search(text)
+    if multiple is not None:
+        got, of = int(multiple["got"] or multiple["got2"]), int(multiple["of"] or multiple["of2"])
+        return _resized_exactly(guess, got, -(-got // of) * of, sizes) if of else None
+    return None
+
+
+def targets(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """As many labels as the loss has predictions."""
+    found = next((found for pattern in TARGETS if (found := pattern.search(str(error)))), None)
+    if found is None:
+        return None
+    got, want = int(found["got"]), int(found["want"])
+    for name, form in label_forms(guess).items():
+        for axis, size in enumerate(form.shape):
+            now = elements(guess, size, sizes)
+            if size == "batch" or now < 2 or got % now or now * want % got:
+                continue
+            shape = [*form.shape[:axis], now * want // got, *form.shape[axis + 1 :]]
+            return shaped(guess, name, form, shape)
+    return None
+
+
+def _resized_exactly(guess: Guess, got: int, wanted: int, sizes: Sizes) -> Guess | None:
+    for name, position, size, _ in _axes(guess, sizes):
+        if size == got and wanted and got != wanted:
+            better = _with_size(guess, name, position, wanted)
+            if better is not None:
+                return better
+    return None
