@@ -1,14 +1,16 @@
-"""Groups of commands that plugins add to. Public: a group that a plugin declares can be one too."""
+"""Commands with many options, and groups that plugins add to. Public: what a plugin declares can be one too."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mpsprobe.errors import EVERYTHING, MpsprobeError, UnknownName
 from mpsprobe.flags import PREFIX, apply_settings, name_variables
+from mpsprobe.options import Flag
 from mpsprobe.plugins.discovery import CORE
 from mpsprobe.plugins.loading import describe, refuse
 from mpsprobe.plugins.registry import Registry, get_registry
@@ -16,6 +18,67 @@ from mpsprobe.suggestions import printable, remedy
 
 if TYPE_CHECKING:
     from mpsprobe.declarations import CommandDeclaration
+
+_NAMES = 28
+"""Columns of the names of options in a help; a longer one has a line for itself."""
+
+_WHOLE = "mpsprobe.whole-help"  # in the meta of a context
+
+
+def whole_help(ctx: click.Context) -> str:
+    """What ``--help-all`` prints; of a command without it what ``--help`` does."""
+    ctx.meta[_WHOLE] = True
+    return ctx.get_help()
+
+
+def _show_all(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(whole_help(ctx), color=ctx.color)
+        ctx.exit()
+
+
+class Command(click.Command):
+    """A command with many options: ``--help`` shows those that are needed often, and ``--help-all`` every one.
+
+    Where an option stands it says itself, as a ``mpsprobe.options.Flag``. A form feed in the command's text ends what
+    ``--help`` shows of it.
+    """
+
+    _help_all = click.Option(
+        ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_show_all, help="Show every option."
+    )
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """All of them, with ``--help-all``."""
+        return [*super().get_params(ctx), self._help_all]
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the command does."""
+        text = cleandoc(self.help or "")
+        with formatter.indentation():
+            formatter.write_paragraph()
+            formatter.write_text(text.replace("\f\n", "") if _WHOLE in ctx.meta else text.partition("\f")[0])
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options by section; the sections in the order of their first option."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        left = 0
+        for option in (one for one in self.get_params(ctx) if isinstance(one, click.Option)):
+            section = sections.setdefault(getattr(option, "section", "More"), [])
+            if _WHOLE in ctx.meta:
+                section += filter(None, [option.get_help_record(ctx)])
+            elif isinstance(option, Flag) and option.often:
+                section.append(option.brief(ctx))
+            else:
+                left += 1
+        widest = max((len(name) for rows in sections.values() for name, _ in rows if len(name) <= _NAMES), default=0)
+        for heading, rows in sections.items():
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl([(name.ljust(widest), text) for name, text in rows], widest + 2)
+        if _WHOLE not in ctx.meta:
+            formatter.write_paragraph()
+            formatter.write_text(f"{ctx.command_path} --help-all shows {left} more.")
 
 
 class OpenGroup(click.Group):

@@ -8,7 +8,7 @@ declarations therefore imports neither torch nor pydantic.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import FrozenInstanceError, dataclass, fields
 from typing import Any, Literal
 
 from mpsprobe.errors import PluginError
@@ -46,9 +46,12 @@ _FIELDS: dict[type, list[tuple[str, str, tuple[type, ...]]]] = {}  # of each cla
 
 
 class _Checked:
-    """A record whose fields have the types that they say: data classes see to none. Else ``TypeError`` names one."""
+    """A record whose fields have the types that they say, and keep their values: data classes see to none.
 
-    __slots__ = ()
+    ``dataclass(frozen=True)`` would compile six methods for each class, 10 ms of each start.
+    """
+
+    __slots__ = ("_made",)
 
     def __post_init__(self) -> None:
         record: Any = self
@@ -63,13 +66,38 @@ class _Checked:
             if not right:
                 problem = f"has {an(type(value).__name__)} as its {name}, which should be {words}"
                 raise TypeError(f"{self._about()} {problem}")
+        object.__setattr__(self, "_made", True)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, "_made"):
+            raise FrozenInstanceError(f"cannot assign to field '{name}'")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field '{name}'")
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name, _, _ in _FIELDS[type(self)])
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self._values()
+
+    def __repr__(self) -> str:
+        named = (f"{name}={getattr(self, name)!r}" for name, _, _ in _FIELDS[type(self)])
+        return f"{type(self).__qualname__}({', '.join(named)})"
 
     def _about(self) -> str:
         name = getattr(self, "name", None)
         return f"'{printable(name)}'" if isinstance(name, str) else an(type(self).__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class Declaration(_Checked):
     """What every declaration of a hook has; hooks return one of the classes below.
 
@@ -91,7 +119,7 @@ class Declaration(_Checked):
             raise ValueError(f"{self._about()} {problem}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class WorkloadDeclaration(Declaration):
     """Something to run. ``target`` is a callable that takes the name and returns a ``Workload``.
 
@@ -112,7 +140,7 @@ class WorkloadDeclaration(Declaration):
     parts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class ScannerDeclaration(Declaration):
     """What turns a workload into a coverage report. ``target`` resolves to a ``Scanner``.
 
@@ -123,7 +151,7 @@ class ScannerDeclaration(Declaration):
     frameworks: tuple[str, ...] = ("torch",)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class KernelTablesDeclaration(Declaration):
     """The kernel tables of one backend. ``target`` resolves to a ``KernelTables``.
 
@@ -137,7 +165,7 @@ class KernelTablesDeclaration(Declaration):
     framework: str = "torch"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class ExporterDeclaration(Declaration):
     """What turns a report into something else. ``target`` resolves to an ``Exporter``.
 
@@ -158,7 +186,7 @@ class ExporterDeclaration(Declaration):
     asks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class DeviceDeclaration(Declaration):
     """What runs a workload (``mps``, ``cuda``, ``cpu``). ``target`` resolves to a ``Device``.
 
@@ -177,7 +205,7 @@ class DeviceDeclaration(Declaration):
         return self.name if self.framework == "torch" else f"{self.framework}:{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class ProbeDeclaration(Declaration):
     """What measures during a run. ``target`` resolves to a ``Probe``.
 
@@ -190,7 +218,7 @@ class ProbeDeclaration(Declaration):
     default: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class RunnerDeclaration(Declaration):
     """A library's own loop around a workload's steps (``trainer``, …). ``target`` resolves to a ``Runner``.
 
@@ -213,7 +241,7 @@ class CommandDeclaration(Declaration):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class DoctorFinding(_Checked):
     """One finding of ``mpsprobe doctor``.
 
@@ -234,7 +262,7 @@ class DoctorFinding(_Checked):
             raise ValueError(f"{self._about()} {problem}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class KnownAnswer(_Checked):
     """What ``mpsprobe_known_answer`` returns: a report that was worked out before, or why there is none.
 
@@ -251,7 +279,7 @@ class KnownAnswer(_Checked):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class SweptWorkload(_Checked):
     """A workload that was judged in a sweep, as ``mpsprobe_swept_workloads`` returns it.
 

@@ -1,17 +1,26 @@
-"""Values of command-line options, with errors that name the nearest right value. Public: plugins' commands use them."""
+"""Options of commands: their place in the help, their values with errors that name the nearest right one, and those
+that several commands have. Public: plugins' commands use them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mpsprobe.declarations import DTYPES, SIZES
 from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.flags import flag_name
+from mpsprobe.streams import QUIET
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from mpsprobe.protocols import RunOptions
+
+F = TypeVar("F", bound=Callable[..., Any])
+"""What a decorator of an option takes and returns."""
 
 LARGEST = 2**31 - 1
 """The largest whole number that an option takes."""
@@ -19,12 +28,108 @@ MOST_PERCENT = 1000.0
 """The largest percentage that an option takes."""
 
 
-class Named(click.ParamType):
-    """One of a few names."""
+class Flag(click.Option):
+    """An option of a ``mpsprobe.commands.Command``, with its place in the help.
 
-    def __init__(self, kind: str, names: Sequence[str]) -> None:
+    Args:
+        section: the heading that it stands below.
+        often: whether ``--help`` shows it; ``--help-all`` shows every one. Its text there ends at a form feed.
+        shortcuts: flags that stand for one of its values: ``{"--json": "json"}``.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        section: str = "Options",
+        often: bool = False,
+        shortcuts: Mapping[str, str] | None = None,
+        **named: Any,
+    ) -> None:
+        super().__init__(*arguments, **{"show_default": True, **named})
+        text = self.help or ""
+        self.help, self._brief = text.replace("\f", ""), text.partition("\f")[0]
+        self.section, self.often, self._shortcuts = section, often, shortcuts or {}
+        self.secondary_opts += self._shortcuts
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Read the shortcuts too."""
+        super().add_to_parser(parser, ctx)
+        for name, value in self._shortcuts.items():
+            parser.add_option(self, [name], self.name, action="store_const", const=value)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Its names and what they mean."""
+        record = super().get_help_record(ctx)
+        if record is None or not self._shortcuts:
+            return record
+        return ", ".join([record[0].partition(" / ")[0], *self._shortcuts]), record[1]
+
+    def brief(self, ctx: click.Context) -> tuple[str, str]:
+        """The same in short, for ``--help``: without second names, and without what stands behind the form feed."""
+        names, text = self.get_help_record(ctx) or ("", "")
+        for name in [name for name in self.opts if name.startswith("--")][1:]:
+            names = names.replace(f", {name}", "")
+        return names, text.replace(self.help or "", self._brief, 1)
+
+
+def often(section: str, *names: str, **named: Any) -> Callable[[F], F]:
+    """A ``Flag`` that ``--help`` shows, declared as by ``click.option``."""
+    return click.option(*names, cls=Flag, section=section, often=True, **named)
+
+
+def rare(section: str, *names: str, **named: Any) -> Callable[[F], F]:
+    """A ``Flag`` that ``--help-all`` shows, declared as by ``click.option``."""
+    return click.option(*names, cls=Flag, section=section, **named)
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator, in this order."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+
+def completing(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+    """What a shell completes a value with that is one of ``names``, or several with commas between them."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [before + comma + name for name in names() if name.startswith(last)]
+
+    return complete
+
+
+def complete_workload(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """The names of workloads that begin so; where there are none, files. Imports no workload."""
+    from click.shell_completion import CompletionItem
+
+    from mpsprobe.plugins.registry import get_registry
+
+    found = [CompletionItem(name) for name in get_registry().workloads() if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+workloads_argument = click.argument("names", nargs=-1, metavar="[WORKLOAD]...", shell_complete=complete_workload)
+"""Any number of workloads, which a shell completes."""
+
+
+class File(click.ParamType):
+    """The path of a file, which a shell completes."""
+
+    name = "FILE"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        """Let the shell complete the path."""
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="file")]
+
+
+class Named(click.ParamType):
+    """One of a few names, or another name of one of them."""
+
+    def __init__(self, kind: str, names: Sequence[str], also: Mapping[str, str] | None = None) -> None:
         self.name = kind
         self._names = tuple(names)
+        self._also = {other: name for other, name in (also or {}).items() if name in names}
 
     def get_metavar(self, *_args: Any, **_kwargs: Any) -> str:
         """The names, with ``|`` between them: what the help shows."""
@@ -36,9 +141,16 @@ class Named(click.ParamType):
         Raises:
             UnknownName: it is none; the message has the nearest.
         """
-        if value not in self._names:
+        name = self._also.get(value, value)
+        if name not in self._names:
             raise UnknownName(self.name, str(value), self._names, "There are: " + ", ".join(self._names) + ".")
-        return str(value)
+        return str(name)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        """The names that begin so."""
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(name) for name in self._names if name.startswith(incomplete)]
 
 
 class Positive(click.ParamType):
@@ -116,6 +228,71 @@ class Percent(click.ParamType):
             raise UsageError(f"{_flag(param)} takes a percentage from 0 on, not '{str(value)[:40]}'")
         return number / 100
 
+
+OTHER_DTYPES = {"fp32": "float32", "fp16": "float16", "half": "float16", "bf16": "bfloat16"}
+"""Other names of dtypes, as people write them."""
+WHAT = "What"
+"""The section of the help about what is run."""
+ANSWER = "Answer"
+"""The section about what is shown, and where it goes."""
+TRAINING = "Training"
+"""The section about how a model is trained."""
+
+
+def _exporters() -> Iterable[str]:
+    from mpsprobe.plugins.registry import get_registry
+
+    return get_registry().exporters()
+
+
+DTYPE_OPTION = often(
+    WHAT, "--dtype", type=Named("dtype", DTYPES, OTHER_DTYPES), metavar="DTYPE", default="float32",
+    help="float32, float16, bfloat16\f: of the parameters; or fp32, fp16, half, bf16.",
+)  # fmt: skip
+"""``--dtype``."""
+SIZE_OPTION = rare(WHAT, "--size", type=Named("size", SIZES), default="real", help="Of the model; small: few layers.")
+"""``--size``."""
+TRUST_OPTION = rare(WHAT, "--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
+"""``--trust-remote-code``."""
+AUTOCAST_OPTION = rare(
+    TRAINING, "--autocast", type=Named("dtype", DTYPES[1:], OTHER_DTYPES), help="Run the forward pass under autocast."
+)
+"""``--autocast``."""
+training_options = together(
+    AUTOCAST_OPTION,
+    rare(TRAINING, "--grad-accum", type=Positive(), default=1, help="Backward passes for each update."),
+    often(TRAINING, "--lora", is_flag=True, help="Train LoRA adapters of all linear layers."),
+    rare(TRAINING, "--lora-rank", type=Positive(), default=16, help="Of these adapters."),
+)
+"""How a model is trained, as ``check_training`` checks it."""
+JSON = {"--json": "json"}
+"""The shortcut of ``--format json``."""
+EXPORTER_OPTION = often(
+    ANSWER, "--format", "format_name", metavar="NAME", shortcuts=JSON, shell_complete=completing(_exporters),
+    help="An exporter [default: table, or by -o's extension].",
+)  # fmt: skip
+"""``--format`` of a command that makes a report."""
+FORMAT_OPTION = often(
+    ANSWER, "--format", "format_name", type=Named("format", ("table", "json")), shortcuts=JSON, default="table",
+    help="Of standard output.",
+)  # fmt: skip
+"""``--format table|json`` of a command that lists."""
+OUTPUT_OPTION = often(ANSWER, "-o", "--output", type=File(), help="Write the report to FILE.")
+"""``-o``."""
+EXPORT_OPTION = rare(
+    ANSWER, "--export", "exports", multiple=True, metavar="NAME[=PATH]", shell_complete=completing(_exporters),
+    help="Also write this format; repeatable.",
+)  # fmt: skip
+"""``--export``."""
+EVERYTHING_OPTION = rare(ANSWER, "--all", "everything", is_flag=True, help="On a terminal, leave nothing out.")
+"""``--all``."""
+QUIET_OPTION = rare(
+    ANSWER, "-q", "--quiet", is_flag=True, expose_value=False, callback=lambda _, __, value: value and QUIET.set(True),
+    help="On standard error only errors, and why the exit code is 1.",
+)  # fmt: skip
+"""``--quiet``."""
+report_options = together(EXPORTER_OPTION, OUTPUT_OPTION, EXPORT_OPTION, QUIET_OPTION)
+"""Where a report goes."""
 
 SAY_SO = "Say so, or leave it out."
 """What to do about an option that another one has to go with."""

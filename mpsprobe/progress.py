@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Self
 
+from mpsprobe.streams import QUIET
+
 if TYPE_CHECKING:
     from rich.progress import Progress, Task, TaskID
 
@@ -94,5 +96,5 @@ class TerminalProgress(SilentProgress):
 
 def make_progress() -> SilentProgress:
     """Progress for this process; use it in a ``with`` statement so that the line goes also after an error."""
-    drawn = sys.stderr is not None and sys.stderr.isatty()
+    drawn = not QUIET.get() and sys.stderr is not None and sys.stderr.isatty()
     return TerminalProgress() if drawn else SilentProgress()

@@ -1,4 +1,4 @@
-"""Standard output: quiet when the reader has gone. Imports nothing that takes long. Public."""
+"""Standard output, quiet when the reader has gone; notes on standard error. Imports nothing that takes long. Public."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ import contextlib
 import errno
 import os
 import sys
+from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any, TextIO
 
 from mpsprobe.errors import OutputError
+
+QUIET = ContextVar("quiet", default=False)
+"""Whether ``--quiet`` was given to the command line that runs: no progress, no notes."""
+MOST_REASONS = 3
+"""Why an exit code is 1, of as many findings."""
 
 
 class ReaderGone(BrokenPipeError):
@@ -36,6 +43,30 @@ def write_stdout(data: str | bytes) -> None:
         if is_reader_gone(error):
             raise ReaderGone from error
         raise OutputError(f"cannot write to standard output: {error.strerror}") from error
+
+
+def columns() -> int:
+    """How wide the terminal of standard output is; 80 where there is none. ``shutil`` takes 2 ms to import for it."""
+    try:
+        return int(os.environ["COLUMNS"])
+    except (KeyError, ValueError):
+        pass
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, OSError, ValueError):
+        return 80
+
+
+def note(text: str) -> None:
+    """Write ``text`` to standard error, which is neither an error nor the reason of an exit code."""
+    if not QUIET.get() and sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def because(reasons: Sequence[str]) -> str:
+    """Lines for standard error that say why ``--fail-on`` ends a command with exit code 1: the first ``reasons``."""
+    more = [f"{len(reasons) - MOST_REASONS} more"] if len(reasons) > MOST_REASONS else []
+    return "\n".join(f"--fail-on: {line}" for line in (*reasons[:MOST_REASONS], *more))
 
 
 def write_json(document: Any) -> None:

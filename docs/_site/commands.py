@@ -9,6 +9,7 @@ import click
 
 from _site.markdown import MarkdownDirective, block, code, table
 from mpsprobe.cli.group import main_group
+from mpsprobe.commands import Command, whole_help
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.flags import flag_name
 
@@ -84,11 +85,12 @@ class Commands(MarkdownDirective):
         context = context_of(path)
         name = " ".join(["mpsprobe", *path])
         parts = [f"## {name}"] if titled else []
-        parts.append(block("console", f"$ {name} --help\n{context.get_help()}"))
+        flag = "--help-all" if isinstance(context.command, Command) else "--help"
+        parts.append(block("console", f"$ {name} {flag}\n{whole_help(context)}"))
         options = options_of(path)
         rows = [
             (
-                " ".join(code(flag) for flag in sorted(option.opts, key=len, reverse=True)),
+                " ".join(code(flag) for flag in sorted((*option.opts, *option.secondary_opts), key=len, reverse=True)),
                 code(shown_default(option, context)),
                 code(variable(option)),
                 code(setting(path, option)),

@@ -14,6 +14,7 @@ import click
 
 from mpsprobe.answers.surroundings import digest, stamps, surroundings
 from mpsprobe.errors import MpsprobeError
+from mpsprobe.options import ANSWER, rare
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions
 
@@ -33,9 +34,8 @@ NOT_KEPT = ("weights", "trust_remote_code")
 def cache_option(command: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """``--no-cache``; ``MPSPROBE_NO_CACHE`` is the same for all commands."""
     variables = [f"MPSPROBE_{command.upper()}_NO_CACHE", SWITCH]
-    return click.option(
-        "--no-cache", is_flag=True, envvar=variables, help="Work the answer out anew, and do not keep it."
-    )
+    text = "Work the answer out anew, and do not keep it."
+    return rare(ANSWER, "--no-cache", is_flag=True, envvar=variables, help=text)
 
 
 class Question:

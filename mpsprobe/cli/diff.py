@@ -9,19 +9,20 @@ import click
 from mpsprobe import exporting
 from mpsprobe.cli.functions import compare
 from mpsprobe.errors import UsageError
-from mpsprobe.options import Named, Percent
+from mpsprobe.options import ANSWER, EXPORTER_OPTION, OUTPUT_OPTION, File, Named, Percent, rare
 from mpsprobe.plugins.registry import get_registry
+from mpsprobe.streams import because
 
 REGRESSION = "regression"
 
 
 @click.command()
-@click.argument("old")
-@click.argument("new")
-@click.option("--fail-on", type=Named("finding", (REGRESSION,)), help="End with exit code 1 if there is one.")
-@click.option("--threshold", type=Percent(), default="2", show_default=True, help="A smaller difference is none.")
-@click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
-@click.option("-o", "--output", metavar="FILE", help="Write the comparison to FILE.")
+@click.argument("old", type=File())
+@click.argument("new", type=File())
+@rare(ANSWER, "--fail-on", type=Named("finding", (REGRESSION,)), help="End with exit code 1 if there is one.")
+@rare(ANSWER, "--threshold", type=Percent(), default="2", show_default=True, help="A smaller difference is none.")
+@EXPORTER_OPTION
+@OUTPUT_OPTION
 def diff(
     old: str, new: str, fail_on: str | None, threshold: float, format_name: str | None, output: str | None
 ) -> None:
@@ -41,4 +42,6 @@ def diff(
     report = compare(old, new, threshold=threshold)
     exporting.write(registry, name, report, output)
     if fail_on == REGRESSION and report.regressions:
+        headline = exporting.shown(report, "table", "headline")  # None where mpsprobe-exporters is not installed
+        click.echo(because([": ".join(filter(None, (f"regressions, {report.regressions}", headline)))]), err=True)
         sys.exit(1)

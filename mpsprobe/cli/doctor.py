@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from mpsprobe.cli.listing import aligned, format_option, terminal_width
+from mpsprobe.cli.listing import aligned, terminal_width
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import EVERYTHING
-from mpsprobe.options import Named
+from mpsprobe.options import ANSWER, FORMAT_OPTION, Named, rare
 from mpsprobe.plugins.registry import Registry, get_registry
-from mpsprobe.streams import write_json, write_stdout
+from mpsprobe.streams import because, columns, write_json, write_stdout
 from mpsprobe.suggestions import printable
 
 LEVELS = ("error", "warning")
@@ -22,14 +21,9 @@ WIDEST = 110  # characters of a line; longer ones are hard to read
 FINDINGS = 1  # the exit code under --fail-on
 
 
-@click.command(
-    params=[
-        format_option(),
-        click.Option(
-            ["--fail-on"], type=Named("level", LEVELS), help="Exit with 1 if anything is at least as bad as this."
-        ),
-    ]
-)
+@click.command()
+@FORMAT_OPTION
+@rare(ANSWER, "--fail-on", type=Named("level", LEVELS), help="Exit with 1 if anything is at least as bad as this.")
 @click.pass_context
 def doctor(ctx: click.Context, format_name: str, fail_on: str | None) -> None:
     """What is wrong with this machine's set-up for MPS, and what to do about it.
@@ -44,7 +38,9 @@ def doctor(ctx: click.Context, format_name: str, fail_on: str | None) -> None:
     else:
         write_stdout(_drawn(environment, findings, registry.lacking(EVERYTHING)))
     bad = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on else ()
-    if any(finding["level"] in bad for finding in findings):
+    wrong = [printable(finding["message"]) for finding in findings if finding["level"] in bad]
+    if wrong:
+        click.echo(because(wrong), err=True)
         ctx.exit(FINDINGS)
 
 
@@ -67,7 +63,7 @@ def _findings(registry: Registry, environment: dict[str, Any]) -> list[dict[str,
 def _drawn(environment: dict[str, Any], findings: list[dict[str, Any]], lacking: str | None) -> str:
     versions = [(name.replace("_", " "), str(value)) for name, value in environment.items() if value is not None]
     lines = [aligned(versions), ""]
-    width = min(shutil.get_terminal_size().columns, WIDEST)
+    width = min(columns(), WIDEST)
     for finding in findings:
         colour = {"error": "red", "warning": "yellow", "ok": "green"}.get(finding["level"])
         texts = [(" " * LEVEL, printable(text)) for text in (finding["message"], finding["hint"]) if text]

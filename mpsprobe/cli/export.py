@@ -8,14 +8,25 @@ import click
 
 from mpsprobe import exporting
 from mpsprobe.errors import UsageError, install_command
+from mpsprobe.options import ANSWER, EVERYTHING_OPTION, JSON, QUIET_OPTION, File, often
 from mpsprobe.plugins.registry import get_registry
+from mpsprobe.streams import note
 
 
 @click.command()
-@click.argument("report")
-@click.option("--to", "--format", "to_name", metavar="NAME", help="An exporter [default: by the extension of -o].")
-@click.option("-o", "--output", metavar="FILE", help="Where to write [default: standard output, as '-'].")
-@click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
+@click.argument("report", type=File())
+@often(
+    ANSWER,
+    "--to",
+    "--format",
+    "to_name",
+    metavar="NAME",
+    shortcuts=JSON,
+    help="An exporter [default: by the extension of -o].",
+)
+@often(ANSWER, "-o", "--output", type=File(), help="Where to write [default: standard output, as '-'].")
+@EVERYTHING_OPTION
+@QUIET_OPTION
 def export(report: str, to_name: str | None, output: str | None, everything: bool) -> None:
     """Turn REPORT, which '--format json' or '-o' wrote ('-' for standard input), into another format."""
     registry = get_registry()
@@ -36,4 +47,4 @@ def export(report: str, to_name: str | None, output: str | None, everything: boo
         if collected:
             gc.enable()
     if written is not None and registry.exporter_declaration(name).folder:
-        click.echo(f"wrote {written}", err=True)  # its name may have got a number
+        note(f"wrote {written}")  # its name may have got a number

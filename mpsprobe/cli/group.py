@@ -11,6 +11,7 @@ import click
 from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import EVERYTHING, UsageError
 from mpsprobe.flags import unknown_setting
+from mpsprobe.options import QUIET_OPTION
 from mpsprobe.plugins.plugin_files import FOLDERS_VARIABLE
 from mpsprobe.plugins.registry import Registry, blocked_by_environment, get_registry, use_registry
 from mpsprobe.suggestions import printable
@@ -96,6 +97,7 @@ def _switch(*names: str, **more: Any) -> Callable[[F], F]:
     callback=lambda _, __, value: DEBUG.set(value),
     help="Show the traceback of an error.",
 )
+@QUIET_OPTION
 def main_group(**_switches: Any) -> None:
     """How a PyTorch model will do on Apple silicon, before you own the Mac.
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-import click
-
-from mpsprobe.options import Named
+from mpsprobe.streams import columns
 
 NARROWEST = 24  # characters of a last column that is wrapped; below it the terminal may as well do it
 GAP = "  "  # between columns
@@ -46,19 +44,4 @@ def wrapped(text: str, width: int) -> list[str]:
 
 def terminal_width() -> int | None:
     """Columns of the terminal that standard output goes to; ``None`` where it goes to a file or a pipe."""
-    if sys.stdout is None or not sys.stdout.isatty():
-        return None
-    import shutil
-
-    return shutil.get_terminal_size().columns
-
-
-def format_option() -> click.Option:
-    """``--format table|json``, the same for every command that lists."""
-    return click.Option(
-        ["--format", "format_name"],
-        type=Named("format", ("table", "json")),
-        default="table",
-        show_default=True,
-        help="Of standard output.",
-    )
+    return None if sys.stdout is None or not sys.stdout.isatty() else columns()

@@ -21,6 +21,8 @@ INTERRUPTED = 130
 TERMINATED = 143
 READER_GONE = 141
 FAILED = 2
+COMPLETE = "_MPSPROBE_COMPLETE"  # set by the shell's script of completion
+WIDEST = 120  # columns of a help; longer lines are hard to read
 DRAWN = "…✓│─"  # what tables and messages are made of, besides ASCII
 
 
@@ -49,18 +51,21 @@ def _run(arguments: list[str]) -> int:
     from mpsprobe.plugins.loading import describe
     from mpsprobe.plugins.registry import use_registry
     from mpsprobe.settings import read_settings
-    from mpsprobe.streams import is_reader_gone
+    from mpsprobe.streams import QUIET, columns, is_reader_gone
     from mpsprobe.suggestions import remedy
 
     _make_printable()
     DEBUG.set(False)
+    QUIET.set(False)
     try:
-        if "_MPSPROBE_COMPLETE" in os.environ:
+        if COMPLETE in os.environ:
             from click.shell_completion import shell_complete
 
-            return shell_complete(main_group, {}, "mpsprobe", "_MPSPROBE_COMPLETE", os.environ["_MPSPROBE_COMPLETE"])
-        settings = read_settings()
-        with main_group.make_context("mpsprobe", arguments, default_map=settings) as context:
+            with contextlib.suppress(MpsprobeError):  # a command that nobody has completes to nothing
+                return shell_complete(main_group, {}, "mpsprobe", COMPLETE, os.environ[COMPLETE])
+            return 0
+        settings, width = read_settings(), min(columns(), WIDEST) - 2
+        with main_group.make_context("mpsprobe", arguments, default_map=settings, terminal_width=width) as context:
             main_group.invoke(context)
     except click.exceptions.Exit as request:
         return request.exit_code
@@ -71,13 +76,14 @@ def _run(arguments: list[str]) -> int:
         return FAILED
     except (click.Abort, EOFError):  # Ctrl-C or the end of the input at a question
         return INTERRUPTED
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         with _to_stderr():
             error.show()
-            names = [name for option in main_group.params for name in option.opts]
-            if isinstance(error, click.NoSuchOption) and error.option_name in names:
-                click.echo(f"It stands before the command: mpsprobe {error.option_name} …", err=True)
         return FAILED
+    except click.ClickException as error:
+        from mpsprobe.cli.wrong_use import in_words
+
+        return explain(in_words(error))
     except MpsprobeError as error:
         return explain(error)
     except KeyboardInterrupt:
@@ -110,12 +116,10 @@ def _explain(message: str, hint: str | None) -> None:
 
     lines = (f"Error: {message}" + (f"\n{hint}" if hint else "")).split("\n")
     if sys.stderr is not None and sys.stderr.isatty():
-        import shutil
-
         from mpsprobe.cli.listing import wrapped
+        from mpsprobe.streams import columns
 
-        width = shutil.get_terminal_size().columns
-        lines = [part for line in lines for part in wrapped(line, width)]
+        lines = [part for line in lines for part in wrapped(line, columns())]
     with _to_stderr():
         if DEBUG.get() and sys.exc_info()[0] is not None:
             import traceback

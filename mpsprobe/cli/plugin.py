@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mpsprobe.protocols import Workload
 
 COMMANDS = {
+    "completion:completion": "Print what lets a shell complete commands, options and names.",
     "diff:diff": "What became slower or worse from one report to another, and whether by more than noise.",
     "doctor:doctor": "What is wrong with this machine's set-up for MPS, and what to do.",
     "export:export": "Turn a report into another format; needs neither torch nor the plugin that measured.",

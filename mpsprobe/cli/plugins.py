@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from mpsprobe.cli.listing import aligned, format_option, terminal_width
+from mpsprobe.cli.listing import aligned, terminal_width
 from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import UnknownName
+from mpsprobe.options import FORMAT_OPTION, completing
 from mpsprobe.plugins.loading import Plugin
 from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.streams import write_json, write_stdout
@@ -30,7 +31,8 @@ def _plain(registry: Registry, plugin: Plugin) -> dict[str, Any]:
     }
 
 
-@plugins.command("list", params=[format_option()])
+@plugins.command("list")
+@FORMAT_OPTION
 def list_command(format_name: str) -> None:
     """Every installed plugin with its status: ok, failed, blocked or incompatible."""
     registry = get_registry()
@@ -47,7 +49,9 @@ def list_command(format_name: str) -> None:
     write_stdout(aligned([tuple(map(printable, row)) for row in rows], width=terminal_width()))
 
 
-@plugins.command("show", params=[click.Argument(["name"]), format_option()])
+@plugins.command("show")
+@click.argument("name", shell_complete=completing(lambda: [one.found.name for one in get_registry().plugins()]))
+@FORMAT_OPTION
 def show_command(name: str, format_name: str) -> None:
     """All that is known of the plugin NAME (its own name, or its distribution's)."""
     registry = get_registry()

@@ -21,6 +21,7 @@ from mpsprobe.errors import MpsprobeError
 from mpsprobe.output import write_atomically
 from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.progress import make_progress
+from mpsprobe.streams import QUIET, note
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.profile import ProfileReport
@@ -42,7 +43,7 @@ def measure(registry: Registry, request: ProfileRequest) -> ProfileReport:
         for index in range(wanted):
             path = Path(folder) / f"{index}.json"
             if sys.stderr is not None and sys.stderr.isatty():
-                print(f"mpsprobe: process {index + 1} of {wanted}", file=sys.stderr)  # noqa: T201
+                note(f"mpsprobe: process {index + 1} of {wanted}")
             code, interrupted = _run(text, path, index, environment)
             if (report := _read(path)) is not None:
                 reports.append(report)
@@ -66,6 +67,7 @@ def _run(request: bytes, path: Path, index: int, environment: dict[str, str]) ->
     """Exit code, and whether Ctrl-C came. The terminal sends it to the child as well, which then writes what it has."""
     # -P: no file of the current folder stands in for a module, as with the installed script.
     command = [sys.executable, "-P", "-m", "mpsprobe.cli.processes", str(path), str(index)]
+    command += ["quiet"] if QUIET.get() else []
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as child:
         try:
             child.communicate(request)
@@ -90,8 +92,9 @@ def _read(path: Path) -> ProfileReport | None:
     return report if isinstance(report, ProfileReport) else None
 
 
-def main(path: str, index: str) -> int:
+def main(path: str, index: str, quiet: str = "") -> int:
     """Measure here, in the ``index``-th process from 0, and write the report to ``path``; the exit code."""
+    QUIET.set(bool(quiet))
     from pydantic import TypeAdapter
 
     from mpsprobe.engine.profiling import profile

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from mpsprobe import exporting
+from mpsprobe import exporting, options
 from mpsprobe.cli.planning import BOTH, make_plan
-from mpsprobe.declarations import DTYPES, PHASES, SIZES
+from mpsprobe.commands import Command
+from mpsprobe.declarations import PHASES
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.errors import RunFailed
-from mpsprobe.options import Named, Names, Positive, Several
+from mpsprobe.options import ANSWER, TRAINING, WHAT, Named, Names, Positive, Several, often, rare
 from mpsprobe.plugins.registry import AUTO, PLAIN, get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.protocols import RunOptions, Workload
+from mpsprobe.streams import note
 
 if TYPE_CHECKING:
     from mpsprobe.plugins.registry import Registry
@@ -25,40 +27,39 @@ if TYPE_CHECKING:
 
 OF_ALL_RUNS = ("dtype", "size", "autocast", "grad_accum", "lora", "lora_rank", "weights", "trust_remote_code")
 CLOCKS = ("host", "device")
+PHASE = Named("phase", (*PHASES, BOTH))
+HOW = "How it is measured"
 
 
-@click.command()
-@click.argument("names", nargs=-1, metavar="[WORKLOAD]...")
-@click.option("--workload", "workloads", multiple=True, metavar="NAME", help="What else to run; may be given again.")
-@click.option("--preset", metavar="NAME|FILE", help="A well-known comparison (pytorch-mps-2022), or FILE.toml.")
-@click.option("--device", default=AUTO, show_default=True, metavar="NAME", help="Where; auto: the best.")
-@click.option(
-    "--phase", type=Named("phase", (*PHASES, BOTH)), help="What to run [default: inference, or the preset's]."
+@click.command(cls=Command)
+@options.workloads_argument
+@rare(WHAT, "--workload", "workloads", multiple=True, metavar="NAME", help="What else to run; may be given again.")
+@often(WHAT, "--preset", metavar="NAME|FILE", help="A well-known comparison (pytorch-mps-2022)\f, or FILE.toml.")
+@often(
+    WHAT,
+    "--phase",
+    type=PHASE,
+    metavar="PHASE",
+    help="inference, training, both\f [default: inference, or the preset's].",
 )
-@click.option("--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters.")
-@click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast.")
-@click.option("--batch-size", "batch_sizes", type=Several(), metavar="N,…", help="Samples in a step; several: commas.")
-@click.option("--seq-len", "seq_lens", type=Several(), metavar="N,…", help="Tokens (frames, …) in a sample; likewise.")
-@click.option(
-    "--size", type=Named("size", SIZES), default="real", show_default=True, help="Of the model; small: few layers."
-)
-@click.option("--steps", type=Positive(), default=20, show_default=True, help="Timed steps.")
-@click.option("--warmup", type=Positive(lowest=0), help="Steps before them [default: until they are stable].")
-@click.option("--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update.")
-@click.option("--lora", is_flag=True, help="Train LoRA adapters of all linear layers instead of the whole model.")
-@click.option("--lora-rank", type=Positive(), default=16, show_default=True, help="Of these adapters.")
-@click.option("--compile", "compiled", is_flag=True, help="Run the model through torch.compile.")
-@click.option("--runner", default=PLAIN, show_default=True, metavar="NAME", help="Whose training loop: trainer, …")
-@click.option("--probe", "probes", type=Names(), metavar="NAME,…", help="What to measure besides time; all; none.")
-@click.option("--clock", type=Named("clock", CLOCKS), default=CLOCKS[0], show_default=True, help="What takes the time.")
-@click.option("--processes", type=Positive(), default=1, show_default=True, help="Fresh processes, one by one.")
-@click.option("--baseline", metavar="DEVICE", help="Measure on this device too, and say how much faster the first is.")
-@click.option("--no-fallbacks", is_flag=True, help="Do not predict which operators fall back on MPS.")
-@click.option("--weights", is_flag=True, help="Load real weights instead of making random ones.")
-@click.option("--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
-@click.option("--export", "exports", multiple=True, metavar="NAME[=PATH]", help="Also write this format; repeatable.")
-@click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
-@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
+@options.DTYPE_OPTION
+@often(WHAT, "--batch-size", "batch_sizes", type=Several(), help="Samples in a step; several: commas.")
+@often(WHAT, "--seq-len", "seq_lens", type=Several(), help="Tokens (frames, …) in a sample; likewise.")
+@options.SIZE_OPTION
+@rare(WHAT, "--weights", is_flag=True, help="Load real weights instead of making random ones.")
+@options.TRUST_OPTION
+@often(HOW, "--device", default=AUTO, metavar="NAME", help="Where; auto: the best.")
+@often(HOW, "--baseline", metavar="DEVICE", help="Measure on this device too\f, and say how much faster the first is.")
+@often(HOW, "--steps", type=Positive(), default=20, help="Timed steps.")
+@rare(HOW, "--warmup", type=Positive(lowest=0), help="Steps before them [default: until they are stable].")
+@often(HOW, "--processes", type=Positive(), default=1, help="Fresh processes, one by one.")
+@often(HOW, "--probe", "probes", type=Names(), help="What to measure besides time; all; none.")
+@rare(HOW, "--clock", type=Named("clock", CLOCKS), default=CLOCKS[0], help="What takes the time.")
+@rare(HOW, "--compile", "compiled", is_flag=True, help="Run the model through torch.compile.")
+@rare(TRAINING, "--runner", default=PLAIN, metavar="NAME", help="Whose training loop: trainer, …")
+@options.training_options
+@rare(ANSWER, "--no-fallbacks", is_flag=True, help="Do not predict which operators fall back on MPS.")
+@options.report_options
 @click.pass_context
 def profile(
     ctx: click.Context,
@@ -93,7 +94,7 @@ def profile(
         report = measured(registry, request, progress)
     try:
         for exporter, path in targets:
-            click.echo(f"{exporter}: {exporting.write(registry, exporter, report, path)}", err=True)
+            note(f"{exporter}: {exporting.write(registry, exporter, report, path)}")
     finally:  # what was measured is not lost with an export that fails
         exporting.write(registry, name, report, output)
     failures = [cell.failure for cell in report.cells if cell.failure is not None]

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mpsprobe.cli.listing import aligned, format_option, terminal_width
+from mpsprobe.cli.listing import aligned, terminal_width
 from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import UsageError, install_command
+from mpsprobe.options import FORMAT_OPTION, complete_workload
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
-from mpsprobe.streams import write_json, write_stdout
+from mpsprobe.streams import note, write_json, write_stdout
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ def _plain(declaration: WorkloadDeclaration, owner: Plugin | None) -> dict[str, 
     return {**declared, "distribution": owner.found.distribution if owner else None}
 
 
-_SPACES = click.Argument(["spaces"], nargs=-1, type=click.UNPROCESSED, metavar="[--SPACE]...")
-
-
 def _space(registry: Registry, option: str) -> list[WorkloadDeclaration]:
     if not option.startswith("--"):
         raise UsageError(f"unexpected '{printable(option)}'", "A name space is an option, for example --hf.")
@@ -50,7 +48,9 @@ def _space(registry: Registry, option: str) -> list[WorkloadDeclaration]:
     return list(names.values())
 
 
-@workloads.command("list", params=[_SPACES, format_option()], context_settings={"ignore_unknown_options": True})
+@workloads.command("list", context_settings={"ignore_unknown_options": True})
+@click.argument("spaces", nargs=-1, type=click.UNPROCESSED, metavar="[--SPACE]...")
+@FORMAT_OPTION
 def list_command(spaces: tuple[str, ...], format_name: str) -> None:
     """Every named workload, by family; with --hf, --timm or the like every name that begins with hf:, timm: …"""
     registry = get_registry()
@@ -79,10 +79,12 @@ def list_command(spaces: tuple[str, ...], format_name: str) -> None:
         blocks.append(f"{family}\n{aligned(rows, width=terminal_width())}")
     write_stdout("\n\n".join(blocks))
     if widest:
-        click.echo("The second column: the phases that were answered in the last sweep.", err=True)
+        note("The second column: the phases that were answered in the last sweep.")
 
 
-@workloads.command("show", params=[click.Argument(["name"]), format_option()])
+@workloads.command("show")
+@click.argument("name", shell_complete=complete_workload)
+@FORMAT_OPTION
 def show_command(name: str, format_name: str) -> None:
     """What the workload NAME is: architecture, sizes, inputs."""
     registry = get_registry()

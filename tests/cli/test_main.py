@@ -85,12 +85,6 @@ def test_exit_codes_and_messages(folder: Path) -> None:
         assert result.stdout == ("line\n" if fail == "none" else "")
 
 
-def test_a_flag_of_mpsprobe_itself_after_the_command_is_told_its_place() -> None:
-    result = run_cli("-p", "no:*", "workloads", "list", "--plugins-dir", "x", process=False)
-    assert result.code == 2
-    assert result.stderr.endswith("It stands before the command: mpsprobe --plugins-dir …\n")
-
-
 def test_a_bug_of_our_own_is_told_as_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("mpsprobe.cli.plugins.aligned", lambda rows, width: 1 / 0)
     assert main(["-p", "no:*", "plugins", "list"]) == 2
@@ -171,7 +165,7 @@ def test_full_disks_behind_the_outputs(command: str, folder: Path) -> None:
         finished = _process(folder, command, stdout=nowhere, stderr=subprocess.PIPE)
         silent = _process(folder, command, stdout=nowhere, stderr=nowhere)
     assert (finished.returncode, silent.returncode) == (2, 2)
-    problem = b"No such option" if command == "--nosuch" else b"cannot write to standard output"
+    problem = b"unknown option" if command == "--nosuch" else b"cannot write to standard output"
     assert (finished.stderr.count(b"Error: "), problem in finished.stderr) == (1, True)
     assert b"Exception ignored" not in finished.stderr
 
@@ -268,12 +262,70 @@ def test_a_command_of_a_plugin_that_is_off_or_broken_says_so(tmp_path: Path) -> 
     assert "mpsprobe-coverage 1.0 is installed but failed" in broken.stderr and "broken wheel" in broken.stderr
 
 
-def test_an_unknown_command_or_flag_gets_the_nearest_one() -> None:
+def test_an_unknown_command_gets_the_nearest_one() -> None:
     for typed, near in (("exprot", "export"), ("WORKLOADS", "workloads")):
         result = run_cli(typed, process=False)
         assert (result.code, result.stderr) == (2, f"Error: unknown command '{typed}'; did you mean '{near}'?\n")
-    result = run_cli("plugins", "list", "--fromat", "json", process=False)
-    assert result.code == 2 and "--format" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "problem", "hint"),
+    [
+        (
+            "plugins list --jsn",
+            "unknown option '--jsn'; did you mean '--json'?",
+            "mpsprobe plugins list --help shows them",
+        ),
+        ("profile --lroa 3", "unknown option '--lroa'; did you mean '--lora'", "mpsprobe profile --help-all shows"),
+        ("--nosuch", "unknown option '--nosuch'", "mpsprobe --help shows them all."),
+        ("plugins list --debug", "'mpsprobe plugins list' has no option '--debug'", "It stands before the command: "),
+        ("plugins list x", "got unexpected extra argument (x)", "Usage: mpsprobe plugins list [OPTIONS]"),
+        ("diff one.json", "missing argument 'NEW'", "Usage: mpsprobe diff [OPTIONS] OLD NEW"),
+        ("profile --dtype", "option '--dtype' requires an argument", "--help after the command"),
+        ("profile --lora=3", "option '--lora' does not take a value", "--help after the command"),
+        ("--plugins-dir none plugins list", "--plugins-dir: directory 'none' does not exist", "--plugins-dir DIR: "),
+        ("profile x --dtype fp61", "unknown dtype 'fp61'", "There are: float32, float16, bfloat16."),
+        ("completion tcsh", "unknown shell 'tcsh'", "There are: bash, zsh, fish."),
+    ],
+)
+def test_wrong_use_has_two_lines(line: str, problem: str, hint: str) -> None:
+    result = run_cli(*line.split(), process=False)
+    problem_line, remedy = result.stderr.splitlines()
+    assert (result.code, result.stdout) == (2, "")
+    assert problem_line.startswith(f"Error: {problem}") and remedy.startswith(hint)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_completion_asks_mpsprobe(shell: str) -> None:
+    result = run_cli("completion", shell, process=False)
+    assert (result.code, result.stderr) == (0, "")
+    assert f"_MPSPROBE_COMPLETE={shell}_complete" in result.stdout and "_mpsprobe_completion" in result.stdout
+
+
+LONG = """
+import click
+from mpsprobe.commands import Command
+from mpsprobe.options import often, rare
+
+@click.command(cls=Command, help='What it does.\\n\\f\\nMore of it.')
+@rare('One', '--deep', type=int, default=3, help='Rarely.')
+@often('Two', '-w', '--wide', '--broad', help='Often\\f, and in full.')
+@often('One', '--kind', shortcuts={'--best': 'good'}, help='Of it.')
+def command(deep, wide, kind): print(deep, wide, kind)
+"""
+
+
+def test_a_command_of_many_options_shows_few_of_them_by_section(tmp_path: Path) -> None:
+    install_plugin(tmp_path, "long", _declares("long", "long_command:command"), modules={"long_command.py": LONG})
+    short, whole = (_run(tmp_path, "long", flag).stdout for flag in ("--help", "--help-all"))
+    of_short = "  What it does.\n\nOne:\n  --kind TEXT, --best  Of it.\n\nTwo:\n  -w, --wide TEXT      Often\n\n"
+    assert short.partition("\n\n")[2] == of_short + "mpsprobe long --help-all shows 3 more.\n"
+    assert "More of it." in whole and "-w, --wide, --broad TEXT  Often, and in full." in whole
+    assert whole.index("One:") < whole.index("--deep") < whole.index("--kind") < whole.index("Two:")
+    assert "Rarely.  [default: 3]" in whole and whole.index("Two:") < whole.index("-h, --help")
+    for line, said in (("--best", "3 None good"), ("--kind x --broad y", "3 y x"), ("--best --kind x", "3 None x")):
+        assert _run(tmp_path, "long", *line.split()).stdout == f"{said}\n"
+    assert _run(tmp_path, "long", MPSPROBE_LONG_KIND="fair").stdout == "3 None fair\n"
 
 
 def test_a_plugin_adds_a_command_to_a_group_of_another(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_what_cannot_work_is_told() -> None:
 
 def test_its_options_are_the_flags_of_the_command() -> None:
     flags = {option.opts[-1].removeprefix("--").replace("-", "_") for option in command.params}
-    assert set(ProfileOptions.__annotations__) == flags - {"names", "workload", "export", "format", "output"}
+    assert set(ProfileOptions.__annotations__) == flags - {"names", "workload", "export", "format", "output", "quiet"}
 
 
 PLUGIN = thin(

@@ -136,7 +136,7 @@ def test_export_without_exporters_says_what_to_install(folder: Path) -> None:
 def test_a_regression_ends_with_1_only_if_asked(folder: Path) -> None:
     for arguments, code in (((), 0), (("--fail-on", "regression"), 1)):
         ran = _diff(folder, "profile.json", "worse.json", "--format", "json", *arguments)
-        assert ran.code == code, ran.stderr
+        assert ran.code == code and ran.stderr.startswith("--fail-on: regressions, 1") == (code == 1), ran.stderr
         report = json.loads(ran.stdout)
         assert report["kind"] == "comparison" and report["regressions"] == 1
         assert report["old"]["source"] == "profile.json" and report["method"]["threshold"] == 0.02

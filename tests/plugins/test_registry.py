@@ -82,7 +82,7 @@ def test_strict_makes_a_broken_plugin_fatal(installed: Installed, body: str) -> 
 def test_a_blocked_plugin_is_never_imported(installed: Installed, blocked: str) -> None:
     registry, messages = installed(blocked=(blocked,), loud="raise RuntimeError('imported')")
     assert {one.found.name: one.status for one in registry.plugins()} == {"core": "ok", "loud": "blocked"}
-    names = {"diff", "doctor", "export", "plugins", "profile", "workloads"}
+    names = {"completion", "diff", "doctor", "export", "plugins", "profile", "workloads"}
     assert set(registry.declared("command")) == names
     assert messages == []
 

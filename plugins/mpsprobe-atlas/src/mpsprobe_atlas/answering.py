@@ -33,7 +33,7 @@ HELD = ("phase", "dtype", "size", "chip", "memory")
 """Options that the rows of an atlas are about, or that an answer is worked out for from a row."""
 NO_DATA = f"this mpsprobe-atlas has no data, and {VARIABLE} names no store that 'mpsprobe atlas sweep' wrote"
 NOT_SAID = "It raises for want of memory; at which call, a run with torch says"
-OF_SHOWING = ("explain", "method", "torch_release")
+OF_SHOWING = ("explain", "torch_release")
 
 
 def data_file() -> str:

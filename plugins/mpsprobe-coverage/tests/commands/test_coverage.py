@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from mpsprobe.errors import UsageError
@@ -86,6 +87,7 @@ def test_the_answer_comes_first_and_progress_goes_nowhere(folder: Path) -> None:
 def test_exit_codes(folder: Path, workload: str, torch: str, gate: str, code: int) -> None:
     result = _coverage(folder, f"models.py:{workload}", "--fail-on", *gate.split(), torch=torch)
     assert result.code == code and "Traceback" not in result.stderr, result.stderr
+    assert result.stderr.startswith("--fail-on: ") == (code == 1)
 
 
 def test_explain_names_the_judges_that_were_asked(folder: Path) -> None:
@@ -118,7 +120,7 @@ def test_options_reach_the_report(folder: Path) -> None:
     report = _coverage(folder, "models.py:factors", *training, torch="2.15.0").json()
     assert (report["workload"]["phase"], report["workload"]["grad_accum"]) == ("training", 2)
     assert {phase for one in report["operators"] for phase in one["phases"]} == {"forward", "backward", "optimizer"}
-    sized = ("--batch-size", "7", "--dtype", "float16", "--format", "json")
+    sized = ("--batch-size", "7", "--dtype", "half", "--json")
     report = _coverage(folder, "models.py:clean", *sized, torch="installed").json()
     assert report["workload"]["batch_size"] == 7 and report["operators"][0]["dtypes"] == ["float16"]
     assert report["target"]["torch"] == report["environment"]["torch"].partition("+")[0]
@@ -134,6 +136,53 @@ def test_an_export_of_the_report_needs_no_torch(folder: Path) -> None:
         capture_output=True,
     )
     assert done.returncode == 0 and b"aten::linalg_svd" in done.stdout, done.stderr
+
+
+def test_quiet_leaves_the_reason_of_the_exit_code(folder: Path) -> None:
+    quiet = ("models.py:missing", "--fail-on", "missing", "-q", "-o", "r.json")
+    result = _coverage(folder, *quiet, "--export", "markdown=r.md")
+    [reason] = result.stderr.splitlines()
+    assert (result.code, result.stdout) == (1, "") and reason.startswith("--fail-on: aten::linalg_eig is missing")
+    assert (folder / "r.json").exists() and (folder / "r.md").exists()
+    assert run_cli("--quiet", "coverage", *quiet[:1], "-o", "r.json", cwd=folder, process=False).stderr == ""
+
+
+@pytest.mark.parametrize("command", ["coverage", "run", "fit", "upgrade", "profile"])
+def test_the_help_shows_on_one_page_what_is_needed_often(command: str) -> None:
+    lines = run_cli(command, "--help", process=False, variables={"COLUMNS": "80"}).stdout.splitlines()
+    assert len(lines) <= 40 and max(map(len, lines)) <= 80
+    rows = [line for line in lines[lines.index("") :] if line.startswith("  ")]
+    rows = rows[rows.index(next(row for row in rows if row.startswith("  -"))) :]
+    assert len(rows) <= 15 and all(row.startswith("  -") for row in rows)  # none takes a second line
+    whole = run_cli(command, "--help-all", process=False).stdout
+    options = [one for one in get_registry().made("command", command).params if isinstance(one, click.Option)]
+    assert not [name for option in options for name in option.opts if name not in whole]
+    assert lines[-1] == f"mpsprobe {command} --help-all shows {len(options) + 2 - len(rows)} more."
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("coverage --torch 2.12", ["2.12.0", "2.12.1"]),
+        ("upgrade 2.12", ["2.12.0", "2.12.1"]),
+        ("coverage --chip m3-ul", ["m3-ultra", "m3-ultra-96gb", "m3-ultra-256gb", "m3-ultra-512gb"]),
+        ("run --fail-on missing,unk", ["missing,unknown"]),
+        ("fit distilb", ["distilbert"]),
+        ("coverage gpt2 --jso", ["--json"]),
+        ("profile --dtype b", ["bfloat16"]),
+        ("coverage --format mark", ["markdown"]),
+        ("kernels si", ["since"]),
+        ("coverage my_m", ["my_m"]),  # a file
+        ("nosuch --", []),
+    ],
+)
+def test_a_shell_completes_names_without_torch(line: str, offered: list[str]) -> None:
+    code = "import sys; sys.modules['torch'] = None; from mpsprobe.cli.main import main; main()"
+    asked = {"COMP_WORDS": f"mpsprobe {line}", "COMP_CWORD": str(len(line.split()))}
+    environment = command_environment({"_MPSPROBE_COMPLETE": "bash_complete", **asked})
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert [item.partition(",")[2] for item in done.stdout.split()] == offered
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("word", ["assumed", "unknown"])
@@ -182,10 +231,10 @@ OF_FLAGS = [
     ("--dtype float61", ["unknown dtype 'float61'", "float16"]),
     ("--dtype float64", ["unknown dtype 'float64'", "float32"]),
     ("--autocast float32", ["unknown dtype 'float32'"]),
+    ("--autocast fp32", ["unknown dtype 'fp32'"]),
     ("--fail-on mising", ["unknown verdict 'mising'", "missing"]),
     ("--fail-on ,", ["at least one verdict"]),
-    ("--method observed", ["not there", "mpsprobe run --device mps"]),
-    ("--method observd", ["unknown method 'observd'", "observed"]),
+    ("--method observed", ["unknown option '--method'", "mpsprobe coverage --help-all"]),
     ("--batch-size 0", ["--batch-size takes a whole number from 1, not '0'"]),
     ("--batch-size -3", ["--batch-size takes a whole number from 1, not '-3'"]),
     ("--batch-size many", ["--batch-size takes a whole number from 1, not 'many'"]),
@@ -305,7 +354,9 @@ def test_one_that_fails_costs_its_row_alone(folder: Path, monkeypatch: pytest.Mo
 def test_the_exit_code_is_of_all_and_the_allowed_are_passed_over(folder: Path) -> None:
     both = ["models.py:clean", "models.py:missing", "--jobs", "1"]
     failing = _coverage(folder, *both, "--fail-on", "missing", torch="2.11.0,2.13.0")
-    assert (failing.code, failing.stderr) == (1, "")
+    reasons = failing.stderr.splitlines()
+    assert failing.code == 1 and len(reasons) == 2
+    assert reasons[0].startswith("--fail-on: models.py:missing: aten::linalg_eig is missing on torch 2.11.0")
     assert "2.11.0-2.13.0" in failing.stdout and "aten::linalg_eig" in failing.stdout
     passing = _coverage(folder, *both, "--fail-on", "missing", "--allow", "linalg_eig", "--format", "json")
     assert passing.code == 0

@@ -10,7 +10,7 @@ import click
 from mpsprobe import exporting
 from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import UnknownName, UsageError
-from mpsprobe.options import Named, Names
+from mpsprobe.options import EVERYTHING_OPTION, EXPORTER_OPTION, OUTPUT_OPTION, Named, Names
 from mpsprobe.output import check_folder, check_writable
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe_atlas.store import Store
@@ -77,9 +77,9 @@ def export(store: str | None, target: str, output: str | None, native: bool) -> 
 @STORE_OPTION
 @click.option("--torch", "release", default=LATEST, show_default=True, metavar="VERSION", help="The release to rank.")
 @click.option("--phase", "phases", type=Names(), metavar="PHASE,…", help="Only these phases count [default: all].")
-@click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
-@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
-@click.option("--all", "everything", is_flag=True, help="On a terminal, show every operator.")
+@EXPORTER_OPTION
+@OUTPUT_OPTION
+@EVERYTHING_OPTION
 def rank(
     store: str | None,
     release: str,

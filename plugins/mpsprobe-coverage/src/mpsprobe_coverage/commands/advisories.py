@@ -6,8 +6,9 @@ import click
 
 from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe.options import FORMAT_OPTION
 from mpsprobe_coverage.commands.kernels import write
-from mpsprobe_coverage.commands.options import BACKEND_OPTION, CHIP_OPTION, FORMAT_OPTION
+from mpsprobe_coverage.commands.options import BACKEND_OPTION, CHIP_OPTION, torch_option
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.knowledge.kernels.registered import RegisteredFamily, registered_named
 
@@ -25,7 +26,7 @@ def advisories() -> None:
 
 
 @advisories.command("list", short_help="Every known wrong result, or those of a release or an operator.")
-@click.option("--torch", "torch_release", metavar="VERSION|installed|latest", help="Only those of this release.")
+@torch_option(None, "Only those of this release; or installed, latest.", "VERSION")
 @click.option("--operator", metavar="OP", help="Only those of this operator, or of what it calls on MPS.")
 @BACKEND_OPTION
 @CHIP_OPTION

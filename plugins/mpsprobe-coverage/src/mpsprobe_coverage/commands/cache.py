@@ -9,9 +9,9 @@ import click
 from mpsprobe.answers import folder
 from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import OutputError
+from mpsprobe.options import FORMAT_OPTION
 from mpsprobe.streams import write_json, write_stdout
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.commands.options import FORMAT_OPTION
 
 MIB = 2**20
 

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from mpsprobe.commands import OpenGroup
+from mpsprobe.options import FORMAT_OPTION
 from mpsprobe_coverage.commands.kernels import write
-from mpsprobe_coverage.commands.options import FORMAT_OPTION
 from mpsprobe_coverage.knowledge.chips.limits import limits_of
 from mpsprobe_coverage.knowledge.chips.store import GIB, all_chips, machine_named
 

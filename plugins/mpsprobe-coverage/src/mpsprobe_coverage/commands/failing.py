@@ -10,6 +10,7 @@ import click
 from mpsprobe.doubts import applying, exceeds, guesses, unwatched
 from mpsprobe.errors import RunFailed, WorkloadError
 from mpsprobe.schemas import SEVERITY, CoverageReport, MatrixCell, MatrixReport, MemoryFit, Report, SeveralReport
+from mpsprobe.streams import because
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.commands.options import ADVISORY, ASSUMED, MEMORY
 
@@ -22,8 +23,8 @@ def exit_code(
 ) -> int:
     """0 clean, 1 for what ``fail_on`` names (verdicts, advisories, memory); ``name`` is the exporter's.
 
-    A workload that did not run to its end raises. Where the report was ``written`` to a file or folder, standard error
-    says why the code is 1.
+    Standard error says why it is 1. A workload that did not run to its end raises, with the cause where the report was
+    ``written`` to a file or folder.
     """
     if isinstance(report, SeveralReport):
         if not report.complete:
@@ -41,9 +42,8 @@ def exit_code(
         wrong = [f"{name}: {line}" for name, judgement in judged for line in broken(judgement, fail_on, allow)]
     else:
         wrong = broken(report, fail_on, allow, shown=written is None and name == "table")
-    if wrong and written is not None:
-        more = [f"{len(wrong) - MOST_NAMED} more"] if len(wrong) > MOST_NAMED else []
-        click.echo("\n".join(f"--fail-on: {line}" for line in (*wrong[:MOST_NAMED], *more)), err=True)
+    if wrong:
+        click.echo(because(wrong), err=True)
     return int(bool(wrong))
 
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import click
 
+from mpsprobe import options
 from mpsprobe.answers.lookup import find, keep
 from mpsprobe.answers.question import Question, cache_option
+from mpsprobe.commands import Command
 from mpsprobe.errors import UsageError
-from mpsprobe.options import Named, check_training
+from mpsprobe.options import WHAT, Named, check_training, often, rare
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import RunOptions
 from mpsprobe_coverage.commands import options as flags
@@ -18,22 +20,21 @@ from mpsprobe_coverage.commands.showing import Showing
 VARIED = ("batch-size", "seq-len", "size")
 
 
-@click.command()
-@click.argument("name", metavar="WORKLOAD")
-@flags.mac_options()
-@click.option("--vary", type=Named("size", VARIED), help="What grows [default: seq-len to generate, else batch-size].")
+@click.command(cls=Command)
+@click.argument("name", metavar="WORKLOAD", shell_complete=options.complete_workload)
 @flags.PHASE_OPTION
-@flags.torch_option("installed", "The torch release whose allocator is asked.")
+@often(
+    WHAT, "--vary", type=Named("size", VARIED), metavar="WHAT",
+    help="What grows: batch-size, seq-len, size\f [default: seq-len to generate, else batch-size].",
+)  # fmt: skip
 @flags.model_options
-@flags.GRAD_ACCUM_OPTION
-@flags.lora_options
-@flags.TRUST_OPTION
-@flags.NEW_TOKENS_OPTION
-@click.option("--plain", is_flag=True, help="As it is only, without what saves memory.")
-@flags.EXPORTER_OPTION
-@flags.OUTPUT_OPTION
-@flags.EXPORT_OPTION
+@rare(WHAT, "--plain", is_flag=True, help="As it is only, without what saves memory.")
+@flags.mac_options()
+@flags.torch_option("installed", "PyTorch; also latest\f: the release whose allocator is asked.", "VERSION")
+@options.report_options
 @cache_option("fit")
+@options.training_options
+@flags.NEW_TOKENS_OPTION
 @click.pass_context
 def fit(
     ctx: click.Context,

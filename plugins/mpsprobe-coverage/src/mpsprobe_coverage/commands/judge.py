@@ -39,11 +39,6 @@ class Judging:
         """
         options = RunOptions(**{one.name: asked[one.name] for one in fields(RunOptions) if one.name in asked})
         release, explain = asked.get("torch_release", "installed"), asked.get("explain", False)
-        if asked.get("method") == "observed":
-            raise UsageError(
-                "--method observed is not there: the step of a workload is predicted, also on a Mac",
-                "Leave it out. On a Mac, mpsprobe run --device mps observes a program, mpsprobe.observe() part of one.",
-            )
         if explain and ("," in release or release == ALL):
             raise UsageError("--explain is about one torch release", "Name one with --torch.")
         check_training(options, options.phase == "training")

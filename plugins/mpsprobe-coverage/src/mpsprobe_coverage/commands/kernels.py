@@ -10,9 +10,9 @@ import click
 
 from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import UnknownName, UsageError
-from mpsprobe.options import Named
+from mpsprobe.options import FORMAT_OPTION, Named
 from mpsprobe.output import write_stdout
-from mpsprobe_coverage.commands.options import ALL, BACKEND_OPTION, FORMAT_OPTION, releases, torch_option
+from mpsprobe_coverage.commands.options import ALL, BACKEND_OPTION, releases, torch_option
 from mpsprobe_coverage.knowledge.kernels.backends import family_named
 from mpsprobe_coverage.knowledge.kernels.names import resolve_operators
 from mpsprobe_coverage.knowledge.kernels.registered import registered_named

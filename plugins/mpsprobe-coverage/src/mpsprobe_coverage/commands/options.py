@@ -7,14 +7,27 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from mpsprobe.declarations import DTYPES, PHASES, SIZES
+from mpsprobe.declarations import PHASES
 from mpsprobe.errors import MpsprobeError, UnknownName, UsageError
-from mpsprobe.options import LARGEST, Named, Names, Positive
+from mpsprobe.options import (
+    ANSWER,
+    DTYPE_OPTION,
+    LARGEST,
+    SIZE_OPTION,
+    TRUST_OPTION,
+    WHAT,
+    F,
+    File,
+    Named,
+    Names,
+    Positive,
+    completing,
+    often,
+    rare,
+    together,
+)  # fmt: skip
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
@@ -34,7 +47,10 @@ KNOWN_MACOS = ("12", "13", "14", "15", "26", "27")
 """Versions of macOS with MPS, which came with 12.3. Apple went from 15 to 26; an advisory is about a beta of 27."""
 FAILING = ("missing", "fallback", "unsupported", "unknown", ASSUMED, MEMORY, ADVISORY)
 WILD = frozenset("*?[")
-Command = Callable[..., None]
+
+
+MAC, GATE, GENERATION, SEVERAL = "Which Mac", "Gate", "Generation", "Several workloads"
+"""More sections of the help."""
 
 
 def is_pattern(name: str) -> bool:
@@ -141,88 +157,77 @@ def verdicts(value: Any) -> tuple[str, ...]:
     return names
 
 
-def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+def _releases() -> list[str]:
+    from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
+
+    return ["installed", "latest", ALL, *torch_releases()]
 
 
-def torch_option(default: str, text: str) -> Callable[[Command], Command]:
+def _chips() -> list[str]:
+    from mpsprobe_coverage.knowledge.chips.store import all_chips
+
+    chips = all_chips()
+    return [*chips, *(f"{name}-{size}gb" for name, chip in chips.items() for size in chip.memory_gib)]
+
+
+complete_release = completing(_releases)
+
+
+def torch_option(default: str | None, text: str, metavar: str = "VERSION,…") -> Callable[[F], F]:
     """``--torch VERSION``, with the help ``text``; ``--release`` is the same, for backends of other frameworks."""
-    metavar = "VERSION|installed|latest|all"
-    return click.option(
-        "--torch", "--release", "torch_release", metavar=metavar, default=default, show_default=True, help=text
-    )
+    names = ("--torch", "--release", "torch_release")
+    return often(MAC, *names, metavar=metavar, default=default, help=text, shell_complete=complete_release)
 
 
-PHASE_OPTION = click.option(
-    "--phase", type=Named("phase", (*PHASES, GENERATE)), default="inference", show_default=True, help="What to run."
+PHASE_OPTION = often(
+    WHAT, "--phase", type=Named("phase", (*PHASES, GENERATE)), metavar="PHASE", default="inference",
+    help="inference, training, generate",
+)  # fmt: skip
+BACKEND_OPTION = rare(MAC, "--backend", metavar="NAME", default="mps", help="Whose kernels; others come with plugins.")
+model_options = together(
+    DTYPE_OPTION,
+    often(WHAT, "--batch-size", type=Positive(), help="Samples in a step [default: the workload's own]."),
+    often(WHAT, "--seq-len", type=Positive(), help="Tokens (frames, …) in a sample [default: likewise]."),
+    SIZE_OPTION,
+    TRUST_OPTION,
 )
-BACKEND_OPTION = click.option(
-    "--backend", metavar="NAME", default="mps", show_default=True, help="Whose kernels; others come with plugins."
-)
-model_options = _together(
-    click.option(
-        "--dtype", type=Named("dtype", DTYPES), default="float32", show_default=True, help="Of the parameters."
-    ),
-    click.option("--batch-size", type=Positive(), help="Samples in a step [default: the workload's own]."),
-    click.option("--seq-len", type=Positive(), help="Tokens (frames, …) in a sample [default: the workload's own]."),
-    click.option(
-        "--size", type=Named("size", SIZES), default="real", show_default=True, help="Of the model; small: few layers."
-    ),
-    click.option("--autocast", type=Named("dtype", DTYPES[1:]), help="Run the forward pass under autocast."),
-)
-GRAD_ACCUM_OPTION = click.option(
-    "--grad-accum", type=Positive(), default=1, show_default=True, help="Backward passes for each update."
-)
-lora_options = _together(
-    click.option("--lora", is_flag=True, help="Train LoRA adapters of all linear layers instead of the whole model."),
-    click.option("--lora-rank", type=Positive(), default=16, show_default=True, help="Of these adapters."),
-)
-TRUST_OPTION = click.option("--trust-remote-code", is_flag=True, help="Let a checkpoint run Python code of its own.")
-NEW_TOKENS_OPTION = click.option(
-    "--new-tokens", type=Positive(), default=8, show_default=True, help="What --phase generate makes."
-)
-CHIP_OPTION = click.option(
-    "--chip", type=chip_name, metavar="NAME", help="The Mac's chip, such as m2 or m2-pro-16gb ('mpsprobe chips list')."
-)
-MEMORY_OPTION = click.option(
-    "--memory", type=memory_bytes, metavar="SIZE", help="The Mac's memory, such as 16GB: whether the workload fits."
+NEW_TOKENS_OPTION = often(GENERATION, "--new-tokens", type=Positive(), default=8, help="What --phase generate makes.")
+CHIP_OPTION = often(
+    MAC, "--chip", type=chip_name, metavar="NAME", shell_complete=completing(_chips),
+    help="Such as m2 or m2-pro-16gb ('mpsprobe chips list').",
+)  # fmt: skip
+MEMORY_OPTION = rare(
+    MAC, "--memory", type=memory_bytes, metavar="SIZE", help="The Mac's, such as 16GB: whether it fits."
 )
 
 
 def mac_options(
     macos: str = "The macOS to judge for [default: a new one].", *, memory: bool = True
-) -> Callable[[Command], Command]:
+) -> Callable[[F], F]:
     """The flags of ``MacOptions``; ``macos`` is the help of ``--macos``."""
-    of_macos = click.option("--macos", type=macos_version, metavar="VERSION", help=macos)
-    return _together(of_macos, CHIP_OPTION, *([MEMORY_OPTION] if memory else []))
+    of_macos = often(MAC, "--macos", type=macos_version, metavar="VERSION", help=macos)
+    return together(of_macos, CHIP_OPTION, *([MEMORY_OPTION] if memory else []))
 
 
-several_options = _together(
-    click.option(
-        "--workloads", "files", multiple=True, metavar="FILE", help="Judge what FILE names too, one in a line."
-    ),
-    click.option("--jobs", type=Positive(), help="Most processes for several workloads [default: up to 4]."),
-    click.option(
-        "--timeout", type=Positive(), default=600, show_default=True, help="Seconds that one of several may take."
-    ),
+ATLAS_OPTION = rare(
+    ANSWER, "--atlas/--no-atlas", default=None,
+    help="Take the answer that mpsprobe-atlas knows, also of other versions [default: where a run would say the same].",
+)  # fmt: skip
+several_options = together(
+    rare(SEVERAL, "--workloads", "files", multiple=True, type=File(), help="Judge what FILE names too, one in a line."),
+    rare(SEVERAL, "--jobs", type=Positive(), help="Most processes for several workloads [default: up to 4]."),
+    rare(SEVERAL, "--timeout", type=Positive(), default=600, help="Seconds that one of several may take."),
 )
-EXPLAIN_OPTION = click.option("--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
-EVERYTHING_OPTION = click.option("--all", "everything", is_flag=True, help="On a terminal, show native operators too.")
-EXPORTER_OPTION = click.option(
-    "--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension]."
-)
-OUTPUT_OPTION = click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
-EXPORT_OPTION = click.option(
-    "--export", "exports", multiple=True, metavar="NAME[=PATH]", help="Also write this format; repeatable."
-)
-ALLOW_OPTION = click.option(
-    "--allow", type=Names(), metavar="OPERATOR,…", help="What --fail-on passes over: linalg_qr, aten::fft_*."
-)
-FORMAT_OPTION = click.option(
-    "--format",
-    "format_name",
-    type=Named("format", ("table", "json")),
-    default="table",
-    show_default=True,
-    help="Of standard output.",
-)
+EXPLAIN_OPTION = often(ANSWER, "--explain", is_flag=True, help="Show for each operator what its verdict rests on.")
+
+
+def gate_options(*more: str) -> Callable[[F], F]:
+    """``--fail-on`` and ``--allow``; ``more`` says what the words mean that are no verdicts."""
+    words = "; ".join(["'advisory': where results are known to be wrong", *more])
+    on = f"Exit with 1 on such an operator: missing,unsupported\f; {words}."
+    off = "What --fail-on passes over: linalg_qr, aten::fft_*."
+    complete = completing(lambda: FAILING)
+    return together(
+        often(GATE, "--fail-on", type=verdicts, metavar="VERDICT,…", shell_complete=complete, help=on),
+        rare(GATE, "--allow", type=Names(), metavar="OPERATOR,…", help=off),
+    )

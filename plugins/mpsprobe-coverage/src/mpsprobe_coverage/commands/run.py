@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mpsprobe.commands import Command
 from mpsprobe.environment import check_version
 from mpsprobe.errors import UsageError
-from mpsprobe.options import Named
+from mpsprobe.options import ANSWER, EVERYTHING_OPTION, EXPORTER_OPTION, QUIET_OPTION, File, Named, often, rare
 from mpsprobe.plugins.registry import get_registry
+from mpsprobe.streams import QUIET, note
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.commands import options as flags
 from mpsprobe_coverage.commands.showing import Showing
@@ -24,48 +26,31 @@ if TYPE_CHECKING:
 
 DEVICES = ("virtual", "mps")
 VALUES = ("real", "none")
+HOW = "How it runs"
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--device", type=Named("device", DEVICES), default="virtual", show_default=True, help="Where it runs.")
-@click.option(
-    "--values",
-    type=Named("kind of values", VALUES),
-    default="real",
-    show_default=True,
-    help="Of tensors; 'none' runs with shapes only, for what does not fit this machine.",
-)
-@click.option(
-    "--torch",
-    "torch_release",
-    metavar="VERSION|installed|latest",
-    default="installed",
-    show_default=True,
-    help="To judge.",
-)
-@flags.mac_options(memory=False)
-@click.option(
-    "--keep-going/--no-keep-going",
-    default=True,
-    show_default=True,
+@click.command(cls=Command, context_settings={"allow_interspersed_args": False})
+@often(HOW, "-m", "as_module", is_flag=True, help="SCRIPT is the name of a module, as for python -m.")
+@often(HOW, "--device", type=Named("device", DEVICES), default="virtual", help="Where it runs\f; mps watches a Mac's.")
+@often(
+    HOW, "--values", type=Named("kind of values", VALUES), default="real",
+    help="Of tensors\f; 'none' runs with shapes only, for what does not fit this machine.",
+)  # fmt: skip
+@rare(
+    HOW, "--keep-going/--no-keep-going", default=True,
     help="Go on where a Mac refuses, so that the report has everything; or raise there, as on a Mac.",
-)
-@click.option("--no-lines", is_flag=True, help="Do not look for the source lines of calls, which takes less time.")
-@click.option("--build", is_flag=True, help="Build the native device now, not at the first program.")
+)  # fmt: skip
+@rare(HOW, "--no-lines", is_flag=True, help="Do not look for the source lines of calls, which takes less time.")
+@rare(HOW, "--build", is_flag=True, help="Build the native device now, not at the first program.")
+@flags.torch_option("installed", "PyTorch; also latest\f: the release to judge.", "VERSION")
+@flags.mac_options(memory=False)
+@EXPORTER_OPTION
+@often(ANSWER, "-o", "--output", type=File(), help="Write the report to FILE [default: standard error].")
 @flags.EXPLAIN_OPTION
-@flags.EVERYTHING_OPTION
-@flags.EXPORTER_OPTION
-@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE [default: standard error].")
-@click.option(
-    "--fail-on",
-    type=flags.verdicts,
-    metavar="VERDICT,…",
-    help="Exit with 1 when an operator has one of these verdicts; 'advisory': when results are known to be wrong; "
-    "'unknown': also when a process that it started was not watched.",
-)
-@flags.ALLOW_OPTION
-@click.option("-m", "as_module", is_flag=True, help="SCRIPT is the name of a module, as for python -m.")
-@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGUMENTS]…")
+@EVERYTHING_OPTION
+@QUIET_OPTION
+@flags.gate_options("'unknown': also where a process that it started was not watched")
+@click.argument("program", nargs=-1, type=File(), metavar="SCRIPT [ARGUMENTS]…")
 def run(
     program: tuple[str, ...],
     as_module: bool,
@@ -87,7 +72,7 @@ def run(
     if build:
         from mpsprobe_coverage.devices.compiling import DEVICE
 
-        click.echo(f"the native device is built: {DEVICE.compile()}", err=True)
+        note(f"the native device is built: {DEVICE.compile()}")
         if not program:
             return
     check_program(program, as_module)
@@ -97,8 +82,11 @@ def run(
     if ended.report is None:
         click.echo(f"mpsprobe: no report: {ended.why}", err=True)
         ended.leave()
-    with redirect_stdout(sys.stderr) if showing.output is None else nullcontext():  # standard output is the program's
-        written = showing.show(ended.report)
+    written = None
+    if showing.output is not None or not QUIET.get():
+        # Standard output is the program's.
+        with redirect_stdout(sys.stderr) if showing.output is None else nullcontext():
+            written = showing.show(ended.report)
     if ended.code == 0:
         sys.exit(showing.exit_code(ended.report, written))
     if written is not None:

@@ -6,9 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
-import click
-
 from mpsprobe.plugins.registry import get_registry
+from mpsprobe.streams import note
 
 if TYPE_CHECKING:
     from mpsprobe.answers.lookup import Answer
@@ -77,12 +76,12 @@ class Showing:
         registry, report = get_registry(), with_allowed(report, self.allow)
         try:
             for other, path in self.others:
-                click.echo(f"{other}: {exporting.write(registry, other, report, path)}", err=True)
+                note(f"{other}: {exporting.write(registry, other, report, path)}")
         finally:  # the report is not lost with an export that fails
             written = exporting.write(registry, self.exporter, report, self.output, self.everything)
         if written is not None:
             headline = exporting.shown(report, "table", "headline")  # None where mpsprobe-exporters is not installed
-            click.echo("\n".join(filter(None, (headline, f"wrote {written}"))), err=True)
+            note("\n".join(filter(None, (headline, f"wrote {written}"))))
         return written
 
     def exit_code(self, report: Report, written: str | None) -> int:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from packaging.version import Version
 
-from mpsprobe import exporting
+from mpsprobe import exporting, options
 from mpsprobe.answers.question import Question, cache_option
+from mpsprobe.commands import Command
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.options import check_training
 from mpsprobe.plugins.registry import get_registry
@@ -26,24 +27,21 @@ if TYPE_CHECKING:
     from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 
 
-@click.command()
-@click.argument("old", metavar="OLD")
-@click.argument("new", metavar="NEW")
-@click.argument("names", nargs=-1, metavar="[WORKLOAD]...")
-@flags.several_options
+@click.command(cls=Command)
+@click.argument("old", metavar="OLD", shell_complete=flags.complete_release)
+@click.argument("new", metavar="NEW", shell_complete=flags.complete_release)
+@options.workloads_argument
 @flags.PHASE_OPTION
 @flags.model_options
-@flags.TRUST_OPTION
 @flags.mac_options("The macOS that the Mac has [default: any].")
-@flags.EXPORTER_OPTION
-@flags.OUTPUT_OPTION
-@click.option("--all", "everything", is_flag=True, help="On a terminal, show every operator too.")
-@click.option(
-    "--atlas/--no-atlas",
-    default=None,
-    help="Take answers that mpsprobe-atlas knows, also of other versions [default: where a run would say the same].",
-)
+@options.EXPORTER_OPTION
+@options.OUTPUT_OPTION
+@options.EVERYTHING_OPTION
+@options.QUIET_OPTION
+@flags.ATLAS_OPTION
 @cache_option("upgrade")
+@flags.several_options
+@options.AUTOCAST_OPTION
 def upgrade(
     old: str,
     new: str,

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from mpsprobe import exporting
-from mpsprobe.options import Positive
+from mpsprobe.options import EXPORTER_OPTION, OUTPUT_OPTION, File, Positive
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 
@@ -16,7 +16,7 @@ MEGABYTE = 1 << 20
 
 
 @click.command(name="import")
-@click.argument("file", metavar="FILE")
+@click.argument("file", type=File())
 @click.option(
     "--limit",
     type=Positive(),
@@ -24,8 +24,8 @@ MEGABYTE = 1 << 20
     show_default=True,
     help="Events that the report's trace keeps; operators, modules and steps are of all of them.",
 )
-@click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
-@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
+@EXPORTER_OPTION
+@OUTPUT_OPTION
 def import_trace(file: str, limit: int, format_name: str | None, output: str | None) -> None:
     """Make a report of a trace that torch.profiler wrote, on any device: FILE.pt.trace.json or .json.gz.
 

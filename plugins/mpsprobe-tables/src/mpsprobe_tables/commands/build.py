@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mpsprobe.errors import OutputError, TableError, UsageError
-from mpsprobe.options import Named
+from mpsprobe.options import FORMAT_OPTION, Named
 from mpsprobe.output import check_writable, write_atomically, write_stdout
 from mpsprobe.progress import make_progress
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.commands.options import FORMAT_OPTION
 
 if TYPE_CHECKING:
     from mpsprobe_tables.builder.rebuild import Rebuilt
