@@ -5,7 +5,7 @@ Three sets, chosen from issue threads and pull requests without a look at the co
 - ``calls.toml``: single calls with a dtype, a rank or a size, from PyTorch's own threads;
 - ``reports.toml``: what users of models and libraries met, in the calls that the model made;
 - ``numbers.toml``: calls whose registered kernel computes something wrong, raises, or ends the process, and calls
-  beside them that are right. As many more, drawn from the same statements, are kept outside the repository.
+  like them that are right. As many more, drawn from the same statements, are kept outside the repository.
 
 A statement has an ``id``, a ``source`` (where it was written), the ``torch`` release it is about, a ``class``, the
 ``code``, and the ``words`` of the error, of the person or of the pull request. ``macos`` where it is about a version

@@ -104,7 +104,7 @@ def sweep_into(
     started = time.monotonic()
     complete = True
     rules, known = worked_out(), stated()
-    if known.code[0] == rules.code[0]:  # else what it says of earlier code is about other code
+    if known.code[0] == rules.code[0]:  # else its earlier digests are of other code
         rules = rules._replace(code=known.code)
     with WritableStore(path, about) as store:
         left: list[Asked] = []

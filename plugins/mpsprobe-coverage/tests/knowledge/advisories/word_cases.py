@@ -1,4 +1,4 @@
-"""For each word of conditions a call of which it holds and one beside it, as advisories of the user's own.
+"""For each word of conditions a call of which it holds and one next to it, as advisories of the user's own.
 
 As a script it makes the calls on the native device, which needs a process of its own, and writes down what was wrong.
 """
@@ -132,7 +132,7 @@ def write(folder: Path) -> None:
 
 
 def wrong(recorder: Callable[[], Any]) -> list[str]:
-    """The words that did not hold where they should, or held beside that."""
+    """The words that did not hold where they should, or held elsewhere."""
     found = []
 
     def calls(number: int) -> int:

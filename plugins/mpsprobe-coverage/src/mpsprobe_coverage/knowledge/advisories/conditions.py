@@ -65,7 +65,7 @@ class _Absent(LookupError):
 def matches(advisory: Advisory, call: Call, phase: str, answers: Answers | None = None) -> Answer:
     """Whether all of ``when`` and, where there are some, one of ``when_any`` hold for ``call``.
 
-    ``answers``: what ``decided`` says of the conditions that ``is_asked`` names.
+    ``answers``: what ``decided`` answers to the conditions that ``is_asked`` names.
     """
 
     def all_of(group: Sequence[Condition]) -> Answer:

@@ -132,7 +132,7 @@ class Advisory(Affected):
     @model_validator(mode="after")
     def _can_be_judged(self) -> Advisory:
         if not (self.when or self.when_any):
-            raise ValueError("'when' or 'when_any' has to say of which calls")
+            raise ValueError("'when' or 'when_any' has to name the calls")
         if self.effect == "numbers":
             if self.symptom is None or self.message is not None:
                 raise ValueError("wrong numbers have a 'symptom' and no 'message'")
