@@ -103,9 +103,9 @@ class Conditions:
         for alias in dict.fromkeys((name, base, base.removesuffix("_"))):
             yield from entries.get(alias, ())
         for reported in entries_about(operator) if self.reported else ():
-            if reported.effect != "numbers" and reported.affects(
-                table.release, table.macos_minimum, None if macos is None else str(macos)
-            ):
+            if reported.effect == "numbers" or (macos is None and reported.macos.fixed is not None):
+                continue  # what a newer macOS cures is no verdict on one that nobody named
+            if reported.affects(table.release, table.macos_minimum, None if macos is None else str(macos)):
                 yield _condition(reported)
 
 
