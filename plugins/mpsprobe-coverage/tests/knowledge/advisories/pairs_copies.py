@@ -62,6 +62,19 @@ def _moved(elements: int) -> Function:
     return lambda x: torch.empty(elements, device="cpu").to(x.device)
 
 
+def _reflected(samples: int) -> Function:
+    return lambda x: functional.pad(x.new_zeros(1, 1, samples) + x.sum(), (2, 2), mode="reflect")
+
+
+def _framed(width: int) -> Function:
+    """Frames whose width and height get one pixel on both sides, and one more frame before the first."""
+    return lambda x: functional.pad(x.new_zeros(1, 1, 4, 254, width), (1, 1, 1, 1, 1, 0), mode="replicate")
+
+
+def _wrapped(value: float) -> Function:
+    return lambda x: x.new_zeros(3, dtype=torch.uint8).copy_(x.new_full((), value))
+
+
 PAIRS = {
     "write-strided-view-1-12": Pair(
         "1.12.0", lambda x: x.new_zeros(4, 6)[:, 0].copy_(x.new_zeros(4)), lambda x: x.new_zeros(4, 6)[0].copy_(x[0, 0])
@@ -149,4 +162,7 @@ PAIRS = {
     "pad-long-vector": Pair(
         "2.2.1", *(lambda x, size=size: functional.pad(x.new_zeros(size), (0, 1)) for size in (65535, 65534))
     ),
+    "reflection-pad-gradient-long": Pair("2.14.0", _reflected(65537), _reflected(131072), "training"),
+    "pad-volume-other-modes": Pair("2.13.0", _framed(254), _framed(253)),
+    "copy-negative-to-uint8": Pair("2.8.0", _wrapped(-1.0), _wrapped(1.0)),
 }
