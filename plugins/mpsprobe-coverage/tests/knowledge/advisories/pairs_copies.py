@@ -58,6 +58,23 @@ def _set(first: int) -> Function:
     return _of(lambda x: x[first:].fill_(3), (4,))
 
 
+def _moved(elements: int) -> Function:
+    return lambda x: torch.empty(elements, device="cpu").to(x.device)
+
+
+def _reflected(samples: int) -> Function:
+    return lambda x: functional.pad(x.new_zeros(1, 1, samples) + x.sum(), (2, 2), mode="reflect")
+
+
+def _framed(width: int) -> Function:
+    """Frames whose width and height get one pixel on both sides, and one more frame before the first."""
+    return lambda x: functional.pad(x.new_zeros(1, 1, 4, 254, width), (1, 1, 1, 1, 1, 0), mode="replicate")
+
+
+def _wrapped(value: float) -> Function:
+    return lambda x: x.new_zeros(3, dtype=torch.uint8).copy_(x.new_full((), value))
+
+
 PAIRS = {
     "write-strided-view-1-12": Pair(
         "1.12.0", lambda x: x.new_zeros(4, 6)[:, 0].copy_(x.new_zeros(4)), lambda x: x.new_zeros(4, 6)[0].copy_(x[0, 0])
@@ -140,4 +157,12 @@ PAIRS = {
     "flip-size-one": Pair("2.0.0", *(_of(torch.flip, (rows, 3), dims=[0]) for rows in (1, 2))),
     "copy-strided-above-32-bits": Pair("2.12.0", _assigned(48), _assigned(8)),
     "fill-macos-14-4": Pair("2.2.2", _set(1), _set(0)),
+    "copy-to-mps-4-gib": Pair("2.2.2", *(_moved(elements) for elements in (2**30, 2**30 - 1))),
+    "cat-empty-1-12": Pair("1.12.0", *(lambda x, rows=rows: torch.cat([x.new_zeros(rows), x]) for rows in (0, 1))),
+    "pad-long-vector": Pair(
+        "2.2.1", *(lambda x, size=size: functional.pad(x.new_zeros(size), (0, 1)) for size in (65535, 65534))
+    ),
+    "reflection-pad-gradient-long": Pair("2.14.0", _reflected(65537), _reflected(131072), "training"),
+    "pad-volume-other-modes": Pair("2.13.0", _framed(254), _framed(253)),
+    "copy-negative-to-uint8": Pair("2.8.0", _wrapped(-1.0), _wrapped(1.0)),
 }

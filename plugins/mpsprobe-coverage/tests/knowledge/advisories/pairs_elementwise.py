@@ -108,4 +108,11 @@ PAIRS = {
     "floor-divide-infinite": Pair("2.13.0", _floored(INFINITE), _floored(2.0)),
     "clamp-permuted": Pair("2.0.0", *_strided(lambda x: x.clamp(0, 1))),
     "log-permuted": Pair("1.13.0", *_strided(torch.log)),
+    "mish-strided": Pair("2.3.1", *_strided(functional.mish)),
+    "abs-complex": Pair(
+        "2.3.0", *(lambda x, size=size: torch.view_as_complex(x.new_zeros(size, 2)).abs() for size in (2, 1))
+    ),
+    "pow-complex-zero": Pair(
+        "2.5.1", *(lambda x, least=least: torch.tensor([least, 1j], device=x.device) ** 2 for least in (0j, 1 + 0j))
+    ),
 }

@@ -42,6 +42,25 @@ def _selected(value: int) -> Function:
     return _of(lambda x: x.masked_fill_(torch.zeros_like(x), value), (4,), dtype=torch.bool)
 
 
+def _at(x: torch.Tensor, *indices: int) -> torch.Tensor:
+    return torch.tensor(indices, device=x.device)
+
+
+def _into(transposed: bool) -> Function:
+    """Into a matrix that may be transposed."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        matrix = x.new_zeros(5, 4).t() if transposed else x.new_zeros(4, 5)
+        return matrix.scatter_(1, x.new_zeros(4, 2, dtype=torch.int64), x.new_zeros(4, 2))
+
+    return run
+
+
+def _scattered_number(last: int) -> Function:
+    """Along the dimension before one of that size."""
+    return lambda x: x.new_zeros(3, 5, last).scatter_(1, x.new_zeros(3, 2, last, dtype=torch.int64), 1.0)
+
+
 PAIRS = {
     "masked-fill-many-bytes": Pair("2.6.0", _filled(2**15 + 1), _filled(2**15)),
     "masked-scatter-source": Pair("2.10.0", _scattered(2, 2), _scattered(4)),
@@ -60,4 +79,21 @@ PAIRS = {
     "nonzero-macos-14-4": Pair("2.2.2", _of(torch.nonzero, (3, 4)), _of(torch.nonzero, (12,))),
     "masked-fill-strided": Pair("2.3.1", *_strided(lambda x: x.masked_fill_(torch.zeros_like(x, dtype=torch.bool), 1))),
     "masked-fill-bool": Pair("1.13.1", _selected(3), _selected(1)),
+    "index-put-out-of-range": Pair("2.9.1", *(lambda x, at=at: x.new_zeros(2)[_at(x, at)] for at in (2, 1))),
+    "index-copy-out-of-range": Pair(
+        "2.13.0", *(lambda x, at=at: x.new_zeros(2).index_copy_(0, _at(x, at), x.new_zeros(1)) for at in (2, 1))
+    ),
+    "index-reduce-out-of-range": Pair(
+        "2.13.0",
+        *(lambda x, at=at: x.new_zeros(2).index_reduce_(0, _at(x, at), x.new_zeros(1), "amax") for at in (-1, 1)),
+    ),
+    "index-fill-out-of-range": Pair(
+        "2.13.0", *(lambda x, at=at: x.new_zeros(3, 2).index_fill_(1, _at(x, at), 7.0) for at in (2, -1))
+    ),
+    "boolean-index-macos-14-4": Pair(
+        "2.2.2",
+        *(lambda x, shape=shape: x.new_zeros(shape)[x.new_ones(shape, dtype=torch.bool)] for shape in ((2, 3), 6)),
+    ),
+    "scatter-strided-macos-13": Pair("2.2.0", _into(transposed=True), _into(transposed=False)),
+    "scatter-trailing-one-ends": Pair("2.3.0", _scattered_number(1), _scattered_number(2)),
 }

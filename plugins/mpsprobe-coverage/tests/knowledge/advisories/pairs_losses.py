@@ -55,6 +55,17 @@ def _squared(transposed: bool) -> Function:
     return run
 
 
+def _scores(*values: float) -> Function:
+    return lambda x: torch.tensor([values], device=x.device).log_softmax(-1)
+
+
+def _divergence(least: float) -> Function:
+    """From a target whose smallest element that is."""
+    return lambda x: functional.kl_div(
+        x.new_zeros(3), torch.tensor([least, 0.5, 1.0], device=x.device), reduction="sum"
+    )
+
+
 PAIRS = {
     "mse-loss-strided": Pair(
         "2.2.2",
@@ -72,4 +83,6 @@ PAIRS = {
         ),
     ),
     "nll-loss-gradient-unscaled": Pair("1.13.1", _accumulated(4), _accumulated(1), "training"),
+    "log-softmax-spread": Pair("1.13.1", _scores(-93.0, 0.0), _scores(-91.0, 0.0)),
+    "kl-div-zero-target": Pair("2.0.0", _divergence(0.0), _divergence(0.5)),
 }

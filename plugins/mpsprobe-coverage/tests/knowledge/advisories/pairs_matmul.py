@@ -97,6 +97,15 @@ def _beta_zero(value: float) -> Function:
     return lambda x: torch.addmm(x.new_full((3,), value), x.new_zeros(3, 3), x.new_zeros(3, 3), beta=0)
 
 
+def _outer(rows: int) -> Function:
+    return lambda x: torch.mm(x.new_zeros(rows, 1), x.new_zeros(1, 32769))
+
+
+def _vector(*shape: int) -> Function:
+    """A linear layer whose weight has that shape, with gradients."""
+    return lambda x: functional.linear(x.sum() + x.new_zeros(5, 33), x.sum() + x.new_zeros(shape))
+
+
 PAIRS = {
     "baddbmm-beta-zero": Pair("2.13.0", _scores(math.nan), _scores(0.0)),
     "mm-two-dtypes-ends": Pair("2.6.0", *(_mixed(torch.mm, dtype) for dtype in (torch.float16, torch.float32))),
@@ -138,4 +147,6 @@ PAIRS = {
         "2.13.0",
         *(_of(torch.baddbmm, *[(2, 3, 3)] * 3, dtype=dtype) for dtype in (torch.bool, torch.int32)),
     ),
+    "mm-outer-many-elements": Pair("2.1.0", _outer(8193), _outer(8191)),
+    "linear-backward-vector-weight": Pair("2.10.0", _vector(33), _vector(1, 33), "training"),
 }

@@ -42,4 +42,5 @@ PAIRS = {
     "avg-pool-padding": Pair(
         "1.13.1", *(_of(functional.avg_pool2d, (1, 1, 4, 4), kernel_size=2, padding=size) for size in (1, 0))
     ),
+    "max-pool-ceil-mode-raises": Pair("2.8.0", _ceil(6), _ceil(5)),
 }

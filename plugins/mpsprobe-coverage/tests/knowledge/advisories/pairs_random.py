@@ -36,4 +36,8 @@ PAIRS = {
     "exponential-zeros": Pair("2.7.1", lambda x: x.new_zeros(9).exponential_(), lambda x: x.new_zeros(9).uniform_()),
     "bernoulli-macos-13": Pair("1.12.1", lambda x: torch.bernoulli(x.sigmoid()), lambda x: torch.rand_like(x)),
     "multinomial-macos-12": Pair("2.3.1", _sampled(0.5, 3, replacement=True), _sampled(0.5, 3)),
+    "normal-nan": Pair(
+        "1.13.0", *(lambda x, count=count: torch.randn(count, device=x.device) for count in (1000, 999))
+    ),
+    "randperm-two-groups": Pair("2.0.1", *(lambda x, n=n: torch.randperm(n, device=x.device) for n in (2, 1))),
 }

@@ -53,10 +53,23 @@ def _layers(state: float) -> Function:
     return run
 
 
+def _dropped(dropout: float) -> Function:
+    """Two layers in training mode with that dropout between them."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        weights = [x.new_zeros(shape) for _ in range(2) for shape in ((12, 3), (12, 3), (12,), (12,))]
+        states = (x.new_zeros(2, 2, 3), x.new_zeros(2, 2, 3))
+        return torch.lstm(x.new_zeros(5, 2, 3), states, weights, True, 2, dropout, True, False, False)[0]
+
+    return run
+
+
 PAIRS = {
     "lstm-dropout-in-evaluation": Pair("2.11.0", _evaluated(0.5), _evaluated(0.0)),
     "lstm-backward-strided-input": Pair("2.10.0", _trained(transposed=True), _trained(transposed=False), "training"),
     "lstm-batch-first-transposed": Pair("1.12.0", _first(batch_first=True), _first(batch_first=False)),
     "lstm-batch-first-gradient": Pair("1.13.1", _first(batch_first=True), _first(batch_first=False), "training"),
     "lstm-layers-states": Pair("1.13.1", _layers(0.5), _layers(0.0)),
+    "lstm-batch-first-backward-ends": Pair("1.13.0", _first(batch_first=True), _first(batch_first=False), "training"),
+    "lstm-dropout-one": Pair("2.13.0", _dropped(1.0), _dropped(0.9)),
 }

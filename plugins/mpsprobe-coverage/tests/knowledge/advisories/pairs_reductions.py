@@ -36,4 +36,12 @@ PAIRS = {
     "std-unbiased": Pair(
         "1.12.0", *(lambda x, unbiased=unbiased: x.std(unbiased=unbiased) for unbiased in (True, False))
     ),
+    "argmax-int32-amd": Pair(
+        "2.1.0", *(_full(1.0, "argmax", 3, 3, dtype=dtype, dim=1) for dtype in (torch.int32, torch.float32))
+    ),
+    "argmax-nan": Pair("2.12.1", _full(NAN, "argmin", 3), _full(1.0, "argmin", 3)),
+    "reduction-negative-dim-5d": Pair(
+        "2.4.0", _full(1.0, "mean", 1, 2, 1, 1, 1, dim=-3), _full(1.0, "mean", 1, 2, 1, 1, 1, dim=2)
+    ),
+    "var-default": Pair("1.13.1", lambda x: x.var(), lambda x: x.var(unbiased=True)),
 }

@@ -100,6 +100,12 @@ CASES = [
     Case(SIN, ["self", "is", "a view"], _of(lambda: _made(8)[:4]), _of(lambda: _made(8).view(2, 4))),
     Case(SIN, ["self.min", "<", 0], _of(lambda: _filled(1.0, -1.0)), _of(lambda: _filled(1.0, 0.0))),
     Case(SIN, ["self.max", ">=", 2], _of(lambda: _filled(1.0, 2.0)), _of(lambda: _filled(1.0, 0.0))),
+    Case(
+        SIN,
+        ["self.max", "==", 2],
+        _of(lambda: torch.tensor([-2j], device=HERE)),
+        _of(lambda: torch.tensor([-1j], device=HERE)),
+    ),
     Case(SIN, ["self", "is", "with nan"], _of(lambda: _filled(math.nan)), _of(lambda: _filled(math.inf))),
     Case(SIN, ["self", "is", "with inf"], _of(lambda: _filled(-math.inf)), _of(lambda: _filled(math.nan))),
     Case(SIN, ["caller", "in", ["grad"]], _of(lambda: _made(2, requires_grad=True)), _of(lambda: _made(2))),

@@ -139,7 +139,8 @@ class VirtualDevice:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self.asked.of_libraries(self._libraries.asked(self.table.backend.device))
+        files = {call.origin.file for call in self.recorder.calls() if call.origin.file is not None}
+        self.asked.of_libraries(self._libraries.asked(self.table.backend.device, files))
         self._exits.__exit__(*error)
         if self.casts.used:
             self._interception.release.autocast()

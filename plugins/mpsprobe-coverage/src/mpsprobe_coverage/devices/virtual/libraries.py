@@ -24,7 +24,7 @@ import importlib.metadata
 import inspect
 import re
 import sys
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, lru_cache, partial
 from types import CodeType, FrameType, FunctionType, ModuleType
@@ -371,16 +371,19 @@ class Libraries:
             if name in _derived_names and isinstance(vars(module).get(name), bool)
         }
 
-    def asked(self, backend: str) -> dict[Hashable, Callable[[str], Any]]:
+    def asked(self, backend: str, files: Collection[str]) -> dict[Hashable, Callable[[str], Any]]:
         """What was asked, by its name: what a release answers, as a device of ``backend``.
 
-        With the constants that methods read: nobody can tell which of these did.
+        With the constants that methods read, of the libraries with one of ``files``, from which operators were called:
+        nobody can tell which of these did.
         """
         noted, self.noted = self.noted, {}
         _look()
+        used = cache(lambda package: any(map(_is_file_of(package), files)))
         places = {(one.module, name) for one in self._all() for name in one.names}
         for module, name in places:
-            if isinstance(vars(module).get(name), bool) and _is_read(module, name):
+            is_read = isinstance(vars(module).get(name), bool) and _is_read(module, name)
+            if is_read and used(module.__name__.partition(".")[0]):
                 noted[module.__name__, name] = partial(vars(module).get, name)
         return {name: partial(_answer, name=name, questions=noted, backend=backend) for name in noted}
 
@@ -463,6 +466,13 @@ def _importing(module: ModuleType, name: str, value: Any) -> list[ModuleType]:
         for other in _packages.get(module.__name__.partition(".")[0], ())
         if other is not module and vars(other).get(name) is value and _imports(str(vars(other).get("__file__")), name)
     ]
+
+
+def _is_file_of(package: str) -> Callable[[str], bool]:
+    """Whether a file is of the package, or the module, of that name."""
+    root = getattr(sys.modules.get(package), "__file__", None) or ""
+    folder = root.removesuffix("__init__.py")
+    return lambda file: bool(folder) and file.startswith(folder)
 
 
 def _is_read(module: ModuleType, name: str) -> bool:

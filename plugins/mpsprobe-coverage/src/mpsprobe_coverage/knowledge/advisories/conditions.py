@@ -201,9 +201,10 @@ def _fact(asked: Subject, value: Any, knowing: Knowing | None) -> Any:
     values = knowing.values(value)
     if values is None:
         return _UNKNOWN
-    if not values.numel() or values.is_complex():
+    if not values.numel():
         raise _Absent(asked)
-    return getattr(values.detach(), str(asked.fact))().item()
+    numbers = values.detach().abs() if values.is_complex() else values.detach()
+    return getattr(numbers, str(asked.fact))().item()
 
 
 _OF_SPECS: Mapping[str | None, Callable[[TensorSpec], Any]] = {
