@@ -104,7 +104,8 @@ def findings(recorder: Recorder, table: KernelTable, workload_since: str | None 
     for number, ((operator, judgement, dtypes), _) in enumerate(calls.parts):
         proven = with_proof(operator, recorder.says(judgement), dtypes, table)
         judged.setdefault((operator, proven), []).append(number)
-    return worst_first(_finding(*key, calls, tuple(some), table, workload_since) for key, some in judged.items())
+    first = first_refused_tensor(recorder)
+    return worst_first(_finding(*key, calls, tuple(some), table, workload_since, first) for key, some in judged.items())
 
 
 def _finding(
@@ -114,6 +115,7 @@ def _finding(
     numbers: tuple[int, ...],
     table: KernelTable,
     workload_since: str | None,
+    first: RefusedTensor | None,
 ) -> OperatorFinding:
     if workload_since is not None and judgement.verdict in ("missing", "fallback"):
         # Of what it is made of later the table knows the registrations alone; the workload was run there.
@@ -123,7 +125,12 @@ def _finding(
     graph = compiles(operator, table) if judgement.verdict == "native" else None
     fields = calls.fields(numbers)
     line = next(iter(fields["call_sites"]), None)
-    advice = advise(operator, judgement, table, line, fields["input_bytes"] + fields["output_bytes"])
+    where = f" at {line}" if line else ""
+    if judgement.source == "dtype" and first is not None and first.dtype == judgement.evidence:
+        # Where the first one is made: what uses it is only a consequence, and has the same advice.
+        inside = f" in the parameters of '{first.module}'" if first.module else " in the inputs"
+        where = f" at {first.call_site}" if first.call_site else inside
+    advice = advise(operator, judgement, table, where, fields["input_bytes"] + fields["output_bytes"])
     key = (numbers, judgement, graph, advice)
     if key not in calls.findings:
         reason = judgement.reason

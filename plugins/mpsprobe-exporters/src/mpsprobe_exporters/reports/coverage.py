@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mpsprobe_exporters.supported import AnyReport
 
 TO_DO = "What to do"
+ERRORS = "Errors in the program, which no release changes"
 OPERATORS = "Operators"
 EXPLAINED = "What native verdicts rest on"
 MACOS = "Needs a newer macOS"
@@ -92,9 +93,12 @@ def document(report: schemas.CoverageReport) -> Document:
     target, program, predicted = report.target, report.program, report.memory
     fit = predicted.fit if predicted else None
     alerts = [
-        *(workload_lines.stayed_on_cpu(program, ran=bool(report.operators)) if program else []),
+        *(
+            workload_lines.stayed_on_cpu(program, ran=bool(report.operators or answer.only_cuda(report)))
+            if program
+            else []
+        ),
         *([answer.failure_sentence(report.failure)] if report.failure else []),
-        *([_refused(report.first_refused_tensor, target)] if report.first_refused_tensor else []),
         *(fitting.alerts(fit) if fit else []),
     ]
     sections = middle(report)
@@ -163,6 +167,9 @@ def middle(report: AnyReport) -> list[Section]:
     to_do, wrong = one_for_each_cure(answer.findings(report)), [advisories.table(report)] if report.advisories else []
     sections = []
     if report.kind == "coverage":
+        errors = table(FIELDS, report, filter(answer.is_error, to_do), entries=True, most=MOST)
+        sections.append(Section(ERRORS, errors))
+        to_do = [one for one in to_do if not answer.is_error(one)]
         raising, others = ([one for one in to_do if (one.verdict in RAISE) is raises] for raises in (True, False))
         before, after = (table(FIELDS, report, some, entries=True, most=MOST) for some in (raising, others))
         sections.append(Section(f"{TO_DO} on {_on(report)}", [*before, *wrong, *after]))
@@ -196,14 +203,6 @@ def _macos(one: schemas.MacosCondition, target: schemas.Target) -> str:
     return f"{needs}, while {release} itself runs from {one_line(target.macos_minimum)} on"
 
 
-def _refused(first: schemas.RefusedTensor, target: schemas.Target) -> str:
-    """Where the first tensor of a dtype is made that the backend does not have; its uses are only a consequence."""
-    where = answer.place(first) or ("the model's inputs" if first.phase == "move" else "an unknown place")
-    how = f"moved to {backends.label(target)}" if first.phase == "move" else f"made by {one_line(first.operator)}"
-    who = backends.other(target) or "a Mac"
-    return f"The first {one_line(first.dtype)} tensor is {how} at {where}: {who} raises there"
-
-
 def allowed(names: Sequence[str]) -> list[str]:
     return [f"Passed over by --allow: {', '.join(map(one_line, names))}"] if names else []
 
@@ -214,7 +213,10 @@ def one_for_each_cure(findings: Iterable[schemas.OperatorFinding]) -> list[schem
     for one in findings:
         cure = (one.verdict, one.reason, one.evidence, one.advice) if one.advice else one.operator
         groups.setdefault(cure, []).append(one)
-    return [folded(group).model_copy(update={"operator": _names(group)}) for group in groups.values()]
+    return [
+        folded(group).model_copy(update={"operator": _names(group)} | ({"shapes": []} if len(group) > 1 else {}))
+        for group in groups.values()
+    ]
 
 
 def _names(group: Sequence[schemas.OperatorFinding]) -> str:
@@ -323,10 +325,10 @@ def _moved(one: schemas.OperatorFinding) -> str | None:
 def _evidence(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
     """The kind of evidence, what it says, and of ``--explain`` who was asked: ``guard in the binary: linear for …``.
 
-    ``None`` for a kernel that is registered, which goes without saying where nobody asked.
+    ``None`` for a kernel that is registered and for an error of the program, which say it where nobody asked.
     """
     explained = report.kind == "coverage" and report.explained
-    if not explained and one.source in (None, "registration"):
+    if not explained and (one.source in (None, "registration") or answer.is_error(one)):
         return None
     asked = f" (asked: {', '.join(map(one_line, one.judges))})" if one.judges and explained else ""
     if one.source is None:
