@@ -39,6 +39,12 @@ def in_short(report: CoverageReport) -> str:
     return f"{run}; {'observed' if report.method == 'observed' else 'predicted'} with {_torch(report.environment)}"
 
 
+def fit_command(report: CoverageReport) -> str:
+    """What finds the largest batch for the same Mac."""
+    command = shlex.join(["mpsprobe", "fit", one_line(report.workload.name, LONGEST), "--phase", report.workload.phase])
+    return f"{command}, for the same Mac, finds the largest batch that fits, and what saves memory"
+
+
 def _named(workload: WorkloadInfo, program: ProgramInfo | None) -> WorkloadInfo:
     if program is None:
         return workload

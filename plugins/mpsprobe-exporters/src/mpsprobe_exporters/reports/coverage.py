@@ -100,6 +100,7 @@ def document(report: schemas.CoverageReport) -> Document:
         ),
         *([answer.failure_sentence(report.failure)] if report.failure else []),
         *(fitting.alerts(fit) if fit else []),
+        *([workload_lines.fit_command(report)] if fitting.is_bad([fit]) else []),
     ]
     sections = middle(report)
     if report.explained:  # findings say what they rest on themselves
@@ -112,7 +113,7 @@ def document(report: schemas.CoverageReport) -> Document:
         *backends.notes(target),
     ]
     notes = [*(one_line(note, 400) for note in notes), *allowed(report.allowed)]
-    memory_lines = [*memory.line(predicted), *(fitting.lines(fit) if fit else [])]
+    memory_lines = [] if report.failure else [*memory.line(predicted), *(fitting.lines(fit) if fit else [])]
     clean = (
         bool(report.operators)
         and not alerts
@@ -122,7 +123,8 @@ def document(report: schemas.CoverageReport) -> Document:
     headline, *details = answer.short_answer(report)
     run = workload_lines.workload_line(report.workload, program, [plural(report.summary.calls, "call")])
     method, *recalled = workload_lines.method_lines(report)
-    brief = [workload_lines.in_short(report), *(f"{line}." for line in (headline, *memory_lines)), *details, *notes]
+    said = [f"{line}." for line in (headline, *memory_lines, *details)]
+    brief = [workload_lines.in_short(report), *said, *(f"Note: {note}." for note in notes)]
     return Document(
         title=one_line(report.workload.name, 60),
         headline=headline,
