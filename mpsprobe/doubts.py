@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mpsprobe.schemas import AdvisoryMatch, CoverageReport, DataDependence, MatrixReport, MemoryFit
 
-GUESSED = "checks are true, other booleans are False, numbers are 1"
-"""How a run without values answers a program that asks for a number or a truth: ``if x.abs().max() > 1``."""
+GUESSED = "taken as "
+"""What a run without values answered a program that asks for a number or a truth begins so: ``taken as False``."""
 
 
 def guesses(report: CoverageReport | MatrixReport) -> list[DataDependence]:
     """Where the program took the course of a guess: what lies on the other one was not judged."""
-    return [one for one in report.data_dependence if one.assumed == GUESSED]
+    return [one for one in report.data_dependence if one.assumed.startswith(GUESSED)]
 
 
 def unwatched(report: CoverageReport | MatrixReport) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LONGEST = 60  # of a workload's name
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?Z", re.ASCII)
 CUDA = "Written for CUDA, which no Mac has"
+UNWATCHED = "not in the report: those that are spawned are watched, those that are forked are not"
 STAYED = "On the CPU all along, while MPS was there"
 COMPUTED = "Computed on the CPU, while MPS was there"
 MOST_PLACES = 3
@@ -167,7 +168,7 @@ def _where(program: ProgramInfo) -> str:
 
 def program_notes(program: ProgramInfo) -> list[str]:
     reported = program.processes - program.processes_unreported
-    counts = ((reported, "in the report"), (program.processes_unreported, "not in the report"))
+    counts = ((reported, "in the report"), (program.processes_unreported, UNWATCHED))
     others = [
         f"{plural(count, 'process', 'processes')} that the program started {'is' if count == 1 else 'are'} {where}"
         for count, where in counts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 from collections import Counter
@@ -18,6 +19,7 @@ from packaging.version import Version
 from pydantic import BaseModel
 
 from mpsprobe.assembling import Tally, worst_first
+from mpsprobe.doubts import GUESSED
 from mpsprobe.folding import united
 from mpsprobe.protocols import Backend, MacOptions
 from mpsprobe.schemas import AdvisoryMatch, DataDependence, MacosCondition, OperatorFinding, RefusedTensor, Unjudged
@@ -163,9 +165,16 @@ def not_judged(recorder: Recorder) -> list[Unjudged]:
 def data_dependence(recorder: Recorder) -> list[DataDependence]:
     """Where the program read values that are not known, and what was assumed."""
     return united(
-        DataDependence(operator=note.operator, assumed=note.text, calls=note.calls, call_sites=_sites(note))
+        DataDependence(operator=note.operator, assumed=_quoting(note), calls=note.calls, call_sites=_sites(note))
         for note in recorder.assumptions()
     )
+
+
+def _quoting(note: Note) -> str:
+    """What was assumed; of a guess with the line of the program that asked: ``taken as False: `if x.max() > 1:` ``."""
+    file, line = note.origin.file, note.origin.line
+    code = linecache.getline(file, line).strip() if file and note.text.startswith(GUESSED) else ""
+    return f"{note.text}: `{code}`" if code else note.text
 
 
 def first_refused_tensor(recorder: Recorder) -> RefusedTensor | None:

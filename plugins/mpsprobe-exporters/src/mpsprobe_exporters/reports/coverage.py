@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
+from mpsprobe.doubts import GUESSED
 from mpsprobe.folding import folded
 from mpsprobe_exporters import advisories, answer, backends, fitting, sources, workload_lines
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
@@ -181,7 +182,7 @@ def middle(report: AnyReport) -> list[Section]:
         sections.append(Section(f"{TO_DO} on {_on(report)}", table(FIELDS, report, to_do, entries=True, most=MOST)))
         sections.append(Section("Known wrong results", wrong))
     unjudged = (Bullet(_places(one.reason, one), one.operator) for one in report.not_judged)
-    assumed = (Bullet(_places(one.assumed, one), one.operator) for one in report.data_dependence)
+    assumed = (Bullet(_places(one.assumed, one), _asked_at(one)) for one in report.data_dependence)
     composed = (Bullet(f"{plural(n, 'call')} {text}", name) for name, n, text in answer.compositions(report))
     return [
         *sections,
@@ -189,6 +190,11 @@ def middle(report: AnyReport) -> list[Section]:
         Section(DATA_DEPENDENCE, bullets(assumed)),
         Section(COMPOSED_OTHERWISE, bullets(composed)),
     ]
+
+
+def _asked_at(one: schemas.DataDependence) -> str:
+    """The line of a guess, for who wrote it; of what an operator finds, the operator."""
+    return call_site(one.call_sites[0]) if one.assumed.startswith(GUESSED) and one.call_sites else one.operator
 
 
 def _places(text: str, one: schemas.Unjudged | schemas.DataDependence) -> str:

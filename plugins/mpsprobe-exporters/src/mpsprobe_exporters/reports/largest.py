@@ -62,9 +62,9 @@ def _headline(report: FitReport) -> str:
         instead = f"; with {one_line(best.what, 60)}, {what} {_range(best.largest)}" if best else "; nothing here helps"
         least = "the smallest image" if report.vary == "size" else f"{what} 1"
         return f"It does not fit {on}, {first.note or f'not even with {least}'}{instead}"
-    raises = f"before PyTorch raises, {_range(first.largest)}"
+    raises = f"PyTorch raises beyond {_range(first.largest)}"
     if first.without_pressure is None or first.without_pressure.high == 0:
-        return f"No {what} fits {on} without swapping; the largest {raises}"
+        return f"No {what} fits {on} without swapping; {raises}"
     return f"The largest {what} that fits {on} without swapping is {_range(first.without_pressure)}; {raises}"
 
 
