@@ -28,7 +28,6 @@ SAYS = {
 }
 # Apple's GPUs have no arithmetic for these, so that no release changes it.
 WIDE_DTYPES = frozenset({"float64", "complex128"})
-WHOLE = "(model)"  # the path of the model itself
 NOT_MEASURED = "speed and numbers were not measured"
 
 
@@ -176,7 +175,7 @@ def _place_of(first: schemas.RefusedTensor) -> str:
     """Where the first tensor of a dtype is made that the backend does not have; its uses are only a consequence."""
     if first.call_site:
         return f"at {call_site(first.call_site)}"
-    inside = first.module and first.module != WHOLE
+    inside = first.module and first.module != "(model)"
     return f"in the parameters of '{one_line(first.module or '')}'" if inside else "in the model or its inputs"
 
 
@@ -272,14 +271,10 @@ def guessed_at(guessed: list[schemas.DataDependence]) -> str:
 
 
 def failure_sentence(failure: schemas.RunFailure) -> str:
-    where = f" at {place(failure)}" if place(failure) else ""
+    at = " · ".join(filter(None, (one_line(failure.module or ""), call_site(failure.call_site or ""))))
+    where = f" at {at}" if at else ""
     error = ": ".join(filter(None, (one_line(failure.error), one_line(failure.message))))
     return f"The run stopped in {one_line(failure.phase)}{where}: only the operators before it are judged. {error}"
-
-
-def place(one: schemas.RunFailure) -> str:
-    """``encoder.layer.3 · modeling_bert.py:201``; empty where neither is known."""
-    return " · ".join(filter(None, (one_line(one.module or ""), call_site(one.call_site or ""))))
 
 
 def failures(report: AnyReport) -> list[str]:

@@ -122,7 +122,9 @@ def _entries(table: model.Table, width: int) -> Iterator[Line]:
         name, word = (model.written(cell, column.kind) for cell, column in zip(row, table.columns[:2], strict=False))
         *first, last = fold_name(name, width)
         yield from ([(part, "bold")] for part in first)
-        yield [(last, "bold"), ("  ", ""), (word, STYLES.get(word, ""))]
+        fits = cell_len(last) + GAP + cell_len(word) <= width
+        yield [(last, "bold"), *([("  ", ""), (word, STYLES.get(word, ""))] if fits else [])]
+        yield from () if fits else _indented(_lines(word, width - GAP, STYLES.get(word, "")), GAP)
         facts = [(one.title, model.written(cell, one.kind, MOST_PLACES)) for one, cell in model.facts(table, row)]
         yield from _labelled(facts, width)
 
