@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mpsprobe.schemas import AdvisoryMatch, CoverageReport, DataDependence, MatrixReport, MemoryFit
 
-GUESSED = "checks are true, other booleans are False, numbers are 1"
-"""How a run without values answers a program that asks for a number or a truth: ``if x.abs().max() > 1``."""
+GUESSED = "taken as "
+"""What a run without values answered a program that asks for a number or a truth begins so: ``taken as False``."""
 
 
 def guesses(report: CoverageReport | MatrixReport) -> list[DataDependence]:
     """Where the program took the course of a guess: what lies on the other one was not judged."""
-    return [one for one in report.data_dependence if one.assumed == GUESSED]
+    return [one for one in report.data_dependence if one.assumed.startswith(GUESSED)]
 
 
 def unwatched(report: CoverageReport | MatrixReport) -> int:
@@ -28,8 +28,11 @@ def applying(report: CoverageReport | MatrixReport) -> list[AdvisoryMatch]:
 
 
 def exceeds(fit: MemoryFit) -> bool:
-    """Whether a run takes more memory than the Mac physically has, where PyTorch raises by no figure.
+    """Whether a run takes more memory than the Mac physically has, where PyTorch does not raise by every figure.
 
     PyTorch's limit is 1.7 times what Metal recommends (``MPSAllocator.h``): that can be more than there is.
     """
-    return fit.answer == "pressure" and max(fit.low.reserved_bytes, fit.high.reserved_bytes) > fit.memory_bytes
+    return (
+        fit.answer in ("pressure", "unclear")
+        and max(fit.low.reserved_bytes, fit.high.reserved_bytes) > fit.memory_bytes
+    )

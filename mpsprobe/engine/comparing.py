@@ -211,7 +211,7 @@ def _settled(
     quantity: ComparedQuantity, outcome: Outcome, p_value: float | None, threshold: float, tests: int
 ) -> ComparedQuantity:
     if p_value is None:
-        note = f"so few could not show a difference whatever they were; {_enough(quantity, tests)} on each side can"
+        note = f"too few to show any difference: measure {_enough(quantity, tests)} on each side"
         return quantity.model_copy(update={"note": note})
     significant = p_value < LEVEL and not outcome.low <= 1 <= outcome.high
     # Steps of one process say nothing of how processes differ, which they do: then the whole interval has to be beyond.

@@ -71,12 +71,35 @@ def test_short_answer(made: Any, said: str) -> None:
     assert short_answer(made) == said
 
 
-def test_a_tensor_on_the_cpu_and_a_program_that_computes_there_need_doing() -> None:
-    left = finding("aten::mm", "unsupported", source="device")
-    said = short_answer(coverage("2.15.0", [left]))
-    assert said.endswith("; what is on the CPU has to be on the device")
-    both = short_answer(coverage("2.15.0", [left, finding("aten::a", "missing")]))
-    assert both.endswith("; no release up to now changes that")
+def test_errors_of_the_program_are_counted_apart_from_gaps_of_pytorch() -> None:
+    left = finding("aten::mm", "unsupported", source="device", call_sites=["a/model.py:3", "a/model.py:9"])
+    wide = finding("aten::mul", "unsupported", source="dtype", dtypes=["float64"], native_since=None)
+    assert short_answer(coverage("2.15.0", [left])) == (
+        "2 errors in the program: a tensor on the CPU at model.py:3 and model.py:9"
+    )
+    made = {"dtype": "float64", "operator": "aten::mul", "phase": "forward", "call_site": "a/model.py:5"}
+    operators = [left, wide, finding("aten::a", "missing"), *NATIVE]
+    assert short_answer(coverage("2.15.0", operators, first_refused_tensor=made)) == (
+        "3 errors in the program: float64 at model.py:5 and a tensor on the CPU at model.py:3 and model.py:9; "
+        "1 of 8 operators has no MPS kernel on torch 2.15.0; no release up to now changes that"
+    )
+    moved = {**made, "phase": "move", "call_site": None, "module": "head"}
+    said = short_answer(coverage("2.15.0", [wide], first_refused_tensor=moved))
+    assert said == "1 error in the program: float64 in the parameters of 'head'"
+    later = finding("aten::mul", "unsupported", source="dtype", dtypes=["bfloat16"], native_since="2.15.0")
+    assert "in the program" not in short_answer(coverage("2.6.0", [later]))
+
+
+def test_a_program_that_looks_only_for_cuda_would_run_on_the_cpu() -> None:
+    whole = SAMPLE["program"] | {"exit_code": 0}
+    said = short_answer(coverage("2.15.0", [], program=whole))
+    line = whole["cuda"][0]["call_sites"][0].rpartition("/")[2]
+    assert said == f"the program would run on the CPU of a Mac: {line} looks only for CUDA"
+    for other in ({"exit_code": 1}, {"cuda": []}):
+        assert "no operator was judged" in short_answer(coverage("2.15.0", [], program={**whole, **other}))
+
+
+def test_a_program_that_computes_on_the_cpu_needs_doing() -> None:
     whole = SAMPLE["program"]
     ran = {**whole, "stayed_on_cpu": [], "computed_on_cpu": [], "cuda": [], "notes": [], "processes": 1}
     assert short_answer(coverage("2.15.0", NATIVE, program=ran)).endswith(answer.NOT_MEASURED)
@@ -100,7 +123,7 @@ def test_what_was_not_judged_or_rests_on_a_registration_is_said() -> None:
     counted = {**summary(NATIVE, None), "calls_registered_only": 1}
     said = short_answer(coverage("2.15.0", NATIVE, summary=counted))
     takes = "5 of 5 operators have a kernel that takes these calls on torch 2.15.0"
-    assert said == f"{takes}; 1 native call with dtypes that no test covers"
+    assert said == f"{takes}; {answer.NOT_MEASURED}; 1 native call with dtypes that no test covers"
 
 
 def test_known_wrong_results_are_counted_beside_those_that_were_compared() -> None:
@@ -112,8 +135,8 @@ def test_known_wrong_results_are_counted_beside_those_that_were_compared() -> No
     takes = "5 of 5 operators have a kernel that takes these calls on torch 2.15.0"
     assert said(0, None) == said(0, 0) == f"{takes}; {answer.NOT_MEASURED}"
     assert said(0, 212) == f"{takes}; none of 212 known wrong results applies; {answer.NOT_MEASURED}"
-    assert said(1, 212) == f"{takes}; 1 of 212 known wrong results applies"
-    assert said(1, None) == f"{takes}; 1 known wrong result"
+    assert said(1, 212) == f"{takes}; 1 of 212 known wrong results applies; {answer.NOT_MEASURED}"
+    assert said(1, None) == f"{takes}; 1 known wrong result; {answer.NOT_MEASURED}"
 
 
 def test_releases_are_compared_as_numbers() -> None:

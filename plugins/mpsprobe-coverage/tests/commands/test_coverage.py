@@ -194,7 +194,14 @@ def test_a_guessed_branch_fails_and_says_where(folder: Path, word: str) -> None:
     assert "values were guessed at models.py:37, and others may take another path" in headline
     assert wrote == "wrote r.html"
     assert reason.startswith("--fail-on: values were guessed") and "models.py:37" in reason
+    assert "taken as False: `" in reason  # with the line of the program that asked
     assert _coverage(folder, *gate, "--allow", "_local_scalar_dense").code == 0
+
+
+def test_a_chip_without_its_memory_says_with_which_it_fits(folder: Path) -> None:
+    said = " ".join(_coverage(folder, "models.py:clean", "--chip", "m2").stdout.split())
+    assert "m2 was sold with 8, 16 or 24 GB: it fits with 8, 16 or 24 GB" in said
+    assert "was sold" not in _coverage(folder, "models.py:clean", "--chip", "m2-16gb").stdout
 
 
 def test_a_guess_is_neither_missing_nor_memory_and_with_values_there_is_none(folder: Path) -> None:

@@ -147,7 +147,7 @@ def test_sites_are_paths_below_the_folder_of_the_import() -> None:
     ],
 )
 def test_advice_says_what_to_do(judgement: Judgement, said: list[str]) -> None:
-    advice = advise("aten::x", judgement, load_table("2.6.0"), "model.py:3", 2000)
+    advice = advise("aten::x", judgement, load_table("2.6.0"), " at model.py:3", 2000)
     assert advice is not None
     for words in said:
         assert words in advice

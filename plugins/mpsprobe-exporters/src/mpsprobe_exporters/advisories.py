@@ -34,11 +34,12 @@ FIELDS: Fields[AnyReport, schemas.AdvisoryMatch] = (
 )
 
 
-def table(report: AnyReport) -> Table:
-    """An entry for each; the places are those of this workload, the rest is about the operator."""
+def table(report: AnyReport, matches: Sequence[schemas.AdvisoryMatch] | None = None) -> Table:
+    """An entry for each, or each of ``matches``; the places are those of this workload."""
+    matches = report.advisories if matches is None else matches
     software = backends.software(backends.target(report))
     columns = tuple(Column(software) if column.title == "torch" else column for column, _ in FIELDS)
-    return Table(columns, [tuple(of(report, one) for _, of in FIELDS) for one in report.advisories], entries=True)
+    return Table(columns, [tuple(of(report, one) for _, of in FIELDS) for one in matches], entries=True)
 
 
 def _places(report: AnyReport, one: schemas.AdvisoryMatch) -> tuple[Place, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -73,10 +74,10 @@ def short_answer(report: AnyReport) -> list[str]:
 def _clauses(report: AnyReport) -> list[str]:
     not_native, judged = findings(report), bool(report.not_judged)
     if report.kind == "coverage":
-        parts = _of_release(report.summary, report.target, not_native, judged=judged)
+        parts = _of_release(report, not_native, judged=judged)
         if report.failure:
             parts[0] = f"the run stopped; up to there, {parts[0]}"
-        advised = _advised(report)
+        advised = _advised(report) if report.operators else ""
     else:
         parts = _of_releases(report.releases, report.native_since, judged=judged)
         concerned = sum(bool(cell.advisories) for cell in report.releases)
@@ -94,10 +95,9 @@ def _clauses(report: AnyReport) -> list[str]:
     if report.kind != "coverage":
         return fitting.with_fit(parts, fitting.of_releases(fits), fits)
     program, memory = report.program, report.memory
-    undone = report.failure or report.macos_conditions or not_native or report.advisories or unproven or len(parts) > 1
     elsewhere = program and (program.stayed_on_cpu or program.computed_on_cpu or program.cuda)
     parts = fitting.with_fit(parts, fitting.in_short(memory, report.summary.parameters_bytes), fits)
-    if report.operators and not undone and not elsewhere and fitting.is_clean(fits):
+    if report.operators and not (not_native or report.failure or elsewhere or unproven):
         parts[0] += f"{'' if any(fits) else fitting.needs(memory)}; {NOT_MEASURED}"
     return parts
 
@@ -116,13 +116,36 @@ def _advised(report: schemas.CoverageReport) -> str:
     return ", ".join(filter(None, (said, more)))
 
 
-def _of_release(
-    summary: schemas.CoverageSummary, target: schemas.Target, not_native: list[schemas.OperatorFinding], judged: bool
-) -> list[str]:
-    release = backends.on_release(target)
+def is_error(one: schemas.OperatorFinding) -> bool:
+    """Whether a finding is an error of the program, which no release cures: a tensor on the CPU, or of float64."""
+    of_dtype = one.source == "dtype" and one.native_since is None
+    return one.verdict == "unsupported" and (of_dtype or one.source == "device")
+
+
+def only_cuda(report: schemas.CoverageReport) -> str:
+    """The line at which a program that ran to its end looks for CUDA, and for no other GPU; empty of other programs."""
+    program = report.program
+    if program is None or program.exit_code or report.failure or report.operators:
+        return ""
+    stayed = program.stayed_on_cpu or program.computed_on_cpu
+    return next((call_site(hint.call_sites[0]) for hint in program.cuda if hint.call_sites), "") if stayed else ""
+
+
+def _of_release(report: schemas.CoverageReport, not_native: list[schemas.OperatorFinding], judged: bool) -> list[str]:
+    if line := only_cuda(report):
+        return [f"the program would run on the CPU of a Mac: {line} looks only for CUDA"]
+    summary, target = report.summary, report.target
+    release, gaps = backends.on_release(target), [one for one in not_native if not is_error(one)]
+    errors = _errors(report)
+    if errors:
+        worst = {one.operator: one.verdict for one in reversed(gaps)}
+        counts = {**Counter(worst.values()), "native": summary.operators_by_verdict.get("native", 0)}
+        summary = summary.model_copy(update={"operators_by_verdict": counts})
     answer, *parts = _verdicts(summary, release, backends.label(target), judged=judged, calls=True)
-    if remedy := _remedy(not_native, target.version):
+    if remedy := _remedy(gaps, target.version):
         parts, answer = ([*parts, remedy], answer) if parts else ([], f"{answer}; {remedy}")
+    if errors:
+        answer = f"{errors}; {answer}" if any(counts.values()) else errors
     if ending := [one.operator for one in not_native if one.ends_process]:
         calls = f"a call of {one_line(ending[0])} ends"
         calls = calls if len(ending) == 1 else f"calls of {number(len(ending))} operators end"
@@ -132,6 +155,27 @@ def _of_release(
     if unproven := summary.calls_registered_only:
         parts.append(f"{plural(unproven, 'native call')} with dtypes that no test covers")
     return [answer, *parts]
+
+
+def _errors(report: schemas.CoverageReport) -> str:
+    """``1 error in the program: float64 at model.py:26``; empty where there is none."""
+    errors, first = [one for one in report.operators if is_error(one)], report.first_refused_tensor
+    if not errors:
+        return ""
+    wide = first is not None and any(one.source == "dtype" for one in errors)
+    lines = list(dict.fromkeys(call_site(at) for one in errors if one.source == "device" for at in one.call_sites))
+    causes = [f"{one_line(first.dtype)} {_place_of(first)}"] if first and wide else []
+    causes += [f"a tensor on the CPU at {listed(shortened(lines, 2))}"] if lines else []
+    count = plural(wide + len(lines) or len(errors), "error")
+    return f"{count} in the program{': ' if causes else ''}{listed(causes)}"
+
+
+def _place_of(first: schemas.RefusedTensor) -> str:
+    """Where the first tensor of a dtype is made that the backend does not have; its uses are only a consequence."""
+    if first.call_site:
+        return f"at {call_site(first.call_site)}"
+    inside = first.module and first.module != "(model)"
+    return f"in the parameters of '{one_line(first.module or '')}'" if inside else "in the model or its inputs"
 
 
 def native_of(summary: schemas.CoverageSummary) -> str:
@@ -199,8 +243,6 @@ def _remedy(not_native: list[schemas.OperatorFinding], release: str) -> str:
     systems = [one.needs_macos for one in certain if one.needs_macos is not None]
     if certain and len(systems) == len(certain):
         return f"macOS {one_line(max(systems, key=release_key))} changes that"
-    if certain and all(one.source == "device" for one in certain):
-        return "what is on the CPU has to be on the device"
     cures: dict[str, list[str | None]] = {}
     for one in certain:
         cures.setdefault(one.operator, []).append(since(one, release))
@@ -228,14 +270,10 @@ def guessed_at(guessed: list[schemas.DataDependence]) -> str:
 
 
 def failure_sentence(failure: schemas.RunFailure) -> str:
-    where = f" at {place(failure)}" if place(failure) else ""
+    at = " · ".join(filter(None, (one_line(failure.module or ""), call_site(failure.call_site or ""))))
+    where = f" at {at}" if at else ""
     error = ": ".join(filter(None, (one_line(failure.error), one_line(failure.message))))
     return f"The run stopped in {one_line(failure.phase)}{where}: only the operators before it are judged. {error}"
-
-
-def place(one: schemas.RunFailure | schemas.RefusedTensor) -> str:
-    """``encoder.layer.3 · modeling_bert.py:201``; empty where neither is known."""
-    return " · ".join(filter(None, (one_line(one.module or ""), call_site(one.call_site or ""))))
 
 
 def failures(report: AnyReport) -> list[str]:

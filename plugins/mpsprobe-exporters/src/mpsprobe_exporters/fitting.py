@@ -31,7 +31,7 @@ def in_short(memory: MemoryPrediction | None, parameters: int | None) -> str:
     fit = memory.fit if memory else None
     if memory is None or fit is None:
         return ""
-    on, needed, raises = one_line(fit.machine, 60), byte_size(memory.allocated_bytes), _allowed(fit)
+    on, needed, raises = one_line(fit.machine, 60), byte_size(memory.reserved_bytes), _allowed(fit)
     if fit.answer == "fits":
         return f"fits on {on}"
     if exceeds(fit):
@@ -71,8 +71,8 @@ def with_fit(clauses: list[str], fit: str, fits: Fits) -> list[str]:
 
 def needs(memory: MemoryPrediction | None) -> str:
     """``; it needs 1.4 TB of memory``; empty where any Mac has as much, or the report does not know."""
-    much = memory is not None and memory.allocated_bytes > SMALLEST
-    return f"; it needs {byte_size(memory.allocated_bytes)} of memory" if memory and much else ""
+    much = memory is not None and memory.reserved_bytes > SMALLEST
+    return f"; it needs {byte_size(memory.reserved_bytes)} of memory" if memory and much else ""
 
 
 def is_bad(fits: Fits) -> bool:
@@ -98,7 +98,7 @@ def alerts(fit: MemoryFit) -> list[str]:
 def lines(fit: MemoryFit) -> list[str]:
     """What the limits of the Mac are, what happens at each, and the margin."""
     slow = "Above what Metal recommends, macOS compresses memory and swaps: it runs, and may be slow"
-    return [limits(fit), *([slow] if "pressure" in (fit.low.answer, fit.high.answer) else [])]
+    return [limits(fit), *([slow] if fit.answer == "pressure" and not exceeds(fit) else [])]
 
 
 def limits(fit: MemoryFit, *, margin: bool = True) -> str:

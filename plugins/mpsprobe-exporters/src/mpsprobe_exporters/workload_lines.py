@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LONGEST = 60  # of a workload's name
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?Z", re.ASCII)
 CUDA = "Written for CUDA, which no Mac has"
+UNWATCHED = "not in the report: those that are spawned are watched, those that are forked are not"
 STAYED = "On the CPU all along, while MPS was there"
 COMPUTED = "Computed on the CPU, while MPS was there"
 MOST_PLACES = 3
@@ -37,6 +38,12 @@ def in_short(report: CoverageReport) -> str:
     named = _named(report.workload, report.program).model_copy(update={"architecture": None})
     run = ", ".join(setting(named, _sizes(report.workload), counted=False))
     return f"{run}; {'observed' if report.method == 'observed' else 'predicted'} with {_torch(report.environment)}"
+
+
+def fit_command(report: CoverageReport) -> str:
+    """What finds the largest batch for the same Mac."""
+    command = shlex.join(["mpsprobe", "fit", one_line(report.workload.name, LONGEST), "--phase", report.workload.phase])
+    return f"{command}, for the same Mac, finds the largest batch that fits, and what saves memory"
 
 
 def _named(workload: WorkloadInfo, program: ProgramInfo | None) -> WorkloadInfo:
@@ -161,7 +168,7 @@ def _where(program: ProgramInfo) -> str:
 
 def program_notes(program: ProgramInfo) -> list[str]:
     reported = program.processes - program.processes_unreported
-    counts = ((reported, "in the report"), (program.processes_unreported, "not in the report"))
+    counts = ((reported, "in the report"), (program.processes_unreported, UNWATCHED))
     others = [
         f"{plural(count, 'process', 'processes')} that the program started {'is' if count == 1 else 'are'} {where}"
         for count, where in counts

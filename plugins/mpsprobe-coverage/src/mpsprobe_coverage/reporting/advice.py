@@ -10,12 +10,12 @@ IN_TIME = "(set before Python imports torch)"
 _NARROWER = {"float64": "float32", "complex128": "complex64"}
 
 
-def advise(operator: str, judgement: Judgement, table: KernelTable, site: str | None, moved_bytes: int) -> str | None:
+def advise(operator: str, judgement: Judgement, table: KernelTable, where: str, moved_bytes: int) -> str | None:
     """Advice for a finding that is not native; None for one that needs none.
 
-    ``site`` is the first line that makes such a call, ``moved_bytes`` are what the calls of a step read and write.
+    ``where`` is the first line that makes such a call, as `` at file.py:12``, or empty; of a dtype that no tensor has,
+    the one that makes the first tensor. ``moved_bytes`` are what the calls of a step read and write.
     """
-    where = f" at {site}" if site else ""
     backend = table.backend
     if judgement.verdict in ("native", "composite"):
         return None
@@ -57,7 +57,8 @@ def _unsupported(judgement: Judgement, table: KernelTable, where: str) -> str:
     if ends:
         return f"{ends}Change the call, or move this part to the CPU by hand{where}."
     if judgement.source == "device":
-        return f'Make it with device="{table.backend.device}" before the call{where}; a tensor can be moved there too.'
+        device = table.backend.device
+        return f'Make the tensor with device="{device}", or move it there with .to("{device}"), before the call{where}.'
     if judgement.evidence == EVERYWHERE:
         return f"It raises on every device, also on the CPU: use another dtype{where}."
     if judgement.source == "dtype":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 from collections import Counter
@@ -18,6 +19,7 @@ from packaging.version import Version
 from pydantic import BaseModel
 
 from mpsprobe.assembling import Tally, worst_first
+from mpsprobe.doubts import GUESSED
 from mpsprobe.folding import united
 from mpsprobe.protocols import Backend, MacOptions
 from mpsprobe.schemas import AdvisoryMatch, DataDependence, MacosCondition, OperatorFinding, RefusedTensor, Unjudged
@@ -104,7 +106,8 @@ def findings(recorder: Recorder, table: KernelTable, workload_since: str | None 
     for number, ((operator, judgement, dtypes), _) in enumerate(calls.parts):
         proven = with_proof(operator, recorder.says(judgement), dtypes, table)
         judged.setdefault((operator, proven), []).append(number)
-    return worst_first(_finding(*key, calls, tuple(some), table, workload_since) for key, some in judged.items())
+    first = first_refused_tensor(recorder)
+    return worst_first(_finding(*key, calls, tuple(some), table, workload_since, first) for key, some in judged.items())
 
 
 def _finding(
@@ -114,6 +117,7 @@ def _finding(
     numbers: tuple[int, ...],
     table: KernelTable,
     workload_since: str | None,
+    first: RefusedTensor | None,
 ) -> OperatorFinding:
     if workload_since is not None and judgement.verdict in ("missing", "fallback"):
         # Of what it is made of later the table knows the registrations alone; the workload was run there.
@@ -123,7 +127,12 @@ def _finding(
     graph = compiles(operator, table) if judgement.verdict == "native" else None
     fields = calls.fields(numbers)
     line = next(iter(fields["call_sites"]), None)
-    advice = advise(operator, judgement, table, line, fields["input_bytes"] + fields["output_bytes"])
+    where = f" at {line}" if line else ""
+    if judgement.source == "dtype" and first is not None and first.dtype == judgement.evidence:
+        # Where the first one is made: what uses it is only a consequence, and has the same advice.
+        inside = f" in the parameters of '{first.module}'" if first.module else " in the inputs"
+        where = f" at {first.call_site}" if first.call_site else inside
+    advice = advise(operator, judgement, table, where, fields["input_bytes"] + fields["output_bytes"])
     key = (numbers, judgement, graph, advice)
     if key not in calls.findings:
         reason = judgement.reason
@@ -156,9 +165,16 @@ def not_judged(recorder: Recorder) -> list[Unjudged]:
 def data_dependence(recorder: Recorder) -> list[DataDependence]:
     """Where the program read values that are not known, and what was assumed."""
     return united(
-        DataDependence(operator=note.operator, assumed=note.text, calls=note.calls, call_sites=_sites(note))
+        DataDependence(operator=note.operator, assumed=_quoting(note), calls=note.calls, call_sites=_sites(note))
         for note in recorder.assumptions()
     )
+
+
+def _quoting(note: Note) -> str:
+    """What was assumed; of a guess with the line of the program that asked: ``taken as False: `if x.max() > 1:` ``."""
+    file, line = note.origin.file, note.origin.line
+    code = linecache.getline(file, line).strip() if file and note.text.startswith(GUESSED) else ""
+    return f"{note.text}: `{code}`" if code else note.text
 
 
 def first_refused_tensor(recorder: Recorder) -> RefusedTensor | None:

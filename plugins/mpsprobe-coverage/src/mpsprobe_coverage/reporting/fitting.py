@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from mpsprobe.schemas import MemoryEnd, MemoryFit
+from mpsprobe.schemas import MemoryEnd, MemoryFit, MemoryPrediction
 from mpsprobe_coverage.knowledge.chips.limits import limits_of
 from mpsprobe_coverage.knowledge.chips.mac import Mac
 from mpsprobe_coverage.knowledge.memory.allocator import Figures, replay
@@ -70,6 +70,16 @@ def ends_of(mac: Mac) -> tuple[Limits, Limits]:
     return Limits(recommended.low, buffer.low, *ratios), Limits(recommended.high, buffer.high, *ratios)
 
 
+def is_easy(memory: MemoryPrediction, mac: Mac) -> bool:
+    """Whether the figures alone say that a run fits on ``mac`` by the smallest published limits."""
+    return _below(memory.reserved_bytes, memory.largest_bytes, ends_of(mac)[0])
+
+
+def _below(reserved: int, largest: int, limits: Limits) -> bool:
+    assert limits.recommended is not None and limits.buffer is not None
+    return reserved <= min(limits.recommended, limits.allowed, limits.short) and largest < limits.buffer
+
+
 def answer_with(limits: Limits, needs: Needs) -> Answer:
     """What becomes of a run on a Mac with these limits."""
     most = needs.unlimited
@@ -81,8 +91,7 @@ def answer_with(limits: Limits, needs: Needs) -> Answer:
 def _end(limits: Limits, needs: Needs, events: Sequence[Event] = ()) -> MemoryEnd:
     assert limits.recommended is not None and limits.buffer is not None
     figures, first_step = needs.unlimited, True
-    easy = figures.reserved <= min(limits.recommended, limits.allowed, limits.short) and needs.largest < limits.buffer
-    if not easy:
+    if not _below(figures.reserved, needs.largest, limits):
         figures = replay(needs.steady, allocator_of(needs.release, limits))
     if figures.raised and events:
         first = replay(changes(events, steady=False), allocator_of(needs.release, limits))

@@ -13,12 +13,13 @@ from mpsprobe.environment import collect_environment
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import MacOptions, RunOptions
 from mpsprobe.schemas import CoverageReport, Environment, MemoryPrediction, OperatorFinding, WorkloadInfo
-from mpsprobe_coverage.knowledge.chips.mac import mac_asked
+from mpsprobe_coverage.knowledge.chips.mac import Mac, mac_asked
+from mpsprobe_coverage.knowledge.chips.store import GIB, machine_named, sizes
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.recording.recorder import Recorder
 from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting import findings as found
-from mpsprobe_coverage.reporting.fitting import fit_on
+from mpsprobe_coverage.reporting.fitting import fit_on, is_easy
 from mpsprobe_coverage.reporting.graphs import compiles, keys_of
 from mpsprobe_coverage.reporting.memory import prediction
 
@@ -73,13 +74,13 @@ def single(
     info: WorkloadInfo, options: RunOptions, trace: Trace, since: str | None, environment: Environment | None = None
 ) -> CoverageReport:
     """The report on one release; ``since`` is the one from which on all of the workload is native."""
-    table, recorder = trace.table, trace.recorder
+    table, recorder, memory = trace.table, trace.recorder, memory_of(trace, options)
     return reported(
         recorder,
         table,
         info,
         mac=options,
-        said=trace.notes,
+        said=[*trace.notes, *_by_memory(None if trace.failure else memory, options)],
         operators=found.findings(recorder, table, since),
         summary={
             "native_since": since,
@@ -87,9 +88,21 @@ def single(
             "graphs": None if compiles("", table) is None else keys_of(recorder.calls(), table).number,
         },
         environment=environment,
-        memory=memory_of(trace, options),
+        memory=memory,
         failure=trace.failure,
     )
+
+
+def _by_memory(memory: MemoryPrediction | None, options: RunOptions) -> list[str]:
+    """With which of its memories a chip is enough, where the chip was asked about and no memory named."""
+    if options.chip is None or options.memory is not None or mac_asked(options) is not None or memory is None:
+        return []
+    chip = machine_named(options.chip).chip
+    enough = [gib for gib in chip.memory_gib if is_easy(memory, Mac(chip.name, gib * GIB))]
+    with_less = next((gib for gib in reversed(chip.memory_gib) if gib not in enough), None)
+    said = f"it fits with {sizes(enough)}" if enough else "it is above what Metal recommends with each"
+    asked = f"; --chip {chip.name}-{with_less}gb says what happens there" if with_less else ""
+    return [f"{chip.name} was sold with {sizes(chip.memory_gib)}: {said}{asked}"] if chip.memory_gib else []
 
 
 def memory_of(trace: Trace, options: RunOptions) -> MemoryPrediction | None:

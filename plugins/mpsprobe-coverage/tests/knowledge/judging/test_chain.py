@@ -192,17 +192,17 @@ def test_64_bit_floating_point_is_unsupported_where_it_is_made(dtype: torch.dtyp
 @pytest.mark.parametrize(
     ("call", "refused"),
     [
-        (lambda x: x + torch.ones(3), "other"),
-        (lambda x: torch.ones(3) - x, "self"),
-        (lambda x: torch.ones(2, 3) @ x.view(3, 1), "self"),
-        (lambda x: torch.cat([x, torch.ones(3)]), "tensors"),
-        (lambda x: x.index_select(0, ON_CPU), "index"),
-        (lambda x: x.gather(0, ON_CPU), "index"),
-        (lambda x: torch.where(torch.ones(3) > 0, x, 0.0), "condition"),
-        (lambda x: torch.nn.functional.embedding(ON_CPU, x.view(3, 1)), "index"),
-        (lambda x: torch.arange(3.0)[x.long()], "self"),
-        (lambda x: x.index_put_((ON_CPU,), torch.ones(3)), "values"),
-        (lambda x: torch.nn.functional.layer_norm(x, (3,), torch.ones(3)), "weight"),
+        (lambda x: x + torch.ones(3), "the second tensor of add"),
+        (lambda x: torch.ones(3) - x, "the first tensor of sub"),
+        (lambda x: torch.ones(2, 3) @ x.view(3, 1), "the first tensor of mm"),
+        (lambda x: torch.cat([x, torch.ones(3)]), "'tensors' of cat"),
+        (lambda x: x.index_select(0, ON_CPU), "'index' of index_select"),
+        (lambda x: x.gather(0, ON_CPU), "'index' of gather"),
+        (lambda x: torch.where(torch.ones(3) > 0, x, 0.0), "'condition' of where"),
+        (lambda x: torch.nn.functional.embedding(ON_CPU, x.view(3, 1)), "'index' of index_select"),
+        (lambda x: torch.arange(3.0)[x.long()], "the tensor that is indexed (x of x[i])"),
+        (lambda x: x.index_put_((ON_CPU,), torch.ones(3)), "the value (v of x[i] = v)"),
+        (lambda x: torch.nn.functional.layer_norm(x, (3,), torch.ones(3)), "'weight' of native_layer_norm"),
         # A number on the CPU, indices and masks on the CPU, and copies are taken as they are.
         (lambda x: x + torch.tensor(1.0), None),
         (lambda x: torch.where(x > 0, x, torch.tensor(0.0)), None),
@@ -217,7 +217,7 @@ def test_64_bit_floating_point_is_unsupported_where_it_is_made(dtype: torch.dtyp
 def test_an_argument_on_the_cpu(call: Callable[[Any], Any], refused: str | None) -> None:
     found = judgements("2.13.0", lambda: call(torch.ones(3, device="mps")))
     reasons = [one.reason for one in found if one.source == "device"]
-    assert reasons == ([] if refused is None else [f"'{refused}' is on the CPU, and other tensors are on MPS"])
+    assert reasons == ([] if refused is None else [f"{refused} is on the CPU, and other tensors are on MPS"])
 
 
 def test_a_fallback_takes_tensors_from_wherever_they_are() -> None:
@@ -257,7 +257,7 @@ def test_a_tensor_that_a_module_keeps_stays_where_it_was_made(where: str | None)
     line = _KeepsTensors.__init__.__code__.co_firstlineno + 3
     assert product.verdict == "unsupported" and product.reason is not None
     assert product.reason.endswith(f"test_chain.py:{line}")
-    assert product.advice is not None and product.advice.startswith('Make it with device="mps"')
+    assert product.advice is not None and product.advice.startswith('Make the tensor with device="mps"')
 
 
 def test_each_tensor_is_named_by_the_line_that_made_it(device: VirtualDevice) -> None:
@@ -280,7 +280,7 @@ def test_a_generator_of_the_cpu_is_refused_by_kernels_of_the_device() -> None:
         torch.randn(3, generator=torch.Generator()).to("mps")  # drawn on the CPU
 
     refused = [one.reason for one in judgements("2.13.0", draw) if one.source == "device"]
-    assert refused == ["the random generator is on the CPU, and what it draws on MPS"]
+    assert refused == ["the random generator is on the CPU, and what it draws is on MPS"]
 
 
 def _refusals(device: VirtualDevice) -> list[str | None]:

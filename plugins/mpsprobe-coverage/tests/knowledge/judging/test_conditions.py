@@ -116,13 +116,13 @@ def test_the_kernel_of_svd_does_not_compile_in_2_14_0(shape: tuple[int, ...], ve
 
 def test_advice_names_the_release() -> None:
     [ends] = judgements("2.7.0", RANKS[0][1], "cumsum")
-    advice = advise("aten::cumsum", ends, load_table("2.7.0"), None, 0)
+    advice = advise("aten::cumsum", ends, load_table("2.7.0"), "", 0)
     assert advice == (
         "It ends the process: neither try nor the environment variable prevents that. "
         "Accepted from torch 2.13.0 on: upgrade, or change the call."
     )
     [raised] = judgements("2.8.0", _of(FIVE, lambda x: x.topk(1, 0)), "topk")
-    advice = advise("aten::topk", raised, load_table("2.8.0"), None, 0)
+    advice = advise("aten::topk", raised, load_table("2.8.0"), "", 0)
     assert not raised.ends_process and str(advice).endswith("The environment variable does not help.")
 
 
@@ -249,7 +249,7 @@ def test_what_fits_stays_and_the_kernel_leaves_the_rest_to_the_cpu(
 
 def test_advice_does_not_say_that_there_is_no_kernel() -> None:
     [left] = judgements("2.15.0", _of((100, 100), torch.linalg.svd), SVD)
-    advice = str(advise("aten::_linalg_svd", left, load_table("2.15.0"), None, 80000))
+    advice = str(advise("aten::_linalg_svd", left, load_table("2.15.0"), "", 80000))
     assert "80.0 kB are copied" in advice and advice.endswith("2.15.0 keeps such a call on the GPU.")
 
 

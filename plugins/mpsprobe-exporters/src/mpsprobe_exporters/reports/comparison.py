@@ -74,7 +74,7 @@ def document(report: schemas.ComparisonReport) -> Document:
             *(Section(configuration(cell), list(_cell(report, cell))) for cell in loud),
             Section(QUIET_TITLE, list(_quiet(quiet))),
             Section(UNPAIRED, bullets(f"{configuration(one)}: {unpaired(one)}" for one in report.unpaired)),
-            Section("When a difference counts", [Paragraph(line) for line in method_lines(report)]),
+            Section("When a difference counts", [Paragraph(line) for line in method_lines(report)], depth="all"),
             Section("", table(operators, None, every, filtered=True), view="Operators", depth="page"),
         ],
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
+from mpsprobe.doubts import GUESSED, applying
 from mpsprobe.folding import folded
 from mpsprobe_exporters import advisories, answer, backends, fitting, sources, workload_lines
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from mpsprobe_exporters.supported import AnyReport
 
 TO_DO = "What to do"
+ERRORS = "Errors in the program, which no release changes"
 OPERATORS = "Operators"
 EXPLAINED = "What native verdicts rest on"
 MACOS = "Needs a newer macOS"
+BY_VALUES = "Known wrong results that values decide, which a prediction does not have"
 NOT_JUDGED = "Not judged: nothing is known of these"
 COMPOSED_OTHERWISE = "Uncertain: the release may make these of other operators than the torch that ran the trace"
 DATA_DEPENDENCE = "Assumed: the model's course depends on values that a prediction does not have"
@@ -92,10 +95,14 @@ def document(report: schemas.CoverageReport) -> Document:
     target, program, predicted = report.target, report.program, report.memory
     fit = predicted.fit if predicted else None
     alerts = [
-        *(workload_lines.stayed_on_cpu(program, ran=bool(report.operators)) if program else []),
+        *(
+            workload_lines.stayed_on_cpu(program, ran=bool(report.operators or answer.only_cuda(report)))
+            if program
+            else []
+        ),
         *([answer.failure_sentence(report.failure)] if report.failure else []),
-        *([_refused(report.first_refused_tensor, target)] if report.first_refused_tensor else []),
         *(fitting.alerts(fit) if fit else []),
+        *([workload_lines.fit_command(report)] if fitting.is_bad([fit]) else []),
     ]
     sections = middle(report)
     if report.explained:  # findings say what they rest on themselves
@@ -108,7 +115,7 @@ def document(report: schemas.CoverageReport) -> Document:
         *backends.notes(target),
     ]
     notes = [*(one_line(note, 400) for note in notes), *allowed(report.allowed)]
-    memory_lines = [*memory.line(predicted), *(fitting.lines(fit) if fit else [])]
+    memory_lines = [] if report.failure else [*memory.line(predicted), *(fitting.lines(fit) if fit else [])]
     clean = (
         bool(report.operators)
         and not alerts
@@ -118,7 +125,8 @@ def document(report: schemas.CoverageReport) -> Document:
     headline, *details = answer.short_answer(report)
     run = workload_lines.workload_line(report.workload, program, [plural(report.summary.calls, "call")])
     method, *recalled = workload_lines.method_lines(report)
-    brief = [workload_lines.in_short(report), *(f"{line}." for line in (headline, *memory_lines)), *details, *notes]
+    said = [f"{line}." for line in (headline, *memory_lines, *details)]
+    brief = [workload_lines.in_short(report), *said, *(f"Note: {note}." for note in notes)]
     return Document(
         title=one_line(report.workload.name, 60),
         headline=headline,
@@ -160,9 +168,14 @@ def figures(summary: schemas.CoverageSummary) -> Iterator[Block]:
 
 def middle(report: AnyReport) -> list[Section]:
     """What is to do, what is known to be wrong, and what the report leaves open."""
-    to_do, wrong = one_for_each_cure(answer.findings(report)), [advisories.table(report)] if report.advisories else []
+    known = applying(report)
+    to_do, wrong = one_for_each_cure(answer.findings(report)), [advisories.table(report, known)] if known else []
+    undecided = [one for one in report.advisories if one not in known]
     sections = []
     if report.kind == "coverage":
+        errors = table(FIELDS, report, filter(answer.is_error, to_do), entries=True, most=MOST)
+        sections.append(Section(ERRORS, errors))
+        to_do = [one for one in to_do if not answer.is_error(one)]
         raising, others = ([one for one in to_do if (one.verdict in RAISE) is raises] for raises in (True, False))
         before, after = (table(FIELDS, report, some, entries=True, most=MOST) for some in (raising, others))
         sections.append(Section(f"{TO_DO} on {_on(report)}", [*before, *wrong, *after]))
@@ -171,18 +184,25 @@ def middle(report: AnyReport) -> list[Section]:
     else:
         sections.append(Section(f"{TO_DO} on {_on(report)}", table(FIELDS, report, to_do, entries=True, most=MOST)))
         sections.append(Section("Known wrong results", wrong))
+    by_values = (Bullet(_places(f"{one.title}, if: {one.condition}", one), one.id) for one in undecided)
     unjudged = (Bullet(_places(one.reason, one), one.operator) for one in report.not_judged)
-    assumed = (Bullet(_places(one.assumed, one), one.operator) for one in report.data_dependence)
+    assumed = (Bullet(_places(one.assumed, one), _asked_at(one)) for one in report.data_dependence)
     composed = (Bullet(f"{plural(n, 'call')} {text}", name) for name, n, text in answer.compositions(report))
     return [
         *sections,
+        Section(BY_VALUES, bullets(by_values)),
         Section(NOT_JUDGED, bullets(unjudged)),
         Section(DATA_DEPENDENCE, bullets(assumed)),
         Section(COMPOSED_OTHERWISE, bullets(composed)),
     ]
 
 
-def _places(text: str, one: schemas.Unjudged | schemas.DataDependence) -> str:
+def _asked_at(one: schemas.DataDependence) -> str:
+    """The line of a guess, for who wrote it; of what an operator finds, the operator."""
+    return call_site(one.call_sites[0]) if one.assumed.startswith(GUESSED) and one.call_sites else one.operator
+
+
+def _places(text: str, one: schemas.Unjudged | schemas.DataDependence | schemas.AdvisoryMatch) -> str:
     sites = list(dict.fromkeys(map(call_site, one.call_sites)))
     return f"{one_line(text)} ({', '.join([plural(one.calls, 'call'), *shortened(sites, 3)])})"
 
@@ -196,14 +216,6 @@ def _macos(one: schemas.MacosCondition, target: schemas.Target) -> str:
     return f"{needs}, while {release} itself runs from {one_line(target.macos_minimum)} on"
 
 
-def _refused(first: schemas.RefusedTensor, target: schemas.Target) -> str:
-    """Where the first tensor of a dtype is made that the backend does not have; its uses are only a consequence."""
-    where = answer.place(first) or ("the model's inputs" if first.phase == "move" else "an unknown place")
-    how = f"moved to {backends.label(target)}" if first.phase == "move" else f"made by {one_line(first.operator)}"
-    who = backends.other(target) or "a Mac"
-    return f"The first {one_line(first.dtype)} tensor is {how} at {where}: {who} raises there"
-
-
 def allowed(names: Sequence[str]) -> list[str]:
     return [f"Passed over by --allow: {', '.join(map(one_line, names))}"] if names else []
 
@@ -214,7 +226,10 @@ def one_for_each_cure(findings: Iterable[schemas.OperatorFinding]) -> list[schem
     for one in findings:
         cure = (one.verdict, one.reason, one.evidence, one.advice) if one.advice else one.operator
         groups.setdefault(cure, []).append(one)
-    return [folded(group).model_copy(update={"operator": _names(group)}) for group in groups.values()]
+    return [
+        folded(group).model_copy(update={"operator": _names(group)} | ({"shapes": []} if len(group) > 1 else {}))
+        for group in groups.values()
+    ]
 
 
 def _names(group: Sequence[schemas.OperatorFinding]) -> str:
@@ -323,10 +338,10 @@ def _moved(one: schemas.OperatorFinding) -> str | None:
 def _evidence(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
     """The kind of evidence, what it says, and of ``--explain`` who was asked: ``guard in the binary: linear for …``.
 
-    ``None`` for a kernel that is registered, which goes without saying where nobody asked.
+    ``None`` for a kernel that is registered and for an error of the program, which say it where nobody asked.
     """
     explained = report.kind == "coverage" and report.explained
-    if not explained and one.source in (None, "registration"):
+    if not explained and (one.source in (None, "registration") or answer.is_error(one)):
         return None
     asked = f" (asked: {', '.join(map(one_line, one.judges))})" if one.judges and explained else ""
     if one.source is None:

@@ -22,8 +22,8 @@ FIELDS: Fields[FitReport, FitRow] = (
     (Column("at", "number", key="size", about="the size at which the peak was found"), lambda _, one: one.size),
     (Column("peak", "bytes", "peak_bytes"), lambda _, one: one.peak_bytes),
     (Column("saves", where="column", rank=2), lambda report, one: _saves(report, one)),
-    (Column("largest that fits", about=LARGEST), lambda _, one: _range(one.largest)),
-    (Column("without pressure", about=CALM, rank=1), lambda _, one: _range(one.without_pressure)),
+    (Column("without swapping", about=CALM), lambda _, one: _range(one.without_pressure)),
+    (Column("before PyTorch raises", about=LARGEST, rank=1), lambda _, one: _range(one.largest)),
     *(
         (Column(name, "number", name, where="record"), lambda _, one, name=name: _bound(one, name))
         for name in ("largest_low", "largest_high", "without_pressure_low", "without_pressure_high")
@@ -62,7 +62,10 @@ def _headline(report: FitReport) -> str:
         instead = f"; with {one_line(best.what, 60)}, {what} {_range(best.largest)}" if best else "; nothing here helps"
         least = "the smallest image" if report.vary == "size" else f"{what} 1"
         return f"It does not fit {on}, {first.note or f'not even with {least}'}{instead}"
-    return f"The largest {what} that fits {on} is {_range(first.largest)}"
+    raises = f"PyTorch raises beyond {_range(first.largest)}"
+    if first.without_pressure is None or first.without_pressure.high == 0:
+        return f"No {what} fits {on} without swapping; {raises}"
+    return f"The largest {what} that fits {on} without swapping is {_range(first.without_pressure)}; {raises}"
 
 
 def _lines(report: FitReport) -> Iterator[str]:

@@ -67,15 +67,14 @@ CHANGED: Fields[None, Changed] = (
 
 
 def line(memory: schemas.MemoryPrediction | None) -> list[str]:
-    """``Memory: 437.9 MB of parameters, peak 2.3 GB (backward); …``; nothing where the report does not know."""
+    """``Memory: needs 2.5 GB on the Mac (tensors 2.3 GB at the peak, …)``; nothing where the report does not know."""
     if memory is None:
         return []
     parameters = memory.by_category.get("parameters", 0)
-    of = f"{byte_size(parameters)} of parameters, " if parameters else ""
-    phase = f" ({one_line(memory.phase, 40)})" if memory.phase else ""
-    asked = byte_size(memory.reserved_bytes)
-    peak = byte_size(memory.peak_bytes)
-    lines = [f"Memory: {of}peak {_ends(memory.range) or peak}{phase}; the allocator asks Metal for {asked}"]
+    of = f", {byte_size(parameters)} of them parameters" if parameters else ""
+    phase = f" in {one_line(memory.phase, 40)}" if memory.phase else ""
+    peak = _ends(memory.range) or byte_size(memory.peak_bytes)
+    lines = [f"Memory: needs {byte_size(memory.reserved_bytes)} on the Mac (tensors {peak} at the peak{phase}{of})"]
     if memory.range:
         where = ", ".join(one_line(one, 160) for one in memory.range.because)
         lines.append(f"A range, because how many are found is not known ({where}); all else here is its high end")
@@ -105,13 +104,13 @@ def sections(memory: schemas.MemoryPrediction | None, made: schemas.Environment)
 
 
 def line_of_releases(report: schemas.MatrixReport) -> list[str]:
-    """``Memory: peak 2.1 GB to 2.3 GB; the allocator asks Metal for 2.5 GB``; nothing where no release has figures."""
+    """``Memory: needs 2.5 GB on the Mac (tensors 2.1 GB to 2.3 GB)``; nothing where no release has figures."""
     known = [cell.memory for cell in report.releases if cell.memory]
     if not known:
         return []
     figures = ("peak_bytes", "reserved_bytes")
     peak, asked = (between(byte_size, *(getattr(one, name) for one in known)) for name in figures)
-    return [f"Memory: peak {peak}; the allocator asks Metal for {asked}"]
+    return [f"Memory: needs {asked} on the Mac (tensors {peak} at the peak)"]
 
 
 def by_release(report: schemas.MatrixReport) -> Iterator[Section]:

@@ -21,6 +21,7 @@ Value = TypeVar("Value")
 
 INTERRUPTED = "Interrupted: the workloads without a row were not judged"
 NEWEST = "of several releases, the newest"
+LONGEST = 80  # of a message in a row
 CSV = ("workload", "torch", *coverage.KEYS)
 
 
@@ -157,7 +158,7 @@ def why(one: JudgedWorkload) -> str | None:
     if stopped := [cell.failure for cell in _cells(one) if cell.failure]:
         on = f" on {plural(len(stopped), 'release')}" if one.report.kind != "coverage" else ""
         at = f" at {call_site(stopped[0].call_site)}" if stopped[0].call_site else ""
-        return f"stopped{on}{at}"
+        return f"stopped{on}{at}: {one_line(stopped[0].message or stopped[0].error, LONGEST)}"
     return f"guessed at {answer.guessed_at(guesses(one.report))}" if guesses(one.report) else None
 
 

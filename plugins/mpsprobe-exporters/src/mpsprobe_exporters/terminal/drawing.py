@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Line = list[tuple[str, str]]
 """Text and style, from the left; the style is words of ``CODES``, or empty."""
 WORD = re.compile(r"\s*\S+\s*")
+# A blank at which no line ends: between a number and what it is of.
+KEPT = re.compile(r"(?<=\d) (?=[^\W\d]|[%°])|(?<=exit code) (?=-?\d)")
 CODES = {"bold": "1", "red": "31", "green": "32", "magenta": "35"}
 GAP = 2
 NARROWEST, LONGEST_NAME, WIDEST_TEXT = 16, 36, 32  # what a name or a text gets before another column goes
@@ -24,6 +26,7 @@ MOST_PLACES, MOST_IN_TABLE, MOST_BARS = 5, 2, 40
 NARROWEST_BAR, WIDEST_BAR = 8, 40
 EIGHTHS, FULL = " ▏▎▍▌▋▊▉", "█"
 BLANK: Line = []
+NO_BREAK = "\N{NO-BREAK SPACE}"  # at which textwrap ends no line; no text has one of its own, see ``one_line``
 # Of verdicts and differences.
 STYLES = {
     **dict.fromkeys(model.BAD, "bold red"),
@@ -48,11 +51,11 @@ def lines_of(document: Document, width: int, *, everything: bool) -> Iterator[Li
     for line in document.lines:
         yield from _lines(line, width)
     for note in document.notes:
-        yield from _indented(_lines(f"note: {note}", width - GAP), GAP)
+        yield from _indented(_hanging(f"note: {note}", width - GAP), GAP)
     for section in document.at("first", "all") if everything else document.at("first"):
         yield BLANK
         if section.title:
-            yield from _lines(document.heading(section), width, "bold")
+            yield from _hanging(document.heading(section), width, "bold")
         margin = GAP if section.title else 0
         for number, block in enumerate(section.blocks):
             if number and isinstance(block, model.Table) and block.entries:
@@ -66,7 +69,7 @@ def drawn(block: Block, width: int) -> Iterator[Line]:
             yield from _lines(block.text, width, TONES[block.tone])
         case model.Bullets():
             for one in block.lines:
-                yield from _lines(f"{one.name}: {one.text}" if one.name else one.text, width)
+                yield from _hanging(f"{one.name}: {one.text}" if one.name else one.text, width)
         case model.Names():
             yield from _names(block.names, width)
         case model.Tiles():
@@ -119,7 +122,9 @@ def _entries(table: model.Table, width: int) -> Iterator[Line]:
         name, word = (model.written(cell, column.kind) for cell, column in zip(row, table.columns[:2], strict=False))
         *first, last = fold_name(name, width)
         yield from ([(part, "bold")] for part in first)
-        yield [(last, "bold"), ("  ", ""), (word, STYLES.get(word, ""))]
+        fits = cell_len(last) + GAP + cell_len(word) <= width
+        yield [(last, "bold"), *([("  ", ""), (word, STYLES.get(word, ""))] if fits else [])]
+        yield from () if fits else _indented(_lines(word, width - GAP, STYLES.get(word, "")), GAP)
         facts = [(one.title, model.written(cell, one.kind, MOST_PLACES)) for one, cell in model.facts(table, row)]
         yield from _labelled(facts, width)
 
@@ -280,8 +285,22 @@ def _indented(lines: Iterable[Line], margin: int) -> Iterator[Line]:
 def _lines(text: str, width: int, style: str = "", code: bool = False) -> list[Line]:
     """A name from code at its joints, words between words; what is longer than a line anywhere."""
     text, width = one_line(text, None), max(width, 1)
-    lines = [text] if code else textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
+    lines = [text] if code else _wrapped(text, width)
     return [[(part, style)] for line in lines for part in fold_name(line, width)]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    kept = KEPT.sub(NO_BREAK, text)
+    lines = textwrap.wrap(kept, width, break_long_words=False, break_on_hyphens=False) or [""]
+    return [line.replace(NO_BREAK, " ") for line in lines]
+
+
+def _hanging(text: str, width: int, style: str = "") -> Iterator[Line]:
+    """``text`` with all lines but the first indented: where it begins and the next one does is seen."""
+    first, *_ = _wrapped(one_line(text, None), max(width, 1))
+    yield from _lines(first, width, style)
+    rest = one_line(text, None)[len(first) :].strip()
+    yield from _indented(_lines(rest, width - GAP, style), GAP) if rest else ()
 
 
 def cell_len(text: str) -> int:

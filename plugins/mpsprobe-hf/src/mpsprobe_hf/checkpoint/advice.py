@@ -33,10 +33,12 @@ def advice_for(report: CheckpointReport) -> list[str]:
         of = f": mpsprobe checkpoint {shlex.quote(base)}" if base else ", which it does not name"
         advice.append(f"It is an adapter. What it needs most memory for is the model that it adapts{of}.")
     whole = report.sizes.get("float32", 0)
-    if whole and min(report.bytes, report.converted_bytes) >= whole and not code:
+    most = max(report.dtypes, key=lambda row: row.bytes, default=None)
+    wide = most is not None and most.name == "float32"
+    if whole and wide and min(report.bytes, report.converted_bytes) >= whole and not code:
+        load = "from_pretrained(…, dtype=torch.bfloat16), or " if any(part.model_class for part in report.parts) else ""
         advice.append(
-            "It is stored in 32 bits. In 16 it takes half as much, from torch 2.3 on: from_pretrained(…, "
-            "dtype=torch.bfloat16), or model.to(torch.bfloat16)."
+            f"It is stored in 32 bits. In 16 it takes half as much, from torch 2.3 on: {load}model.to(torch.bfloat16)."
         )
     return advice
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -195,7 +196,7 @@ def _report(
         bytes=sum(row.bytes for row in rows),
         converted_bytes=sum(row.converted_bytes for row in rows),
         sizes={} if opaque else _sizes(rows),
-        machine_bytes=memory_bytes(),
+        machine_bytes=memory_bytes() if sys.platform == "darwin" else None,
         dtypes=rows,
         parts=parts,
         files=files,

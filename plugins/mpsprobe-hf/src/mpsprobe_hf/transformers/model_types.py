@@ -172,7 +172,7 @@ class ModelTypeWorkload:
                 config,
                 options,
                 make,
-                (*self.notes, *notes, *said),
+                (*self.notes, *notes, *said, *self._unpublished()),
                 self._named(),
             )
 
@@ -185,17 +185,23 @@ class ModelTypeWorkload:
             "config": "defaults of the model type",
         }
 
-    def _named(self) -> str | None:
-        """What to do where no inputs can be derived: the catalog may have a workload of this type."""
+    def _published(self) -> list[str]:
+        """The workloads of the catalog that are of this type."""
         from mpsprobe_hf.catalog import models
 
         model_type = self.model_type.replace("-", "_")
-        names = [name for name, facts in models().items() if facts["model_type"] == model_type]
-        return (
-            f"The workload {' or '.join(repr(one) for one in names)} is of this type and brings inputs."
-            if names
-            else None
-        )
+        return [name for name, facts in models().items() if facts["model_type"] == model_type]
+
+    def _named(self) -> str | None:
+        """What to do where no inputs can be derived: the catalog may have a workload of this type."""
+        names = " or ".join(map(repr, self._published()))
+        return f"The workload {names} is of this type and brings inputs." if names else None
+
+    def _unpublished(self) -> list[str]:
+        """That the sizes are nobody's, with the names of those that somebody published, where the catalog has any."""
+        names = ", ".join(self._published())
+        default = f"the default configuration of the model type {self.model_type}, which nobody may have published"
+        return [f"{default}; published: {names}"] if names else []
 
     def _config(self, options: RunOptions) -> tuple[Any, list[str]]:
         """The configuration, and what was filled in."""

@@ -94,8 +94,9 @@ class Elsewhere:
         try:
             result = self._shapes_of(func, args, kwargs)
         except DataDependentOutputException:
-            self._dispatch.assumed(operator_name(func), GUESSED)
-            return assumed_scalar(func, tensors_in((args, kwargs))[0])
+            taken = assumed_scalar(func, tensors_in((args, kwargs))[0])
+            self._dispatch.assumed(operator_name(func), f"{GUESSED}{taken}")
+            return taken
         except DynamicOutputShapeException:
             self._dispatch.assumed(operator_name(func), ONES_ASSUMPTION)
             return mapped(self._large_without_data, func(*mapped(_ones, args), **mapped(_ones, kwargs)))

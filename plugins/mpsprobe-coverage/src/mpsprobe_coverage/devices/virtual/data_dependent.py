@@ -60,11 +60,11 @@ class DataDependent:
         deciding = args[1] if plan.name in _DECIDED_BY_SECOND else (args, kwargs)
         unknown = [tensor for tensor in tensors_in(deciding) if known_values_of(tensor) is None]
         scalar = torch.Tag.data_dependent_output in plan.func.tags
-        if unknown:
-            text = GUESSED if scalar else ONES_ASSUMPTION
-            dispatch.assumed(plan.name, text)
+        if unknown and not scalar:
+            dispatch.assumed(plan.name, ONES_ASSUMPTION)
         if unknown and scalar:
             result: Any = assumed_scalar(plan.func, tensors[0])
+            dispatch.assumed(plan.name, f"{GUESSED}{result}")
         elif unknown and sum(spec_of(tensor).numel for tensor in tensors) > MATERIALISE_LIMIT:
             return self._of_many(plan, args, kwargs)
         elif not unknown and (selected := _selected(plan, args)) is not None:

@@ -24,6 +24,12 @@ _MOVED = {
     **dict.fromkeys(("index", "_unsafe_index", "index_put", "_unsafe_index_put", "_index_put_impl"), "indices"),
     "masked_select": "mask",
 }
+# Arguments in words of who calls an operator from Python, where none is called ``self``.
+_OPERANDS = {
+    "self": "the first tensor of {}",
+    **dict.fromkeys(("other", "mat2", "batch2", "vec2"), "the second tensor of {}"),
+}
+_OF_INDEXING = {"self": "the tensor that is indexed (x of x[i])", "values": "the value (v of x[i] = v)"}
 # Copies are between devices; lists of optimizers are taken apart where devices differ (``can_use_fast_route``).
 _ANY_DEVICE = ("copy", "_to_copy", "_copy_from", "_copy_from_and_resize", "_foreach_", "_fused_", "_amp_foreach_")
 
@@ -33,13 +39,13 @@ def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
     base = name.removesuffix("_")
     if base in _ANY_DEVICE or name.startswith(_ANY_DEVICE[-3:]):
         return ()
-    return (Question("devices", _refuse, (table.backend.label, _MOVED.get(base))),)
+    return (Question("devices", _refuse, (table.backend.label, _MOVED.get(base), name)),)
 
 
-def _refuse(call: Call, label: str, moved: str | None) -> Judgement | None:
+def _refuse(call: Call, label: str, moved: str | None, name: str) -> Judgement | None:
     """A tensor of one dimension or more on the CPU, but for the argument ``moved``."""
     if call.cpu_generator:
-        reason = f"the random generator is on the CPU, and what it draws on {label}"
+        reason = f"the random generator is on the CPU, and what it draws is on {label}"
         return refused(reason, source="device", evidence="check_generator in ATen/core/Generator.h")
     on_the_cpu = [_is_on_the_cpu(tensor) for tensor in tensors_in((call.args, dict(call.kwargs)))]
     if not any(on_the_cpu) or all(on_the_cpu) or not any(spec.numel for spec in call.outputs):
@@ -48,7 +54,9 @@ def _refuse(call: Call, label: str, moved: str | None) -> Judgement | None:
         tensors = [] if argument.name == moved else tensors_in([call.argument(argument.name)])
         for tensor in tensors:
             if _is_on_the_cpu(tensor) and tensor.dim() and tensor.numel():
-                reason = f"'{argument.name}' is on the CPU, and other tensors are on {label}"
+                names = _OF_INDEXING if moved == "indices" else _OPERANDS
+                named = names.get(argument.name, f"'{argument.name}' of {{}}").format(name)
+                reason = f"{named} is on the CPU, and other tensors are on {label}"
                 judgement = refused(reason, source="device", evidence="Expected all tensors to be on the same device")
                 return judgement._replace(made_at=getattr(tensor, "made_at", None))
     return None
