@@ -86,7 +86,7 @@ def test_a_matrix_and_several(run: Run) -> None:
 
 def test_the_exit_code_and_the_flags_of_what_is_shown(run: Run) -> None:
     for _ in range(2):
-        assert [run(*OLD, "--fail-on", verdict).code for verdict in ("missing", "unsupported")] == [1, 0]
+        assert [run(*OLD, "--fail-on", verdict).code for verdict in ("missing", "unknown")] == [1, 0]
         plain, everything = run(*OLD), run(*OLD, "--all")
         assert plain.code == 0 and "aten::gelu" not in plain.stdout
         assert "aten::addmm" in everything.stdout

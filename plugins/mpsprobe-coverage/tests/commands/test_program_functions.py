@@ -73,5 +73,5 @@ def test_what_cannot_be_run_is_told(tmp_path: Path) -> None:
 def test_its_options_are_the_flags_of_the_command() -> None:
     flags = {option.opts[0].lstrip("-").replace("-", "_") for option in command.params}
     assert set(ScriptOptions.__annotations__) == flags - {
-        "program", "all", "m", "build", "format", "o", "fail_on", "allow",
+        "program", "all", "m", "build", "format", "o", "q", "fail_on", "allow",
     }  # fmt: skip
