@@ -187,9 +187,10 @@ def checkpoints(folder: Path) -> Attack:
 def expectations(_: Path) -> Attack:
     """Lists of what PyTorch's own tests expect, their digests made anew: read and asked."""
     from mpsprobe_tables.encoding import seal
-    from mpsprobe_tables.expectations import DATA, MAGIC, decode, expectation_releases
+    from mpsprobe_tables.expectations import FILES, MAGIC, decode
+    from mpsprobe_tables.own_files import DATA
 
-    data = (DATA / f"torch-{expectation_releases()[0]}.expectations").read_bytes()
+    data = (DATA / FILES.name.format(FILES.releases()[0])).read_bytes()
     document = json.loads(data.partition(b"\n")[2])
     document["sections"] = {
         name: {value: " ".join(names.split(" ")[:5]) for value, names in groups.items()}

@@ -83,7 +83,7 @@ def _clauses(report: AnyReport) -> list[str]:
         concerned = sum(bool(cell.advisories) for cell in report.releases)
         on = f"{number(concerned)} of {plural(len(report.releases), 'release')}"
         advised = f"known wrong results on {on}" if concerned else ""
-    if advised and (report.advisories or not not_native):
+    if advised and (applying(report) or not not_native):
         parts[0] += f"; {advised}"
     elif advised:
         parts.append(advised)

@@ -154,6 +154,8 @@ def run(
     load_table(newest["torch"])  # what is built says what differs from them; after this they are out of sight
     load_facts(newest["torch"])
     load_compositions(newest["torch"])
+    for kind in (TABLES, FACTS, COMPOSITIONS):
+        list(kind.files("torch"))  # another test may have made them forgotten
     folder = tmp_path / "data"
     folder.mkdir()
     monkeypatch.setattr(releases, "data_folder", lambda: folder)

@@ -44,7 +44,7 @@ def _linear(calls: int, others: str, backward: str = "") -> dict[str, str]:
 CASES = {
     "LSTM of two layers: _lstm_mps takes all layers at once, lstm_mps_backward gives all gradients, in every "
     "release.": Case(
-        _of(torch.nn.LSTM, (2, 3, 4), (2, 2, 5), (2, 2, 5), num_layers=2, batch_first=True, dropout=0.1),
+        _of(torch.nn.LSTM, (2, 3, 4), (2, 3, 5), (2, 3, 5), num_layers=2, dropout=0.1),
         "_lstm_mps | lstm_mps_backward",
     ),
     "LSTM in both directions: 1.12.0 to 2.0.1 do not take _lstm_mps for bidirectional ones.": Case(

@@ -161,6 +161,7 @@ def main() -> None:
     from mpsprobe_coverage.knowledge.judging.chain import Chain
     from mpsprobe_coverage.knowledge.kernels.mps import load_table
 
+    write(Path.cwd())
     with NativeDevice(Chain(load_table("2.13.0"))) as device:
 
         def recorder() -> Any:
