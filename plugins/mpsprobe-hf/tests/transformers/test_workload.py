@@ -155,7 +155,9 @@ def test_sizes_are_honoured(name: str) -> None:
     if missing(name, "inference"):
         assert entry.inference.requires
         return
-    length = None if entry.seq_len is None else max(entry.shortest or 1, min(entry.seq_len, entry.longest or 10**6) // 2)
+    length = (
+        None if entry.seq_len is None else max(entry.shortest or 1, min(entry.seq_len, entry.longest or 10**6) // 2)
+    )
     run = build_on_meta(NamedWorkload(entry), batch_size=3, seq_len=length)
     assert run.batch_size == 3 and length in (None, run.seq_len)
     tensors = [one for one in run.kwargs.values() if isinstance(one, torch.Tensor)]
