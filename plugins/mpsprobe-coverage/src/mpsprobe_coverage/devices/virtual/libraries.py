@@ -119,8 +119,8 @@ def _asks_directly(code: CodeType) -> bool:
 
 
 def _names_of(module: Any) -> set[str]:
-    known = _found.get(sys.modules.get(module)) if module in sys.modules else None  # type: ignore[arg-type]
-    return set() if known is None else {name for constant in known.constants for name in constant.names}
+    known = _found.get(sys.modules[module], _Found()) if module in sys.modules else _Found()
+    return {name for constant in known.constants for name in constant.names}
 
 
 def _is_question(value: Any) -> bool:
@@ -329,9 +329,8 @@ class Libraries:
             return self._version_for(_asker()) if name == "__version__" else lookup(name)
 
         def of_distribution(distribution: Any) -> Any:
-            name = (
-                getattr(distribution, "_normalized_name", None) or distribution.metadata["Name"]
-            )  # reading takes long
+            # Reading the metadata takes long.
+            name = getattr(distribution, "_normalized_name", None) or distribution.metadata["Name"]
             return str(self._version_for(_asker())) if name == "torch" else installed.fget(distribution)
 
         replace(torch, "__getattr__", of_torch)
@@ -402,11 +401,9 @@ class Libraries:
 
     def _version_of(self, library: str) -> Any:
         judged = Version(self.version)
-        return (
-            INSTALLED
-            if judged.public == Version(INSTALLED).public
-            else TorchVersion(str(max(judged, _oldest(library))))
-        )
+        if judged.public == Version(INSTALLED).public:
+            return INSTALLED
+        return TorchVersion(str(max(judged, _oldest(library))))
 
     def _ask(self) -> None:
         """Empty the caches, and work the constants out: some of them of others."""
