@@ -1,4 +1,4 @@
-"""Both sides of a branch that only values decide: which runs there are, what is merged, and what is said of it."""
+"""Both sides of a branch that only values decide: which runs there are, what is merged, and what reports say about it."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_operators_and_known_wrong_results_say_on_which_branch_they_are() -> Non
     at = f"test_branches.py:{sides.__code__.co_firstlineno + 2}"
     eigvals, cos, sin = (finding(report, name) for name in ("_linalg_eigvals", "cos", "sin"))
     assert (eigvals.verdict, sin.only_if, len(cos.only_if), len(eigvals.only_if)) == ("missing", [], 2, 1)
-    # Two questions of one line are told apart by their columns; the second is asked only where the first is true.
+    # Two questions of one line are kept apart by their columns; the second is asked only where the first is true.
     assert (
         f"{at}:" in eigvals.only_if[0] and eigvals.only_if[0].endswith(" is true") and "and" not in eigvals.only_if[0]
     )
