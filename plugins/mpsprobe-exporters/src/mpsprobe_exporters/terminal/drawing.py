@@ -35,7 +35,7 @@ STYLES = {
     "unknown": "bold",
     "composite": "",
 }
-TONES = {"bad": "bold red", "good": "green", "plain": ""}
+TONES = {"bad": "bold red", "mixed": "", "good": "green", "plain": ""}
 
 
 def lines_of(document: Document, width: int, *, everything: bool) -> Iterator[Line]:
@@ -163,7 +163,9 @@ def _table(table: model.Table, width: int) -> Iterator[Line]:
         room -= more
     if shown and room < 0:
         least[shown[0]] = max(NARROWEST, least[shown[0]] + room)
-    return _filled([columns[index] for index in shown], [cells[index] for index in shown], [least[i] for i in shown])
+    yield from _filled([columns[i] for i in shown], [cells[i] for i in shown], [least[i] for i in shown])
+    if hidden := [one.title for index, one in enumerate(columns) if index not in shown]:
+        yield from _lines(f"No room for: {', '.join(hidden)}", width)
 
 
 def _least(column: Column, natural: int, place: int) -> int:
