@@ -247,7 +247,10 @@ class ExporterContract(Contract):
         r"""Text ends with one ``\n``, so that files and terminals look right."""
         for what, report in self.read.items():
             text = self.rendered(what, report)[""]
-            want(text.endswith("\n"), f"{what}, rendered, ends with {text[-20:]!r} and no line end: add '\\n'")
+            want(
+                text.endswith("\n"),
+                f"{what}, rendered, does not end with a line end but with {text[-20:]!r}: add '\\n'",
+            )
             several = text.endswith(("\n\n", "\n\r\n"))
             want(not several, f"{what}, rendered, ends with more than one line end")
 
