@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 SHOWN_CHARACTERS = 200
 """How much of a text that somebody else wrote a message shows."""
@@ -71,6 +71,11 @@ def in_short(error: BaseException) -> str:
     """The type of an error and its first line where it has one, safe to print: ``ValueError: the message``."""
     name, line = type_name(error), first_line(error)
     return name if line == name else f"{name}: {printable(line)}"
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """``a, b, c and 2 more``: the first ``most`` of ``names``."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def an(noun: str) -> str:

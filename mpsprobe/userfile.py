@@ -22,7 +22,7 @@ from typing import Any
 from mpsprobe.declarations import WorkloadDeclaration
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe.suggestions import an, in_short, nearest, printable
+from mpsprobe.suggestions import an, in_short, nearest, printable, some
 
 OPTIONS = ("phase", "dtype", "batch_size", "seq_len", "weights")
 """The fields of ``RunOptions`` that a function may take."""
@@ -107,7 +107,7 @@ class UserWorkload:
             raise WorkloadError(f"{missing}: that is {an(type(make).__name__)}", hint)
         known = _public(self.path)
         near = nearest(self.function, known)
-        there = f"It has: {', '.join(sorted(known)[:5])}." if known else "It defines no function at all."
+        there = f"It has: {some(known, 5)}." if known else "It defines no function at all."
         raise WorkloadError(missing, f"Did you mean {' or '.join(near)}?" if near else there)
 
     def _line(self) -> str:
@@ -212,7 +212,9 @@ def _functions(path: Path) -> list[ast.FunctionDef]:
 
 
 def _public(path: Path) -> list[str]:
-    return [node.name for node in _functions(path) if not node.name.startswith("_")]
+    """Its functions, ``make`` first, as the documentation calls the one that makes a model."""
+    names = [node.name for node in _functions(path) if not node.name.startswith("_")]
+    return sorted(names, key=lambda name: name != "make")
 
 
 def framework_of(path: Path) -> str:

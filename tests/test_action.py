@@ -156,9 +156,9 @@ def test_what_is_allowed_passes_and_several_are_one_table(project: Path) -> None
 
 @pytest.mark.thorough
 def test_a_script_is_run_with_its_arguments(project: Path) -> None:
-    ended = execute(project, script="train.py --epochs 1", fail_on="missing")
+    ended = execute(project, script="train.py\n--name=of two words", fail_on="missing")
     assert ended.code == 1, ended.log
-    assert "['--epochs', '1']" in ended.log
+    assert "['--name=of two words']" in ended.log
     assert any(line.startswith("::error file=train.py,line=5,") for line in ended.commands()), ended.log
 
 

@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 from mpsprobe.plugins.discovery import at_once
 
 MAGIC = b"mpsprobe answer 2\n"
-LARGEST_TEXT = 200 * 2**20
+LARGEST_TEXT = 200_000_000
 """Bytes that a file may unpack to."""
 
 SUFFIX = ".answer"
 UNFINISHED = ".unfinished"
 MOST_ENTRIES = 2000
-MOST_BYTES = 200 * 2**20
+MOST_BYTES = 200_000_000
 LARGEST = 20 * 2**20
 """Bytes of one file; a larger one is neither written nor read."""
 ABANDONED_S = 3600

@@ -23,7 +23,7 @@ from mpsprobe.schemas.comparison import (
     UnpairedCell,
 )
 from mpsprobe.schemas.profile import ConfigurationKey, DurationStatistics, FallbackCost, ProfileCell, ProfileReport
-from mpsprobe.suggestions import printable
+from mpsprobe.suggestions import printable, some
 
 THRESHOLD = 0.02
 ONE_PROCESS = (
@@ -135,7 +135,7 @@ def _pairs(old: ProfileReport, new: ProfileReport) -> tuple[list[tuple[ProfileCe
 def _shown(report: ProfileReport) -> str:
     keys = [_key(cell).model_dump(exclude_none=True).values() for cell in report.cells]
     shown = [" ".join(printable(str(part)[:40]) for part in key) for key in keys]
-    return (", ".join(shown[:3]) or "none") + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
+    return some(shown) or "none"
 
 
 def _tested(before: ProfileCell, after: ProfileCell, threshold: float) -> Iterator[_Tested]:
@@ -356,8 +356,8 @@ def _sides(name: str, olds: Mapping[str, Mapping[str, Any]], news: Mapping[str, 
 
 def _words(threshold: float, tests: int) -> str:
     return (
-        f"Slower or faster: the test rejects at {LEVEL:.0%} after Holm's correction for {tests} tests, the 95 % "
-        f"interval of the ratio leaves out 1, and the difference is at least {threshold * 100:.3g} %. Where both "
+        f"Slower or faster: the test rejects at {LEVEL:.0%} after Holm's correction for {tests} tests, the 95% "
+        f"interval of the ratio leaves out 1, and the difference is at least {threshold * 100:.3g}%. Where both "
         "sides have several processes the test is Welch's on the logarithms of their medians; else it is Mann-Whitney "
         "on the steps, corrected for their autocorrelation, and the whole interval has to lie beyond that share."
     )

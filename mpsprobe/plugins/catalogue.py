@@ -10,9 +10,8 @@ from mpsprobe.declarations import CommandDeclaration, Declaration, resolve
 from mpsprobe.hookspecs import HOOKS
 from mpsprobe.plugins.discovery import CORE
 from mpsprobe.plugins.loading import HookFailed, Plugin
-from mpsprobe.suggestions import an, printable
+from mpsprobe.suggestions import an, printable, some
 
-SHOWN_NAMES = 3  # of a conflict, on one line
 NAME = r"[a-z0-9][a-z0-9._-]*"
 NO_NAME = "is not a name: lower-case letters, digits, '-', '.' and '_', beginning with a letter or digit"
 
@@ -76,8 +75,7 @@ def _by_owners(shared: Mapping[str, list[Plugin]]) -> Iterator[tuple[str, str]]:
         owners = " and ".join(dict.fromkeys(plugin.owner for plugin in plugins))
         groups.setdefault(printable(owners), []).append(name)
     for owners, names in groups.items():
-        more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-        yield owners, ", ".join(f"'{name}'" for name in names[:SHOWN_NAMES]) + more
+        yield owners, some([f"'{name}'" for name in names])
 
 
 def checked(answer: Any, hook: str) -> Any:

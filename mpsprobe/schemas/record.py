@@ -46,13 +46,22 @@ class Exportable(Record):
         return cast("str | bytes", resolve("mpsprobe.exporting:exported")(self, name))
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows, by the exporter ``html``; without it, the text of ``_repr_pretty_``."""
+        """What a notebook shows, by the exporter ``html``; without it, that of ``print``."""
         return cast("str | None", resolve("mpsprobe.exporting:shown")(self, "html", "render_for_notebook"))
 
+    def __str__(self) -> str:
+        """What ``print`` shows: as on a terminal, by the exporter ``table``."""
+        text = resolve("mpsprobe.exporting:shown")(self, "table", "render_for_terminal")
+        return text.rstrip("\n") if text else repr(self)
+
+    def __repr__(self) -> str:
+        """The kind and the headline: all fields are thousands of characters."""
+        headline = resolve("mpsprobe.exporting:shown")(self, "table", "headline")
+        return f"<{type(self).__name__}{': ' if headline else ''}{headline or ''}>"
+
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython shows, and a notebook that shows no HTML: as on a terminal, by the exporter ``table``."""
-        shown = resolve("mpsprobe.exporting:shown")
-        printer.text(shown(self, "table", "render_for_terminal") or repr(self))
+        """What IPython shows, and a notebook that shows no HTML: what ``print`` does."""
+        printer.text(str(self))
 
     def save(self, path: str | Path, name: str | None = None) -> str:
         """Write the report to ``path`` by the exporter called ``name``, and return where it went.

@@ -32,7 +32,7 @@ from mpsprobe_exporters.markdown import blocks, code
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.table import TableExporter
 from mpsprobe_exporters.terminal import screen
-from mpsprobe_exporters.terminal.drawing import CODES, Line, cell_len, coded, fitting, fold_name, text_of
+from mpsprobe_exporters.terminal.drawing import CODES, LINK, Line, cell_len, coded, fitting, fold_name, text_of
 from mpsprobe_exporters.terminal.screen import Screen, on_terminal
 
 NAMES = ("operators", "workloads", "verdicts")
@@ -77,7 +77,7 @@ def test_thirty_two_releases_fit_into_eighty_columns() -> None:
 def test_colors_only_when_asked_for() -> None:
     plain, colored = TableExporter().render(mixed()), TableExporter(color=True).render(mixed())
     assert "\x1b" not in plain
-    assert re.sub(r"\x1b\[[0-9;]*m", "", colored).split() == plain.split()
+    assert re.sub(r"\x1b(\[[0-9;]*m|]8;;.*?\x1b\\)", "", colored).split() == plain.split()
     used = {int(code) for sequence in re.findall(r"\x1b\[([0-9;]*)m", colored) for code in sequence.split(";")}
     assert used <= {0, 1, 31, 32, 35}, "only what is readable on light and on dark"
 
@@ -219,3 +219,17 @@ def test_lines_fit_and_hold_the_name(name: str, width: int) -> None:
     lines = fold_name(name, width)
     assert "".join(line.strip() for line in lines) == name
     assert all(len(line) <= width for line in lines)
+
+
+def test_print_shows_the_table_and_repr_the_headline() -> None:
+    from mpsprobe_devkit.testing.samples import sample_reports
+
+    report = sample_reports()["coverage"]
+    assert "What to do" in str(report) and len(repr(report)) < 400
+    assert repr(report).startswith("<CoverageReport: ")
+
+
+def test_a_line_of_a_library_is_a_link_where_colours_are() -> None:
+    line = [("at ", ""), ("conv.py:3", f"{LINK}https://github.com/x")]
+    assert coded(line, color=True) == "at \x1b]8;;https://github.com/x\x1b\\conv.py:3\x1b]8;;\x1b\\"
+    assert coded(line, color=False) == "at conv.py:3"

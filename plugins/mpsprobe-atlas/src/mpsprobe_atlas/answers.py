@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import json
-import lzma
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,9 +28,11 @@ PACKED, PLAIN = b"\x00", b"\x01"
 LENGTHS = struct.Struct(">II")
 DAMAGED = "Sweep that workload again into another file."
 Filters = list[dict[str, int]]
-FAST: Filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": 2**24}]
+LZMA2, EXTREME = 0x21, 1 << 31
+"""As ``lzma`` has them, which is imported where something is packed or unpacked: to list what there is, nothing is."""
+FAST: Filters = [{"id": LZMA2, "preset": 1, "dict_size": 2**24}]
 SMALL: Filters = [  # what suits text takes a seventh less
-    {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 2**26, "lc": 4, "lp": 0, "pb": 0}
+    {"id": LZMA2, "preset": 9 | EXTREME, "dict_size": 2**26, "lc": 4, "lp": 0, "pb": 0}
 ]
 
 
@@ -79,11 +80,15 @@ def joined(head: bytes, body: bytes, kind: bytes = PLAIN) -> bytes:
 
 
 def compressed(texts: Iterable[bytes], filters: Filters = SMALL) -> bytes:
+    import lzma
+
     return lzma.compress(b"".join(texts), lzma.FORMAT_RAW, filters=filters)
 
 
 def decompressed(body: bytes, most: int = -1) -> bytes:
     """What ``compressed`` was given, one after the other; the first ``most`` bytes of it."""
+    import lzma
+
     return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=SMALL).decompress(body, most)
 
 
@@ -131,6 +136,8 @@ class Segment:
 
     @functools.cached_property
     def body(self) -> bytes:
+        import lzma
+
         try:
             text = decompressed(self._body) if self._kind == PACKED else self._body
         except lzma.LZMAError as error:

@@ -28,7 +28,7 @@ class CpuDevice(TorchDevice):
         if instructions := capabilities():
             for dtype, letters in FAST.items():
                 helpful = [name for name, there in instructions.items() if there is True and letters in name]
-                facts[dtype] = ", ".join(sorted(helpful)) or "without instructions of its own"
+                facts[dtype] = ", ".join(sorted(helpful)) or "no instructions"
         memory = psutil.virtual_memory().total
         return DeviceInfo(type=self.name, name=processor_name(), memory_bytes=memory, capabilities=facts)
 

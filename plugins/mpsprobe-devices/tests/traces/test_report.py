@@ -43,7 +43,7 @@ def test_steps_become_steps_and_a_report_says_what_is_known_and_no_more(tmp_path
     assert report.environment is None and report.plan.steps == 3
     [device] = report.devices
     assert (device.type, device.name, device.memory_bytes) == ("cuda", "NVIDIA <b>", 85_000_000_000)
-    assert report.cells[0].dtype is None and report.workloads[0].dtype == "unknown"
+    assert report.cells[0].dtype is None and report.workloads[0].dtype == ""
 
 
 def test_kernels_belong_to_the_operator_that_launched_them(tmp_path: Path) -> None:

@@ -65,19 +65,20 @@ def ranges(report: schemas.MatrixReport, having: Sequence[bool]) -> str:
     return ", ".join(spans) or "-"
 
 
-def releases(one: schemas.AffectedRange) -> str:
-    """``from 2.8.0, fixed in 2.11.0``; what is not established is said to be."""
+def releases(one: schemas.AffectedRange, *, brief: bool = False) -> str:
+    """``from 2.8.0, fixed in 2.11.0``; what is not established is said to be, unless ``brief``."""
     if one.every:
         return "every version"
     if one.since is not None:
         start = f"from {one.since}"
     elif one.seen:
-        start = f"seen on {' and '.join(one.seen)} (earlier ones: not established)"
+        start = f"seen on {' and '.join(one.seen)}{'' if brief else ' (earlier ones: not established)'}"
     else:
         return f"before {one.fixed}" if one.fixed is not None else "not established"
     if one.fixed is not None:
         return f"{start}, fixed in {one.fixed}"
-    return f"{start}, no fix known" if one.open else f"{start}, fixed later (where: not established)"
+    fixed = "fixed later" if brief else "fixed later (where: not established)"
+    return f"{start}, {'no fix known' if one.open else fixed}"
 
 
 def systems(one: schemas.AffectedSystems) -> str:

@@ -288,7 +288,8 @@ def failure_sentence(failure: schemas.RunFailure) -> str:
     at = " · ".join(filter(None, (one_line(failure.module or ""), call_site(failure.call_site or ""))))
     where = f" at {at}" if at else ""
     error = ": ".join(filter(None, (one_line(failure.error), one_line(failure.message))))
-    return f"The run stopped in {one_line(failure.phase)}{where}: only the operators before it are judged. {error}"
+    phase = "" if failure.phase == "program" else f" in {one_line(failure.phase)}"
+    return f"The run stopped{phase}{where}: only the operators before it are judged. {error}"
 
 
 def failures(report: AnyReport) -> list[str]:
@@ -304,14 +305,11 @@ def failures(report: AnyReport) -> list[str]:
 
 
 def compositions(report: AnyReport) -> list[tuple[str, int, str]]:
-    """Composite operators and derivatives that the release makes of others than the torch that ran the trace.
+    """Composite operators and derivatives that the release may make of others than the torch that ran the trace.
 
     For each its name, how many calls rest on it, and which.
     """
-    here, there = (
-        one_line(report.environment.torch or "that traced"),
-        one_line(backends.release(backends.target(report))),
-    )
+    there = one_line(backends.release(backends.target(report)))
     composed: dict[str, dict[str, int]] = {}
     for one in report.operators:
         for name, calls in one.composed_by.items():
@@ -320,6 +318,7 @@ def compositions(report: AnyReport) -> list[tuple[str, int, str]]:
     lines = []
     for name, by_operator in composed.items():
         operators = ", ".join(shortened(list(map(one_line, by_operator)), 3))
-        text = f"that torch {here} makes there, and torch {there} may not: {operators}"
-        lines.append((name, sum(by_operator.values()), text))
+        calls = sum(by_operator.values())
+        text = f"{plural(calls, 'call')} of {operators} may not happen on torch {there}, which may split it differently"
+        lines.append((name, calls, text))
     return lines

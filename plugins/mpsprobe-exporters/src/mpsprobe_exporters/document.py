@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeVar
 from mpsprobe_exporters import units
 from mpsprobe_exporters.plain_text import one_line, plural, shortened
 
-Tone = Literal["plain", "good", "bad"]
+Tone = Literal["plain", "good", "mixed", "bad"]
 Depth = Literal["first", "all", "page"]  # always shown; with --all, in Markdown folded away; on a page only
 AmountKind = Literal["number", "time", "bytes", "share", "part", "ratio", "amount"]
 Kind = Literal["text", "advice", "name", "names", "places", "verdict", "counts", AmountKind]

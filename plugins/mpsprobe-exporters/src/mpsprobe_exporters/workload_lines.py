@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mpsprobe_exporters.supported import AnyReport
 
 LONGEST = 60  # of a workload's name
-TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?Z", re.ASCII)
+TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?(?:Z|\+00:00)", re.ASCII)
 CUDA = "Written for CUDA, which no Mac has"
 UNWATCHED = "not in the report: those that are spawned are watched, those that are forked are not"
 STAYED = "On the CPU all along, while MPS was there"
@@ -101,8 +101,15 @@ def recalled(known: Recalled | None, environment: Environment) -> list[str]:
     for name in ("torch", "tensorflow", "transformers"):
         version = getattr(environment, name)
         by += [f"{name} {one_line(version, 40)}"] if version else []
-    when = one_line(TIME.sub(r"\1 \2 UTC", known.made), 40)
-    return [f"From {source(known)}, of {when}: {', '.join(by)}", *(one_line(note, 400) for note in known.notes)]
+    return [
+        f"From {source(known)}, of {when(known.made)}: {', '.join(by)}",
+        *(one_line(note, 400) for note in known.notes),
+    ]
+
+
+def when(made: str) -> str:
+    """``2026-11-22 19:30 UTC`` of the time in a report."""
+    return one_line(TIME.sub(r"\1 \2 UTC", made), 40)
 
 
 def source(known: Recalled) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable
 
 from mpsprobe.errors import MissingPackage
@@ -13,6 +12,8 @@ IMPORT_NAMES = {"pillow": "PIL"}
 
 def check_installed(feature: str, distributions: Iterable[str]) -> None:
     """Raise ``MissingPackage`` for the first of ``distributions`` that is not there."""
+    from importlib.util import find_spec  # which takes longer than to list every name
+
     for distribution in distributions:
-        if importlib.util.find_spec(IMPORT_NAMES.get(distribution, distribution)) is None:
+        if find_spec(IMPORT_NAMES.get(distribution, distribution)) is None:
             raise MissingPackage(feature, distribution)

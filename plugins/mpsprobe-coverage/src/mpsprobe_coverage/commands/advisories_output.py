@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpsprobe.schemas import AffectedSystems
 from mpsprobe_exporters.advisories import releases, systems
-from mpsprobe_exporters.document import Column, Document, Paragraph, Row, Section, Table
+from mpsprobe_exporters.document import Column, Document, Row, Section, Table
 from mpsprobe_exporters.plain_text import plural
 from mpsprobe_exporters.terminal.drawing import show
 
@@ -22,7 +22,7 @@ ID = Column("advisory", "name")
 def print_list(advisories: list[Advisory]) -> None:
     rows: list[tuple[str, str, str]] = []
     for advisory in advisories:
-        facts = [f"torch: {releases(advisory.torch)}"]
+        facts = [f"torch: {releases(advisory.torch, brief=True)}"]
         if advisory.macos != AffectedSystems():
             facts.append(f"macOS: {systems(advisory.macos)}")
         if advisory.where:
@@ -42,7 +42,7 @@ def _list(advisories: Sequence[tuple[str, str, str]], what: str, more: str) -> N
     rows = [row for identifier, title, facts in advisories for row in ((identifier, title), ("", facts))]
     counted = f"{plural(len(advisories), what)}. More about one: {more}" if advisories else f"no {what}"
     sections = [Section("", [Table((ID, Column("what, and where")), rows)] if rows else [])]
-    show(Document("Advisories", sections=[*sections, Section("", [Paragraph(counted)])]), PIPE_WIDTH)
+    show(Document("Advisories", headline=counted, sections=sections), PIPE_WIDTH)
 
 
 def print_details(advisories: list[Advisory]) -> None:

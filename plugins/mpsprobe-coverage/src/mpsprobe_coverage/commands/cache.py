@@ -12,8 +12,12 @@ from mpsprobe.errors import OutputError
 from mpsprobe.options import FORMAT_OPTION
 from mpsprobe.streams import write_json, write_stdout
 from mpsprobe.suggestions import printable
+from mpsprobe_exporters.document import Document
+from mpsprobe_exporters.plain_text import plural
+from mpsprobe_exporters.terminal.drawing import show
+from mpsprobe_exporters.units import byte_size
 
-MIB = 2**20
+PIPE_WIDTH = 10_000  # columns: nothing is wrapped where no terminal is
 
 
 @click.group(cls=OpenGroup, default="info")
@@ -52,10 +56,11 @@ def info(format_name: str) -> None:
             }
         )
         return
-    most = f"at most {folder.MOST_ENTRIES:,} and {folder.MOST_BYTES // MIB} MiB; then the oldest go"
-    since = f", from {times[0]} to {times[-1]}" if times else ""
-    counted = f"{len(answers):,} answer{'' if len(answers) == 1 else 's'}, {_size(size)}{since} ({most})"
-    write_stdout(f"{printable(folder.answers_folder())}\n{counted}")
+    days = list(dict.fromkeys(when.partition("T")[0] for when in times))
+    most = f"{folder.MOST_ENTRIES:,} answers and {byte_size(folder.MOST_BYTES)}; then the oldest go"
+    kept = ", of ".join([_counted(len(answers), size), *([" to ".join(days)] if days else [])])
+    lines = [printable(folder.answers_folder()), f"At most {most}"]
+    show(Document("Cache", headline=kept, lines=lines), PIPE_WIDTH)
 
 
 @cache.command(short_help="Delete every answer.")
@@ -70,8 +75,8 @@ def clear() -> None:
     except OSError as error:
         where = printable(folder.answers_folder())
         raise OutputError(f"cannot delete what is in {where}: {error.strerror}", "Delete the folder.") from error
-    write_stdout(f"deleted {count:,} answer{'' if count == 1 else 's'}, {_size(size)}")
+    write_stdout(f"deleted {_counted(count, size)}")
 
 
-def _size(count: int) -> str:
-    return f"{count / MIB:.1f} MiB" if count >= MIB else f"{count / 1024:.0f} KiB"
+def _counted(count: int, size: int) -> str:
+    return f"{plural(count, 'answer')}, {byte_size(size)}"

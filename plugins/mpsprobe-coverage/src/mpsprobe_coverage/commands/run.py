@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 DEVICES = ("virtual", "mps")
 VALUES = ("real", "none")
 HOW = "How it runs"
+WRONG_USE = 2  # the exit code of argparse and click; the program has said why
 
 
 @click.command(cls=Command, context_settings={"allow_interspersed_args": False})
@@ -83,7 +84,10 @@ def run(
         click.echo(f"mpsprobe: no report: {ended.why}", err=True)
         ended.leave()
     written = None
-    if showing.output is not None or not QUIET.get():
+    used_wrongly = ended.code == WRONG_USE and not (ended.report.operators or ended.report.failure)
+    if showing.output is not None or not (QUIET.get() or used_wrongly):
+        if showing.output is None and showing.exporter == "table":
+            click.echo("-- mpsprobe --", err=True)
         # Standard output is the program's.
         with redirect_stdout(sys.stderr) if showing.output is None else nullcontext():
             written = showing.show(ended.report)

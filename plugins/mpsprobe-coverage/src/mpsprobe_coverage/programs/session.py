@@ -20,7 +20,7 @@ from mpsprobe_coverage.programs.on_the_cpu import Roots, computed
 from mpsprobe_coverage.programs.program_device import DeviceInPython, chain_for, open_program_device
 from mpsprobe_coverage.programs.settings import Settings
 from mpsprobe_coverage.programs.tracebacks import without_our_frames
-from mpsprobe_coverage.recording.phases import phase_now
+from mpsprobe_coverage.recording.phases import FORWARD, phase_now
 from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.reporting.reports import reported
 
@@ -115,8 +115,9 @@ class Session:
         ]
         called = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code is _CALL]
         name, message = type_name(error), first_line(error)
+        phase = self._device.recorder.last_phase or phase_now()
         return RunFailure(
-            phase=self._device.recorder.last_phase or phase_now(),
+            phase=phase if called or phase != FORWARD else "program",  # outside of every model
             error=name,
             message="" if message == name else message,
             module=attribution.name_of(called[-1].f_locals["self"]) if called else None,

@@ -32,8 +32,6 @@ from mpsprobe_devices.traces.totals import Totals, fallback_costs, module_times,
 DEFAULT_LIMIT = 1_000_000  # events that the report's trace keeps
 SUFFIXES = re.compile(r"((\.pt)?\.trace)?\.json(\.gz)?$|\.gz$|(\.xplane)?\.pb$", re.IGNORECASE)
 NO_NAME = "trace"
-UNKNOWN = "unknown"
-NOT_RECORDED = "not recorded"
 UNDER_A_PROFILER = "imported from a trace: the steps ran under a profiler, which makes them slower"
 BACKWARD = ("autograd::engine::", "Optimizer.step")  # what only a training step runs
 Phase = Literal["inference", "training"]
@@ -184,8 +182,8 @@ def _cell(
     )
     info = WorkloadInfo(
         name=same.pop("workload"),
-        architecture=modules[0].type if modules else UNKNOWN,
-        dtype=facts.dtype or UNKNOWN,
+        architecture=modules[0].type if modules else "",
+        dtype=facts.dtype or "",
         parameters=0,
         notes=["the trace does not say how many parameters it has"],
         **same,
@@ -271,10 +269,10 @@ def _described(head: Mapping[str, Any], device: str) -> DeviceInfo:
     properties = head.get("deviceProperties")
     first = properties[0] if isinstance(properties, list) and properties and device != "cpu" else None
     if not isinstance(first, dict):
-        return DeviceInfo(type=device, name=NOT_RECORDED)
+        return DeviceInfo(type=device, name="")
     name, size = first.get("name"), first.get("totalGlobalMem")
     return DeviceInfo(
         type=device,
-        name=cleaned(name) if isinstance(name, str) and name else NOT_RECORDED,
+        name=cleaned(name) if isinstance(name, str) and name else "",
         memory_bytes=size if isinstance(size, int) and size > 0 else None,
     )

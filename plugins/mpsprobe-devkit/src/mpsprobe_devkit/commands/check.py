@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import itertools
 import math
 import os
 import shutil
@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mpsprobe.output import write_stdout
+from mpsprobe.options import FORMAT_OPTION
+from mpsprobe.streams import because, write_json, write_stdout
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
     from mpsprobe_devkit.checking.examination import Examined
 
-FORMATS, LEVELS = click.Choice(["table", "json"]), click.Choice(["error", "warning"])
+LEVELS = click.Choice(["error", "warning"])
 COLOURS = {"error": "red", "warning": "yellow"}
 MARGIN = " " * 11  # "error" and "warning" with two spaces on each side
 WIDEST = 120
@@ -38,7 +39,7 @@ def _a_number(_context: click.Context, _parameter: click.Parameter, value: float
 @click.argument("target")
 @click.option("--tests", "run_tests", is_flag=True, help="Also run the folder's own tests with pytest.")
 @click.option("--contracts/--no-contracts", default=True, show_default=True, help="Whether to run the contracts.")
-@click.option("--format", "format_name", type=FORMATS, default="table", show_default=True, help="Of the findings.")
+@FORMAT_OPTION
 @click.option("--fail-on", type=LEVELS, default="error", show_default=True, help="The lowest level for exit code 1.")
 @click.option(
     "--time-limit",
@@ -81,12 +82,14 @@ def check(target: str, run_tests: bool, contracts: bool, format_name: str, fail_
     counts = {level: levels.count(level) for level in COLOURS}
     if format_name == "json":
         summary = {f"{level}s": count for level, count in counts.items()}
-        write_stdout(json.dumps({**dataclasses.asdict(examined), "summary": summary}, indent=2))
+        write_json({**dataclasses.asdict(examined), "summary": summary})
     else:
         coloured = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         text = "\n".join(_lines(examined, counts, min(shutil.get_terminal_size().columns, WIDEST)))
         write_stdout(text if coloured else click.unstyle(text))
-    if counts["error"] or (fail_on == "warning" and levels):
+    failing = [one for one in examined.findings if one.level == "error" or fail_on == "warning"]
+    if failing:
+        click.echo(because([f"{one.code}: {printable(one.message)}" for one in failing]), err=True)
         click.get_current_context().exit(1)
 
 
@@ -94,14 +97,15 @@ def _lines(examined: Examined, counts: dict[str, int], width: int) -> Iterator[s
     named = f"{printable(examined.distribution)} {printable(examined.version)}".strip()
     yield click.style(named, bold=True) + f"  ({examined.kind} {printable(examined.target)})"
     group = None
-    for one in examined.findings:
+    for one, following in itertools.zip_longest(examined.findings, examined.findings[1:]):
         if one.group != group:
             group = one.group
             yield from ("", click.style(group.capitalize(), bold=True))
         yield f"  {click.style(one.level.ljust(7), fg=COLOURS[one.level])}  {click.style(one.code, bold=True)}" + (
             f"  {one.where}" if one.where else ""
         )
-        for text in (one.message, f"→ {one.hint}"):
+        again = following is not None and following.hint == one.hint  # what they share stands below the last
+        for text in (one.message, *([] if again else [f"→ {one.hint}"])):
             yield textwrap.fill(
                 text, max(width, 40), initial_indent=MARGIN, subsequent_indent=MARGIN, break_on_hyphens=False
             )

@@ -31,7 +31,7 @@ QUANTITIES: Fields[None, tuple[str, schemas.ComparedQuantity]] = (
     (Column("old", "amount", rank=2), lambda _, one: Amount(one[1].old, one[1].unit)),
     (Column("new", "amount"), lambda _, one: Amount(one[1].new, one[1].unit)),
     (Column("ratio", "ratio", about="new divided by old", rank=1), lambda _, one: one[1].ratio),
-    (Column("95 % interval", about="of the ratio", rank=3), lambda _, one: interval(one[1])),
+    (Column("95% interval", about="of the ratio", rank=3), lambda _, one: interval(one[1])),
     (Column("p", about="corrected for the number of tests", rank=4), lambda _, one: _p(one[1].adjusted_p_value)),
     (Column("difference", "verdict"), lambda _, one: one[1].difference),
 )
@@ -324,7 +324,7 @@ def _ratios(report: schemas.ComparisonReport) -> Iterator[Block]:
         rows.append(Bar(configuration(cell), [part], said, (place(one.low, at), place(one.high, at))))
     used = {COLORS.get(one.difference, 8) for _, one in steps}
     legend = [(color, said) for color, said in LEGEND if color in used]
-    caption = f"New divided by old with its 95 % interval, from {low:.2f} to {low + wide:.2f}; the line is 1: no change"
+    caption = f"New divided by old with its 95% interval, from {low:.2f} to {low + wide:.2f}; the line is 1: no change"
     yield Bars(rows, caption, legend, place(1.0, 1.0))
 
 

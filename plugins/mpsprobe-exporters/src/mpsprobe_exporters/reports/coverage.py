@@ -27,7 +27,7 @@ EXPLAINED = "What native verdicts rest on"
 MACOS = "Needs a newer macOS"
 BY_VALUES = "Known wrong results that values decide, which a prediction does not have"
 NOT_JUDGED = "Not judged: nothing is known of these"
-COMPOSED_OTHERWISE = "Uncertain: the release may make these of other operators than the torch that ran the trace"
+COMPOSED_OTHERWISE = "Uncertain: what this release may make of other operators"
 DATA_DEPENDENCE = "Assumed: the model's course depends on values that a prediction does not have"
 SINCE = "from this release on, without a gap; of a finding, the release that cures it"
 NEXT = "Next: mpsprobe profile measures it on a Mac; --all lists the operators."
@@ -149,7 +149,11 @@ def figures(summary: schemas.CoverageSummary) -> Iterator[Block]:
     """How many operators are native, the memory of the parameters, and the calls by verdict."""
     size = summary.parameters_bytes
     parameters = [Tile("Parameters", byte_size(size), "memory")] if size else []
-    compiled = [Tile("Compiled MPSGraphs", _counted(summary.graphs))] if summary.graphs else []
+    compiled = (
+        [Tile("Compiled MPSGraphs", _counted(summary.graphs), "each takes time once, at its first call")]
+        if summary.graphs
+        else []
+    )
     yield Tiles(
         [
             Tile("Native operators", answer.native_of(summary)),
@@ -188,7 +192,7 @@ def middle(report: AnyReport) -> list[Section]:
     by_values = (Bullet(_places(f"{one.title}, if: {one.condition}", one), one.id) for one in undecided)
     unjudged = (Bullet(_places(one.reason, one), one.operator) for one in report.not_judged)
     assumed = (Bullet(_places(one.assumed, one), _asked_at(one)) for one in report.data_dependence)
-    composed = (Bullet(f"{plural(n, 'call')} {text}", name) for name, n, text in answer.compositions(report))
+    composed = (Bullet(text, name) for name, _, text in answer.compositions(report))
     return [
         *sections,
         Section(BY_VALUES, bullets(by_values)),

@@ -26,7 +26,8 @@ UPGRADE = "Use {} {} or newer: from there on every operator is native."
 
 def document(report: MatrixReport) -> Document:
     newest = report.releases[-1] if report.releases else None
-    clean = newest is not None and newest.failure is None and not answer.findings(report) and not report.advisories
+    sound = newest is not None and not (newest.failure or newest.advisories or answer.findings(report))
+    clean = sound and not report.advisories
     first, software = report.native_since, backends.software(backends.target(report))
     late = clean and first is not None and first != report.releases[0].target.version
     headline, *details = answer.short_answer(report)
@@ -34,7 +35,7 @@ def document(report: MatrixReport) -> Document:
     return Document(
         title=one_line(report.workload.name, 60),
         headline=headline,
-        tone="good" if clean else "bad",
+        tone="good" if clean else "mixed" if sound else "bad",
         alerts=answer.failures(report),
         lines=[
             *details,

@@ -35,7 +35,7 @@ def document(report: ProfileReport) -> Document:
     advice = profile_advice.recommendations(report, divided)
     names = dict.fromkeys(one_line(one.name, 60) for one in report.workloads)
     environment = report.environment
-    made = f"Measured with {workload_lines.made_with(environment)}" if environment else "Measured elsewhere"
+    made = [f"Measured with {workload_lines.made_with(environment)}"] if environment else []
     alerts = list(_alerts(report))
     to_do = table(TO_DO, None, advice, entries=True, most=MOST_ADVICE)
     return Document(
@@ -43,7 +43,7 @@ def document(report: ProfileReport) -> Document:
         headline=short_answer(report),
         tone="bad" if alerts else "plain",
         alerts=alerts,
-        lines=[*_workload_lines(report), *_device_lines(report), made],
+        lines=[*_workload_lines(report), *_device_lines(report), *made],
         cells=[configurations.name(report, cell) for cell in report.cells],
         chosen=first_of(report),
         sections=[
@@ -61,7 +61,8 @@ def document(report: ProfileReport) -> Document:
 def short_answer(report: ProfileReport) -> str:
     measured = [(cell, cell.step) for cell in report.cells if cell.step is not None]
     if not measured:
-        return f"No {_what(report.workloads[0])} was measured to its end"
+        failed = any(cell.failure for cell in report.cells)
+        return f"No {_what(report.workloads[0])} was {'measured to its end' if failed else 'timed'}"
     first, step = measured[0]
     text = f"A {_what(report.workload_of(first))} takes {duration(step.median_ns)} on {_device(report, first)}"
     rate = configurations.rate(first, "samples")
@@ -114,7 +115,8 @@ def _device_lines(report: ProfileReport) -> Iterator[str]:
         facts = [byte_size(info.memory_bytes)] if info.memory_bytes else []
         facts += [f"{one_line(key, 40)} {one_line(value, 80)}" for key, value in info.capabilities.items()]
         facts += [one_line(caveat) for caveat in info.caveats]
-        yield f"{one_line(info.type)}: {one_line(info.name)}" + (f" ({', '.join(facts)})" if facts else "")
+        if info.name or facts:  # a trace may have neither
+            yield f"{one_line(info.type)}: {one_line(info.name)}" + (f" ({', '.join(facts)})" if facts else "")
 
 
 def first_of(report: ProfileReport) -> int:

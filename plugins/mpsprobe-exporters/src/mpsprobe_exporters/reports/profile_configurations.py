@@ -48,9 +48,9 @@ FIELDS: Fields[ProfileReport, ProfileCell] = (
     ),
     (
         Column("step", "time", about="median of the timed steps"),
-        lambda _, cell: FAILED if cell.step is None else cell.step.median_ns,
+        lambda _, cell: cell.step.median_ns if cell.step else FAILED if cell.failure else None,
     ),
-    (Column("95 % interval", about="of the median, by bootstrap", rank=8), lambda _, cell: interval(cell)),
+    (Column("95% interval", about="of the median, by bootstrap", rank=8), lambda _, cell: interval(cell)),
     (Column("spread", "share", about=SPREAD, rank=10), lambda _, cell: None if cell.step is None else cell.step.spread),
     (Column("samples/s", "number", rank=2), lambda _, cell: configurations.rate(cell, "samples")),
     (Column("tokens/s", "number", rank=7), lambda _, cell: configurations.rate(cell, "tokens")),
@@ -135,7 +135,7 @@ def _speed_ups(report: ProfileReport) -> Bars | None:
         part = Part(times / largest, 2 if several and cell.phase == "training" else 1)
         rows.append(Bar(label, [part], f"{amount(times)} x ({amount(low)} to {amount(high)})"))
     legend = [(1, "inference"), (2, "training")] if several else []
-    return Bars(rows, "In brackets, what both 95 % intervals allow. The line is the baseline", legend, 1 / largest)
+    return Bars(rows, "In brackets, what both 95% intervals allow. The line is the baseline", legend, 1 / largest)
 
 
 def _phases_ns(cell: ProfileCell) -> float | None:
@@ -217,4 +217,7 @@ def _medians(cell: ProfileCell) -> list[float] | None:
 
 
 def _memory(report: ProfileReport) -> list[Block]:
-    return table(MEMORY, report, _labelled(report, report.cells, lambda cell: cell.memory), most=MOST_ROWS)
+    measured = _labelled(report, report.cells, lambda cell: cell.memory)
+    if all(use.peak_allocated_bytes is None for _, _, use in measured):
+        return []  # the configurations have the peak of the process
+    return table(MEMORY, report, measured, most=MOST_ROWS)

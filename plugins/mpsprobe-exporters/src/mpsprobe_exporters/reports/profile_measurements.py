@@ -195,7 +195,7 @@ def _device_work(cell: ProfileCell, index: int) -> Iterator[Section]:
 STATISTICS: Fields[None, tuple[str, DurationStatistics]] = (
     (Column("what"), lambda _, one: one[0]),
     (Column("median", "time"), lambda _, one: one[1].median_ns),
-    (Column("95 % from", "time"), lambda _, one: one[1].low_ns),
+    (Column("95% from", "time"), lambda _, one: one[1].low_ns),
     (Column("to", "time"), lambda _, one: one[1].high_ns),
     (Column("spread", "share", about=SPREAD), lambda _, one: one[1].spread),
     (Column("mean", "time", rank=3), lambda _, one: one[1].mean_ns),

@@ -37,14 +37,15 @@ RELEASES: Fields[None, RankedRelease] = (
 
 
 def document(report: RankingReport) -> Document:
-    release = one_line(report.torch, 40)
+    release, made_with = one_line(report.torch, 40), workload_lines.made_with(report.environment)
     return Document(
         title=f"Which kernel next, torch {release}",
         headline=headline(report),
         tone="bad" if report.operators else "good",
         lines=[
             f"{plural(report.architectures, 'architecture')}, {', '.join(map(one_line, report.phases))}",
-            f"Predicted: traced on {one_line(report.made, 40)} with {workload_lines.made_with(report.environment)}",
+            *_better(report),
+            f"Predicted: traced on {workload_lines.when(report.made)} with {made_with}",
         ],
         sections=[
             Section("Operators that block the most architectures", _ranked(report.operators)),
@@ -67,6 +68,15 @@ def headline(report: RankingReport) -> str:
     return f"On torch {release}, {counted}{alone if first.alone else ''}"
 
 
+def _better(report: RankingReport) -> Iterator[str]:
+    """That an older release blocks fewer: a newer one is not always better."""
+    now = next((one.blocked for one in report.releases if one.torch == report.torch), None)
+    best = min(report.releases, key=lambda one: one.blocked, default=None)
+    if now is not None and best is not None and best.blocked < now:
+        older, release = one_line(best.torch, 40), one_line(report.torch, 40)
+        yield f"torch {older} blocks {number(best.blocked)}, fewer than {release} with {number(now)}"
+
+
 def _ranked(operators: list[RankedOperator]) -> list[Block]:
     return table(FIELDS, None, operators, "Operators", filtered=True, most=MOST)
 
@@ -79,11 +89,13 @@ def _bars(report: RankingReport) -> Iterator[Block]:
     rows = []
     for run in runs(report.releases, lambda one: (one.blocked, one.clean)):
         newest, clean, blocked = run[0].torch, run[0].clean, run[0].blocked
+        rest = max(0, count - clean - blocked)
         parts = [
             Part(clean / count, "native", f"all native: {number(clean)}"),
-            Part(max(0, count - clean - blocked) / count, "fallback", PARTLY),
+            Part(rest / count, "fallback", PARTLY),
             Part(blocked / count, "missing", f"blocked: {number(blocked)}"),
         ]
         label = newest if len(run) == 1 else f"{run[-1].torch}-{newest}"
-        rows.append(Bar(label, parts, f"{number(clean)} all native, {number(blocked)} blocked"))
+        partly = f", {number(rest)} partly" if rest else ""
+        rows.append(Bar(label, parts, f"{number(clean)} all native, {number(blocked)} blocked{partly}"))
     yield Bars(rows, "Architectures", [("native", "all native"), ("fallback", PARTLY), ("missing", "blocked")])

@@ -87,6 +87,8 @@ def headline(report: UpgradeReport) -> str:
     parts = [f"{plural(gained, 'operator')} gained", f"{number(len(report.lost))} lost"]
     fixed, new_ones = (sum(one.established for one in changes) for changes in (report.fixed, report.introduced))
     parts += [f"{plural(fixed, 'known wrong result')} fixed", f"{number(new_ones)} new"]
+    if maybe := len(report.introduced) - new_ones:
+        parts.append(f"{number(maybe)} that {old} may have too")
     needs = f"; it needs macOS {one_line(report.new.macos_minimum or '')}" if _needs_newer(report) else ""
     return f"torch {old} → {new}: {', '.join(parts)}{needs}"
 

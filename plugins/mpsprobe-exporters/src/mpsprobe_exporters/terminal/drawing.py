@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from mpsprobe_exporters import document as model
 from mpsprobe_exporters.plain_text import JOINTS, one_line
 from mpsprobe_exporters.terminal.screen import SUBSTITUTES, WIDEST, Screen, is_terminal, on_terminal
 
 if TYPE_CHECKING:
-    from mpsprobe_exporters.document import Bar, Block, Column, Document
+    from mpsprobe_exporters.document import Bar, Block, Column, Document, Place
 
 Line = list[tuple[str, str]]
-"""Text and style, from the left; the style is words of ``CODES``, or empty."""
+"""Text and style, from the left; the style is words of ``CODES``, an address after ``LINK``, or empty."""
 WORD = re.compile(r"\s*\S+\s*")
 # A blank at which no line ends: between a number and what it is of.
 KEPT = re.compile(r"(?<=\d) (?=[^\W\d]|[%°])|(?<=exit code) (?=-?\d)")
+LINK = "link "  # before the address, which is the style of what leads there
 CODES = {"bold": "1", "red": "31", "green": "32", "magenta": "35"}
 GAP = 2
 NARROWEST, LONGEST_NAME, WIDEST_TEXT = 16, 36, 32  # what a name or a text gets before another column goes
@@ -35,7 +36,7 @@ STYLES = {
     "unknown": "bold",
     "composite": "",
 }
-TONES = {"bad": "bold red", "good": "green", "plain": ""}
+TONES = {"bad": "bold red", "mixed": "", "good": "green", "plain": ""}
 
 
 def lines_of(document: Document, width: int, *, everything: bool) -> Iterator[Line]:
@@ -126,7 +127,16 @@ def _entries(table: model.Table, width: int) -> Iterator[Line]:
         yield [(last, "bold"), *([("  ", ""), (word, STYLES.get(word, ""))] if fits else [])]
         yield from () if fits else _indented(_lines(word, width - GAP, STYLES.get(word, "")), GAP)
         facts = [(one.title, model.written(cell, one.kind, MOST_PLACES)) for one, cell in model.facts(table, row)]
-        yield from _labelled(facts, width)
+        places = (cell for column, cell in model.facts(table, row) if column.kind == "places")
+        links = {place.text: place.url for cell in places for place in cast("tuple[Place, ...]", cell) if place.url}
+        for line in _labelled(facts, width):
+            yield [part for text, style in line for part in _linked(text, style, links)] if links else line
+
+
+def _linked(text: str, style: str, links: Mapping[str, str]) -> Line:
+    """``text`` in parts, those that can be read somewhere with the address as their style."""
+    parts = re.split(f"({'|'.join(map(re.escape, links))})", text)
+    return [(part, f"{LINK}{links[part]}" if part in links else style) for part in parts if part]
 
 
 def _labelled(facts: Sequence[tuple[str, str]], width: int) -> Iterator[Line]:
@@ -163,7 +173,9 @@ def _table(table: model.Table, width: int) -> Iterator[Line]:
         room -= more
     if shown and room < 0:
         least[shown[0]] = max(NARROWEST, least[shown[0]] + room)
-    return _filled([columns[index] for index in shown], [cells[index] for index in shown], [least[i] for i in shown])
+    yield from _filled([columns[i] for i in shown], [cells[i] for i in shown], [least[i] for i in shown])
+    if hidden := [one.title for index, one in enumerate(columns) if index not in shown]:
+        yield from _lines(f"No room for: {', '.join(hidden)}", width)
 
 
 def _least(column: Column, natural: int, place: int) -> int:
@@ -350,8 +362,11 @@ def _breaks(text: str, width: int) -> Iterator[int]:
 
 
 def coded(line: Line, color: bool) -> str:
-    """``line`` as it is written, with ANSI sequences for its styles where ``color`` is."""
-    return "".join(
-        f"\x1b[{';'.join(CODES[word] for word in style.split())}m{text}\x1b[0m" if color and style and text else text
-        for text, style in line
-    )
+    """``line`` as it is written, with ANSI sequences for its styles, and links (OSC 8), where ``color`` is."""
+    return "".join(_coded(text, style) if color and style and text else text for text, style in line)
+
+
+def _coded(text: str, style: str) -> str:
+    if style.startswith(LINK):
+        return f"\x1b]8;;{style.removeprefix(LINK)}\x1b\\{text}\x1b]8;;\x1b\\"
+    return f"\x1b[{';'.join(CODES[word] for word in style.split())}m{text}\x1b[0m"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from mpsprobe import exporting
+from mpsprobe.options import EXPORTER_OPTION, OUTPUT_OPTION
 from mpsprobe.plugins.registry import get_registry
 
 
@@ -16,8 +17,8 @@ from mpsprobe.plugins.registry import get_registry
     metavar="VERSION|installed|latest",
     help="The release to judge it for [default: the installed one, else the newest].",
 )
-@click.option("--format", "format_name", metavar="NAME", help="An exporter [default: table, or by -o's extension].")
-@click.option("-o", "--output", metavar="FILE", help="Write the report to FILE.")
+@EXPORTER_OPTION
+@OUTPUT_OPTION
 @click.option("--all", "everything", is_flag=True, help="On a terminal, show its files and imports too.")
 def checkpoint(
     name: str, torch_release: str | None, format_name: str | None, output: str | None, everything: bool

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe.declarations import WorkloadDeclaration
 from mpsprobe_hf.catalog import PIPELINES, listed
 from mpsprobe_hf.installed import check_installed
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PREFIX = "diffusers:"
 TARGET = "mpsprobe_hf.diffusers.workload:load"
@@ -71,6 +73,8 @@ def space(prefix: str) -> Iterable[WorkloadDeclaration]:
 
 def place_of(asked: str) -> Place | None:
     """The pipeline that ``asked`` names; ``None`` for no folder, and nothing in the Hub's cache or the catalog."""
+    from pathlib import Path
+
     try:
         path = Path(asked).expanduser()
         if (path / INDEX).is_file():
@@ -91,6 +95,8 @@ def place_of(asked: str) -> Place | None:
 
 def _in_the_cache(repository: str) -> Path | None:
     """The folder of a repository's files, if those of a pipeline were fetched."""
+    from pathlib import Path
+
     try:
         from huggingface_hub import try_to_load_from_cache
     except ImportError:

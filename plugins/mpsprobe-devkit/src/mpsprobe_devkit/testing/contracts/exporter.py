@@ -63,7 +63,10 @@ def want_no_control_characters(text: str, what: str, *, returns: bool = True) ->
     for found in text.replace("\r\n", "\n"):
         if unicodedata.category(found) == "Cc" and found not in ("\t\n" if returns else "\t\n\r"):
             near = text[max(0, text.index(found) - 20) :][:60]
-            raise Broken(f"{what} has the control character U+{ord(found):04X}: {near!r}")
+            raise Broken(f"{what} has the control character U+{ord(found):04X}: {near!r}; {CLEANED}")
+
+
+CLEANED = "mpsprobe.suggestions.printable(text) replaces them"
 
 
 def first_difference(old: bytes, new: bytes) -> str:
@@ -244,7 +247,10 @@ class ExporterContract(Contract):
         r"""Text ends with one ``\n``, so that files and terminals look right."""
         for what, report in self.read.items():
             text = self.rendered(what, report)[""]
-            want(text.endswith("\n"), f"{what}, rendered, does not end with a line end but with {text[-20:]!r}")
+            want(
+                text.endswith("\n"),
+                f"{what}, rendered, does not end with a line end but with {text[-20:]!r}: add '\\n'",
+            )
             several = text.endswith(("\n\n", "\n\r\n"))
             want(not several, f"{what}, rendered, ends with more than one line end")
 
