@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mpsprobe.errors import MissingPackage, ReportError
 from mpsprobe_exporters.html.markup import Markup, element
+from mpsprobe_exporters.markdown import blocks
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reports import card
 from mpsprobe_exporters.supported import supported_report
@@ -47,6 +48,13 @@ class CardExporter:
 
     def render_for_terminal(self, report: Report) -> str:
         return text_of(card.document(_read(report, "card")), on_terminal(), everything=True)
+
+
+class MarkdownCardExporter:
+    """The same in words, for an issue or a README."""
+
+    def render(self, report: Report) -> str:
+        return "\n\n".join(blocks(card.document(_read(report, "card-markdown")))) + "\n"
 
 
 class PngExporter:
@@ -151,10 +159,9 @@ def _badge(made: card.Card) -> Markup:
     doubtful = any(one.color == "caution" for one in made.lights)
     color = worst or ("caution" if doubtful else "good" if made.lights[0].color == "good" else "unknown")
     label = {"y": 14, "font_size": 11, "font_family": "Verdana, 'DejaVu Sans', sans-serif", "fill": "#ffffff"}
-    dark = Markup(".of{fill:#30363d}.edge{stroke:#6e7781}")
     return element(
         "svg",
-        element("style", Markup(f"@media (prefers-color-scheme:dark){{{dark}}}")),
+        element("style", Markup("@media (prefers-color-scheme:dark){.of{fill:#30363d}}")),
         element("title", f"{made.sentence}."),
         element("rect", width=width, height=20, rx=4, fill=LIGHT[color]),
         element("path", d=f"M4 0H{left}V20H4A4 4 0 0 1 0 16V4A4 4 0 0 1 4 0Z", fill="#3d444d", class_="of"),
