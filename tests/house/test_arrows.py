@@ -90,7 +90,7 @@ ACROSS: dict[str, dict[str, set[str]]] = {
         "mpsprobe_coverage": {"commands", "knowledge", "pool", "rules", "scanning"},
         "mpsprobe_exporters": {"html"},
     },
-    "mpsprobe_coverage": {"mpsprobe_exporters": {"advisories", "document", "plain_text", "terminal"}},
+    "mpsprobe_coverage": {"mpsprobe_exporters": {"advisories", "document", "plain_text", "reports", "terminal"}},
     "mpsprobe_hf": {"mpsprobe_coverage": {"knowledge"}},
     "mpsprobe_tables": {
         "mpsprobe_coverage": {"devices", "knowledge", "recording"},

@@ -27,13 +27,14 @@ from mpsprobe.output import write_stdout
 from mpsprobe.progress import SilentProgress
 from mpsprobe.schemas import CoverageReport
 from mpsprobe.suggestions import in_short
-from mpsprobe.userfile import PACKAGES, split
 from mpsprobe_coverage.commands.judge import Judging, judged
 from mpsprobe_exporters.document import Bullet, Bullets, Document, Section
 from mpsprobe_exporters.reports import by_module
 from mpsprobe_exporters.terminal.drawing import text_of
 from mpsprobe_exporters.terminal.screen import is_terminal, on_terminal
 
+PACKAGES = frozenset({"site-packages", "dist-packages"})
+"""Folders of what is installed, also in an environment inside the person's folder."""
 EVERY = 0.2  # seconds between two looks at the files
 MOST_PRINTED = 5  # lines of what the person's code printed
 
@@ -44,8 +45,8 @@ def watch(name: str, judging: Judging) -> None:
     Raises:
         UsageError: it is no function of a file, or standard output is no terminal.
     """
-    parts = split(name)
-    if parts is None:
+    path = name.rpartition(":")[0]
+    if not path.lower().endswith(".py"):
         raise UsageError("--watch is about a file that you edit", "Name a function in it: path/to/file.py:function.")
     if not is_terminal():
         raise UsageError("--watch draws on a terminal, and standard output is none", "Leave out --watch, or the pipe.")
@@ -53,7 +54,7 @@ def watch(name: str, judging: Judging) -> None:
         raise UsageError("--watch is about one torch release", "Name one with --torch.")
     import torch  # noqa: F401 - so that it is no module of the person's, wherever it lies
 
-    files, text = _Files(parts[0]), ""
+    files, text = _Files(Path(path)), ""
     with contextlib.suppress(KeyboardInterrupt), Live(screen=True, auto_refresh=False) as live:
         while True:
             if files.changed():
@@ -108,7 +109,7 @@ class _Files:
 
     def _modules(self) -> Iterator[tuple[str, Path]]:
         for name, module in [*sys.modules.items()]:
-            path = getattr(module, "__file__", None)
+            path = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
             top = name.partition(".")[0]
             own = isinstance(path, str) and top not in self._before and not top.startswith("mpsprobe")
             if own and self._is_own(Path(path)):
