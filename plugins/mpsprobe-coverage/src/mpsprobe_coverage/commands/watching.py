@@ -62,6 +62,7 @@ def watch(name: str, judging: Judging) -> None:
                 text = files.shown(name, judging)
                 live.update(Text.from_ansi(text, no_wrap=True), refresh=True)
             time.sleep(EVERY)
+    files.forget()
     write_stdout(text)
 
 
@@ -81,10 +82,14 @@ class _Files:
         before, (self._size, self._stamps) = (self._size, self._stamps), now
         return before != now
 
-    def shown(self, name: str, judging: Judging) -> str:
-        """The picture of a run now."""
+    def forget(self) -> None:
+        """Let them be imported anew."""
         for module, _ in self._modules():
             del sys.modules[module]
+
+    def shown(self, name: str, judging: Judging) -> str:
+        """The picture of a run now."""
+        self.forget()
         importlib.invalidate_caches()
         linecache.checkcache()
         begun, printed = time.perf_counter(), io.StringIO()
