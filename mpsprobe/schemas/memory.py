@@ -142,3 +142,6 @@ class MemoryPrediction(MemoryFigures):
     allocations: AllocationList | None = Field(default=None, description="Every storage, where it was asked for.")
     range: MemoryRange | None = Field(default=None, description="Where sizes are not known; all else is its high end.")
     fit: MemoryFit | None = Field(default=None, description="Whether that fits on the Mac that was asked about.")
+    fits: list[MemoryFit] = Field(
+        default=[], description="The same with each memory that the chip was sold with, where none was named."
+    )

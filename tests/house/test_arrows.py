@@ -90,7 +90,9 @@ ACROSS: dict[str, dict[str, set[str]]] = {
         "mpsprobe_coverage": {"commands", "knowledge", "pool", "rules", "scanning"},
         "mpsprobe_exporters": {"html"},
     },
-    "mpsprobe_coverage": {"mpsprobe_exporters": {"advisories", "document", "plain_text", "terminal", "units"}},
+    "mpsprobe_coverage": {
+        "mpsprobe_exporters": {"advisories", "document", "plain_text", "reports", "terminal", "units"}
+    },
     "mpsprobe_hf": {"mpsprobe_coverage": {"knowledge"}},
     "mpsprobe_tables": {
         "mpsprobe_coverage": {"devices", "knowledge", "recording"},

@@ -141,9 +141,9 @@ def _is_for_that_mac(report: dict[str, Any], fits: Mapping[int, str], options: M
     """Whether ``report`` could be made one for the chip and the memory of ``options``: its fit may not be known."""
     from mpsprobe.protocols import RunOptions
     from mpsprobe_coverage.knowledge.advisories.store import named, number_for
-    from mpsprobe_coverage.knowledge.chips.mac import mac_asked
+    from mpsprobe_coverage.knowledge.chips.mac import macs_asked
 
-    mac = mac_asked(replace(RunOptions(), chip=options["chip"], memory=options["memory"]))
+    macs = macs_asked(replace(RunOptions(), chip=options["chip"], memory=options["memory"]))
     if options["chip"]:
         release, oldest = report["target"]["torch"], report["target"].get("macos_minimum")
         known = named(one["id"] for one in report["advisories"])
@@ -151,10 +151,11 @@ def _is_for_that_mac(report: dict[str, Any], fits: Mapping[int, str], options: M
         report["advisories"] = [one for one in report["advisories"] if one["id"] in affecting]
         report["summary"]["advisories"] = sum(not one.get("undecided") for one in report["advisories"])
         report["summary"]["advisories_compared"] = number_for(release, oldest, None, options["chip"])
-    if mac is not None and report["memory"] is not None:
-        if mac.memory not in fits:
+    if macs and report["memory"] is not None:
+        if any(mac.memory not in fits for mac in macs):
             return False
-        report["memory"]["fit"] = _fit(mac, fits[mac.memory], report["memory"])
+        found = [_fit(mac, fits[mac.memory], report["memory"]) for mac in macs]
+        report["memory"] |= {"fit": found[0]} if len(found) == 1 else {"fits": found}
     return True
 
 

@@ -18,7 +18,8 @@ import functools
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mpsprobe.errors import ReportError
@@ -26,6 +27,7 @@ from mpsprobe.errors import ReportError
 FORMAT = 3
 PACKED, PLAIN = b"\x00", b"\x01"
 LENGTHS = struct.Struct(">II")
+NATIVE = b'"verdict":"native"'  # in a line of JSON: in a text of it, quotation marks have backslashes
 DAMAGED = "Sweep that workload again into another file."
 Filters = list[dict[str, int]]
 LZMA2, EXTREME = 0x21, 1 << 31
@@ -101,12 +103,12 @@ def _numbered(value: Any, parts: dict[bytes, int], depth: int = 2) -> Any:
     return parts.setdefault(_json(value), len(parts))
 
 
-def _filled(shape: Any, parts: Sequence[bytes]) -> Any:
+def _filled(shape: Any, part: Callable[[int], Any]) -> Any:
     if isinstance(shape, dict):
-        return {key: _filled(one, parts) for key, one in shape.items()}
+        return {key: _filled(one, part) for key, one in shape.items()}
     if isinstance(shape, list):
-        return [_filled(one, parts) for one in shape]
-    return json.loads(parts[shape])
+        return [_filled(one, part) for one in shape]
+    return part(shape)
 
 
 def _json(document: Any) -> bytes:
@@ -147,6 +149,43 @@ class Segment:
         return text
 
 
+class PackedReport:
+    """A report of which as much is read as is asked for; what several of an answer have alike is read once."""
+
+    def __init__(self, release: str, line: bytes, parts: list[bytes], read: dict[int, Any]) -> None:
+        self.release = release
+        self._parts, self._read = parts, read
+        with self._said():
+            self._shape = json.loads(line)
+
+    def value(self, *path: str) -> Any:
+        """What stands at the keys ``path``: a new document of parts that reports share; ``None`` below a null."""
+        with self._said():
+            shape = self._shape
+            for key in path:
+                if not isinstance(shape, dict):
+                    return None
+                shape = shape[key]
+            return _filled(shape, self._part)
+
+    def operators(self, *, native: bool) -> list[Mapping[str, Any]]:
+        """Those of the report, without those that are ``native`` where these are not asked for: most, and large."""
+        with self._said():
+            return [self._part(one) for one in self._shape["operators"] if native or NATIVE not in self._parts[one]]
+
+    def _part(self, number: int) -> Any:
+        if number not in self._read:
+            self._read[number] = json.loads(self._parts[number])
+        return self._read[number]
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+            raise ReportError(f"the answer of the atlas for torch {self.release} is damaged", DAMAGED) from error
+
+
 class Answers:
     def __init__(self, data: bytes) -> None:
         self.segments = [Segment(data)]
@@ -164,16 +203,19 @@ class Answers:
 
     def report(self, release: str) -> dict[str, Any]:
         """The document of a ``CoverageReport``; a new one at each call."""
-        parts: list[bytes] = []
-        try:
-            for one in self.segments:
-                lines = one.body.split(b"\n")
-                parts += lines[len(one.releases) :]
-                if release in one.releases:
-                    return dict(_filled(json.loads(lines[one.releases.index(release)]), parts))
-        except (ValueError, TypeError, IndexError, RecursionError) as error:
-            raise ReportError(f"the answer of the atlas for torch {release} is damaged", DAMAGED) from error
+        for one in self.reports():
+            if one.release == release:
+                return dict(one.value())
         raise KeyError(release)
+
+    def reports(self) -> Iterator[PackedReport]:
+        """That of every release, oldest first."""
+        parts: list[bytes] = []
+        read: dict[int, Any] = {}
+        for one in self.segments:
+            lines = one.body.split(b"\n")
+            parts += lines[len(one.releases) :]
+            yield from (PackedReport(*of, parts, read) for of in zip(one.releases, lines, strict=False))
 
     def findings(self) -> list[OperatorAnswer]:
         """Every operator with each of its verdicts, and in which releases it has that."""

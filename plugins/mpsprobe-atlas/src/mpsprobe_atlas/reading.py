@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -104,35 +103,34 @@ def _read(row: Row, names: Mapping[str, str], native: bool) -> Judged:
     if row.answer is None:
         return Judged(row, names[row.workload], {})
     answers = unpack(row.answer)
-    numbers: dict[str, int] = {}
+    numbers: dict[int, int] = {}  # of what `findings` has, by identity
     findings: list[Mapping[str, Any]] = []
     advisories: dict[str, Mapping[str, Any]] = {}
     runs = {}
-    for release in answers.releases:
-        report = answers.report(release)
+    for report in answers.reports():
         verdicts: dict[str, str] = {}
         of_run = []
-        for finding in report["operators"]:
+        for finding in report.operators(native=native):
             if finding["verdict"] not in FINE:
                 _add(verdicts, finding["operator"], finding["verdict"])
             elif not native:
                 continue
-            number = numbers.setdefault(json.dumps(finding), len(findings))
+            number = numbers.setdefault(id(finding), len(findings))
             if number == len(findings):
                 findings.append(finding)
             of_run.append(number)
-        applying = [one for one in report["advisories"] if not one.get("undecided")]
+        applying = [one for one in report.value("advisories") if not one.get("undecided")]
         for advisory in applying:
             advisories.setdefault(advisory["id"], advisory)
-        failure, memory, summary = report["failure"], report["memory"], report["summary"]
-        runs[release] = Run(
+        failure = report.value("failure")
+        runs[report.release] = Run(
             verdicts,
             tuple(of_run),
             {one["id"]: one["calls"] for one in applying},
             f"{failure['error']}: {failure['message']}" if failure else None,
-            memory and memory["allocated_bytes"],
-            summary["operators"],
-            summary["calls"],
+            report.value("memory", "allocated_bytes"),
+            report.value("summary", "operators"),
+            report.value("summary", "calls"),
         )
     return Judged(replace(row, answer=None), names[row.workload], runs, tuple(findings), advisories, answers.fits)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "coverage": "Which operators of a workload have no MPS kernel, where, and which release fixes them.",
+    "card": "Will it run on that Mac? Four lights, one sentence, the next command; also as a picture.",
     "run": "What MPS does with each operator that a whole program calls, unchanged.",
     "fit": "The largest batch, sequence or image that fits on a Mac, and what would save memory.",
     "upgrade": "What another torch release changes: kernels, wrong results, macOS, and your workloads.",

@@ -31,9 +31,9 @@ AMOUNTS: Mapping[str, Callable[[float], str]] = {
     "amount": lambda value: units.measured(value, value.unit if isinstance(value, Amount) else ""),
 }
 NOTHING = "·"
-BAD = frozenset({"missing", "unsupported", "fallback", "unknown", "slower", "larger", "worse", "failed"})
+BAD = frozenset({"missing", "unsupported", "fallback", "unknown", "slower", "larger", "worse", "failed", "bad"})
 """Verdicts and differences that stand out wherever they are shown."""
-GOOD = frozenset({"native", "faster", "smaller", "better"})
+GOOD = frozenset({"native", "faster", "smaller", "better", "good"})
 Found = TypeVar("Found")
 Context = TypeVar("Context")
 

@@ -25,6 +25,11 @@ ABOUT = {
     "annotations": "Workflow commands, which GitHub Actions shows as annotations on the lines of the repository",
     "prometheus": "Gauges in Prometheus' text format, for dashboards over time",
     "memory-viz": "Every allocation of the step, for PyTorch's page pytorch.org/memory_viz (a snapshot)",
+    "card": "A picture of 1200 x 630 for links and slides: will it run on that Mac? (SVG)",
+    "card-markdown": "The card in words, for an issue or a README",
+    "card-png": "The same as PNG (needs resvg-py)",
+    "card-png-dark": "The same as PNG, dark",
+    "badge": "A line for a README: what runs on which Mac (SVG)",
     "parquet": "Every sample as a row with typed columns, for pandas and DuckDB (needs pyarrow)",
 }
 
@@ -46,6 +51,11 @@ def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
         _declared("annotations", ".annotations", COVERAGE, "formats.annotations:AnnotationsExporter"),
         _declared("prometheus", ".prom", ALL_KINDS, "formats.prometheus:PrometheusExporter"),
         _declared("memory-viz", ".pickle", COVERAGE[:1], "formats.memory_viz:MemoryVizExporter", **snapshot),
+        _declared("card", ".svg", COVERAGE[:1], "card:CardExporter"),
+        _declared("card-markdown", ".card.md", COVERAGE[:1], "card:MarkdownCardExporter"),
+        _declared("card-png", ".png", COVERAGE[:1], "card:PngExporter", binary=True),
+        _declared("card-png-dark", ".dark.png", COVERAGE[:1], "card:DarkPngExporter", binary=True),
+        _declared("badge", ".badge.svg", COVERAGE[:1], "card:BadgeExporter"),
         _declared("parquet", ".parquet", PROFILE, "formats.parquet:ParquetExporter", binary=True),
     ]
 

@@ -13,6 +13,7 @@ from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.options import EVERYTHING_OPTION, EXPORTER_OPTION, OUTPUT_OPTION, Named, Names
 from mpsprobe.output import check_folder, check_writable
 from mpsprobe.plugins.registry import get_registry
+from mpsprobe.progress import make_progress
 from mpsprobe_atlas.store import Store
 
 LATEST, PARQUET = "latest", "parquet"
@@ -163,10 +164,14 @@ def site(store: str | None, output: str) -> None:
     from mpsprobe_atlas.site.data import SiteData
     from mpsprobe_atlas.site.writing import write_site
 
-    with _opened(store) as opened:
-        rows, about = list(judged(opened)), opened.about()
-    if not any(one.runs for one in rows):
-        raise UsageError("the atlas has no answer", SWEEP_FIRST)
-    folder = Path(output)
-    size = write_site(SiteData(rows, about), folder)
+    folder, rows = Path(output), []
+    with _opened(store) as opened, make_progress() as progress:
+        progress.start(len(opened.states()), "reading the answers")
+        for one in judged(opened):
+            rows.append(one)
+            progress.advance()
+        if not any(one.runs for one in rows):
+            raise UsageError("the atlas has no answer", SWEEP_FIRST)
+        progress.start(None, "writing the pages")
+        size = write_site(SiteData(rows, opened.about()), folder)
     click.echo(f"{folder / 'index.html'} ({size / 1e6:.1f} MB in all)")

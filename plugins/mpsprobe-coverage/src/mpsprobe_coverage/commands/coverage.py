@@ -13,7 +13,7 @@ from mpsprobe.answers.lookup import find, keep
 from mpsprobe.answers.question import Question, cache_option
 from mpsprobe.commands import Command
 from mpsprobe.errors import UsageError
-from mpsprobe.options import ANSWER, TRAINING, WHAT, Named, rare
+from mpsprobe.options import ANSWER, TRAINING, WHAT, Named, often, rare
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe_coverage.commands import options as flags
 from mpsprobe_coverage.commands.showing import Showing
@@ -50,6 +50,7 @@ GRAPHS = ("plain", "optimized", "eager")
     "'assumed': where a value was guessed, which is 'unknown' too",
     "'memory': where it raises for want of memory by every published figure, or takes more than the Mac has",
 )
+@often(ANSWER, "--watch", is_flag=True, help="Judge FILE:FUNCTION anew at each save, until Ctrl-C.")
 @flags.several_options
 @options.training_options
 @rare(
@@ -76,6 +77,7 @@ def coverage(
     timeout: int,
     atlas: bool | None,
     no_cache: bool,
+    watch: bool,
     **asked: Any,
 ) -> None:
     """Which operators of WORKLOAD have no MPS kernel, where they are called, and which release fixes them.
@@ -100,6 +102,13 @@ def coverage(
     if not (names or files):
         raise UsageError("what should be judged?", "Name a WORKLOAD of 'mpsprobe workloads list', or file.py:function.")
     showing = Showing.of_flags(asked)
+    if watch:
+        if files or len(names) != 1 or showing.goes_elsewhere:
+            raise UsageError("--watch shows one workload on the terminal", "Leave out what is about files and gates.")
+        from mpsprobe_coverage.commands import judge, watching
+
+        watching.watch(names[0], judge.Judging.of_flags(asked, flags.framework(names, get_registry())))
+        return
     asked["allocations"] |= showing.asks("allocations")
     many = bool(files) or len(names) > 1 or flags.is_pattern(names[0])
     question = None if many else Question.of_command(ctx.command, names[0], asked, cached=not no_cache)

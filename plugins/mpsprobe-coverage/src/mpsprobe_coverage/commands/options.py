@@ -163,7 +163,7 @@ def _releases() -> list[str]:
     return ["installed", "latest", ALL, *torch_releases()]
 
 
-def _chips() -> list[str]:
+def chips() -> list[str]:
     from mpsprobe_coverage.knowledge.chips.store import all_chips
 
     chips = all_chips()
@@ -193,7 +193,7 @@ model_options = together(
 )
 NEW_TOKENS_OPTION = often(GENERATION, "--new-tokens", type=Positive(), default=8, help="What --phase generate makes.")
 CHIP_OPTION = often(
-    MAC, "--chip", type=chip_name, metavar="NAME", shell_complete=completing(_chips),
+    MAC, "--chip", type=chip_name, metavar="NAME", shell_complete=completing(chips),
     help="Such as m2 or m2-pro-16gb ('mpsprobe chips list').",
 )  # fmt: skip
 MEMORY_OPTION = rare(

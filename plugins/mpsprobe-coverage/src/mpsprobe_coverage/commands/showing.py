@@ -37,9 +37,14 @@ class Showing:
         taken = {one.name: flags.pop(one.name) for one in fields(cls) if one.name in flags}
         return cls(**{name: value for name, value in taken.items() if value is not None})
 
+    @property
+    def goes_elsewhere(self) -> bool:
+        """Whether it is for a file or a gate."""
+        return bool(self.output not in (None, "-") or self.exports or self.fail_on or self.allow)
+
     def at_once(self, answer: Answer) -> bool:
         """Show an answer that is known, if that takes neither pydantic nor an exit code."""
-        if self.output not in (None, "-") or self.exports or self.fail_on or self.allow:
+        if self.goes_elsewhere:
             return False
         return answer.write(self.format_name, self.everything)
 

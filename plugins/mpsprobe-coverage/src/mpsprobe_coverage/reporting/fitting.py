@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from mpsprobe.schemas import MemoryEnd, MemoryFit, MemoryPrediction
+from mpsprobe.schemas import MemoryEnd, MemoryFit
 from mpsprobe_coverage.knowledge.chips.limits import limits_of
 from mpsprobe_coverage.knowledge.chips.mac import Mac
 from mpsprobe_coverage.knowledge.memory.allocator import Figures, replay
@@ -68,11 +68,6 @@ def ends_of(mac: Mac) -> tuple[Limits, Limits]:
     known, ratios = limits_of(mac.memory), watermarks()
     recommended, buffer = known.recommended, known.largest_buffer
     return Limits(recommended.low, buffer.low, *ratios), Limits(recommended.high, buffer.high, *ratios)
-
-
-def is_easy(memory: MemoryPrediction, mac: Mac) -> bool:
-    """Whether the figures alone say that a run fits on ``mac`` by the smallest published limits."""
-    return _below(memory.reserved_bytes, memory.largest_bytes, ends_of(mac)[0])
 
 
 def _below(reserved: int, largest: int, limits: Limits) -> bool:

@@ -101,13 +101,14 @@ def prediction(
     events: Sequence[Event],
     release: str,
     macos: str | None,
-    fit: Callable[[Needs, Sequence[Event]], MemoryFit | None],
+    fits: Callable[[Needs, Sequence[Event]], Sequence[MemoryFit]],
     *,
     detailed: bool = False,
 ) -> MemoryPrediction | None:
     """The section of the report, with every allocation if ``detailed``; None where nothing was on the device.
 
-    ``macos`` is the version that is asked about, None for a new one; ``fit`` says whether what is needed fits.
+    ``macos`` is the version that is asked about, None for a new one; ``fits`` says whether what is needed fits, on the
+    Mac that was asked about or on several.
     """
     ends = [number for number, event in enumerate(events) if type(event) is Phase]
     events = events[: ends[-1] + 1] if ends else events  # after the step Python deletes things
@@ -115,6 +116,7 @@ def prediction(
     if not line.peak:
         return None
     needs = Needs(release, line.changes)
+    found = fits(needs, events)
     return MemoryPrediction(
         peak_bytes=line.peak,
         phase=line.phase,
@@ -128,7 +130,8 @@ def prediction(
         reserved_bytes=needs.unlimited.reserved,
         kernels_bytes=line.kernels,
         not_counted=[NotCounted(what=what, bytes=most) for what, most in not_counted(events, macos)],
-        fit=fit(needs, events),
+        fit=found[0] if len(found) == 1 else None,
+        fits=found if len(found) > 1 else [],
         allocations=_allocations(line.changes, allocator_of(release, Limits())) if detailed else None,
     )
 

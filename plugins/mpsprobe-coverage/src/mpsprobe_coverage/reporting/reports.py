@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from packaging.version import Version
@@ -13,13 +12,13 @@ from mpsprobe.environment import collect_environment
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import MacOptions, RunOptions
 from mpsprobe.schemas import CoverageReport, Environment, MemoryPrediction, OperatorFinding, WorkloadInfo
-from mpsprobe_coverage.knowledge.chips.mac import Mac, mac_asked
-from mpsprobe_coverage.knowledge.chips.store import GIB, machine_named, sizes
+from mpsprobe_coverage.knowledge.chips.mac import macs_asked
+from mpsprobe_coverage.knowledge.chips.store import GIB, sizes
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.recording.recorder import Recorder
 from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting import findings as found
-from mpsprobe_coverage.reporting.fitting import fit_on, is_easy
+from mpsprobe_coverage.reporting.fitting import fit_on
 from mpsprobe_coverage.reporting.graphs import compiles, keys_of
 from mpsprobe_coverage.reporting.memory import prediction
 
@@ -86,7 +85,7 @@ def single(
         table,
         info,
         mac=options,
-        said=[*trace.notes, *_by_memory(None if trace.failure else memory, options)],
+        said=[*trace.notes, *_by_memory(None if trace.failure else memory)],
         operators=found.findings(recorder, table, since),
         summary={
             "native_since": since,
@@ -99,16 +98,16 @@ def single(
     )
 
 
-def _by_memory(memory: MemoryPrediction | None, options: RunOptions) -> list[str]:
+def _by_memory(memory: MemoryPrediction | None) -> list[str]:
     """With which of its memories a chip is enough, where the chip was asked about and no memory named."""
-    if options.chip is None or options.memory is not None or mac_asked(options) is not None or memory is None:
+    if memory is None or not memory.fits:
         return []
-    chip = machine_named(options.chip).chip
-    enough = [gib for gib in chip.memory_gib if is_easy(memory, Mac(chip.name, gib * GIB))]
-    with_less = next((gib for gib in reversed(chip.memory_gib) if gib not in enough), None)
+    sold = [fit.memory_bytes // GIB for fit in memory.fits]
+    enough = [fit.memory_bytes // GIB for fit in memory.fits if fit.answer == "fits"]
+    with_less = next((fit.machine for fit in reversed(memory.fits) if fit.answer != "fits"), None)
     said = f"it fits with {sizes(enough)}" if enough else "it is above what Metal recommends with each"
-    asked = f"; --chip {chip.name}-{with_less}gb says what happens there" if with_less else ""
-    return [f"{chip.name} was sold with {sizes(chip.memory_gib)}: {said}{asked}"] if chip.memory_gib else []
+    asked = f"; --chip {with_less} says what happens there" if with_less else ""
+    return [f"{memory.fits[0].machine.rpartition('-')[0]} was sold with {sizes(sold)}: {said}{asked}"]
 
 
 def memory_of(trace: Trace, options: RunOptions) -> MemoryPrediction | None:
@@ -117,6 +116,11 @@ def memory_of(trace: Trace, options: RunOptions) -> MemoryPrediction | None:
         return trace.memory
     if trace.table.backend.device != "mps":
         return None
-    mac = mac_asked(options)
-    fit = partial(fit_on, mac) if mac else lambda *needed: None
-    return prediction(trace.events, trace.table.release, options.macos, fit, detailed=options.allocations)
+    macs = macs_asked(options)
+    return prediction(
+        trace.events,
+        trace.table.release,
+        options.macos,
+        lambda needs, events: [fit_on(mac, needs, events) for mac in macs],
+        detailed=options.allocations,
+    )

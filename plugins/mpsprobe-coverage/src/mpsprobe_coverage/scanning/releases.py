@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mpsprobe.environment import collect_environment
 from mpsprobe.protocols import Progress, RunOptions, Workload
-from mpsprobe.schemas import CoverageReport, MemoryPrediction
+from mpsprobe.schemas import CoverageReport, MemoryFit, MemoryPrediction
 from mpsprobe_coverage.knowledge.chips.mac import Mac
 from mpsprobe_coverage.knowledge.chips.store import GIB, all_chips
 from mpsprobe_coverage.knowledge.kernels.backends import family_named
@@ -52,11 +52,12 @@ def release_answers(
     by_allocator: dict[Hashable, tuple[MemoryPrediction | None, Fits]] = {}  # of the run that has these events
 
     def predict(release: str, trace: Trace) -> MemoryPrediction | None:
-        def fit(needs: Needs, events: Sequence[Event]) -> None:
+        def of_sizes(needs: Needs, events: Sequence[Event]) -> Sequence[MemoryFit]:
             fits[release] = {size: fit_on(Mac("", size), needs).answer for size in memory_sizes()}
+            return ()
 
         fits[release] = {}
-        return prediction(trace.events, release, options.macos, fit) if family.runs_on_macos else None
+        return prediction(trace.events, release, options.macos, of_sizes) if family.runs_on_macos else None
 
     def memory(trace: Trace, again: Again) -> MemoryPrediction | None:
         nonlocal last_events

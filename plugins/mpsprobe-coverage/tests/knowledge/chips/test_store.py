@@ -51,3 +51,21 @@ def test_the_data_has_a_source_for_everything() -> None:
     named = [one["chip"] for figures in limits.values() for one in figures if "chip" in one]
     assert all(re.fullmatch(r"[\w.-]+/[\w.-]+#\d+|https://\S+", thread) for thread in threads)
     assert set(named) <= set(all_chips())
+
+
+def test_macs_are_named_as_people_write_them() -> None:
+    cases = {
+        "M2 Air 16GB": "m2-16gb",
+        "MacBook Pro M3 Max 36GB": "m3-max-36gb",
+        "M3 MacBook Pro 8GB": "m3-8gb",
+        "mac mini m4": "m4",
+        "M1 8 GB": "m1-8gb",
+        "M1Pro 16 GB": "m1-pro-16gb",
+        "Mac Studio M2 Ultra 192GB": "m2-ultra-192gb",
+        "MacBook Pro (16-inch, 2021), M1 Pro, 16GB, 512GB SSD": "m1-pro-16gb",
+        'MacBook Pro 14" M4 Pro, 24 GB unified memory': "m4-pro-24gb",
+    }
+    assert {text: machine_named(text).name for text in cases} == cases
+    for text in ("M2 Air 16", "MacBook Air", "M2 Utlra 64GB", "M2 16GB 512GB", "Intel iMac 16GB", "m2 pro max"):
+        with pytest.raises(UnknownName):
+            machine_named(text)

@@ -11,7 +11,7 @@ from typing import Any
 from mpsprobe_exporters.plain_text import JOINTS, REPLACEMENT, one_line
 
 VOID = frozenset({"meta", "br", "wbr"})
-SVG_NAMES = frozenset({"viewBox", "preserveAspectRatio"})
+SVG_NAMES = frozenset({"viewBox", "preserveAspectRatio", "textLength"})
 LONGEST = 2000  # of a text; names are shortened to less where they are shown
 NAME, TITLE = 120, 600
 MARK = "\x00"  # in no text on one line

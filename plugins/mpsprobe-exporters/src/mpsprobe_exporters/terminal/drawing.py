@@ -33,6 +33,7 @@ STYLES = {
     **dict.fromkeys(model.BAD, "bold red"),
     **dict.fromkeys(model.GOOD, "green"),
     "fallback": "magenta",
+    "caution": "magenta",
     "unknown": "bold",
     "composite": "",
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import RunOptions
 from mpsprobe_coverage.knowledge.chips.limits import memory_of
-from mpsprobe_coverage.knowledge.chips.store import GIB, machine_named
+from mpsprobe_coverage.knowledge.chips.store import GIB, Machine, machine_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +31,12 @@ def mac_asked(options: RunOptions) -> Mac | None:
         differs = f"--chip {named.name} has another memory than --memory {options.memory / GIB:g}GB"
         raise UsageError(differs, "Leave one of them out.")
     return Mac(f"{named.chip.name} with {options.memory / GIB:.4g} GB", options.memory)
+
+
+def macs_asked(options: RunOptions) -> list[Mac]:
+    """That Mac; where the chip had several memories, and none is named, one with each."""
+    mac = mac_asked(options)
+    if mac is not None or options.chip is None:
+        return [mac] if mac is not None else []
+    chip = machine_named(options.chip).chip
+    return [Mac(one.name, memory_of(one)) for one in (Machine(chip, size * GIB) for size in chip.memory_gib)]

@@ -15,6 +15,17 @@ from mpsprobe.suggestions import printable
 
 GIB = 2**30
 SIZE = re.compile(r"(?P<number>\d{1,9}(\.\d{1,9})?)\s*(?P<unit>gb|gib|g|tb|tib|mb|mib)", re.IGNORECASE | re.ASCII)
+CHIP = re.compile(r"\b(m\d{1,2})(?: ?(pro|max|ultra))?\b", re.ASCII)
+DISK = re.compile(rf"{SIZE.pattern} ?(ssd|storage|disk)\b", re.IGNORECASE | re.ASCII)
+MEMORY = re.compile(rf"\b{SIZE.pattern}(?!\w)", re.IGNORECASE | re.ASCII)
+SCREEN_OR_YEAR = re.compile(
+    r"\b(1[3-6]|24) ?(\"|”|''|inch\b|in\b)|\b1[345]\b|(?<=macbook pro )16\b|(?<=imac )24\b|\b20[2-9]\d\b", re.ASCII
+)
+AS_WRITTEN = "For example m2-pro, or M2 Air 16GB."
+OF_PRODUCTS = frozenset({
+    "air", "apple", "book", "chip", "imac", "mac", "macbook", "memory", "mini", "pro", "ram", "silicon", "studio",
+    "unified", "with",
+})  # fmt: skip
 UNITS = {"g": GIB, "t": 2**40, "m": 2**20}
 LARGEST = 2**50  # bytes; far above any Mac, and sums with it stay below 64 bits
 EXAMPLES = "For example 16GB or 64GiB; a GB of a Mac's memory is 2**30 bytes."
@@ -89,15 +100,22 @@ def machine_names() -> list[str]:
 
 
 def machine_named(text: str) -> Machine:
-    """The chip called ``text``, which may end in its memory: ``m1``, ``M2 Pro``, ``m3-max-64gb``."""
-    words = re.sub(r"[\s_-]+", "-", text.strip().lower()).removeprefix("apple-")
-    chips = all_chips()
-    name, _, last = words.rpartition("-")
-    if words in chips:
-        return Machine(chips[words])
-    if name not in chips or not SIZE.fullmatch(last):
-        raise UnknownName("chip", text, machine_names(), "mpsprobe chips list shows them all.")
-    chip, memory = chips[name], memory_size(last)
+    """The Mac called ``text``: by its chip, with or without its memory, as people write it.
+
+    ``m1``, ``M2 Pro``, ``m3-max-64gb``, ``M2 Air 16GB``, ``MacBook Pro (14-inch) M3 Max, 36 GB``. A "Pro" that is no
+    part of the chip's name stands before the M; a size of an SSD is none of memory.
+    """
+    chips, words = all_chips(), re.sub(r"[\s_,()-]+", " ", text.lower())
+    found = CHIP.search(words)
+    name = "-".join(filter(None, found.groups())) if found else ""
+    rest = SCREEN_OR_YEAR.sub(" ", DISK.sub(" ", CHIP.sub(" ", words, count=1)))
+    memories = [one[0] for one in MEMORY.finditer(rest)]
+    if name not in chips or len(memories) > 1 or set(MEMORY.sub(" ", rest).split()) - OF_PRODUCTS:
+        raise UnknownName("chip", text, machine_names(), f"{AS_WRITTEN} mpsprobe chips list shows them all.")
+    if not memories:
+        return Machine(chips[name])
+    chip, last = chips[name], memories[0].replace(" ", "")
+    memory = memory_size(last)
     if chip.memory_gib and memory not in {size * GIB for size in chip.memory_gib}:
         raise UsageError(
             f"there is no {chip.label} with {printable(last)}",
