@@ -36,7 +36,12 @@ HOW = "How it runs"
     HOW, "--values", type=Named("kind of values", VALUES), default="real",
     help="Of tensors\f; 'none' runs with shapes only, for what does not fit this machine.",
 )  # fmt: skip
-@often(HOW, "--as-cuda", is_flag=True, help="Where it asks for CUDA\f, give it the MPS device, and list what has to change.")
+@often(
+    HOW,
+    "--as-cuda",
+    is_flag=True,
+    help="Where it asks for CUDA\f, give it the MPS device, and list what has to change.",
+)
 @rare(
     HOW, "--keep-going/--no-keep-going", default=True,
     help="Go on where a Mac refuses, so that the report has everything; or raise there, as on a Mac.",

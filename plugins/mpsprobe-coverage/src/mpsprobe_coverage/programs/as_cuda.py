@@ -126,6 +126,7 @@ class AsCuda(TorchFunctionMode):
 
     def _functions_of_cuda(self, replace: Replace) -> None:
         """Each is noted, and says so where MPS has nothing like it."""
+
         def device_count() -> int:
             return int(self._hints.sees_cuda(sys._getframe(1)))
 

@@ -149,7 +149,14 @@ class CudaHints:
                 sites = {place: calls for place, calls in noted.items() if on_the_cpu and not asks_for_mps_too(*place)}
             if sites:
                 places = list(dict.fromkeys(site(*place) for place in sites))
-                hints.append(CudaHint(what=what, instead=instead, calls=sum((noted if self._leads else sites).values()), call_sites=places))
+                hints.append(
+                    CudaHint(
+                        what=what,
+                        instead=instead,
+                        calls=sum((noted if self._leads else sites).values()),
+                        call_sites=places,
+                    )
+                )
         return hints
 
     def _asked(self, original: Any) -> Any:

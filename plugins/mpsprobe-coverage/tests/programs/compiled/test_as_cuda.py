@@ -1,4 +1,4 @@
-"""Programs for CUDA print with ``--as-cuda`` what their form for the CPU prints, and the report has each line to change.
+"""Programs for CUDA print with ``--as-cuda`` what their form for the CPU does, and the report has each line to change.
 
 A line of theirs that ends in ``# cpu: X`` is ``X`` in the form for the CPU. As a script, ``python test_as_cuda.py
 cpu|cuda OUT.json PROGRAM…``, this file runs programs one after another in one process.

@@ -20,7 +20,8 @@ class Model(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.linear = torch.nn.Linear(4, 4, device="cuda")  # cpu: self.linear = torch.nn.Linear(4, 4)
-        self.register_buffer("mask", torch.tril(torch.ones(4, 4)).cuda())  # cpu: self.register_buffer("mask", torch.tril(torch.ones(4, 4)))
+        mask = torch.ones(4, 4).cuda()  # cpu: mask = torch.ones(4, 4)
+        self.register_buffer("mask", torch.tril(mask))
 
     def inner(self, x):
         positions = torch.arange(4, device="cuda")  # cpu: positions = torch.arange(4)
