@@ -13,13 +13,13 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
 from mpsprobe_coverage.devices.virtual import mps_in_python
@@ -81,13 +81,22 @@ class AsCuda(TorchFunctionMode):
                 start(thread)
 
             replace(threading.Thread, "start", started)
+            # In threads of autograd: the program's own functions, and what checkpointing runs again.
+            backward, hooks = torch.autograd.function.BackwardCFunction, torch.autograd.graph.saved_tensors_hooks
+            replace(backward, "apply", self._inside(backward.apply))
+            saving = hooks.__init__
+
+            def saved(held: Any, pack: Any, unpack: Any) -> None:
+                saving(held, pack, self._inside(unpack))
+
+            replace(hooks, "__init__", saved)
             with self:
                 yield
 
-    def _inside(self, call: Callable[[], None]) -> Callable[[], None]:
-        def run() -> None:
-            with self:
-                call()
+    def _inside(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **named: Any) -> Any:
+            with nullcontext() if self in _get_current_function_mode_stack() else self:
+                return call(*args, **named)
 
         return run
 
@@ -106,20 +115,19 @@ class AsCuda(TorchFunctionMode):
             given = inspect.signature(func).bind(*args, **named).arguments
             with self:
                 return torch.autograd.backward(given.pop("self"), given.pop("gradient", None), **given)
-        if func is torch.Tensor.record_stream:
-            return self._hints.note("Tensor.record_stream()", asking)
         if func is torch.Tensor.cuda:
             named = {**dict(zip(("device", "non_blocking", "memory_format"), args[1:], strict=False)), **named}
             func, args, named["device"] = torch.Tensor.to, args[:1], CUDA
         kind = _type_asked(args, named) if func is torch.Tensor.type else None
         if kind is not None:
             func, args, named = torch.Tensor.to, args[:1], {"device": CUDA, "dtype": kind.dtype}
-        by_index = func is torch.Tensor.to and type(args[-1]) is int
+        if func is torch.Tensor.to and type(args[-1]) is int:  # a Mac takes the number of the GPU too
+            args = (args[0], MPS)
         if type(named.get("device")) is int:
-            named["device"] = CUDA
-        if by_index or any(map(is_cuda, args)) or any(map(is_cuda, named.values())):
+            named["device"] = MPS
+        if any(map(is_cuda, args)) or any(map(is_cuda, named.values())):
             self._hints.note(A_DEVICE, asking, everyone=True)
-            args = (args[0], MPS) if by_index else tuple(map(led, args))
+            args = tuple(map(led, args))
             named = {name: led(value) for name, value in named.items()}
         result = func(*args, **named)
         return result.replace("torch.mps.", "torch.cuda.") if own and type(result) is str else result
@@ -128,7 +136,10 @@ class AsCuda(TorchFunctionMode):
         """Each is noted, and says so where MPS has nothing like it."""
 
         def device_count() -> int:
-            return int(self._hints.sees_cuda(sys._getframe(1)))
+            asking = sys._getframe(1)
+            if self._hints.is_own(asking.f_code.co_filename):
+                self._hints.note("torch.cuda.device_count()", asking)
+            return int(self._hints.sees_cuda(asking))
 
         counted = torch.cuda.device_count
         for module in [one for name, one in sys.modules.items() if f"{name}.".startswith("torch.cuda.")]:
@@ -188,6 +199,8 @@ class AsCuda(TorchFunctionMode):
         for name, kind in [*vars(torch.cuda).items()]:
             if isinstance(kind, type) and name.endswith("Tensor") and hasattr(torch, name):
                 replace(torch.cuda, name, _TensorType(name, (), {"__module__": "torch.cuda", "dtype": kind.dtype}))
+        for kind in (torch.cuda.CUDAGraph, torch.cuda.MemPool):  # neither can be made
+            replace(kind, "__new__", self._unmade(kind.__new__))
         entered = torch.cuda.device.__enter__
 
         def enter(guard: Any) -> Any:
@@ -195,6 +208,13 @@ class AsCuda(TorchFunctionMode):
             return entered(guard)
 
         replace(torch.cuda.device, "__enter__", enter)
+
+    def _unmade(self, original: Any) -> Any:
+        def make(cls: Any, *args: Any, **named: Any) -> Any:
+            self._hints.note(f"torch.cuda.{cls.__name__}()", sys._getframe(1), everyone=True)
+            return original(cls, *args, **named)
+
+        return staticmethod(make)
 
     def _names_alone(self, replace: Replace) -> None:
         """Python code of torch that makes no tensor where it is called with the name of a device."""
@@ -225,7 +245,8 @@ class AsCuda(TorchFunctionMode):
                 return made(led(device))
 
         replace(torch, "Generator", Generator)
-        replace(storage, "cuda", lambda self, device=None, non_blocking=False: self.to(device=MPS))
+        replace(storage, "cuda", lambda self, *_, **__: self.mps())
+        replace(torch.Tensor, "record_stream", lambda *_: self._hints.note("Tensor.record_stream()", sys._getframe(1)))
         set_type = torch.set_default_tensor_type
 
         def set_default_tensor_type(kind: Any) -> None:

@@ -39,7 +39,7 @@ _INSTEAD = {
     "nccl": "no process group: a Mac has one GPU",
     "gloo": "no process group: a Mac has one GPU, and gloo takes tensors of the CPU",
     "Tensor.is_cuda": 'tensor.device.type == "mps"',
-    "torch.set_default_tensor_type()": f"torch.set_default_dtype(...) and torch.set_default_device(device), with {DEVICE}",
+    "torch.set_default_tensor_type()": f"torch.set_default_dtype(…) and torch.set_default_device(device), {DEVICE}",
     **dict.fromkeys(
         ("torch.cuda.memory_allocated()", "torch.cuda.memory_stats()"),
         "torch.mps.current_allocated_memory(); from torch 2.13 on torch.accelerator has the same name",
@@ -186,7 +186,7 @@ class CudaHints:
         """Of a class that is made for a device, which is CUDA's where none is named."""
 
         def around(original: Any) -> Any:
-            def __init__(instance: Any, *args: Any, **named: Any) -> None:
+            def made(instance: Any, *args: Any, **named: Any) -> None:
                 if not args:
                     args = (named.pop(next((key for key in ("device_type", "device") if key in named), ""), "cuda"),)
                 if is_cuda(args[0]):
@@ -195,7 +195,7 @@ class CudaHints:
                     args = (led(args[0]) if self._leads else args[0], *args[1:])
                 original(instance, *args, **named)
 
-            return __init__
+            return made
 
         return around
 

@@ -1,6 +1,6 @@
 """Programs for CUDA print with ``--as-cuda`` what their form for the CPU does, and the report has each line to change.
 
-A line of theirs that ends in ``# cpu: X`` is ``X`` in the form for the CPU. As a script, ``python test_as_cuda.py
+A line of theirs that ends in ``# cpu: X`` is ``X`` in the form for the CPU; one with ``# same: X`` is right on a Mac. As a script, ``python test_as_cuda.py
 cpu|cuda OUT.json PROGRAM…``, this file runs programs one after another in one process.
 """
 
@@ -30,7 +30,7 @@ from mpsprobe_coverage.programs.cuda import CudaHints
 from mpsprobe_devkit.testing import run_cli
 
 PROGRAMS = sorted((Path(__file__).parent / "for_cuda").glob("*.py"))
-ON_THE_CPU = re.compile(r"\S.*  # cpu: (.*)")
+ON_THE_CPU, TO_CHANGE = re.compile(r"\S.*  # (?:cpu|same): (.*)"), "  # cpu: "
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_a_program_prints_what_it_prints_on_the_cpu(program: str, results: dict[
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_the_report_has_the_lines_that_have_to_change(program: Path, results: dict[str, Any]) -> None:
     lines = program.read_text(encoding="utf-8").splitlines()
-    expected = {number for number, line in enumerate(lines, 1) if ON_THE_CPU.search(line)}
+    expected = {number for number, line in enumerate(lines, 1) if TO_CHANGE in line}
     assert set(results["cuda"][program.stem]["lines"]) == expected
 
 

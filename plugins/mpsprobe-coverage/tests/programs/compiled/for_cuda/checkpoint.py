@@ -21,7 +21,7 @@ for where in (
 ):
     file.seek(0)
     loaded = torch.load(file, map_location=where)
-    again = torch.nn.LSTM(4, 5, batch_first=True).to(0)  # cpu: again = torch.nn.LSTM(4, 5, batch_first=True)
+    again = torch.nn.LSTM(4, 5, batch_first=True).to(0)  # same: again = torch.nn.LSTM(4, 5, batch_first=True)
     again.load_state_dict(loaded["model"])
     other = torch.optim.Adam(again.parameters())
     other.load_state_dict(loaded["optimizer"])

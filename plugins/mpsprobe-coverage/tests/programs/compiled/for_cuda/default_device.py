@@ -11,4 +11,4 @@ with torch.device("cuda"):  # cpu: if True:
     print(torch.nn.Embedding(5, 3)(torch.tensor([1, 2])).sum().item())
 torch.set_default_tensor_type(torch.cuda.FloatTensor)  # cpu: pass
 print(torch.zeros(3).is_cuda, torch.rand(3).mean().item())  # cpu: print(True, torch.rand(3).mean().item())
-print(f"model on {next(model.parameters()).device}")  # cpu: print("model on cuda:0")
+print(f"model on {next(model.parameters()).device}")  # same: print("model on cuda:0")
