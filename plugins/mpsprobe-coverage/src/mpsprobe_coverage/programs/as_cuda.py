@@ -115,6 +115,10 @@ class AsCuda(TorchFunctionMode):
             given = inspect.signature(func).bind(*args, **named).arguments
             with self:
                 return torch.autograd.backward(given.pop("self"), given.pop("gradient", None), **given)
+        if func is torch.device:  # the program's own stays what it made
+            if any(map(is_cuda, (*args, *named.values()))):
+                self._hints.note(A_DEVICE, asking)
+            return func(*args, **named)
         if func is torch.Tensor.cuda:
             named = {**dict(zip(("device", "non_blocking", "memory_format"), args[1:], strict=False)), **named}
             func, args, named["device"] = torch.Tensor.to, args[:1], CUDA
@@ -214,7 +218,7 @@ class AsCuda(TorchFunctionMode):
             self._hints.note(f"torch.cuda.{cls.__name__}()", sys._getframe(1), everyone=True)
             return original(cls, *args, **named)
 
-        return staticmethod(make)
+        return make
 
     def _names_alone(self, replace: Replace) -> None:
         """Python code of torch that makes no tensor where it is called with the name of a device."""
@@ -245,7 +249,12 @@ class AsCuda(TorchFunctionMode):
                 return made(led(device))
 
         replace(torch, "Generator", Generator)
-        replace(storage, "cuda", lambda self, *_, **__: self.mps())
+
+        def moved(held: Any, *_args: Any, **_named: Any) -> Any:
+            self._hints.note(A_DEVICE, sys._getframe(1))
+            return held.mps()
+
+        replace(storage, "cuda", moved)
         replace(torch.Tensor, "record_stream", lambda *_: self._hints.note("Tensor.record_stream()", sys._getframe(1)))
         set_type = torch.set_default_tensor_type
 
