@@ -1,6 +1,6 @@
 """Programs for CUDA print with ``--as-cuda`` what their form for the CPU does, and the report has each line to change.
 
-A line of theirs that ends in ``# cpu: X`` is ``X`` in the form for the CPU; one with ``# same: X`` is right on a Mac. As
+A line of theirs that ends in ``# cpu: X`` is ``X`` in the form for the CPU; with ``# same: X`` it is right on a Mac. As
 a script, ``python test_as_cuda.py cpu|cuda OUT.json PROGRAM…``, this file runs programs one after another.
 """
 
