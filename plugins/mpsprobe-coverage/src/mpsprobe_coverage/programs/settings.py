@@ -26,6 +26,7 @@ class Settings(MacOptions):
         as_cuda: whether its own lines see a CUDA device, which leads to the MPS device.
         keep_going: whether the program goes on where a Mac refuses.
         lines: whether the source lines of calls are looked for.
+        chosen: of a run without values: line, column, and what is answered there (``recording/branches.py``).
     """
 
     folder: str
@@ -38,6 +39,7 @@ class Settings(MacOptions):
     values: str = "real"
     as_cuda: bool = False
     keep_going: bool = True
+    chosen: Sequence[tuple[str, int, bool]] = ()
 
     def as_variable(self) -> str:
         return json.dumps(asdict(self))
@@ -46,6 +48,11 @@ class Settings(MacOptions):
     def report(self) -> Path:
         """The report as JSON, written at the program's end."""
         return Path(self.folder, "report.json")
+
+    @property
+    def answers(self) -> Path:
+        """What the program got where only values decide, as ``chosen``, and where its loops ran once, as JSON."""
+        return Path(self.folder, "answers.json")
 
     @property
     def refusal(self) -> Path:
