@@ -36,7 +36,13 @@ NAME = re.compile(r"cuda(:\d+)?")
 _DEVICE, _IS_CUDA = torch.Tensor.device.__get__, torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
 _ANSWERS = (_DEVICE, _IS_CUDA, torch.Tensor.type)  # that say which device it is
 _POOLS, _FIGURES = ("all", "large_pool", "small_pool"), ("current", "peak", "allocated", "freed")
-_METRICS = ("allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes", "inactive_split_bytes")
+_METRICS: tuple[str, ...] = (
+    "allocated_bytes",
+    "reserved_bytes",
+    "active_bytes",
+    "requested_bytes",
+    "inactive_split_bytes",
+)
 _METRICS += ("allocation", "segment", "active", "inactive_split")
 
 
@@ -202,7 +208,7 @@ class AsCuda(TorchFunctionMode):
             replace(torch.cuda.streams, kind.__name__, kind)
         for name, kind in [*vars(torch.cuda).items()]:
             if isinstance(kind, type) and name.endswith("Tensor") and hasattr(torch, name):
-                replace(torch.cuda, name, _TensorType(name, (), {"__module__": "torch.cuda", "dtype": kind.dtype}))
+                replace(torch.cuda, name, _TensorType(name, (), {"__module__": "torch.cuda", "dtype": kind.dtype}))  # type: ignore[attr-defined]
         for kind in (torch.cuda.CUDAGraph, torch.cuda.MemPool):  # neither can be made
             replace(kind, "__new__", self._unmade(kind.__new__))
         entered = torch.cuda.device.__enter__
