@@ -172,7 +172,7 @@ class AsCuda(TorchFunctionMode):
             asking = sys._getframe(1)
             if self._hints.internal(asking.f_code.co_filename):
                 return function(*args, **named)
-            self._hints.note(f"{where}.{name}()", asking, everyone=True)
+            self._hints.note(f"{where}.{name}()", asking)
             try:
                 return function(
                     *map(device_of_cuda, args), **{key: device_of_cuda(value) for key, value in named.items()}
@@ -209,8 +209,8 @@ class AsCuda(TorchFunctionMode):
         for name, kind in [*vars(torch.cuda).items()]:
             if isinstance(kind, type) and name.endswith("Tensor") and hasattr(torch, name):
                 replace(torch.cuda, name, _TensorType(name, (), {"__module__": "torch.cuda", "dtype": kind.dtype}))  # type: ignore[attr-defined]
-        for kind in (torch.cuda.CUDAGraph, torch.cuda.MemPool):  # neither can be made
-            replace(kind, "__new__", self._unmade(kind.__new__))
+        for unmade in (torch.cuda.CUDAGraph, torch.cuda.MemPool):  # neither can be made
+            replace(unmade, "__new__", self._unmade(unmade.__new__))
         entered = torch.cuda.device.__enter__
 
         def enter(guard: Any) -> Any:
