@@ -238,6 +238,9 @@ class ProgramInfo(Record):
     exit_code: First[int] = Field(default=0, description="Its own; the negative number of the signal that ended it.")
     device: str = Field(description="What it ran on.")
     values: str = Field(description="`real`: each tensor had its values; `none`: shapes only.")
+    as_cuda: bool = Field(
+        default=False, description="Whether its own lines saw a CUDA device, which was the MPS device."
+    )
     seconds: First[float] = Field(ge=0, description="From its start to its end, without what opening the device took.")
     processes: First[int] = Field(default=0, ge=0, description="That it started, and that had the device.")
     processes_unreported: First[int] = Field(default=0, ge=0, description="Those of them that are not in the report.")

@@ -95,6 +95,9 @@ def _clauses(report: AnyReport) -> list[str]:
     if report.kind != "coverage":
         return fitting.with_fit(parts, fitting.of_releases(fits), fits)
     program, memory = report.program, report.memory
+    if program and program.as_cuda and program.cuda:
+        lines = len({place for hint in program.cuda for place in hint.call_sites})
+        parts[0] = f"on MPS once {plural(lines, 'line')} for CUDA {'is' if lines == 1 else 'are'} changed: {parts[0]}"
     elsewhere = program and (program.stayed_on_cpu or program.computed_on_cpu or program.cuda)
     parts = fitting.with_fit(parts, fitting.in_short(memory, report.summary.parameters_bytes), fits)
     if report.operators and not (not_native or report.failure or elsewhere or unproven):

@@ -37,6 +37,12 @@ WRONG_USE = 2  # the exit code of argparse and click; the program has said why
     HOW, "--values", type=Named("kind of values", VALUES), default="real",
     help="Of tensors\f; 'none' runs with shapes only, for what does not fit this machine.",
 )  # fmt: skip
+@often(
+    HOW,
+    "--as-cuda",
+    is_flag=True,
+    help="Where it asks for CUDA\f, give it the MPS device, and list what has to change.",
+)
 @rare(
     HOW, "--keep-going/--no-keep-going", default=True,
     help="Go on where a Mac refuses, so that the report has everything; or raise there, as on a Mac.",
@@ -123,6 +129,8 @@ def ran(
         raise UsageError("a program is run on one torch release", "Name one with --torch.")
     if settings.get("device") == "mps" and (targets != ["installed"] or settings.get("macos")):
         raise UsageError("--device mps observes what is installed here", "Leave out --torch and --macos.")
+    if settings.get("as_cuda") and (settings.get("device") == "mps" or settings.get("values") == "none"):
+        raise UsageError("--as-cuda leads to the virtual device, with values", "Leave out --device and --values.")
     registry = get_registry()
     shown = f"-m {program[0]}" if as_module else program[0]
     registry.announce("mpsprobe_before_run", workload=shown, phase="program")

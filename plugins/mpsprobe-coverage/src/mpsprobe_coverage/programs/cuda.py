@@ -1,5 +1,7 @@
 """What in a program is written for CUDA: noted with its line, and answered as on a Mac, where there is no CUDA.
 
+Or led to the MPS device (``as_cuda.py``), where the program was run so: what is noted is the same.
+
 The places in torch that a program goes through: each way to a CUDA device ends in ``torch.cuda._lazy_init``, which C++
 calls too (``torch/csrc/utils/device_lazy_init.cpp``).
 """
@@ -7,13 +9,12 @@ calls too (``torch/csrc/utils/device_lazy_init.cpp``).
 from __future__ import annotations
 
 import ast
-import inspect
 import linecache
 import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache, wraps
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -24,18 +25,42 @@ import torch
 import typing_extensions
 
 from mpsprobe.schemas import CudaHint
+from mpsprobe_coverage.programs.as_cuda import A_DEVICE, NAME, AsCuda, is_cuda, led
 from mpsprobe_coverage.reporting.findings import site
 
 DEVICE = 'device = "mps" if torch.backends.mps.is_available() else "cpu"'
 ASKED = "torch.cuda.is_available()"
 _INSTEAD = {
     ASKED: f"{DEVICE}; with torch 2.6 or later torch.accelerator.current_accelerator()",
-    "a CUDA device": f".to(device), with {DEVICE}",
+    A_DEVICE: f".to(device), with {DEVICE}",
     'autocast("cuda")': 'torch.autocast("mps", dtype=torch.float16), from torch 2.5 on',
     'GradScaler("cuda")': 'torch.amp.GradScaler("mps"), or none: bfloat16 under autocast needs no scaler',
     "pin_memory=True": "pin_memory=False: the GPU and the CPU of a Mac share their memory",
     "nccl": "no process group: a Mac has one GPU",
     "gloo": "no process group: a Mac has one GPU, and gloo takes tensors of the CPU",
+    "Tensor.is_cuda": 'tensor.device.type == "mps"',
+    "torch.set_default_tensor_type()": f"torch.set_default_dtype(…) and torch.set_default_device(device), {DEVICE}",
+    **dict.fromkeys(
+        ("torch.cuda.memory_allocated()", "torch.cuda.memory_stats()"),
+        "torch.mps.current_allocated_memory(); from torch 2.13 on torch.accelerator has the same name",
+    ),
+    "torch.cuda.memory_reserved()": "torch.mps.driver_allocated_memory()",
+    **dict.fromkeys(
+        ("torch.cuda.mem_get_info()", "torch.cuda.get_device_properties()"), "torch.mps.recommended_max_memory()"
+    ),
+    "torch.cuda.get_device_name()": '"mps"; from torch 2.10 on torch.backends.mps.get_name()',
+    "torch.cuda.manual_seed_all()": "torch.manual_seed()",
+    **dict.fromkeys(("torch.cuda.set_device()", "torch.cuda.device()"), "nothing: a Mac has one GPU"),
+    **dict.fromkeys(
+        (
+            "torch.cuda.Stream()",
+            "torch.cuda.stream()",
+            "torch.cuda.current_stream()",
+            "torch.cuda.default_stream()",
+            "Tensor.record_stream()",
+        ),
+        "nothing: MPS has one stream",
+    ),
 }
 # What these need, from their own documentation: CUDA (or ROCm) for all of them.
 _PACKAGES = {
@@ -48,12 +73,9 @@ _PACKAGES = {
     "triton": "PyTorch's operators, or a Metal kernel by torch.mps.compile_shader, from torch 2.6 on",
     "xformers": "torch.nn.functional.scaled_dot_product_attention",
 }
-_MADE = {
-    'autocast("cuda")': inspect.unwrap(torch.amp.autocast_mode.autocast.__init__).__code__,
-    'GradScaler("cuda")': inspect.unwrap(torch.amp.grad_scaler.GradScaler.__init__).__code__,
-}
+_MADE = {torch.amp.autocast_mode.autocast: 'autocast("cuda")', torch.amp.grad_scaler.GradScaler: 'GradScaler("cuda")'}
 _TORCH = str(Path(torch.__file__).parent) + os.sep
-_COMPILER = f"{_TORCH}_inductor{os.sep}"
+_COMPILER, _OF_CUDA = f"{_TORCH}_inductor{os.sep}", f"{_TORCH}cuda{os.sep}"
 _BETWEEN = {typing_extensions.__file__}  # whose frames stand before those of deprecated names of torch
 _MAC = ("mps", "accelerator")
 NO_CUDA = "Torch not compiled with CUDA enabled"  # what PyTorch says on a Mac
@@ -65,11 +87,16 @@ class CudaHints:
     Args:
         internal: whether a file is torch's or ours.
         absent: whether torch should say that there is no CUDA, as on a Mac, also where there is.
+        leads: whether the program's own lines see a CUDA device, which leads to the MPS device.
+        chip: of the Mac for which that device answers.
     """
 
-    def __init__(self, internal: Callable[[str], bool], absent: bool) -> None:
-        self._internal = internal
+    def __init__(
+        self, internal: Callable[[str], bool], absent: bool, leads: bool = False, chip: str | None = None
+    ) -> None:
+        self.internal = internal
         self._absent = absent
+        self._leads = AsCuda(self, chip) if leads else None
         self._noted: dict[tuple[str, str], dict[tuple[str, int], int]] = {}
         self._own: dict[str, bool] = {}
         libraries = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -88,17 +115,21 @@ class CudaHints:
         try:
             replace(torch.cuda, "is_available", self._asked)
             replace(torch.cuda, "_lazy_init", self._started)
+            for kind in _MADE:
+                replace(kind, "__init__", self._making(_MADE[kind]))
             pins = self._noting(lambda _, named: ["pin_memory=True"] if named.get("pin_memory") else [])
             replace(torch.utils.data.DataLoader, "__init__", pins)
             if torch.distributed.is_available():
                 for module in (torch.distributed, torch.distributed.distributed_c10d):
                     replace(module, "init_process_group", self._noting(_backends))
             if self._absent:
-                replace(torch.cuda, "device_count", lambda _: lambda: 0)
+                if not self._leads:
+                    replace(torch.cuda, "device_count", lambda _: lambda: 0)
                 for name in ("cuda", "hip", "xpu"):
                     undo.append((torch.version, name, getattr(torch.version, name, None)))
                     setattr(torch.version, name, None)
-            yield
+            with self._leads.everywhere() if self._leads else nullcontext():
+                yield
         finally:
             if self in sys.meta_path:
                 sys.meta_path.remove(self)
@@ -112,38 +143,67 @@ class CudaHints:
         hints = []
         for (what, instead), noted in self._noted.items():
             sites = noted
-            if what == ASKED and on_the_device:
+            if self._leads:
+                sites = {origin: 1 for place in noted for origin in origins(*place)} if what == A_DEVICE else noted
+            elif what == ASKED and on_the_device:
                 sites = {place: calls for place, calls in noted.items() if on_the_cpu and not asks_for_mps_too(*place)}
             if sites:
                 places = list(dict.fromkeys(site(*place) for place in sites))
-                hints.append(CudaHint(what=what, instead=instead, calls=sum(sites.values()), call_sites=places))
+                hints.append(
+                    CudaHint(
+                        what=what,
+                        instead=instead,
+                        calls=sum((noted if self._leads else sites).values()),
+                        call_sites=places,
+                    )
+                )
         return hints
 
     def _asked(self, original: Any) -> Any:
         def is_available() -> bool:
             asking = sys._getframe(1)
-            what = _inside(asking) if self._internal(asking.f_code.co_filename) else ASKED
-            if what is not None:
-                self._note(what, asking)
+            if not self.internal(asking.f_code.co_filename):
+                self.note(ASKED, asking)
+            if self._leads:
+                return self.sees_cuda(asking)
             return not self._absent and original()
 
         return is_available
 
     def _started(self, original: Any) -> Any:
         def _lazy_init() -> None:
+            if self._leads and sys._getframe(1).f_code.co_filename.startswith(_OF_CUDA):
+                return
             if not _compiles(sys._getframe(1)):
-                self._note("a CUDA device", sys._getframe(1), everyone=True)
+                self.note("a CUDA device", sys._getframe(1), everyone=True)
             if self._absent:
                 raise AssertionError(NO_CUDA)
             original()
 
         return _lazy_init
 
+    def _making(self, what: str) -> Callable[[Any], Any]:
+        """Of a class that is made for a device, which is CUDA's where none is named."""
+
+        def around(original: Any) -> Any:
+            def made(instance: Any, *args: Any, **named: Any) -> None:
+                if not args:
+                    args = (named.pop(next((key for key in ("device_type", "device") if key in named), ""), "cuda"),)
+                if is_cuda(args[0]):
+                    if named.get("enabled", True):
+                        self.note(what, sys._getframe(1))
+                    args = (led(args[0]) if self._leads else args[0], *args[1:])
+                original(instance, *args, **named)
+
+            return made
+
+        return around
+
     def _noting(self, of_arguments: Callable[[Any, Any], Iterable[str]]) -> Callable[[Any], Any]:
         def around(original: Any) -> Any:
             def call(*args: Any, **named: Any) -> Any:
                 for what in of_arguments(args, named):
-                    self._note(what, sys._getframe(1))
+                    self.note(what, sys._getframe(1))
                 return original(*args, **named)
 
             return call
@@ -156,35 +216,45 @@ class CudaHints:
             frame: FrameType | None = sys._getframe(1)
             while frame is not None and frame.f_code.co_filename.startswith("<"):
                 frame = frame.f_back
-            if frame is not None and self._is_own(frame.f_code.co_filename):
+            if frame is not None and self.is_own(frame.f_code.co_filename):
                 self._add(f"import {name}", _PACKAGES[name], frame)
         return None
 
-    def _note(self, what: str, frame: FrameType | None, everyone: bool = False) -> None:
+    def note(self, what: str, frame: FrameType | None, everyone: bool = False) -> None:
         """If the program's own code asked torch, or with ``everyone`` a library that it called."""
         nearest = None
         while frame is not None:
             file = frame.f_code.co_filename
-            if not self._internal(file) and file not in _BETWEEN:
+            if not self.internal(file) and file not in _BETWEEN:
                 nearest = nearest or frame
-                if self._is_own(file):
+                if self.is_own(file):
                     break
                 if not everyone:
                     return
             frame = frame.f_back
         place = frame or nearest
         if place is not None:
-            self._add(what, _INSTEAD[what], place)
+            self._add(what, _INSTEAD.get(what) or _same_name(what), place)
 
     def _add(self, what: str, instead: str, frame: FrameType) -> None:
         sites = self._noted.setdefault((what, instead), {})
         place = frame.f_code.co_filename, frame.f_lineno
         sites[place] = sites.get(place, 0) + 1
 
-    def _is_own(self, file: str) -> bool:
+    def sees_cuda(self, asking: FrameType | None) -> bool:
+        """Whether the program's own code asks, or ``torch.cuda``, also through other code of torch: no library."""
+        if asking is not None and self.is_own(asking.f_code.co_filename):
+            return True
+        while asking is not None and self.internal(asking.f_code.co_filename):
+            if asking.f_code.co_filename.startswith(_OF_CUDA):
+                return True
+            asking = asking.f_back
+        return False
+
+    def is_own(self, file: str) -> bool:
         """Whether a file is the program's, and neither of Python's library nor of an installed package."""
         if file not in self._own:
-            self._own[file] = not self._internal(file) and not file.startswith(self._libraries)
+            self._own[file] = not self.internal(file) and not file.startswith(self._libraries)
         return self._own[file]
 
 
@@ -194,16 +264,11 @@ def _backends(args: Sequence[object], named: Mapping[str, object]) -> list[str]:
     return [name for name in ("nccl", "gloo") if name in backend]
 
 
-def _inside(frame: FrameType | None) -> str | None:
-    """Which of torch's classes for CUDA is made below ``frame``: these ask whether there is CUDA, and warn."""
-    for _ in range(3):
-        if frame is None:
-            return None
-        for name, code in _MADE.items():
-            if frame.f_code is code:
-                return name
-        frame = frame.f_back
-    return None
+def _same_name(what: str) -> str:
+    """What to write for a name of ``torch.cuda``: the same of another module, if it has it."""
+    name = what.removesuffix("()").rpartition(".")[2]
+    modules = (f"torch.{module}" for module in _MAC if hasattr(getattr(torch, module, None), name))
+    return next((f"{module}.{name}()" for module in modules), "nothing: MPS has nothing like it")
 
 
 def _compiles(frame: FrameType | None) -> bool:
@@ -213,6 +278,21 @@ def _compiles(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+@cache
+def origins(file: str, line: int) -> list[tuple[str, int]]:
+    """Where the CUDA device comes from that is used at ``line``: that line, if it says so, or else where its name
+    stands in the file. What stands nowhere, such as an argument of the program, is used at ``line``.
+    """
+    if "cuda" in linecache.getline(file, line).lower():
+        return [(file, line)]
+    try:
+        nodes = [*ast.walk(ast.parse("".join(linecache.getlines(file))))]
+    except (SyntaxError, ValueError):
+        return [(file, line)]
+    values = [node for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [(file, node.lineno) for node in values if NAME.fullmatch(str(node.value))] or [(file, line)]
 
 
 @cache

@@ -43,11 +43,16 @@ class Session:
         attribution = self._device.attribution
         self._roots = Roots(attribution)
         attribution.follow_program(self._roots.called)
-        self._cuda = CudaHints(attribution.is_internal, absent=settings.device == "virtual")
+        self._cuda = CudaHints(
+            attribution.is_internal,
+            absent=settings.device == "virtual",
+            leads=settings.as_cuda,
+            chip=settings.chip,
+        )
         self._open = ExitStack()
         self._open.enter_context(without_our_frames(lambda file: file.startswith(OURS)))
-        self._open.enter_context(self._cuda())
         self._open.enter_context(self._device)
+        self._open.enter_context(self._cuda())
 
     def end(self, seconds: float) -> str:
         """Close the device; the report as JSON, on a program that took ``seconds``."""
@@ -96,6 +101,7 @@ class Session:
             arguments=list(self._settings.arguments),
             device=self._device.name,
             values=self._settings.values,
+            as_cuda=self._settings.as_cuda,
             seconds=round(seconds, 3),
             threads=native.threads if native else 0,
             stayed_on_cpu=stayed,

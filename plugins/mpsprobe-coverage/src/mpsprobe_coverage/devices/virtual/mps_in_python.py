@@ -115,7 +115,7 @@ class Stream(metaclass=_Replacing):
         return event
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Stream
+        return isinstance(other, type(self))
 
     def __hash__(self) -> int:
         return hash(self.device)
@@ -249,14 +249,14 @@ def _pinned_memory(replace: Replace) -> None:
 _of_device: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
-class _GeneratorType(type(_Generator)):  # type: ignore[misc]
+class GeneratorType(type(_Generator)):  # type: ignore[misc]
     """``isinstance(generator, torch.Generator)`` holds for every generator, whoever made it."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _Generator)
 
 
-class Generator(_Generator, metaclass=_GeneratorType):
+class Generator(_Generator, metaclass=GeneratorType):
     """``torch.Generator`` while the virtual device in Python is open; one of another device is PyTorch's own.
 
     ``torch.Generator(device="mps")`` and ``torch.mps.get_rng_state()`` end in C++ that a build without MPS does not
