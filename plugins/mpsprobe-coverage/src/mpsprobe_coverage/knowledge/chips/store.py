@@ -1,4 +1,4 @@
-"""The data file of chips, and names such as ``m2-pro-16gb``."""
+"""The data file of chips, and names such as ``m2-pro-16gb`` and ``m1-max-32core-64gb``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mpsprobe.suggestions import printable
 
 GIB = 2**30
 SIZE = re.compile(r"(?P<number>\d{1,9}(\.\d{1,9})?)\s*(?P<unit>gb|gib|g|tb|tib|mb|mib)", re.IGNORECASE | re.ASCII)
+CORES = re.compile(r"(\d{1,3})-?cores?", re.ASCII)
 UNITS = {"g": GIB, "t": 2**40, "m": 2**20}
 LARGEST = 2**50  # bytes; far above any Mac, and sums with it stay below 64 bits
 EXAMPLES = "For example 16GB or 64GiB; a GB of a Mac's memory is 2**30 bytes."
@@ -49,15 +50,17 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A chip with its memory, which is ``None`` where the name left it open."""
+    """A chip with its memory and the cores of its GPU, each ``None`` where the name left it open."""
 
     chip: Chip
     memory_bytes: int | None = None
+    gpu_cores: int | None = None
 
     @property
     def name(self) -> str:
-        """``m2-pro-16gb``."""
-        return self.chip.name + (f"-{self.memory_bytes // GIB}gb" if self.memory_bytes else "")
+        """``m2-pro-16gb``, ``m1-max-32core-64gb``."""
+        cores = f"-{self.gpu_cores}core" if self.gpu_cores else ""
+        return self.chip.name + cores + (f"-{self.memory_bytes // GIB}gb" if self.memory_bytes else "")
 
 
 def load(name: str) -> dict[str, Any]:
@@ -89,21 +92,29 @@ def machine_names() -> list[str]:
 
 
 def machine_named(text: str) -> Machine:
-    """The chip called ``text``, which may end in its memory: ``m1``, ``M2 Pro``, ``m3-max-64gb``."""
+    """The chip called ``text``, which may end in cores and memory: ``m1``, ``M2 Pro``, ``m1-max-32core-64gb``."""
     words = re.sub(r"[\s_-]+", "-", text.strip().lower()).removeprefix("apple-")
     chips = all_chips()
     name, _, last = words.rpartition("-")
-    if words in chips:
-        return Machine(chips[words])
-    if name not in chips or not SIZE.fullmatch(last):
+    memory = memory_size(last) if name and SIZE.fullmatch(last) and words not in chips else None
+    rest = words if memory is None else name
+    with_cores = re.fullmatch(rf"(?P<name>.+?)-{CORES.pattern}", rest, re.ASCII)
+    cores = int(with_cores[2]) if with_cores else None
+    chip = chips.get(with_cores["name"] if with_cores else rest)
+    if chip is None:
         raise UnknownName("chip", text, machine_names(), "mpsprobe chips list shows them all.")
-    chip, memory = chips[name], memory_size(last)
-    if chip.memory_gib and memory not in {size * GIB for size in chip.memory_gib}:
+    if cores is not None and cores not in chip.gpu_cores:
+        sold = " or ".join(map(str, chip.gpu_cores))
+        raise UsageError(
+            f"there is no {chip.label} with {cores} GPU cores",
+            f"{sold} are known. Write for example {chip.name}-{chip.gpu_cores[-1]}core.",
+        )
+    if memory is not None and chip.memory_gib and memory not in {size * GIB for size in chip.memory_gib}:
         raise UsageError(
             f"there is no {chip.label} with {printable(last)}",
             f"It was sold with {sizes(chip.memory_gib)}. Any other memory: --memory, for example --memory {last}.",
         )
-    return Machine(chip, memory)
+    return Machine(chip, memory, cores)
 
 
 def memory_size(text: str) -> int:
