@@ -39,7 +39,7 @@ def test_the_arithmetic_of_products_convolutions_and_attention() -> None:
     forward = cost("aten::_mps_convolution", (x, weight), (out,))
     assert forward.flops == 2 * out.numel * 64
     backward = cost("aten::mps_convolution_backward", (x, out, weight), (x, weight))
-    assert (backward.kind, backward.flops) == ("convolution_backward", 2 * forward.flops)
+    assert (backward.kind, backward.flops) == ("convolution_backward_1x1", 2 * forward.flops)
     one_gradient = cost("aten::mps_convolution_backward", (x, out, weight), (weight,))
     assert one_gradient.flops == forward.flops
     q = spec(2, 12, 128, 64)
