@@ -11,6 +11,7 @@ from mpsprobe.declarations import Verdict
 from mpsprobe.schemas.memory import MemoryFigures, MemoryFit, MemoryPrediction
 from mpsprobe.schemas.record import Every, Exportable, First, Record, Sum, Unite
 from mpsprobe.schemas.run import AnyTarget, Environment, WorkloadInfo
+from mpsprobe.schemas.time import TimePrediction
 
 Method = Literal["predicted", "observed"]
 """``predicted``: traced on the virtual device. ``observed``: run on the device itself."""
@@ -276,6 +277,9 @@ class CoverageReport(Exportable):
     macos_conditions: Unite[list[MacosCondition]] = Field(default=[], description="What only a newer macOS serves.")
     advisories: Unite[list[AdvisoryMatch]] = Field(default=[], description="Calls whose results are known to be wrong.")
     memory: First[MemoryPrediction | None] = Field(default=None, description="What the step needs; programs have none.")
+    time: First[TimePrediction | None] = Field(
+        default=None, description="How long a step takes on the chip asked about."
+    )
     growth: First[GraphGrowth | None] = Field(default=None, description="What --vary asked for.")
     explained: bool = Field(default=False, description="Whether --explain asked for the evidence to be shown.")
     failure: RunFailure | None = Field(default=None, description="What ended the run, and the report.")

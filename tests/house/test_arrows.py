@@ -76,6 +76,7 @@ KNOWLEDGE_MAY_IMPORT = {
     "advisories": {"calls", "chips", "kernels"},
     "judging": {"advisories", "calls", "kernels"},
     "memory": {"calls"},
+    "times": {"calls", "chips"},
 }
 DEVICES_MAY_IMPORT = {
     "virtual": set(),

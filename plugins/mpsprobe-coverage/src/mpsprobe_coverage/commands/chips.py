@@ -1,4 +1,4 @@
-"""``mpsprobe chips list | show``."""
+"""``mpsprobe chips list | show | compare``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
+from mpsprobe import options
 from mpsprobe.commands import OpenGroup
-from mpsprobe.options import FORMAT_OPTION
+from mpsprobe.options import ANSWER, FORMAT_OPTION, check_training, often
+from mpsprobe_coverage.commands import options as flags
 from mpsprobe_coverage.commands.kernels import write
 from mpsprobe_coverage.knowledge.chips.limits import limits_of
 from mpsprobe_coverage.knowledge.chips.store import GIB, all_chips, machine_named
@@ -54,3 +56,69 @@ def show(name: str, format_name: str) -> None:
         return {**asdict(chip), "limits": [asdict(limits_of(memory)) for memory in memories]}
 
     write(format_name, document, "chips_output:print_details", chip, memories)
+
+
+@chips.command(short_help="One workload on every Mac: whether it fits, and how fast it was predicted to be.")
+@click.argument("name", metavar="WORKLOAD", shell_complete=options.complete_workload)
+@flags.PHASE_OPTION
+@flags.model_options
+@flags.torch_option("installed", "PyTorch; also latest\f: the release whose speed is predicted.", "VERSION")
+@options.training_options
+@flags.NEW_TOKENS_OPTION
+@often(ANSWER, "--at-least", metavar="SPEED", help="What it shall do: 20tok/s, 5samples/s, 2steps/s.")
+@often(ANSWER, "--within", metavar="TIME", help="How long a step may take: 2s, 500ms.")
+@FORMAT_OPTION
+def compare(name: str, format_name: str, at_least: str | None, within: str | None, **asked: Any) -> None:
+    """Every Mac: the memory in which WORKLOAD fits, the predicted time of a step, samples or tokens a second.
+
+    With --at-least or --within, also the smallest Mac that does that. The times are predicted by a model that was
+    fitted to published figures, and are not measured; they are ranges where they are shown as such.
+
+    \b
+    mpsprobe chips compare bert-base --phase training --batch-size 16
+    mpsprobe chips compare llama-3-8b --dtype float16 --phase generate --at-least 20tok/s
+    """
+    from mpsprobe.environment import check_version
+    from mpsprobe.errors import UsageError
+    from mpsprobe.plugins.registry import get_registry
+    from mpsprobe.progress import make_progress
+    from mpsprobe.protocols import RunOptions
+    from mpsprobe_coverage.knowledge.kernels.backends import family_named
+
+    check_version("torch", "mpsprobe-coverage", "chips compare")
+    from mpsprobe_coverage.scanning.choosing import Wish, choices, smallest
+
+    wish = Wish.of_flags(at_least, within)
+    release = asked.pop("torch_release")
+    run = RunOptions(**asked)
+    check_training(run, run.phase == "training")
+    registry = get_registry()
+    targets = flags.releases(release, family_named(run.backend, registry))
+    if len(targets) > 1:
+        raise UsageError("chips compare is about one torch release", "Name one with --torch.")
+    with make_progress() as progress:
+        info, judged, found = choices(registry.workload(name), run, targets[0], wish, progress)
+    enough = smallest(found)
+    if wish and enough is None:
+        fitting = [one for one in found if one.memory_bytes is not None]
+        best = min(fitting or found, key=lambda one: one.relative)
+        rates = {"steps": 1e3 / best.time.step_ms[1]} | {
+            kind: rate[1] for kind in ("samples_per_s", "tokens_per_s") if (rate := getattr(best.time, kind))
+        }
+        does = rates.get(wish.rate or "steps")
+        said = f"a step in {best.time.step_ms[1]:.3g} ms" if wish.rate is None else f"about {does:.3g} a second"
+        if wish.rate is not None and does is None:
+            raise UsageError(f"'{name}' has no such number a second", "Ask for --at-least 2steps/s, or --within 2s.")
+        what = "no Mac is predicted to do that" if fitting else "it fits on no Mac"
+        raise UsageError(what, f"The fastest, {best.chip.name} with {best.time.gpu_cores} cores, does {said}.")
+
+    def document() -> dict[str, Any]:
+        return {
+            "workload": info.model_dump(mode="json"),
+            "torch": judged,
+            "predicted": True,
+            "smallest": enough and enough.document(),
+            "chips": [one.document() for one in found],
+        }
+
+    write(format_name, document, "chips_output:print_compared", info, judged, found, enough)

@@ -11,10 +11,13 @@ from mpsprobe_exporters.document import Column, Document, Paragraph, Row, Sectio
 from mpsprobe_exporters.terminal.drawing import show
 
 if TYPE_CHECKING:
+    from mpsprobe.schemas import WorkloadInfo
     from mpsprobe_coverage.knowledge.chips.limits import Figure, Range
+    from mpsprobe_coverage.scanning.choosing import Choice
 
 PIPE_WIDTH = 100
 COLUMNS = ("GPU family", "GPU cores", "GB/s", "memory in GB", "bfloat16 in")
+COMPARED = ("GPU cores", "fits with", "ms a step, predicted", "samples/s", "tokens/s", "bound by", "of the fastest")
 FACTS = ("title", "GPU", "bandwidth", "memory", "bfloat16", "macOS", "sources")
 LIMITS = ("", "recommended", "published", "largest buffer", "published")
 BASES = {
@@ -39,6 +42,43 @@ def print_details(chip: Chip, memories: list[int]) -> None:
     facts = Table((Column("chip", "name"), *map(Column, FACTS)), [_facts(chip)], entries=True)
     limits = Table((Column("memory"), *map(Column, LIMITS)), list(map(_limits, memories)), entries=True)
     show(Document("Chips", sections=[Section("", [facts]), Section("", [limits] if memories else [])]), PIPE_WIDTH)
+
+
+def print_compared(info: WorkloadInfo, release: str, found: Iterable[Choice], enough: Choice | None) -> None:
+    """Every Mac, and the smallest that is enough, if one was asked for."""
+    table = Table((Column("chip", "name"), *map(Column, COMPARED)), [*map(_compared, found)])
+    sizes_of = [f"batch {info.batch_size}" if info.batch_size else "", f"{info.seq_len} long" if info.seq_len else ""]
+    ran = ", ".join(filter(None, [info.name, info.phase, info.dtype, *sizes_of, f"torch {release}"]))
+    said = [Paragraph(f"{ran}. Predicted, not measured: how well that holds is in docs/explanation/time.md.")]
+    if enough is not None and enough.memory_bytes is not None:
+        with_memory = f"{enough.chip.label} with {enough.time.gpu_cores} GPU cores and {enough.memory_bytes / GIB:g} GB"
+        said.append(Paragraph(f"The smallest that is likely enough: {with_memory}."))
+    show(Document("Chips", sections=[Section("", [table]), Section("", said)]), PIPE_WIDTH)
+
+
+def _compared(one: Choice) -> Row:
+    time = one.time
+    return (
+        one.chip.name,
+        str(time.gpu_cores),
+        "-" if one.memory_bytes is None else f"{one.memory_bytes / GIB:g} GB",
+        _between(time.step_ms),
+        _between(time.samples_per_s),
+        _between(time.tokens_per_s),
+        time.bound_by,
+        f"{one.relative:.2f}",
+    )
+
+
+def _between(values: list[float] | None) -> str:
+    """``18-30``: three digits of the low and the high end."""
+    return (
+        "-"
+        if values is None
+        else f"{values[0]:,.3g}-{values[2]:,.3g}"
+        if values[2] < 1e3
+        else (f"{values[0]:,.0f}-{values[2]:,.0f}")
+    )
 
 
 def gib(low: int, high: int | None = None) -> str:

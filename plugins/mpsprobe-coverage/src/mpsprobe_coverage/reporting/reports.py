@@ -21,6 +21,7 @@ from mpsprobe_coverage.reporting import findings as found
 from mpsprobe_coverage.reporting.fitting import fit_on
 from mpsprobe_coverage.reporting.graphs import compiles, keys_of
 from mpsprobe_coverage.reporting.memory import prediction
+from mpsprobe_coverage.reporting.timing import time_of
 
 
 def check_macos(text: str, table: KernelTable) -> Version:
@@ -94,6 +95,7 @@ def single(
         },
         environment=environment,
         memory=memory,
+        time=time_of(trace, options, info),
         failure=trace.failure,
     )
 

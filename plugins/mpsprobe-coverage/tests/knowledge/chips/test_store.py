@@ -16,6 +16,16 @@ def test_a_name_can_be_written_in_several_ways() -> None:
         assert (found.name, found.chip.label, found.memory_bytes) == ("m2-pro-16gb", "Apple M2 Pro", 16 * GIB), text
 
 
+def test_a_name_may_have_the_cores() -> None:
+    for text in ("m1-max-32core-64gb", "M1 Max 32-core 64GB", "m1 max 32 cores 64 gb".replace("64 gb", "64gb")):
+        found = machine_named(text)
+        assert (found.name, found.gpu_cores, found.memory_bytes) == ("m1-max-32core-64gb", 32, 64 * GIB), text
+    assert machine_named("m1-max-24core").memory_bytes is None
+    with pytest.raises(UsageError, match="no Apple M1 Max with 30 GPU cores") as error:
+        machine_named("m1-max-30core")
+    assert "24 or 32" in (error.value.hint or "")
+
+
 def test_every_name_is_its_own() -> None:
     assert [machine_named(name).name for name in machine_names()] == machine_names()
     assert machine_named("m5-ultra-96gb").memory_bytes == 96 * GIB  # no source with all of its sizes

@@ -12,7 +12,7 @@ from mpsprobe_exporters import advisories, answer, backends, fitting, sources, w
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import call_site, one_line, plural, shortened
-from mpsprobe_exporters.reports import memory
+from mpsprobe_exporters.reports import memory, time
 from mpsprobe_exporters.units import between, byte_size, number
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def document(report: schemas.CoverageReport) -> Document:
     ]
     notes = [*(one_line(note, 400) for note in notes), *allowed(report.allowed)]
     memory_lines = [] if report.failure else [*memory.line(predicted), *(fitting.lines(fit) if fit else [])]
+    memory_lines += time.line(report.time)
     clean = (
         bool(report.operators)
         and not alerts
@@ -139,6 +140,7 @@ def document(report: schemas.CoverageReport) -> Document:
             *sections,
             Section("In figures", list(figures(report.summary)), depth="page"),
             *memory.sections(predicted, report.environment),
+            *time.sections(report.time),
             all_operators(report, "Overview" if clean else OPERATORS),
         ],
         brief=[*brief, *(f"{line}." for line in recalled), NEXT] if clean else [],
@@ -302,6 +304,8 @@ def records(report: schemas.CoverageReport) -> Iterator[dict[str, Cell]]:
         yield {**record, "phases": known.phases, "modules": fold_names(known.modules), "advice": known.workaround}
     if report.memory and not report.failure:
         yield memory.record(report.memory)
+    if report.time:
+        yield time.record(report.time)
     program = report.program
     for stayed in program.stayed_on_cpu if program else ():
         where = [stayed.call_site or ""]

@@ -1,4 +1,4 @@
-"""The data file of chips, and names such as ``m2-pro-16gb``."""
+"""The data file of chips, and names such as ``m2-pro-16gb`` and ``m1-max-32core-64gb``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from mpsprobe.suggestions import printable
 GIB = 2**30
 SIZE = re.compile(r"(?P<number>\d{1,9}(\.\d{1,9})?)\s*(?P<unit>gb|gib|g|tb|tib|mb|mib)", re.IGNORECASE | re.ASCII)
 CHIP = re.compile(r"\b(m\d{1,2})(?: ?(pro|max|ultra))?\b", re.ASCII)
+CORES = re.compile(r"\b(\d{1,3}) ?cores?\b(?: gpu)?(?! cpu)", re.ASCII)
+OF_CPU = re.compile(r"\b\d{1,3} ?cores? cpu\b", re.ASCII)
 DISK = re.compile(rf"{SIZE.pattern} ?(ssd|storage|disk)\b", re.IGNORECASE | re.ASCII)
 MEMORY = re.compile(rf"\b{SIZE.pattern}(?!\w)", re.IGNORECASE | re.ASCII)
 SCREEN_OR_YEAR = re.compile(
@@ -60,15 +62,17 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A chip with its memory, which is ``None`` where the name left it open."""
+    """A chip with its memory and the cores of its GPU, each ``None`` where the name left it open."""
 
     chip: Chip
     memory_bytes: int | None = None
+    gpu_cores: int | None = None
 
     @property
     def name(self) -> str:
-        """``m2-pro-16gb``."""
-        return self.chip.name + (f"-{self.memory_bytes // GIB}gb" if self.memory_bytes else "")
+        """``m2-pro-16gb``, ``m1-max-32core-64gb``."""
+        cores = f"-{self.gpu_cores}core" if self.gpu_cores else ""
+        return self.chip.name + cores + (f"-{self.memory_bytes // GIB}gb" if self.memory_bytes else "")
 
 
 def load(name: str) -> dict[str, Any]:
@@ -100,28 +104,36 @@ def machine_names() -> list[str]:
 
 
 def machine_named(text: str) -> Machine:
-    """The Mac called ``text``: by its chip, with or without its memory, as people write it.
+    """The Mac called ``text``: by its chip, with or without cores of the GPU and memory, as people write it.
 
-    ``m1``, ``M2 Pro``, ``m3-max-64gb``, ``M2 Air 16GB``, ``MacBook Pro (14-inch) M3 Max, 36 GB``. A "Pro" that is no
-    part of the chip's name stands before the M; a size of an SSD is none of memory.
+    ``m1``, ``M2 Pro``, ``m1-max-32core-64gb``, ``M2 Air 16GB``, ``MacBook Pro (14-inch) M3 Max, 36 GB``. A "Pro" that
+    is no part of the chip's name stands before the M; a size of an SSD is none of memory.
     """
     chips, words = all_chips(), re.sub(r"[\s_,()-]+", " ", text.lower())
     found = CHIP.search(words)
-    name = "-".join(filter(None, found.groups())) if found else ""
-    rest = SCREEN_OR_YEAR.sub(" ", DISK.sub(" ", CHIP.sub(" ", words, count=1)))
+    chip = chips.get("-".join(filter(None, found.groups()))) if found else None
+    rest = SCREEN_OR_YEAR.sub(" ", DISK.sub(" ", OF_CPU.sub(" ", CHIP.sub(" ", words, count=1))))
+    counts = [int(one) for one in CORES.findall(rest)]
+    rest = CORES.sub(" ", rest)
     memories = [one[0] for one in MEMORY.finditer(rest)]
-    if name not in chips or len(memories) > 1 or set(MEMORY.sub(" ", rest).split()) - OF_PRODUCTS:
+    others = set(MEMORY.sub(" ", rest).split()) - OF_PRODUCTS
+    if chip is None or len(memories) > 1 or len(counts) > 1 or others:
         raise UnknownName("chip", text, machine_names(), f"{AS_WRITTEN} mpsprobe chips list shows them all.")
-    if not memories:
-        return Machine(chips[name])
-    chip, last = chips[name], memories[0].replace(" ", "")
-    memory = memory_size(last)
-    if chip.memory_gib and memory not in {size * GIB for size in chip.memory_gib}:
+    cores = counts[0] if counts else None
+    if cores is not None and cores not in chip.gpu_cores:
+        sold = " or ".join(map(str, chip.gpu_cores))
+        raise UsageError(
+            f"there is no {chip.label} with {cores} GPU cores",
+            f"{sold} are known. Write for example {chip.name}-{chip.gpu_cores[-1]}core.",
+        )
+    last = memories[0].replace(" ", "") if memories else None
+    memory = memory_size(last) if last else None
+    if last and chip.memory_gib and memory not in {size * GIB for size in chip.memory_gib}:
         raise UsageError(
             f"there is no {chip.label} with {printable(last)}",
             f"It was sold with {sizes(chip.memory_gib)}. Any other memory: --memory, for example --memory {last}.",
         )
-    return Machine(chip, memory)
+    return Machine(chip, memory, cores)
 
 
 def memory_size(text: str) -> int:

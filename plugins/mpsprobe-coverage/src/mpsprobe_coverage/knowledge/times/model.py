@@ -1,0 +1,209 @@
+"""A model of time: from what calls cost to the milliseconds of a step on a chip, with a range.
+
+The GPU takes for each kernel the longer of its arithmetic and of moving its bytes, and something to start. The CPU
+launches the kernels ahead of it, so that a step takes about the longer of both; a value that the program reads, and an
+operator that is left to the CPU, make each wait for the other. All numbers are in ``data/times.toml``, which
+``benchmarks/fit_times.py`` fits to published figures; ``docs/explanation/time.md`` says how well it holds.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Literal, NamedTuple
+
+from packaging.version import InvalidVersion, Version
+
+from mpsprobe_coverage.knowledge.chips.store import Chip
+from mpsprobe_coverage.knowledge.times.costs import HOST, Cost
+
+Bound = Literal["arithmetic", "bandwidth", "launches", "cpu"]
+Numbers = Mapping[str, Any]
+TOGETHER = 3.0  # how sharply the longer of two that overlap wins: at 3 two equal ones take a quarter longer than each
+LATE = 9  # the first GPU family of which efficiencies are like those of later ones: M3 and M4 are Apple9
+ON_CPU = ("fallback", "missing")
+SYNC = "sync"
+
+
+class Call(NamedTuple):
+    """Calls that cost the same: ``on_cpu`` where MPS leaves them to the CPU, ``waits`` where the CPU reads a value."""
+
+    cost: Cost
+    calls: int
+    on_cpu: bool = False
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Low, likely and high."""
+
+    low: float
+    likely: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Milliseconds of a step on one chip; a prediction, never a measurement.
+
+    Attributes:
+        by_class: milliseconds of the GPU for each class of kernel, the most first; ``cpu`` where operators are left to
+            it. Together they are more than ``step_ms`` where the CPU works meanwhile.
+        launch_ms: what the CPU takes to launch all of it.
+        why_wide: why the range is wider than usual; empty where it is not.
+    """
+
+    gpu_cores: tuple[int, ...]
+    step_ms: Range
+    bound_by: Bound
+    by_class: dict[str, float]
+    launch_ms: float
+    why_wide: str
+
+
+@functools.cache
+def numbers() -> Numbers:
+    """The fitted file."""
+    return tomllib.loads((files("mpsprobe_coverage.knowledge.times") / "data" / "times.toml").read_text("utf-8"))
+
+
+def era(chip: Chip) -> str:
+    """``early``: Apple7 and Apple8, of M1 and M2; ``late``: those since."""
+    return "late" if chip.family >= LATE else "early"
+
+
+def bandwidth(chip: Chip, cores: int) -> float:
+    """Of the memory, in bytes a millisecond."""
+    known = chip.bandwidth_gb_per_s
+    return (
+        known[chip.gpu_cores.index(cores) if len(known) == len(chip.gpu_cores) and cores in chip.gpu_cores else 0] * 1e6
+    )
+
+
+def is_before(release: str, first: str) -> bool:
+    try:
+        return Version(release) < Version(first)
+    except InvalidVersion:
+        return False
+
+
+def kernel_ms(cost: Cost, chip: Chip, cores: int, release: str, known: Numbers) -> tuple[float, bool]:
+    """How long the GPU takes for one call, and whether that is its arithmetic."""
+    when, kind = era(chip), cost.kind
+    arithmetic = 0.0
+    if cost.flops:
+        share = known["arithmetic"][when].get(kind) or known["arithmetic"]["all"].get(kind, 1.0)
+        rate = known["rate"][chip.generation] * cores * share
+        if cost.dtype != "float32":
+            rate *= known[cost.dtype][chip.generation]
+        arithmetic = cost.flops / (rate * 1e6)
+    shares = known["bandwidth"][when]
+    moving = cost.nbytes / (bandwidth(chip, cores) * shares.get(kind, shares["elementwise"]))
+    taken = max(arithmetic, moving)
+    for first, slower in known["before"].items():
+        if is_before(release, first):
+            taken *= slower.get(kind, 1.0)
+    return taken + cost.kernels * known["host"]["kernel_us"] / 1e3, arithmetic > moving
+
+
+def cpu_ms(cost: Cost, chip: Chip, known: Numbers) -> float:
+    """An operator that is left to the CPU: its copies there and back, and the CPU's own time."""
+    rates = known["cpu"]
+    return float(cost.nbytes * 3 / (rates["gb_per_s"] * 1e6) + cost.flops / (rates["gflops"] * 1e6))
+
+
+def on_cores(calls: Iterable[Call], chip: Chip, cores: int, release: str, known: Numbers) -> tuple[float, Any]:
+    """Likely milliseconds with exactly ``cores``, and what they are made of."""
+    host = known["host"]
+    faster = host["each_generation"] ** (int(chip.generation[1:]) - 1)
+    by_class: dict[str, float] = defaultdict(float)
+    gpu = arithmetic = launches = waits = cpu = 0.0
+    for cost, number, is_on_cpu, is_read in calls:
+        if cost.kind == HOST:
+            launches += number * host["view_us"] * faster / 1e3
+            waits += is_read * number
+            continue
+        if is_on_cpu:
+            taken = number * cpu_ms(cost, chip, known)
+            cpu += taken
+            waits += 2 * number
+            by_class["cpu"] += taken
+            continue
+        taken, is_arithmetic = kernel_ms(cost, chip, cores, release, known)
+        gpu += taken * number
+        arithmetic += taken * number * is_arithmetic
+        by_class[cost.kind] += taken * number
+        launches += number * (host["launch_us"] + (cost.kernels - 1) * host["view_us"]) * faster / 1e3
+        waits += is_read * number
+    waiting = (waits + 1) * host["sync_us"] / 1e3
+    for first, slower in known["before"].items():
+        if is_before(release, first):
+            launches *= slower.get("launch", 1.0)
+            waiting *= slower.get("sync", 1.0)
+    whole = (gpu**TOGETHER + launches**TOGETHER) ** (1 / TOGETHER) + waiting + cpu
+    parts = {"arithmetic": arithmetic, "bandwidth": gpu - arithmetic, "cpu": cpu}
+    bound = "launches" if launches + waiting > max(gpu, cpu) else max(parts, key=lambda name: parts[name])
+    return whole, (bound, by_class, launches)
+
+
+def estimate(calls: Iterable[Call], chip: Chip, gpu_cores: int | None, release: str) -> Estimate | None:
+    """How long ``calls`` take on ``chip``; without ``gpu_cores`` the range covers all counts that were sold.
+
+    None where there is nothing that the GPU or the CPU would compute.
+    """
+    calls = list(calls)
+    if not any(one.cost.kind != HOST for one in calls):
+        return None
+    known = numbers()
+    counts = chip.gpu_cores if gpu_cores is None else (gpu_cores,)
+    each = [on_cores(calls, chip, cores, release, known) for cores in counts]
+    slowest, fastest = max(each, key=lambda one: one[0]), min(each, key=lambda one: one[0])
+    bound, by_class, launches = slowest[1]
+    spread, why = _spread(calls, chip, release, known)
+    likely = (slowest[0] * fastest[0]) ** 0.5
+    return Estimate(
+        gpu_cores=tuple(counts),
+        step_ms=Range(fastest[0] * spread[0], likely, slowest[0] * spread[1]),
+        bound_by=bound,
+        by_class=dict(sorted(by_class.items(), key=lambda one: -one[1])),
+        launch_ms=launches,
+        why_wide=why,
+    )
+
+
+def _spread(calls: Iterable[Call], chip: Chip, release: str, known: Numbers) -> tuple[tuple[float, float], str]:
+    """The factors of the range, and why they are the wider ones."""
+    ranges = known["range"]
+    kinds: dict[str, float] = defaultdict(float)
+    halves: dict[str, float] = defaultdict(float)
+    cpu = False
+    for cost, number, is_on_cpu, _ in calls:
+        taken = kernel_ms(cost, chip, chip.gpu_cores[0], release, known)[0] * number if cost.kind != HOST else 0.0
+        kinds[cost.kind] += taken
+        halves[cost.dtype] += taken
+        cpu = cpu or is_on_cpu
+    whole = sum(kinds.values()) or 1.0
+    rare = [kind for kind, taken in kinds.items() if taken > whole / 5 and kind in ranges["rare"]]
+    half = max(halves, key=lambda name: halves[name], default="float32")
+    why = []
+    if chip.name not in ranges["chips"]:
+        why.append(f"no published step of {chip.name} was fitted")
+    if half != "float32" and f"{half} {chip.generation}" not in ranges["dtypes"]:
+        why.append(f"no published {half} step of {chip.generation} was fitted")
+    if rare:
+        why.append(f"few figures of {', '.join(rare)} were published")
+    if cpu:
+        why.append("some operators are left to the CPU, of which no step was published")
+    low, high = ranges["far" if why else "near"]
+    return (low, high), "; ".join(why)
+
+
+def likely_ms(cost: Cost, on_cpu: bool, chip: Chip, cores: int, release: str) -> float:
+    """Milliseconds of one call, on the CPU where it is left to that."""
+    known = numbers()
+    return cpu_ms(cost, chip, known) if on_cpu else kernel_ms(cost, chip, cores, release, known)[0]

@@ -1,0 +1,107 @@
+"""What calls cost, and how long they were predicted to take."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from mpsprobe_coverage.knowledge.calls.spec import interned
+from mpsprobe_coverage.knowledge.chips.store import all_chips
+from mpsprobe_coverage.knowledge.times.costs import HOST, cost
+from mpsprobe_coverage.knowledge.times.model import Call, Estimate, estimate, numbers
+
+CHIPS = all_chips()
+RELEASE = "2.13.0"
+
+
+def spec(*shape: int, dtype: torch.dtype = torch.float32) -> Any:
+    return interned(shape, tuple(math.prod(shape[at + 1 :]) for at in range(len(shape))), dtype)
+
+
+def of(chip: str, *calls: Call, cores: int | None = None) -> Estimate:
+    found = estimate(calls, CHIPS[chip], cores, RELEASE)
+    assert found is not None
+    return found
+
+
+def product(size: int, dtype: torch.dtype = torch.float32) -> Call:
+    x = spec(size, size, dtype=dtype)
+    return Call(cost("aten::mm", (x, x), (x,)), 1)
+
+
+def test_the_arithmetic_of_products_convolutions_and_attention() -> None:
+    linear = cost("aten::linear", (spec(8, 128, 768), spec(3072, 768), spec(3072)), (spec(8, 128, 3072),))
+    assert (linear.kind, linear.flops) == ("matmul", 2 * 1024 * 768 * 3072)
+    x, weight, out = spec(8, 64, 56, 56), spec(256, 64, 1, 1), spec(8, 256, 56, 56)
+    forward = cost("aten::_mps_convolution", (x, weight), (out,))
+    assert forward.flops == 2 * out.numel * 64
+    backward = cost("aten::mps_convolution_backward", (x, out, weight), (x, weight))
+    assert (backward.kind, backward.flops) == ("convolution_backward_1x1", 2 * forward.flops)
+    one_gradient = cost("aten::mps_convolution_backward", (x, out, weight), (weight,))
+    assert one_gradient.flops == forward.flops
+    q = spec(2, 12, 128, 64)
+    attention = cost("aten::_scaled_dot_product_attention_math_for_mps", (q, q, q), (q,))
+    assert attention.flops == 4 * 2 * 12 * 128 * 128 * 64
+
+
+def test_bytes_are_those_that_move() -> None:
+    x = spec(1024, 1024)
+    assert cost("aten::add.Tensor", (x, x), (x,)).nbytes == 3 * x.nbytes
+    expanded = interned((1024, 1024), (0, 1), torch.float32)
+    assert cost("aten::add.Tensor", (x, expanded), (x,)).nbytes == 2 * x.nbytes + 4096
+    assert cost("aten::view", (x,), (x,)).kind == HOST
+    table, rows = spec(30522, 768), spec(16, 768)
+    assert cost("aten::index_select", (table, spec(16, dtype=torch.int64)), (rows,)).nbytes < table.nbytes / 100
+
+
+def test_what_a_step_is_bound_by() -> None:
+    assert of("m1", product(4096)).bound_by == "arithmetic"
+    large = spec(4096, 8192)
+    assert of("m1", Call(cost("aten::add.Tensor", (large, large), (large,)), 3)).bound_by == "bandwidth"
+    small = spec(8, 8)
+    assert of("m4-max", Call(cost("aten::relu", (small,), (small,)), 500)).bound_by == "launches"
+    assert of("m1", Call(cost("aten::linalg_qr", (large,), (large,)), 5, on_cpu=True)).bound_by == "cpu"
+
+
+def test_more_cores_are_faster_and_without_them_the_range_covers_all() -> None:
+    small, large = of("m1-max", product(4096), cores=24), of("m1-max", product(4096), cores=32)
+    assert large.step_ms.likely < small.step_ms.likely
+    both = of("m1-max", product(4096))
+    assert (both.step_ms.low, both.step_ms.high) == (large.step_ms.low, small.step_ms.high)
+    assert both.gpu_cores == (24, 32) and both.step_ms.low < both.step_ms.likely < both.step_ms.high
+
+
+def test_bfloat16_is_slow_where_metal_emulates_it() -> None:
+    for chip, slower in (("m1-pro", True), ("m2-pro", True), ("m3-pro", False)):
+        half, full = of(chip, product(4096, torch.bfloat16)), of(chip, product(4096))
+        assert (half.step_ms.likely > 1.3 * full.step_ms.likely) is slower, chip
+
+
+def test_a_read_of_a_value_waits() -> None:
+    read = Call(cost("aten::_local_scalar_dense", (spec(),), ()), 10, waits=True)
+    more = of("m2", product(512), read).step_ms.likely - of("m2", product(512)).step_ms.likely
+    assert more >= 10 * numbers()["host"]["sync_us"] / 1e3
+
+
+def test_a_range_is_wider_where_nothing_near_was_fitted_and_says_why() -> None:
+    known = of("m4-pro", product(4096, torch.float16))
+    unknown = of("m5-ultra", product(4096, torch.bfloat16))
+    assert not known.why_wide and "m5-ultra" in unknown.why_wide and "bfloat16" in unknown.why_wide
+
+    def width(one: Estimate) -> float:
+        return one.step_ms.high / one.step_ms.low
+
+    assert width(unknown) > width(of("m4-pro", product(4096, torch.float16), cores=20))
+
+
+def test_nothing_to_compute_has_no_time() -> None:
+    view = Call(cost("aten::view", (spec(4),), (spec(4),)), 3)
+    assert estimate([view], CHIPS["m1"], None, RELEASE) is None
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_every_chip_has_its_numbers(chip: str) -> None:
+    assert 0 < of(chip, product(1024)).step_ms.low < 1e4

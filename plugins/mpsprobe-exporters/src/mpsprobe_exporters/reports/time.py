@@ -1,0 +1,66 @@
+"""How long a step was predicted to take on a chip: a line, and where the time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters.document import Column, Section, bullets, table
+from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.units import amount, duration, percent
+
+if TYPE_CHECKING:
+    from mpsprobe import schemas
+    from mpsprobe_exporters.document import Cell, Fields
+
+TITLE = "Predicted time"
+BOUND = {
+    "arithmetic": "the GPU's arithmetic",
+    "bandwidth": "the memory's bandwidth",
+    "launches": "launching kernels on the CPU",
+    "cpu": "operators that are left to the CPU",
+}
+CLASSES: Fields[None, schemas.ClassTime] = (
+    (Column("class", "name"), lambda _, one: one.kind),
+    (Column("time", "time"), lambda _, one: round(one.ms * 1e6)),
+    (Column("share", "share", rank=1), lambda _, one: one.share),
+)
+PLACES: Fields[None, tuple[str, float]] = (
+    (Column("where", "name"), lambda _, one: one[0] or "(outside of all modules)"),
+    (Column("time", "time"), lambda _, one: round(one[1] * 1e6)),
+)
+
+
+def line(time: schemas.TimePrediction | None) -> list[str]:
+    """``Time: 18 to 30 ms a step on m2-pro, predicted: …, bound by …``; nothing where no chip was asked about."""
+    if time is None or len(time.step_ms) != len(("low", "likely", "high")):
+        return []
+    low, _, high = (duration(ms * 1e6) for ms in time.step_ms)
+    rates = [
+        f"{amount(rate[0])} to {amount(rate[2])} {what}/s"
+        for rate, what in ((time.samples_per_s, "samples"), (time.tokens_per_s, "tokens"))
+        if rate and len(rate) == len(time.step_ms)
+    ]
+    said = ", ".join([f"{low} to {high} a step on {machine(time)}", *rates, f"bound by {BOUND[time.bound_by]}"])
+    wide = [f"The range is wide: {one_line(time.why_wide, 300)}"] if time.why_wide else []
+    return [f"Time, predicted and not measured: {said}", *wide]
+
+
+def machine(time: schemas.TimePrediction) -> str:
+    """``m1-max-32core``."""
+    return one_line(time.chip, 60) + (f"-{time.gpu_cores}core" if time.gpu_cores else "")
+
+
+def sections(time: schemas.TimePrediction | None) -> Iterator[Section]:
+    if time is None:
+        return
+    launches = bullets([f"launching all kernels takes the CPU {duration(time.launch_ms * 1e6)}, mostly meanwhile"])
+    rows = table(CLASSES, None, time.by_class, "By class of kernel")
+    operators = table(PLACES, None, [*time.by_operator.items()], "By operator")
+    modules = table(PLACES, None, [*time.by_module.items()], "By module")
+    yield Section(f"{TITLE} of the GPU", [*rows, *operators, *modules, *launches], view="Time", depth="all")
+
+
+def record(time: schemas.TimePrediction) -> dict[str, Cell]:
+    parts = ", ".join(f"{one.kind} {percent(one.share)}" for one in time.by_class[:3])
+    return {"verdict": "time", "reason": f"{'; '.join(line(time))}; {parts}"}
