@@ -161,7 +161,7 @@ def is_foreign(about: os.stat_result) -> bool:
 
 
 def is_own(path: str) -> bool:
-    """Whether only this user can have put ``path`` where it is: it and the folders up to the user's are, and no links."""
+    """Whether only this user can have put ``path`` there: it and the folders up to the user's are own, and no links."""
     try:
         about = os.lstat(path)
     except OSError:

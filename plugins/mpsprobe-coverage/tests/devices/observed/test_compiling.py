@@ -106,7 +106,7 @@ def test_a_build_ends_with_its_process_and_the_next_one_clears_up(
     alive = os.open(pipes["ALIVE"], os.O_RDONLY | os.O_NONBLOCK)
     assert run_python(KILLED, target, variables={**pipes, "PYTHONPATH": str(tmp_path)}).code == -signal.SIGKILL
     os.set_blocking(alive, True)
-    with open(alive, "rb") as stream:
+    with os.fdopen(alive, "rb") as stream:
         assert stream.read() == b"", "the compiler went on"
     assert [one.name for one in target.parent.iterdir()] == ["unfinished"]
     library.write_text(QUICK)
