@@ -1,7 +1,7 @@
 """Programs on the native device that end right after a backward pass: how many of them abort.
 
-``python -m tests.fuzz.exits 300`` from the root of the repository. Each is a fork, made before there is any thread, that
-ends as Python does. ``--unawaited`` leaves out what waits for autograd's thread (``ending.cpp``).
+``python -m tests.fuzz.exits 300`` from the root of the repository. Each is a fork, made before there is any thread,
+that ends as Python does. ``--unawaited`` leaves out what waits for autograd's thread (``ending.cpp``).
 """
 
 from __future__ import annotations
