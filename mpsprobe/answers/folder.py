@@ -3,7 +3,7 @@
 A file that is not one is no answer.
 """
 
-# ruff: noqa: PTH103, PTH105, PTH108, PTH111, PTH118
+# ruff: noqa: PTH103, PTH105, PTH108, PTH111, PTH118, PTH120
 # Importing pathlib costs more than an answer from the cache may take.
 from __future__ import annotations
 
@@ -57,13 +57,19 @@ def answers_folder() -> str:
     return os.path.join(user_folder(), "answers")
 
 
+def make_private(folder: str) -> None:
+    """Make ``folder``, which is in the user's, and both for this user alone; those that are there stay as they are."""
+    for path in (user_folder(), folder):
+        os.makedirs(path, mode=0o700, exist_ok=True)
+
+
 def find(key: str, asked: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """When the answer under ``key`` was made, in UTC, and its report as data; ``None`` where there is none."""
     content = read(key)
     if content is None:
         return None
     head, packed = content[: len(MAGIC) + 32], content[len(MAGIC) + 32 :]
-    if head != _head_of(packed):
+    if head != _head_of(key, packed):
         return None
     try:
         unpacking = zlib.decompressobj()
@@ -86,13 +92,14 @@ def keep(key: str, asked: Mapping[str, Any], report: Mapping[str, Any]) -> bool:
     except ValueError:  # in a key that no schema here knows
         return False
     packed = zlib.compress(text.encode(), 6)
-    return write(key, _head_of(packed) + packed)
+    return write(key, _head_of(key, packed) + packed)
 
 
-def _head_of(packed: bytes) -> bytes:
+def _head_of(key: str, packed: bytes) -> bytes:
+    """``key`` is in the digest: under another name, a file is no answer."""
     import hashlib  # takes 3 ms, and not every question has an answer
 
-    return MAGIC + hashlib.sha256(packed).digest()
+    return MAGIC + hashlib.sha256(key.encode() + packed).digest()
 
 
 def read(key: str) -> bytes | None:
@@ -117,7 +124,7 @@ def write(key: str, content: bytes) -> bool:
     folder = answers_folder()
     unfinished = os.path.join(folder, f"{os.getpid()}-{time.time_ns()}{UNFINISHED}")
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        make_private(folder)
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -151,6 +158,17 @@ def clear() -> tuple[int, int]:
 def is_foreign(about: os.stat_result) -> bool:
     """Whether a file or folder is another user's, or others may write it; Windows has no such bits."""
     return hasattr(os, "getuid") and (about.st_uid != os.getuid() or bool(about.st_mode & 0o022))
+
+
+def is_own(path: str) -> bool:
+    """Whether only this user can have put ``path`` there: it and the folders up to the user's are own, and no links."""
+    try:
+        about = os.lstat(path)
+    except OSError:
+        return False
+    if stat.S_ISLNK(about.st_mode) or is_foreign(about):
+        return False
+    return path == user_folder() or is_own(os.path.dirname(path))
 
 
 def _make_room() -> None:

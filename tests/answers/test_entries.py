@@ -35,7 +35,7 @@ def packed(document: object) -> bytes:
 
 
 def sealed(content: bytes) -> bytes:
-    return MAGIC + hashlib.sha256(content).digest() + content
+    return MAGIC + hashlib.sha256(b"key" + content).digest() + content
 
 
 def test_what_is_kept_is_found(place: Path) -> None:
@@ -94,6 +94,12 @@ def test_what_somebody_else_may_write_is_not_read(place: Path) -> None:
         (place / "key.answer").unlink()
         os.mkfifo(place / "key.answer")  # nobody writes: it is not waited for
         assert find("key", ASKED) is None
+
+
+def test_another_answer_in_its_place_is_none(place: Path) -> None:
+    keep("other", ASKED, REPORT)  # the same question, in other surroundings
+    (place / "other.answer").rename(place / "key.answer")
+    assert find("key", ASKED) is None
 
 
 def test_a_folder_in_its_place(place: Path) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mpsprobe_coverage.programs.process import AfterImport
+from mpsprobe_coverage.programs.parent import _ended
+from mpsprobe_coverage.programs.process import AfterImport, Process
 from mpsprobe_coverage.programs.settings import Settings
 from mpsprobe_coverage.programs.tracebacks import without_our_frames
 from mpsprobe_coverage.recording import attribution
@@ -28,6 +29,37 @@ def test_settings_survive_the_environment_and_the_first_process_is_the_program(t
     assert not settings.claim()
     settings.note_process()
     assert settings.processes() == [settings.process_report]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "why"),
+    [
+        ("report.json", "{", "changed the report"),
+        ("refusal.json", "[1,", "before Python did"),
+        ("refusal.json", '["a hint of its own", null, true]', "a hint of its own"),
+        ("process-1.json", "{}", "before Python did"),
+    ],
+)
+def test_what_a_program_writes_among_the_reports_leaves_its_exit_code(
+    file: str, text: str, why: str, tmp_path: Path
+) -> None:
+    settings = Settings(folder=str(tmp_path), name="a.py", arguments=[], torch="2.6.0", lines=True, prefix=sys.prefix)
+    settings.note_process()
+    for path in (tmp_path / file, tmp_path / "process-1"):
+        path.write_text(text, encoding="utf-8")
+    ended = _ended(3, settings)
+    assert (ended.code, ended.report) == (3, None) and why in ended.why
+
+
+def test_without_the_folder_of_the_reports_a_program_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    settings = Settings(folder=str(folder), name="a.py", arguments=[], torch="2.6.0", lines=True, prefix=sys.prefix)
+    settings.note_process()
+    Process(settings, itself=True).end()
+    folder.mkdir()
+    settings.refusal.with_suffix(".unfinished").mkdir()
+    Process(settings, itself=True).end()
+    assert _ended(3, settings).code == 3
 
 
 def test_a_finder_waits_for_the_import_and_not_for_the_question(

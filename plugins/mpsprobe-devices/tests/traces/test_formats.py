@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
+import time
+import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ from trace_files import packed, write
 
 from mpsprobe.errors import MpsprobeError, ReportError
 from mpsprobe.schemas import ProfileCell
-from mpsprobe_devices.traces import stream
+from mpsprobe_devices.traces import stream, tensorflow
 from mpsprobe_devices.traces.report import import_trace
 from mpsprobe_devices.traces.stream import TraceFile
 from tests.fuzz.changing import bytes_changed
@@ -70,6 +73,31 @@ def test_words_for_no_number_become_none_or_a_float_and_any_text_is_read(tmp_pat
         assert first["b"] == word and second == {"a": 1}
     text = b'\xef\xbb\xbf{"traceEvents": ["a\nb\x01", "\xff", "\\ud800"]}'
     assert events(tmp_path, text) == ["a\nb\x01", "\ufffd", "\ud800"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 30])
+def test_words_in_texts_stay_wherever_the_window_ends(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "CHUNK", size)
+    one = '{"a": [nan, inf ,-N/A], "b": "a nan, \\\\\\" nan \\\\", "c": nan, "nan": "nanx"}'
+    found = {"a": [None] * 3, "b": 'a nan, \\" nan \\', "c": None, "nan": "nanx"}
+    assert events(tmp_path, f'{{"traceEvents": [{one}, {one}, 7]}}') == [found, found, 7]
+
+
+def test_many_words_for_no_number_are_read_once(tmp_path: Path) -> None:
+    words = ",".join(["nan"] * 20_000)
+    begun = time.thread_time()
+    assert events(tmp_path, f'{{"traceEvents": [[{words}]]}}') == [[None] * 20_000]
+    assert time.thread_time() - begun < 1, "0.02 s; 4 s where each word is read from the start"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    for name in ("trace.json", "trace.xplane.pb"):
+        if hasattr(os, "mkfifo"):
+            os.mkfifo(tmp_path / name)
+            with pytest.raises(ReportError, match="not a regular file"):
+                import_trace(tmp_path / name)
 
 
 def test_a_file_that_is_cut_off_gives_what_it_has(tmp_path: Path) -> None:
@@ -256,6 +284,21 @@ def test_what_is_none_is_refused(tmp_path: Path) -> None:
         import_trace(tmp_path / "missing.xplane.pb")
     cut_off = imported(tmp_path, profile()[:-60])
     assert len(cut_off.steps) == 2 and any("cut off or damaged" in note for note in cut_off.notes)
+
+
+def test_what_no_profile_has_so_many_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensorflow, "MOST_ROWS", 5)
+    for many in (profile() + field(1, b"") * 9, profile() + field(1, field(3, b"") * 99)):
+        assert any("more than 5 devices or rows" in note for note in imported(tmp_path, many).notes)
+    facts = field(1, field(3, field(4, field(4, b"") * 1001)))
+    assert any("more than 1,000 fields" in note for note in imported(tmp_path, profile() + facts).notes)
+    with (tmp_path / "vm.xplane.pb").open("wb") as file:
+        file.truncate(2**31 - 1)  # a hole: field 0, which there is not
+    tracemalloc.start()
+    with pytest.raises(ReportError, match="no profile of TensorFlow"):
+        import_trace(tmp_path / "vm.xplane.pb")
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
 
 
 def test_any_byte_may_be_wrong(tmp_path: Path) -> None:

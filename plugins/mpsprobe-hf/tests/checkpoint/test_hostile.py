@@ -109,6 +109,7 @@ def test_gguf(tmp_path: Path) -> None:
         (lambda path: made.gguf(path, [], [made.pair("general.alignment", 4, b"\0" * 4)]), "alignment"),
         (lambda path: raw(path, b"GGUF" + struct.pack(">IQQ", 3, 0, 0)), "big-endian"),
         (lambda path: raw(path, b"GGUF" + struct.pack("<IQQ", 99, 0, 0)), "version 99"),
+        (lambda path: made.gguf(path, [], counts=(200_001, 0), size=200_001 * 24), "more than any model"),
         (lambda path: raw(path, b"GGML" + bytes(40)), "not a GGUF file"),
     ]
     assert not refused(tmp_path / "m.gguf", cases)
@@ -213,6 +214,7 @@ def test_an_index_that_leads_out_of_the_folder_or_is_none(tmp_path: Path) -> Non
         ({"weight_map": {"a": "a/../../x.safetensors"}}, "has an index"),
         ({"weight_map": {"a": "..\\x.safetensors"}}, "has an index"),
         ({"weight_map": {"a": ""}}, "has an index"),
+        ({"weight_map": {"a": "\ud800.safetensors"}}, "which no file can have"),
         *((one, "") for one in ([], {}, {"weight_map": 3}, {"weight_map": {"a": 3}}, {"weight_map": {"a": "x.txt"}})),
     ):
         (inner / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")

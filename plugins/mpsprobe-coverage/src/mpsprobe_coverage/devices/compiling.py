@@ -12,7 +12,7 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ import torch
 from filelock import FileLock
 from packaging.version import Version
 
-from mpsprobe.answers.folder import is_foreign, user_folder
+from mpsprobe.answers.folder import is_own, make_private, user_folder
 from mpsprobe.errors import UsageError
 from mpsprobe.suggestions import printable
 
@@ -28,8 +28,13 @@ HERE = Path(__file__).parent
 SUFFIX = ".pyd" if sys.platform == "win32" else ".so"
 # Classes of torch's headers have other members without NDEBUG, with which torch itself is compiled.
 FLAGS = ("/O2", "/DNDEBUG") if sys.platform == "win32" else ("-O2", "-g0", "-DNDEBUG")
+# Its end of the pipe closes when the process that waits for it ends, however that ends. ninja passes on SIGTERM.
 _BUILD = f"""
-import sys
+import os, signal, sys, threading
+def end():
+    os.read(0, 1)
+    os.killpg(0, signal.SIGTERM) if hasattr(os, "killpg") else os._exit(1)
+threading.Thread(target=end, daemon=True).start()
 from torch.utils.cpp_extension import load
 name, folder, *sources = sys.argv[1:]
 load(name, sources, extra_cflags={list(FLAGS)}, build_directory=folder, is_python_module=False)
@@ -83,14 +88,15 @@ class Library(NamedTuple):
         """
         target = self.kept
         try:
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if is_foreign(target.parent.stat()):
+            make_private(str(target.parent))
+            if not is_own(str(target.parent)):
                 raise UsageError(
-                    f"others may write to {target.parent}: nothing is loaded from there",
-                    "Make it yours alone (chmod 700), or name another folder in XDG_CACHE_HOME.",
+                    f"others may write to {target.parent} or the folder around it, or one is a link: nothing is loaded "
+                    "from there",
+                    "Make both yours alone (chmod 700), or name another folder in XDG_CACHE_HOME.",
                 )
             if not _is_own(target):
-                with FileLock(target.with_suffix(".lock")):  # of several processes that need it, one compiles
+                with FileLock(target.parent / "compiling.lock"):  # of several processes that need it, one compiles
                     if not _is_own(target):
                         self._compile(target)
         except OSError as error:
@@ -98,22 +104,39 @@ class Library(NamedTuple):
         return target
 
     def _compile(self, target: Path) -> None:
-        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            # In a separate process: torch loads what it builds, and a process can load it only once. ninja is next to
-            # the running Python in an environment that is not active.
-            path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-            done = subprocess.run(
-                [sys.executable, "-c", _BUILD, target.stem, folder, *map(str, self.sources)],
-                capture_output=True, text=True, errors="replace", check=False, env={**os.environ, "PATH": path},
-            )  # fmt: skip
-            library = Path(folder) / target.name
-            if done.returncode != 0 or not library.is_file():
+        folder = target.parent / "unfinished"  # of whoever has the lock
+        shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
+        folder.mkdir(mode=0o700)
+        try:
+            code, output = _built(target.stem, folder, self.sources)
+            library = folder / target.name
+            if code != 0 or not library.is_file():
                 raise UsageError(
-                    f"the {self.name} cannot be built: {_reason(done.stdout + done.stderr)}",
+                    f"the {self.name} cannot be built: {_reason(output)}",
                     f"Install a C++ compiler{_ON_A_MAC}; without one {self.without}.",
                 )
             library.chmod(0o700)
             os.replace(library, target)  # noqa: PTH105 - whole or not at all
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _built(name: str, folder: Path, sources: Sequence[Path]) -> tuple[int, str]:
+    """The exit code of the build, and what it printed.
+
+    In a separate process: torch loads what it builds, and a process can load it only once. Nothing is imported from the
+    working folder there. The process group is its own, with the compilers, which end where this process is killed.
+    """
+    # ninja is next to the running Python in an environment that is not active.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", _BUILD, name, str(folder), *map(str, sources)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        env={**os.environ, "PATH": path}, **({} if sys.platform == "win32" else {"process_group": 0}),
+    ) as build:  # fmt: skip
+        assert build.stdout is not None
+        output = build.stdout.read()
+        return build.wait(), output
 
 
 DEVICE = Library("device", "native", "the device in Python serves, more slowly")
@@ -134,11 +157,7 @@ def _compiler() -> str:
 
 
 def _is_own(file: Path) -> bool:
-    """Whether only this user wrote the file and its folder."""
-    try:
-        return file.is_file() and not is_foreign(file.stat()) and not is_foreign(file.parent.stat())
-    except OSError:
-        return False
+    return file.is_file() and is_own(str(file))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpsprobe.errors import MpsprobeError, UsageError
-from mpsprobe_coverage.programs.settings import VARIABLE, Settings
+from mpsprobe_coverage.programs.settings import REFUSED, VARIABLE, Settings
 from mpsprobe_coverage.recording.branches import Site, Ways, ended_by
 
 if TYPE_CHECKING:
@@ -165,23 +165,38 @@ def _united(first: CoverageReport, reports: Sequence[CoverageReport | None], way
 
 
 def _ended(code: int, settings: Settings) -> Ended:
+    """``code`` stays the program's own, whatever it wrote into the folder of the reports."""
     from mpsprobe.assembling import merged
-    from mpsprobe.schemas import CoverageReport
 
     processes = settings.processes()
-    written = [path for path in (settings.report, *processes) if path.is_file()]
-    if written:
-        report = merged([CoverageReport.model_validate_json(path.read_bytes()) for path in written])
+    reports = {path: report for path in (settings.report, *processes) if (report := _read(path)) is not None}
+    if reports:
+        report = merged(list(reports.values()))
         assert report.program is not None
-        unreported = sum(not path.is_file() for path in processes)
+        unreported = sum(path not in reports for path in processes)
         end = {"exit_code": code, "processes": len(processes), "processes_unreported": unreported}
         program = report.program.model_copy(update=end)
         return Ended(code, report.model_copy(update={"program": program, "failure": report.failure if code else None}))
-    if settings.refusal.is_file():
+    with suppress(OSError, ValueError, TypeError):  # not what a process of ours writes
         message, hint, refused = json.loads(settings.refusal.read_bytes())
-        if refused:
+        if refused and code == REFUSED:
             raise MpsprobeError(message, hint)
-        return Ended(code, None, message)
+        return Ended(code, None, str(message))
+    if settings.report.exists():
+        return Ended(code, None, "the program, or one that it started, changed the report")
     if code < 0:
         return Ended(code, None, f"{signal.Signals(-code).name} ended the program")
     return Ended(code, None, f"the program ended with exit code {code} before Python did (os._exit, or a crash)")
+
+
+def _read(path: Path) -> CoverageReport | None:
+    """The report of one process; ``None`` where it left none, or something else is in its place."""
+    from mpsprobe.schemas import CoverageReport
+
+    if not path.is_file():
+        return None
+    try:
+        report = CoverageReport.model_validate_json(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return report if report.program is not None else None

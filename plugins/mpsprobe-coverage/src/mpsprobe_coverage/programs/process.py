@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe_coverage.programs.settings import Settings
+from mpsprobe_coverage.programs.settings import REFUSED, Settings
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.programs.session import Session
@@ -69,7 +69,7 @@ class Process:
             self._answer(self.settings.refusal, json.dumps([error.message, error.hint, True]))
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
-            os._exit(2)
+            os._exit(REFUSED)
         if not self.itself:
             self.settings.note_process()
         self.started += time.monotonic() - before
@@ -95,6 +95,10 @@ class Process:
                     self._answer(self.settings.answers, answers)
             elif self.itself:
                 self._no_report("the program did not import torch")
+        except OSError as error:
+            if self.itself:
+                with contextlib.suppress(OSError):
+                    self._no_report(f"it cannot be written: {error.strerror or error}")
         except Exception as error:  # noqa: BLE001 - the program ran, and its exit code is its own
             import traceback
 

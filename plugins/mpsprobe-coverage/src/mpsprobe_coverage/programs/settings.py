@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from mpsprobe.protocols import MacOptions
 
 VARIABLE = "MPSPROBE_PROGRAM"
 """The environment variable that holds the settings, in the program and in the processes that it starts."""
+
+
+REFUSED = 2
+"""The exit code of a program whose device cannot be opened."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +74,7 @@ class Settings(MacOptions):
 
     def note_process(self) -> None:
         """Say that this is a process that the program started, and that had the device."""
-        if Path(self.folder).is_dir():
+        with suppress(OSError):  # the command has ended, or the program took the folder away
             Path(self.folder, f"process-{os.getpid()}").touch()
 
     @property

@@ -1,16 +1,20 @@
-"""``observe()`` where nothing can be compiled; and what is loaded from the cache was written by this user alone."""
+"""``observe()`` where nothing can be compiled; what is loaded from the cache was written by this user alone; and a
+build ends with the process that waits for it.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from mpsprobe.errors import UsageError
-from mpsprobe_coverage.devices.compiling import DEVICE, Library
+from mpsprobe_coverage.devices.compiling import DEVICE, SUFFIX, Library
 from mpsprobe_coverage.devices.observed import observe as observe_module
 from mpsprobe_coverage.devices.observed.observe import observe
+from tests.forking import run_python
 
 
 def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,3 +44,81 @@ def test_what_others_may_write_is_not_loaded(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(UsageError, match="others may write to") as refused:
         DEVICE.compile()
     assert "chmod 700" in refused.value.hint
+    DEVICE.kept.parent.chmod(0o700)
+    tmp_path.joinpath("mpsprobe").chmod(0o777)
+    with pytest.raises(UsageError, match="or the folder around it"):
+        DEVICE.compile()
+    tmp_path.joinpath("mpsprobe").chmod(0o700)
+    DEVICE.kept.parent.rename(tmp_path / "elsewhere")
+    DEVICE.kept.parent.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="one is a link"):
+        DEVICE.compile()
+
+
+# Instead of torch's: a build that says it has begun, and a compiler that would say that it came to its end.
+SLOW = """
+import os, subprocess, sys
+COMPILER = "import os, time; time.sleep(20); os.write(1, b'to its end')"
+def load(name, sources, build_directory, **options):
+    open(os.path.join(build_directory, "begun.o"), "w").close()
+    with open(os.environ["ALIVE"], "wb") as alive:
+        open(os.environ["BEGUN"], "wb").close()
+        subprocess.run([sys.executable, "-c", COMPILER], stdout=alive)
+"""
+KILLED = """
+import os, signal, sys, threading
+from pathlib import Path
+from mpsprobe_coverage.devices.compiling import DEVICE
+def kill():
+    open(os.environ["BEGUN"], "rb").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+threading.Thread(target=kill).start()
+DEVICE._compile(Path(sys.argv[1]))
+"""
+QUICK = """
+import os
+def load(name, sources, build_directory, **options):
+    open(os.path.join(build_directory, name + ".pyd" if os.name == "nt" else name + ".so"), "w").close()
+"""
+
+
+def torch_that_builds(path: Path, code: str) -> Path:
+    """Another torch in the folder ``path``, with nothing but ``cpp_extension``; the file of that."""
+    library = path / "torch" / "utils" / "cpp_extension.py"
+    library.parent.mkdir(parents=True)
+    for folder in (library.parent, library.parent.parent):
+        folder.joinpath("__init__.py").touch()
+    library.write_text(code)
+    return library
+
+
+def test_a_build_ends_with_its_process_and_the_next_one_clears_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not hasattr(os, "mkfifo"):
+        return  # Windows has no groups of processes
+    library = torch_that_builds(tmp_path, SLOW)
+    target = tmp_path / "compiled" / f"x{SUFFIX}"
+    target.parent.mkdir()
+    pipes = {"BEGUN": str(tmp_path / "begun"), "ALIVE": str(tmp_path / "alive")}
+    for pipe in pipes.values():
+        os.mkfifo(pipe)
+    alive = os.open(pipes["ALIVE"], os.O_RDONLY | os.O_NONBLOCK)
+    assert run_python(KILLED, target, variables={**pipes, "PYTHONPATH": str(tmp_path)}).code == -signal.SIGKILL
+    os.set_blocking(alive, True)
+    with os.fdopen(alive, "rb") as stream:
+        assert stream.read() == b"", "the compiler went on"
+    assert [one.name for one in target.parent.iterdir()] == ["unfinished"]
+    library.write_text(QUICK)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    DEVICE._compile(target)
+    assert [one.name for one in target.parent.iterdir()] == [target.name]
+
+
+def test_a_build_imports_nothing_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch_that_builds(tmp_path / "path", QUICK)
+    (tmp_path / "torch.py").write_text("open('it ran', 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"))
+    DEVICE._compile(tmp_path / f"x{SUFFIX}")
+    assert not (tmp_path / "it ran").exists()

@@ -10,7 +10,9 @@ from __future__ import annotations
 import codecs
 import gzip
 import json
+import os
 import re
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from io import BufferedReader
@@ -23,7 +25,7 @@ from mpsprobe.suggestions import printable
 CHUNK = 1 << 20  # bytes read at once
 LONGEST_VALUE = 64 << 20  # characters of one event, or of one value outside the events
 LARGEST_RATIO = 64  # unpacked to packed; traces of torch.profiler have 10 to 30, and gzip could give 1,000
-NO_BOMB = 64 << 20  # bytes unpacked, up to which nobody asks for the ratio
+NO_BOMB = 16 << 20  # bytes unpacked, up to which nobody asks for the ratio
 NEAR_THE_END = 16  # characters: a literal that is cut off looks like a wrong one
 EVENTS = "traceEvents"
 HINT = "A trace is what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote."
@@ -31,7 +33,9 @@ OF_REPORTS = "It looks like a report of mpsprobe; its formats come from: mpsprob
 _GAP = re.compile(r"[\s,]*")
 _SPACE = re.compile(r"\s*")
 # What C++ prints for numbers that JSON does not have, and Kineto for values that it does not know.
-_NO_NUMBER = re.compile(r"-?(?:N/A|nan(?:\([^)]*\))?|inf(?:inity)?)(?![\w.])", re.IGNORECASE)
+_WORD = r"-?(?:N/A|nan(?:\([^)\"]*\))?|inf(?:inity)?)(?![\w.])"
+_NO_NUMBER = re.compile(_WORD, re.IGNORECASE)
+_TEXT_OR_NO_NUMBER = re.compile(rf'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|(?P<word>{_WORD})', re.IGNORECASE | re.DOTALL)
 
 
 class _Broken(Exception):
@@ -51,7 +55,7 @@ class TraceFile:
     def events(self) -> Iterator[Any]:
         """Each event as ``json`` reads it. What can be read of a damaged file is given before it ends."""
         try:
-            with self._path.open("rb") as raw:
+            with opened(self._path, HINT) as raw:
                 packed = raw.read(2) == b"\x1f\x8b"
                 raw.seek(0)
                 stream = gzip.GzipFile(fileobj=raw) if packed else raw
@@ -87,6 +91,15 @@ class TraceFile:
         if not is_trace:
             hint = OF_REPORTS if isinstance(self.head.get("kind"), str) else HINT
             raise ReportError(f"{self._shown} is JSON, but no trace: it has no '{EVENTS}'", hint)
+
+
+def opened(path: Path, hint: str) -> BufferedReader:
+    """The file ``path``, open for reading; a pipe is not waited for."""
+    raw = os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")
+    if stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
+        return raw
+    raw.close()
+    raise ReportError(f"{printable(str(path))} is not a regular file", hint)
 
 
 class _Window:
@@ -144,12 +157,19 @@ class _Window:
             return value
 
     def _repaired(self, at: int) -> bool:
-        """Whether a value at ``at`` that JSON does not have was replaced by ``null``."""
-        word = _NO_NUMBER.match(self._text, at)
-        if word is None:
+        """Whether a value at ``at`` that JSON does not have was replaced by ``null``, as every one that follows.
+
+        All at once: each event is read again from its start.
+        """
+        if _NO_NUMBER.match(self._text, at) is None:
             return False
-        self._text = f"{self._text[self.position : at]}null{self._text[word.end() :]}"
-        self.position = 0
+        rest = self._text[at:]
+        whole = len(rest) - (0 if self._ended else NEAR_THE_END)
+
+        def replaced(found: re.Match[str]) -> str:
+            return "null" if found["word"] and (found.start() == 0 or found.end() <= whole) else found[0]
+
+        self._text = self._text[:at] + _TEXT_OR_NO_NUMBER.sub(replaced, rest)
         return True
 
     def _more(self) -> bool:

@@ -9,13 +9,15 @@ is compared with what there is, and nothing is copied that is not wanted.
 
 from __future__ import annotations
 
+import mmap
+import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mpsprobe.errors import ReportError
-from mpsprobe_devices.traces.columns import LONGEST_NAME, MOST_ROWS
-from mpsprobe_devices.traces.stream import TraceFile
+from mpsprobe_devices.traces.columns import LONGEST_NAME, MOST_NAMES, MOST_ROWS
+from mpsprobe_devices.traces.stream import TraceFile, opened
 
 PROCESS = re.compile(r"/(host|device):")
 OPERATION = re.compile(r"(?:(?P<node>[\w./>\\-]+):)(?P<operator>[A-Za-z_]\w*)", re.ASCII)
@@ -23,7 +25,9 @@ STREAM = re.compile(r"Stream\b", re.IGNORECASE)
 COPY = re.compile(r"Mem(?:cpy|set)", re.IGNORECASE)
 SCOPES = 2  # name scopes that are shown as the module: layers are such
 MOST_BYTES = 2**31 - 1  # of a protocol buffer
-MOST_METADATA = 1_000_000
+MOST_METADATA = MOST_NAMES
+MOST_FACTS = 1_000  # fields of an event, a fact or a name
+MOST_PARTS = 2_000_000  # fields of a plane or a row; some 200 bytes of memory for each
 HINT = "A profile of TensorFlow is logs/plugins/profile/TIME/HOST.xplane.pb, which tf.profiler writes."
 PS_IN_US = 1e6
 WANTED = frozenset({"step_num", "correlation_id", "tf_op"})  # facts of events, as TensorFlow calls them
@@ -84,7 +88,10 @@ def _of_host(event: dict[str, Any], args: Mapping[str, Any]) -> dict[str, Any] |
 
 
 class _Damaged(Exception):
-    """No protocol buffer, or one that is cut off."""
+    """No protocol buffer, one that is cut off, or one with more than any has; the message says which."""
+
+    def __init__(self, how: str = "it is cut off or damaged there") -> None:
+        super().__init__(how)
 
 
 class XSpaceFile(TraceFile):
@@ -93,42 +100,50 @@ class XSpaceFile(TraceFile):
     def events(self) -> Iterator[Any]:
         """Each event. What can be read of a damaged file is given before it ends."""
         try:
-            if self._path.stat().st_size > MOST_BYTES:
-                raise ReportError(f"{self._shown} is too large to be a protocol buffer", HINT)
-            data = memoryview(self._path.read_bytes())
+            with opened(self._path, HINT) as raw:
+                size = os.fstat(raw.fileno()).st_size
+                if size > MOST_BYTES:
+                    raise ReportError(f"{self._shown} is too large to be a protocol buffer", HINT)
+                # Not held as a whole: a file may have holes of gigabytes.
+                data = memoryview(mmap.mmap(raw.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
         except OSError as error:
             raise ReportError(f"cannot read {self._shown}: {error.strerror or error}") from error
         empty = True
+        planes = rows = 0
         try:
             for number, plane in _fields(data):
                 if number == 1 and isinstance(plane, memoryview):
+                    planes += 1
                     for event in _plane(plane):
+                        rows += event["ph"] == "M"
+                        if planes > MOST_ROWS or rows > 2 * MOST_ROWS:
+                            raise _Damaged(f"it has more than {MOST_ROWS:,} devices or rows")
                         empty = False
                         yield event
                     self._tell(len(plane))
-        except _Damaged:
-            self.problem = "it is cut off or damaged there"
+        except _Damaged as damaged:
+            self.problem = str(damaged)
         if empty:
             raise ReportError(f"{self._shown} is no profile of TensorFlow, or has no events", HINT)
 
 
 def _plane(data: memoryview) -> Iterator[dict[str, Any]]:
     """The events of a plane: a host, or a device. Names come after the lines that use them."""
-    plane = _Message(data)
+    plane = _Message(data, MOST_PARTS)
     events: dict[int, tuple[str, str]] = {}
     facts: dict[int, tuple[str, str]] = {}
     for field, names in ((4, events), (5, facts)):
         for entry in map(_Message, plane.parts(field)[:MOST_METADATA]):
             metadata = _Message((entry.parts(2) or [memoryview(b"")])[-1])
             if entry.damaged or metadata.damaged:
-                plane.damaged = True
+                plane.damaged = entry.damaged or metadata.damaged
                 break
             names[entry.number(1)] = metadata.text(2), metadata.text(4)  # its name, and a shorter one
     yield {"ph": "M", "name": "process_name", "pid": plane.number(1), "args": {"name": plane.text(2)}}
     for line in plane.parts(3):
-        yield from _line(_Message(line), plane.number(1), events, facts)
+        yield from _line(_Message(line, MOST_PARTS), plane.number(1), events, facts)
     if plane.damaged:
-        raise _Damaged
+        raise plane.damaged
 
 
 def _line(
@@ -138,8 +153,9 @@ def _line(
     yield {"ph": "M", "name": "thread_name", **place, "args": {"name": line.text(11) or line.text(2)}}
     for event in map(_Message, line.parts(4)):
         described = [_Message(fact) for fact in event.parts(4)]
-        if event.damaged or any(fact.damaged for fact in described):
-            raise _Damaged
+        for part in (event, *described):
+            if part.damaged:
+                raise part.damaged
         args = dict(_fact(fact, facts) for fact in described)
         args = {key: fact for key, fact in args.items() if key in WANTED}
         name, shown = names.get(event.number(1), ("(no name)", ""))
@@ -148,7 +164,7 @@ def _line(
         at = line.number(3) / 1e3 + event.number(2) / PS_IN_US
         yield {"ph": "X", "name": shown or name, "ts": at, "dur": event.number(3) / PS_IN_US, **place, "args": args}
     if line.damaged:
-        raise _Damaged
+        raise line.damaged
 
 
 def _fact(fact: _Message, names: dict[int, tuple[str, str]]) -> tuple[str, Any]:
@@ -162,16 +178,18 @@ def _fact(fact: _Message, names: dict[int, tuple[str, str]]) -> tuple[str, Any]:
 
 
 class _Message:
-    """The fields of a protocol buffer, as far as it can be read."""
+    """The fields of a protocol buffer, ``most`` of them, as far as it can be read."""
 
-    def __init__(self, data: memoryview) -> None:
+    def __init__(self, data: memoryview, most: int = MOST_FACTS) -> None:
         self._fields: dict[int, list[Any]] = {}
-        self.damaged = False
+        self.damaged: _Damaged | None = None
         try:
-            for number, value in _fields(data):
+            for count, (number, value) in enumerate(_fields(data)):
+                if count == most:
+                    raise _Damaged(f"a part of it has more than {most:,} fields")
                 self._fields.setdefault(number, []).append(value)
-        except _Damaged:
-            self.damaged = True
+        except _Damaged as damaged:
+            self.damaged = damaged
 
     def numbers(self, field: int) -> list[int]:
         return [value for value in self._fields.get(field, ()) if isinstance(value, int)]
@@ -193,6 +211,8 @@ def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
     while position < end:
         tag, position = _varint(data, position, end)
         number, kind = tag >> 3, tag & 7
+        if number == 0:  # no field has it
+            raise _Damaged
         if kind == 0:
             value, position = _varint(data, position, end)
             yield number, value

@@ -19,6 +19,7 @@ VERSIONS = (2, 3)
 LARGEST_HEADER = 64 * MEBIBYTE
 """Bytes; a vocabulary of 256,000 words has about 10 MB."""
 MOST_DIMENSIONS = 8  # ggml has four
+MOST_TENSORS = 200_000  # some 10 µs each; models have thousands
 SMALLEST_TENSOR, SMALLEST_PAIR = 24, 13  # bytes that a description has at least
 ALIGNMENT = "general.alignment"
 LONGEST_NAME = 65_535  # bytes; the format allows keys of that length, ggml names of 64
@@ -102,6 +103,8 @@ def read_gguf(path: Path) -> ReadFile:
                 raise damaged(path, "is a big-endian GGUF file, which no Mac reads", "Take a little-endian one.")
             raise damaged(path, f"is a GGUF file of version {version}; known are 2 and 3", "Convert it with llama.cpp.")
         count = header.counted("tensors", SMALLEST_TENSOR)
+        if count > MOST_TENSORS:
+            raise damaged(path, f"has {count:,} tensors, more than any model ({MOST_TENSORS:,})")
         pairs = header.counted("values of metadata", SMALLEST_PAIR)
         metadata: dict[str, Any] = {}
         for _ in range(pairs):

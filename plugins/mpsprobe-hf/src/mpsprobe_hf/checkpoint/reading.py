@@ -118,6 +118,10 @@ def inside(folder: Path, name: object) -> Path:
     """
     if not isinstance(name, str) or not name or "\0" in name:
         raise damaged(folder, f"has an index with {an(type(name).__name__)} in the place of a file name")
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:  # half of a pair of UTF-16, which JSON can write
+        raise damaged(folder, f"has an index that names '{printable(name)}', which no file can have") from None
     parts = PurePosixPath(name).parts
     if ".." in parts or PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor or "\\" in name:
         raise damaged(folder, f"has an index that names '{printable(name)}', which is not in the folder")
