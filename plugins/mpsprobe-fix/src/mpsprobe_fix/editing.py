@@ -193,7 +193,7 @@ class Place:
         return statement.with_changes(leading_lines=[*statement.leading_lines, *lines])
 
     def with_head(self, module: cst.Module) -> cst.Module:
-        wanted = sorted(self._heads.values(), key=lambda code: " import " not in code and not code.startswith("import"))
+        wanted = sorted(self._heads.values(), key=lambda code: (code.startswith("def "), " = " in code.split("\n")[0]))
         at = self._head_end(module)
         bound = {name for one in self.module.body[:at] for name in _bound_by(one)}
         if self._needs_torch and not (self._torch in bound and self.names.get(self._torch) == "torch"):
@@ -202,14 +202,19 @@ class Place:
             return module
         config = module.config_for_parsing
         body = [one for code in wanted for one in cst.parse_module(code + "\n", config).body]
-        comes_first = at == 0 and module.body
-        if comes_first:
+        if at == 0 and module.body:
             body[0] = body[0].with_changes(leading_lines=[])
         following = list(module.body[at:])
+        if following and isinstance(body[-1], cst.FunctionDef):
+            missing = 2 - len([one for one in following[0].leading_lines if one.comment is None])
+            lines = [*[cst.EmptyLine(indent=False)] * max(missing, 0), *following[0].leading_lines]
+            following[0] = following[0].with_changes(leading_lines=lines)
         for number, one in enumerate(body):
-            after_import = _is_import(body[number - 1]) if number else at > 0
-            if after_import and not _is_import(one):
-                body[number] = one.with_changes(leading_lines=[cst.EmptyLine()])
+            before = body[number - 1] if number else module.body[at - 1] if at else None
+            function = isinstance(one, cst.FunctionDef) or isinstance(before, cst.FunctionDef)
+            count = 2 if function else int(before is not None and _is_import(before))
+            if before is not None and count and not _is_import(one):
+                body[number] = one.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * count)
         return module.with_changes(body=[*module.body[:at], *body, *following])
 
     def _head_end(self, module: cst.Module) -> int:

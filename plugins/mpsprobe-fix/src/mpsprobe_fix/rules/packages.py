@@ -88,7 +88,7 @@ def _used(call: cst.Call, place: Place) -> cst.CSTNode | None:
         chosen = f"{code_of(call.func)} if {place.has_cuda()} else {place.torch}.optim.{_OPTIMIZERS[name]}"
         return call.with_changes(func=cst.parse_expression(f"({chosen})"))
     if name == "xformers.ops.memory_efficient_attention":
-        place.head("memory_efficient_attention", "\n\n" + _XFORMERS.rstrip())
+        place.head("memory_efficient_attention", _XFORMERS)
         assert place.torch
         chosen = f"{code_of(call.func)} if {place.has_cuda()} else memory_efficient_attention"
         return call.with_changes(func=cst.parse_expression(f"({chosen})"))

@@ -51,12 +51,12 @@ def _fits(name: str, operator: str) -> bool:
 def _missing(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """The call of an operator that a Mac refuses: by other operators, or on the CPU."""
     operators = _found(place, "operator")
-    if not operators or _name(call) in {"on_cpu", *(one.name for one in REWRITES)}:
+    ours = isinstance(call.func, cst.Name) and call.func.value in {"on_cpu", *(one.name for one in REWRITES)}
+    if not operators or ours:
         return None
     for operator in operators:
         made = _rewritten(call, operator, place)
         if made is not None:
-            place.handled.update((line, operator) for line in place.lines(place.original))
             return made
     return None
 
@@ -67,10 +67,12 @@ def _rewritten(call: cst.Call, operator: str, place: Place) -> cst.CSTNode | Non
     named = function is not None and function.startswith("torch.")
     if rewrite is None and not _fits(_name(call), operator):
         return None
+    solved = rewrite.operators if rewrite is not None else {one for one in _found(place, "operator") if _fits(_name(call), one)}
+    place.handled.update((line, one) for line in place.lines(place.original) for one in solved)
     torch = place.torch
     name = rewrite.name if rewrite is not None else "on_cpu"
     code = rewrite.code if rewrite is not None else ON_CPU
-    place.head(name, "\n" + (code if torch == "torch" else re.sub(r"\btorch\.", f"{torch}.", code)).rstrip())
+    place.head(name, code if torch == "torch" else re.sub(r"\btorch\.", f"{torch}.", code))
     args = [code_of(one.with_changes(comma=cst.MaybeSentinel.DEFAULT)).strip() for one in call.args]
     if not named and isinstance(call.func, cst.Attribute) and function is None:
         args.insert(0, code_of(call.func.value))
@@ -97,7 +99,7 @@ rule(
     "missing-operator",
     "An operator without a kernel raises on a Mac: it is written with others, or goes through the CPU with its gradient.",
     "import torch\n\nx = torch.linalg.eigvals(torch.ones(3, 3))\n",
-    f"import torch\n\n\n{ON_CPU}\nx = on_cpu(torch.linalg.eigvals, torch.ones(3, 3))\n",
+    f"import torch\n\n\n{ON_CPU}\n\nx = on_cpu(torch.linalg.eigvals, torch.ones(3, 3))\n",
     (cst.Call, _missing),
     (cst.SimpleStatementLine, _left),
 )
@@ -112,7 +114,7 @@ def _wide(call: cst.Call, place: Place) -> cst.CSTNode | None:
     if device is None or code_of(receiver).startswith("without_float64("):
         return None
     assert place.torch
-    place.head("without_float64", "\n" + WITHOUT_FLOAT64.rstrip())
+    place.head("without_float64", WITHOUT_FLOAT64)
     made = expression(f"without_float64({code_of(receiver)}, {code_of(device.value)})")
     return call.with_changes(func=call.func.with_changes(value=made))
 
@@ -121,7 +123,7 @@ rule(
     "float64-seen",
     "A float64 tensor reached MPS, which has none; as seen on the virtual device.",
     "import torch\n\nx = torch.ones(3).to(device)\n",
-    f"import torch\n\n\n{WITHOUT_FLOAT64}\nx = without_float64(torch.ones(3), device).to(device)\n",
+    f"import torch\n\n\n{WITHOUT_FLOAT64}\n\nx = without_float64(torch.ones(3), device).to(device)\n",
     (cst.Call, _wide),
 )
 
