@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.argument("paths", nargs=-1, metavar="PATH…")
 @click.option("--diff/--write", "as_diff", default=True, help="Print the edits as a diff [default], or write them.")
 @click.option("--run", "program", metavar="COMMAND", help='Prove it: "train.py --epochs 1" before and after.')
-@click.option("--torch", "release", default="installed", show_default=True, metavar="VERSION", help="To judge --run for.")
+@click.option(
+    "--torch", "release", default="installed", show_default=True, metavar="VERSION", help="To judge --run for."
+)
 @click.option("--only", type=Names(), metavar="RULE,…", help="Only these rules.")
 @click.option("--skip", type=Names(), metavar="RULE,…", help="All rules but these.")
 @click.option("--force", is_flag=True, help="Write over changes that git does not have.")

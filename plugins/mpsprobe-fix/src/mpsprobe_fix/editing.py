@@ -10,7 +10,7 @@ from typing import Any
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from mpsprobe_fix.facts import Facts, widened_lines
+from mpsprobe_fix.facts import Facts, conditions
 from mpsprobe_fix.rule import Edit, Rule
 
 KEEP = "# mpsprobe: keep"
@@ -87,10 +87,12 @@ class Place:
         self.module: cst.Module = wrapper.module
         self._positions: Mapping[cst.CSTNode, CodeRange] = wrapper.resolve(PositionProvider)
         lines = code.splitlines()
-        self._widened = widened_lines(ast.parse(code))
+        tree = ast.parse(code)
+        self._widened, self._with_mac = conditions(tree)
+        self.known: dict[int, tuple[bool, bool]] = {}
         self._kept = {number for number, line in enumerate(lines, 1) if KEEP in line}
         self._decided = {line.strip() for line in lines if DECIDE in line}
-        self.names = _imported(self.module)
+        self.names = _imported(tree)
         found = [alias for alias, name in self.names.items() if name == "torch"]
         self._torch = found[0] if found else "torch"
         self._needs_torch = False
@@ -121,6 +123,10 @@ class Place:
         """Whether a condition about CUDA is made true on MPS too, as its branch puts something on the device."""
         return isinstance(node, cst.If) and self.line(node) in self._widened
 
+    def has_way(self, node: cst.If) -> bool:
+        """Whether another branch next to this one is for a Mac."""
+        return self.line(node) in self._with_mac
+
     def parent(self, distance: int = 1) -> cst.CSTNode | None:
         return self.around[-distance] if len(self.around) >= distance else None
 
@@ -148,7 +154,7 @@ class Place:
 
     def float64(self) -> str:
         """The name of a constant: float64, or float32 where the device is MPS, which has no float64."""
-        value = f"{self.torch}.float32 if {self.device()} == \"mps\" else {self.torch}.float64"
+        value = f'{self.torch}.float32 if {self.device()} == "mps" else {self.torch}.float64'
         return self._constant("FLOAT64", value)
 
     def decide(self, text: str) -> None:
@@ -179,7 +185,9 @@ class Place:
         if found is None or not self._kept:
             return False
         compound = isinstance(node, cst.BaseCompoundStatement)
-        return not self._kept.isdisjoint(range(found.start.line, found.start.line + 1 if compound else found.end.line + 1))
+        return not self._kept.isdisjoint(
+            range(found.start.line, found.start.line + 1 if compound else found.end.line + 1)
+        )
 
     def with_comments(self, statement: Any) -> Any:
         """``statement`` with the comments for a person that its parts asked for."""
@@ -285,47 +293,35 @@ class _Walk(cst.CSTTransformer):
         return result
 
 
-def _imported(module: cst.Module) -> dict[str, str]:
+def _imported(tree: ast.Module) -> dict[str, str]:
     """Every name that an import anywhere in the file binds, with what it names; none that is also assigned."""
     names: dict[str, str] = {}
-    finder = _Names(names)
-    module.visit(finder)
-    return {name: full for name, full in names.items() if name not in finder.assigned}
+    others: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names.update(_bound(node))
+        elif isinstance(node, ast.arg):
+            others.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            others.add(node.id)
+    return {name: full for name, full in names.items() if name not in others}
 
 
-class _Names(cst.CSTVisitor):
-    def __init__(self, names: dict[str, str]) -> None:
-        super().__init__()
-        self.names = names
-        self.assigned: set[str] = set()
-
-    def visit_Import(self, node: cst.Import) -> None:
-        for alias in node.names:
-            full = code_of(alias.name)
-            name = code_of(alias.asname.name) if alias.asname else full.split(".")[0]
-            self.names[name] = full if alias.asname else name
-
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
-        if isinstance(node.names, cst.ImportStar) or node.module is None:
-            return
-        for alias in node.names:
-            name = code_of(alias.asname.name) if alias.asname else code_of(alias.name)
-            self.names[name] = f"{'.' * len(node.relative)}{code_of(node.module)}.{code_of(alias.name)}"
-
-    def visit_Param(self, node: cst.Param) -> None:
-        self.assigned.add(node.name.value)
-
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        if isinstance(node.target, cst.Name):
-            self.assigned.add(node.target.value)
+def _bound(node: ast.Import | ast.ImportFrom) -> dict[str, str]:
+    if isinstance(node, ast.ImportFrom):
+        module = f"{'.' * node.level}{node.module or ''}"
+        return {one.asname or one.name: f"{module}.{one.name}" for one in node.names}
+    return {
+        one.asname or one.name.split(".")[0]: one.name if one.asname else one.name.split(".")[0] for one in node.names
+    }
 
 
 def _bound_by(statement: cst.CSTNode) -> list[str]:
     """Names that imports of a statement bind, also in a ``try``."""
-    names: dict[str, str] = {}
-    if isinstance(statement, (cst.SimpleStatementLine, *_HEADS)):
-        statement.visit(_Names(names))
-    return list(names)
+    if not isinstance(statement, (cst.SimpleStatementLine, *_HEADS)):
+        return []
+    nodes = ast.walk(ast.parse(code_of(statement)))
+    return [name for one in nodes if isinstance(one, (ast.Import, ast.ImportFrom)) for name in _bound(one)]
 
 
 def _is_import(statement: cst.CSTNode) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 DEVICE_NAME = re.compile(r"(^|_)(device|dev|devices|accelerator)(_|$|\d)")
 CUDA = re.compile(r"cuda(:\d+)?")
 _PLACE = re.compile(rf"{CUDA.pattern}|torch\.cuda\.\w+Tensor")
+MAC = re.compile("mps|accelerator", re.IGNORECASE)
 ASKED = "torch.cuda.is_available"
 _FORK = {"fork", "forkserver"}
 
@@ -41,7 +42,7 @@ class Facts:
 def facts_of(trees: Iterable[ast.Module], settings: Iterable[str]) -> Facts:
     facts = Facts(settings=set(settings))
     asked: set[str] = set()
-    guards: set[str] = set()
+    guards: dict[str, list[ast.If | ast.IfExp]] = {}
     for tree in trees:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
@@ -53,16 +54,17 @@ def facts_of(trees: Iterable[ast.Module], settings: Iterable[str]) -> Facts:
                 methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
                 if "cuda" in methods and "to" not in methods and not node.bases:
                     facts.own_cuda.add(node.name)
-            elif isinstance(node, ast.Assign) and ASKED in ast.unparse(node.value):
-                if not isinstance(node.value, (ast.IfExp, ast.Dict)) and not _is_choice(node.value):
+            elif isinstance(node, ast.Assign) and isinstance(node.value, (ast.Call, ast.BoolOp, ast.UnaryOp)):
+                if ASKED in ast.unparse(node.value) and not _is_choice(node.value):
                     asked.update(filter(None, map(last_name, node.targets)))
-            elif isinstance(node, (ast.If, ast.IfExp)):
-                name = last_name(node.test)
-                body = node.body if isinstance(node.body, list) else [node.body]
-                if name and any(places(one) for one in body):
-                    guards.add(name)
-    facts.flags = asked & guards
+            elif isinstance(node, (ast.If, ast.IfExp)) and (name := last_name(node.test)):
+                guards.setdefault(name, []).append(node)
+    facts.flags = {name for name in asked if any(map(_guards, guards.get(name, [])))}
     return facts
+
+
+def _guards(node: ast.If | ast.IfExp) -> bool:
+    return any(places(one) for one in (node.body if isinstance(node.body, list) else [node.body]))
 
 
 def _is_choice(node: ast.expr) -> bool:
@@ -88,7 +90,7 @@ def _device_arguments(call: ast.Call) -> Iterator[ast.expr]:
     if function == "to" and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
         # x.to(dtype) is not a device: what names a dtype does not hold the text "cuda", so nothing comes of it.
         yield call.args[0]
-    if ast.unparse(call.func) == "torch.device":
+    if function == "device" and ast.unparse(call.func) == "torch.device":
         yield from call.args[:1]
     yield from (one.value for one in call.keywords if one.arg in {"device", "map_location"})
 
@@ -97,26 +99,45 @@ def places(node: ast.AST) -> bool:
     """Whether something below is put on a CUDA device."""
     for one in ast.walk(node):
         if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute):
-            if one.func.attr == "cuda" and not ast.unparse(one.func).startswith("torch.cuda"):
+            if one.func.attr == "cuda":
                 return True
         if isinstance(one, ast.Constant) and isinstance(one.value, str) and _PLACE.fullmatch(one.value):
             return True
-        if isinstance(one, ast.Attribute) and ast.unparse(one).startswith("torch.cuda.") and one.attr[-6:] == "Tensor":
+        if isinstance(one, ast.Attribute) and one.attr[-6:] == "Tensor" and ast.unparse(one).startswith("torch.cuda."):
             return True
     return False
 
 
-def widened_lines(tree: ast.Module) -> set[int]:
-    """Lines of each ``if`` about CUDA whose branch puts something on the device, or that gives up without CUDA."""
-    lines = set()
+def conditions(tree: ast.Module) -> tuple[set[int], set[int]]:
+    """Lines of each ``if`` about CUDA whose branch puts something on the device, or that gives up without CUDA; and
+    lines of those with a branch for a Mac, their own ``elif`` or one before.
+    """
+    widened: set[int] = set()
+    with_mac: set[int] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ASKED in ast.unparse(node.test):
+        if not isinstance(node, ast.If):
+            continue
+        if node.lineno in with_mac or any(_names_mac(one) for one in _chain(node)):
+            with_mac.update(one.lineno for one in _chain(node))
+        elif ASKED in ast.unparse(node.test):
             refuses = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
-            if refuses and any(map(_gives_up, node.body)):
-                lines.add(node.lineno)
-            elif not refuses and not _only_chooses(node) and any(map(places, node.body)):
-                lines.add(node.lineno)
-    return lines
+            if (refuses and any(map(_gives_up, node.body))) or (
+                not refuses and not _only_chooses(node) and any(map(places, node.body))
+            ):
+                widened.add(node.lineno)
+    return widened, with_mac
+
+
+def _chain(node: ast.If) -> list[ast.If]:
+    """An ``if`` with its ``elif``."""
+    chain = [node]
+    while len(chain[-1].orelse) == 1 and isinstance(chain[-1].orelse[0], ast.If):
+        chain.append(chain[-1].orelse[0])
+    return chain
+
+
+def _names_mac(node: ast.If) -> bool:
+    return MAC.search(ast.unparse(node.test)) is not None
 
 
 def _gives_up(node: ast.stmt) -> bool:
@@ -131,6 +152,8 @@ def _only_chooses(node: ast.If) -> bool:
 
 
 def _forks(call: ast.Call) -> bool:
-    text = ast.unparse(call.func)
+    text = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if text not in {"fork", "set_start_method", "get_context"}:
+        return False
     first = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
-    return text == "os.fork" or (text.endswith(("set_start_method", "get_context")) and first in _FORK)
+    return text == "fork" or first in _FORK

@@ -8,10 +8,9 @@ from collections.abc import Callable
 import libcst as cst
 
 from mpsprobe_fix.editing import MPS, Place, code_of, expression
-from mpsprobe_fix.facts import CUDA
+from mpsprobe_fix.facts import CUDA, MAC
 
 ASKED = "torch.cuda.is_available"
-_MAC = re.compile(r"\bmps\b|\baccelerator\b")
 _COMPARES = re.compile(r"""(==|\bin\b|startswith\()\s*\(?["']cuda|["']cuda["']\s*(==|in)\b""")
 
 
@@ -68,6 +67,12 @@ def with_keyword(call: cst.Call, name: str, value: str) -> cst.Call:
     return call.with_changes(args=[*args, added])
 
 
+def called(call: cst.Call) -> str:
+    """The last part of the name of what is called."""
+    function = call.func
+    return function.attr.value if isinstance(function, cst.Attribute) else getattr(function, "value", "")
+
+
 def method(call: cst.Call, *names: str) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value in names
 
@@ -84,7 +89,7 @@ def mentions_cuda(node: cst.CSTNode) -> bool:
 
 
 def mentions_mac(node: cst.CSTNode) -> bool:
-    return _MAC.search(code_of(node)) is not None
+    return MAC.search(code_of(node)) is not None
 
 
 def widened(node: cst.BaseExpression, place: Place) -> cst.BaseExpression:
@@ -110,9 +115,10 @@ def guarded(place: Place) -> bool:
     below: cst.CSTNode | None = None
     for one in reversed([*place.around, place.original]):
         if isinstance(one, (cst.If, cst.IfExp)) and below is not None and below is not one.test:
-            if mentions_cuda(one.test) and below is one.body and not place.is_widened(one):
-                return True
-            if mentions_mac(one.test) and below is one.body:
+            if id(one) not in place.known:
+                place.known[id(one)] = mentions_cuda(one.test), mentions_mac(one.test)
+            cuda, mac = place.known[id(one)]
+            if below is one.body and (mac or (cuda and not place.is_widened(one))):
                 return True
         if isinstance(one, (cst.FunctionDef, cst.Lambda)):
             return False
@@ -141,5 +147,7 @@ def conditional(
     """
     code = f"{cuda} if {place.has_cuda()} else {otherwise}"
     parent = place.parent()
-    alone = argument or isinstance(parent, (cst.Arg, cst.Assign, cst.AnnAssign, cst.Return, cst.Expr, cst.Param, cst.DictElement, cst.WithItem))
+    alone = argument or isinstance(
+        parent, (cst.Arg, cst.Assign, cst.AnnAssign, cst.Return, cst.Expr, cst.Param, cst.DictElement, cst.WithItem)
+    )
     return expression(code if alone else f"({code})", template)

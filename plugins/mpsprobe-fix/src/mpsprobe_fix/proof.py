@@ -75,7 +75,9 @@ def prove(program: str, release: str, found: Found, rules: Sequence[Rule], patch
         old = _mirror(here, Path(folder) / "before", {})
         before = _on_cpu(command, old), _on_virtual(command, release, old)
         for number in range(ROUNDS):
-            texts = {one.path: one.notebook is None and patch.texts.get(one.name) or one.text for one in found.sources}
+            texts = {
+                one.path: (one.notebook is None and patch.texts.get(one.name)) or one.text for one in found.sources
+            }
             new = _mirror(here, Path(folder) / f"after-{number}", texts)
             after = _on_virtual(command, release, new)
             seen = _seen(after, found, here)

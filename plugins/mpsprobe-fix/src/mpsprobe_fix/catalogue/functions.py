@@ -141,13 +141,13 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     return input.scatter(dim, index.reshape(shape).expand(source.shape), source)
 
 
-def fold(
-    input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-) -> Any:
+def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """torch.nn.functional.fold, by index_add."""
     if input.device.type != "mps":
         return torch.nn.functional.fold(input, output_size, kernel_size, dilation, padding, stride)
-    pairs = [(one, one) if isinstance(one, int) else one for one in (output_size, kernel_size, dilation, padding, stride)]
+    pairs = [
+        (one, one) if isinstance(one, int) else one for one in (output_size, kernel_size, dilation, padding, stride)
+    ]
     places = []
     for side in (0, 1):
         size, kernel, apart, pad, step = (pair[side] for pair in pairs)
@@ -173,7 +173,9 @@ def embedding_bag(
     include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Any:  # fmt: skip
     """torch.nn.functional.embedding_bag of sums and means, by index_add."""
-    ours = mode in ("sum", "mean") and max_norm is None and not scale_grad_by_freq and not sparse and padding_idx is None
+    ours = (
+        mode in ("sum", "mean") and max_norm is None and not scale_grad_by_freq and not sparse and padding_idx is None
+    )
     if weight.device.type != "mps" or not ours:
         return torch.nn.functional.embedding_bag(
             input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse, per_sample_weights,
@@ -244,8 +246,6 @@ def grouped_mm(input: Any, mat2: Any, *, offs: Any = None, bias: Any = None, out
     if input.device.type != "mps" or input.dim() != 2 or mat2.dim() != 3 or bias is not None:
         return torch.nn.functional.grouped_mm(input, mat2, offs=offs, bias=bias, out_dtype=out_dtype)
     ends = offs.tolist()
-    parts = [
-        input[start:end] @ one for start, end, one in zip([0, *ends[:-1]], ends, mat2.unbind(0), strict=True)
-    ]
+    parts = [input[start:end] @ one for start, end, one in zip([0, *ends[:-1]], ends, mat2.unbind(0), strict=True)]
     made = torch.cat([*parts, input.new_zeros(input.size(0) - ends[-1], mat2.size(2))])
     return made if out_dtype is None else made.to(out_dtype)

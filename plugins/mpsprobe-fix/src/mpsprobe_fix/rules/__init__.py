@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mpsprobe_fix.rule import RULES
+
 from mpsprobe_fix.rules import mixed, availability, devices, calls, numbers, loading, packages, seen  # isort: skip
 from mpsprobe_fix.rules.packages import PACKAGES
 

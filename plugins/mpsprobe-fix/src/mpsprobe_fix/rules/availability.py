@@ -11,7 +11,9 @@ from mpsprobe_fix.facts import CUDA
 from mpsprobe_fix.matching import asks, cuda_text, mentions_cuda, mentions_mac, name_of, widened
 from mpsprobe_fix.rule import rule
 
-_DEVICE = re.compile(rf"""["']{CUDA.pattern}["']|torch\.device\(["']{CUDA.pattern}["'](, \d)?\)|f["']cuda:\{{.*\}}["']""")
+_DEVICE = re.compile(
+    rf"""["']{CUDA.pattern}["']|torch\.device\(["']{CUDA.pattern}["'](, \d)?\)|f["']cuda:\{{.*\}}["']"""
+)
 _CPU = re.compile(r"""["']cpu["']|torch\.device\(["']cpu["']\)""")
 
 
@@ -33,7 +35,7 @@ def _choice(node: cst.IfExp, place: Place) -> cst.CSTNode | None:
         between = f"{mps} if {place.torch}.{MPS.removeprefix('torch.')} else {orelse}"
         return node.with_changes(orelse=expression(between))
     # `… and not args.cpu`: what else is asked for is asked for MPS too.
-    other = f'{body} if {place.has_cuda()} else {mps}'
+    other = f"{body} if {place.has_cuda()} else {mps}"
     return node.with_changes(body=expression(f"({other})"), test=widened(node.test, place))
 
 
@@ -49,9 +51,7 @@ class _Strings(cst.CSTTransformer):
 
 def _branch(node: cst.If, place: Place) -> cst.CSTNode | None:
     """``if torch.cuda.is_available():``: one more branch for a device that is chosen, else a wider condition."""
-    if isinstance(place.parent(), cst.If) and mentions_mac(place.parent(1) or node):
-        return None
-    if any(mentions_mac(head) for head in _heads(place.original)) or not mentions_cuda(node.test):
+    if place.has_way(place.original) or not mentions_cuda(node.test):
         return None
     if asks(node.test, place) and (chosen := _chosen(node)) and isinstance(node.orelse, cst.Else):
         target, value = chosen
@@ -62,11 +62,6 @@ def _branch(node: cst.If, place: Place) -> cst.CSTNode | None:
     if place.is_widened(place.original):
         return node.with_changes(test=widened(node.test, place))
     return None
-
-
-def _heads(node: cst.If) -> list[cst.BaseExpression]:
-    """The conditions of an ``if`` and of its ``elif``."""
-    return [node.test, *(_heads(node.orelse) if isinstance(node.orelse, cst.If) else [])]
 
 
 def _chosen(node: cst.If) -> tuple[str, str] | None:

@@ -8,7 +8,17 @@ import libcst as cst
 
 from mpsprobe_fix.editing import Place, code_of, expression
 from mpsprobe_fix.matching import (
-    argument, conditional, cuda_index, cuda_text, guarded, mentions_mac, method, name_of, text, with_arguments,
+    argument,
+    called,
+    conditional,
+    cuda_index,
+    cuda_text,
+    guarded,
+    mentions_mac,
+    method,
+    name_of,
+    text,
+    with_arguments,
 )  # fmt: skip
 from mpsprobe_fix.rule import rule
 
@@ -45,7 +55,9 @@ def _moved_to(call: cst.Call, first: cst.Arg, place: Place) -> cst.CSTNode | Non
             func=call.func.with_changes(attr=cst.Name("to")),
             args=[changed, *(one for one in call.args if one is not first)],
         )
-    rest = "".join(f", {code_of(one.with_changes(comma=cst.MaybeSentinel.DEFAULT))}" for one in call.args if one is not first)
+    rest = "".join(
+        f", {code_of(one.with_changes(comma=cst.MaybeSentinel.DEFAULT))}" for one in call.args if one is not first
+    )
     otherwise = f"{code_of(call.func.value)}.to({place.device()}{rest})"
     return conditional(code_of(call), otherwise, place, call)
 
@@ -170,7 +182,7 @@ def _entry(node: cst.DictElement, place: Place) -> cst.CSTNode | None:
 def _option(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """``add_argument("--device", default="cuda", choices=["cuda", "cpu"])``, and options of click"""
     names = [text(one.value) or "" for one in call.args if one.keyword is None]
-    if not (method(call, "add_argument", "option", "Option", "Argument") and names) and not _is_field(call, place):
+    if not (called(call) in {"add_argument", "option", "Option", "Argument"} and names) and not _is_field(call, place):
         return None
     device = any(place.facts.is_device(one.lstrip("-").replace("-", "_")) for one in names) or _is_field(call, place)
 
@@ -189,7 +201,7 @@ def _is_field(call: cst.Call, place: Place) -> bool:
     """Whether a field of a data class is made, whose name is that of a device."""
     parent = place.parent()
     named = isinstance(parent, cst.AnnAssign) and place.facts.is_device(name_of(parent.target) or "")
-    return named and code_of(call.func).split(".")[-1] in {"field", "Field"}
+    return named and called(call) in {"field", "Field"}
 
 
 def _with_mps(node: cst.List | cst.Tuple) -> cst.BaseExpression | None:

@@ -7,7 +7,7 @@ import ast
 import libcst as cst
 
 from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import argument, conditional, guarded, method, text, with_arguments
+from mpsprobe_fix.matching import argument, called, conditional, guarded, method, text, with_arguments
 from mpsprobe_fix.rule import rule
 
 _PINS = {"pin_memory", "dataloader_pin_memory"}
@@ -47,7 +47,7 @@ rule(
 
 def _workers(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """Workers that get what cannot be sent to a new process, or that would run the script again."""
-    if code_of(call.func).split(".")[-1] != "DataLoader":
+    if called(call) != "DataLoader":
         return None
     given = argument(call, "num_workers")
     if given is None or "darwin" in code_of(given.value) or code_of(given.value) == "0":
@@ -97,7 +97,7 @@ rule(
 
 def _group(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """``init_process_group("nccl")`` and what wraps a model for it"""
-    name = code_of(call.func).split(".")[-1]
+    name = called(call)
     if guarded(place):
         return None
     if name == "init_process_group":
@@ -113,7 +113,9 @@ def _group(call: cst.Call, place: Place) -> cst.CSTNode | None:
         if open_ones:
             return with_arguments(
                 call,
-                lambda one: expression(f"{code_of(one.value)} if {place.has_cuda()} else None") if one in open_ones else None,
+                lambda one: (
+                    expression(f"{code_of(one.value)} if {place.has_cuda()} else None") if one in open_ones else None
+                ),
             )
     return None
 
@@ -122,7 +124,6 @@ rule(
     "process-group",
     "nccl is CUDA's; a Mac has one GPU, and DataParallel passes its model through there.",
     'import torch\n\ntorch.distributed.init_process_group("nccl")\n',
-    "import torch\n\n"
-    'torch.distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")\n',
+    'import torch\n\ntorch.distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")\n',
     (cst.Call, _group),
 )

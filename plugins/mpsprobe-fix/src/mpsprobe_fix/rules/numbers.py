@@ -80,7 +80,7 @@ def _pick(node: cst.IfExp, place: Place) -> cst.CSTNode | None:
 rule(
     "tensor-type",
     "Types such as torch.cuda.FloatTensor mean a device that a Mac does not have.",
-    'import torch\n\nx = torch.ones(3).type(torch.cuda.FloatTensor)\n',
+    "import torch\n\nx = torch.ones(3).type(torch.cuda.FloatTensor)\n",
     "import torch\n\n"
     'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n\n'
     "x = torch.ones(3).to(DEVICE, torch.float32)\n",

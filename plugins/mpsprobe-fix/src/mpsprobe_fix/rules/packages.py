@@ -5,12 +5,12 @@ from __future__ import annotations
 import libcst as cst
 
 from mpsprobe_fix.editing import Place, code_of
-from mpsprobe_fix.matching import conditional, guarded, mentions_mac, text, with_arguments
+from mpsprobe_fix.matching import conditional, guarded, text, with_arguments
 from mpsprobe_fix.rule import rule
 
 # flash-attn and xformers have (batch, length, heads, size), torch (batch, heads, length, size). flash-attn 2.1 and
 # later align a causal mask at its lower right corner; torch's is_causal does so at the upper left.
-_FLASH = '''\
+_FLASH = """\
 def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False):
     q, k, v = (one.transpose(1, 2) for one in (q, k, v))
     k, v = (one.repeat_interleave(q.size(1) // one.size(1), 1) for one in (k, v))
@@ -19,13 +19,13 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False):
         mask = torch.ones(q.size(2), k.size(2), dtype=torch.bool, device=q.device).tril(k.size(2) - q.size(2))
     made = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, dropout_p, scale=softmax_scale)
     return made.transpose(1, 2)
-'''
-_XFORMERS = '''\
+"""
+_XFORMERS = """\
 def memory_efficient_attention(query, key, value, attn_bias=None, p=0.0, scale=None):
     query, key, value = (one.transpose(1, 2) for one in (query, key, value))
     made = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_bias, p, scale=scale)
     return made.transpose(1, 2)
-'''
+"""
 # What takes the place of a name of a package: an import, or a function.
 STAND_INS = {
     "flash_attn.flash_attn_func": _FLASH,
@@ -123,7 +123,7 @@ _DECIDE = {"load_in_8bit", "load_in_4bit", "deepspeed"}
 
 
 def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
-    if guarded(place) or mentions_mac(call.func):
+    if guarded(place):
         return None
     for one in call.args:
         if one.keyword is not None and one.keyword.value in _DECIDE and code_of(one.value) not in {"False", "None"}:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from mpsprobe_fix.catalogue import REWRITES, Rewrite
 from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import argument
+from mpsprobe_fix.matching import argument, called
 from mpsprobe_fix.rule import rule
 from mpsprobe_fix.rules.numbers import to_device
 
@@ -35,11 +35,9 @@ def without_float64(tensor, device):
 
 def _found(place: Place, kind: str) -> list[str]:
     """The operators that a run found at the lines of the node."""
-    return [operator for line in place.lines(place.original) for what, operator in place.seen.get(line, ()) if what == kind]
-
-
-def _name(call: cst.Call) -> str:
-    return code_of(call.func.attr if isinstance(call.func, cst.Attribute) else call.func)
+    return [
+        operator for line in place.lines(place.original) for what, operator in place.seen.get(line, ()) if what == kind
+    ]
 
 
 def _fits(name: str, operator: str) -> bool:
@@ -65,9 +63,13 @@ def _rewritten(call: cst.Call, operator: str, place: Place) -> cst.CSTNode | Non
     function = place.qualified(call.func)
     rewrite = next((one for one in REWRITES if operator in one.operators and _calls(call, function, one)), None)
     named = function is not None and function.startswith("torch.")
-    if rewrite is None and not _fits(_name(call), operator):
+    if rewrite is None and not _fits(called(call), operator):
         return None
-    solved = rewrite.operators if rewrite is not None else {one for one in _found(place, "operator") if _fits(_name(call), one)}
+    solved = (
+        rewrite.operators
+        if rewrite is not None
+        else {one for one in _found(place, "operator") if _fits(called(call), one)}
+    )
     place.handled.update((line, one) for line in place.lines(place.original) for one in solved)
     torch = place.torch
     name = rewrite.name if rewrite is not None else "on_cpu"
@@ -76,16 +78,16 @@ def _rewritten(call: cst.Call, operator: str, place: Place) -> cst.CSTNode | Non
     args = [code_of(one.with_changes(comma=cst.MaybeSentinel.DEFAULT)).strip() for one in call.args]
     if not named and isinstance(call.func, cst.Attribute) and function is None:
         args.insert(0, code_of(call.func.value))
-        called = f"{torch}.Tensor.{_name(call)}"
+        spelt = f"{torch}.Tensor.{called(call)}"
     else:
-        called = code_of(call.func)
+        spelt = code_of(call.func)
     if rewrite is None:
-        args.insert(0, called)
+        args.insert(0, spelt)
     return expression(f"{name}({', '.join(args)})", call)
 
 
 def _calls(call: cst.Call, function: str | None, rewrite: Rewrite) -> bool:
-    return function in rewrite.functions if function else _name(call) in rewrite.methods
+    return function in rewrite.functions if function else called(call) in rewrite.methods
 
 
 def _left(node: cst.SimpleStatementLine, place: Place) -> None:
@@ -131,7 +133,7 @@ rule(
 def _strided(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """A call whose result an advisory says is wrong for a layout: ``contiguous()`` on its tensor."""
     operators = _found(place, "contiguous")
-    if not any(_fits(_name(call), one) for one in operators) or not isinstance(call.func, cst.Attribute):
+    if not any(_fits(called(call), one) for one in operators) or not isinstance(call.func, cst.Attribute):
         return None
     function = place.qualified(call.func)
     tensor = call.func.value if function is None else call.args[0].value if call.args else None
