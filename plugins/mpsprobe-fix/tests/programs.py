@@ -141,7 +141,8 @@ PACKAGE = {
     "model.py": "import torch\n\n\nclass Net(torch.nn.Linear):\n"
     '    def __init__(self, device="cuda"):\n        super().__init__(3, 3, device=device)\n',
     "config.yaml": "device: cuda\nname: test\n",
-    "main.py": "from pathlib import Path\n\nimport torch\n\nfrom model import Net\nfrom settings import SIZES, WHERE\n\n"
+    "main.py": "from pathlib import Path\n\nimport torch\n\nfrom model import Net\n"
+    "from settings import SIZES, WHERE\n\n"
     'config = dict(line.split(": ") for line in Path("config.yaml").read_text().splitlines())\n'
     "torch.manual_seed(0)\nnet = Net()\nx = torch.ones(SIZES).to(WHERE)\n"
     'y = torch.ones(SIZES).to(config["device"])\nprint(net(x + y).shape, config["name"])\n',
@@ -155,12 +156,14 @@ CUDA_PROGRAMS: dict[str, dict[str, str]] = {
     }.items()
 } | {"package": PACKAGE}  # fmt: skip
 STAY = {
-    "accelerator": "import torch\n\nfound = torch.accelerator.current_accelerator()\ndevice = found or torch.device('cpu')\n"
+    "accelerator": "import torch\n\nfound = torch.accelerator.current_accelerator()\n"
+    "device = found or torch.device('cpu')\n"
     "print(torch.ones(3).to(device).sum().item())\n",
     "mac_too": "import torch\n\nif torch.backends.mps.is_available():\n    device = torch.device('mps')\n"
     "elif torch.cuda.is_available():\n    device = torch.device('cuda')\nelse:\n    device = torch.device('cpu')\n",
     "guards": "import torch\n\nx = torch.ones(3)\nif torch.cuda.is_available():\n    torch.cuda.synchronize()\n"
-    "if x.device.type == 'cuda':\n    x = x.cuda(1)\nnames = {'cuda': 1, 'cpu': 2}\nprint('cuda', x.double().numpy())\n",
+    "if x.device.type == 'cuda':\n    x = x.cuda(1)\n"
+    "names = {'cuda': 1, 'cpu': 2}\nprint('cuda', x.double().numpy())\n",
     "no_torch": "import subprocess\n\nname = 'cuda'\nversion = dict(toolkit='cuda')\nlabel = 'uses cuda:0'\n",
 }
 """What runs on a Mac already, or is about CUDA on purpose."""

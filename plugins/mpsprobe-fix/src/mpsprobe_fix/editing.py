@@ -1,4 +1,4 @@
-"""One file with its edits: a walk over its nodes that keeps what surrounds them, and what the edits need at its head."""
+"""One file with its edits: a walk over its nodes that keeps what is around them, and what edits need at its head."""
 
 from __future__ import annotations
 

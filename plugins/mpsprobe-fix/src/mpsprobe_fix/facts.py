@@ -98,9 +98,8 @@ def _device_arguments(call: ast.Call) -> Iterator[ast.expr]:
 def places(node: ast.AST) -> bool:
     """Whether something below is put on a CUDA device."""
     for one in ast.walk(node):
-        if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute):
-            if one.func.attr == "cuda":
-                return True
+        if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr == "cuda":
+            return True
         if isinstance(one, ast.Constant) and isinstance(one.value, str) and _PLACE.fullmatch(one.value):
             return True
         if isinstance(one, ast.Attribute) and one.attr[-6:] == "Tensor" and ast.unparse(one).startswith("torch.cuda."):

@@ -45,7 +45,10 @@ class Source:
 
     def write(self, text: str) -> None:
         """Replace the file at once: whoever is interrupted leaves the old one or the new one."""
-        write_atomically(self.path, self.bom + text.encode(self.encoding))
+        write_atomically(self.path, self.encoded(text))
+
+    def encoded(self, text: str) -> bytes:
+        return self.bom + text.encode(self.encoding)
 
 
 @dataclass

@@ -84,6 +84,8 @@ def diff(sources: Iterable[Source], patch: Patch) -> str:
         if source.name in patch.texts:
             old, new = (text.splitlines(keepends=True) for text in (source.text, patch.texts[source.name]))
             name = source.name.lstrip("/")
-            for line in difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"):
-                parts.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+            parts += [
+                line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+                for line in difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
+            ]
     return "".join(parts)

@@ -111,7 +111,7 @@ def widened(node: cst.BaseExpression, place: Place) -> cst.BaseExpression:
 
 
 def guarded(place: Place) -> bool:
-    """Whether the node is where there is CUDA only, or MPS has a way of its own: in a branch of a condition about it."""
+    """Whether the node is where only CUDA is, or where MPS has its own way: in a branch of a condition about it."""
     below: cst.CSTNode | None = None
     for one in reversed([*place.around, place.original]):
         if isinstance(one, (cst.If, cst.IfExp)) and below is not None and below is not one.test:

@@ -74,14 +74,12 @@ def prove(program: str, release: str, found: Found, rules: Sequence[Rule], patch
     with tempfile.TemporaryDirectory(prefix="mpsprobe-fix-") as folder:
         old = _mirror(here, Path(folder) / "before", {})
         before = _on_cpu(command, old), _on_virtual(command, release, old)
-        for number in range(ROUNDS):
-            texts = {
-                one.path: (one.notebook is None and patch.texts.get(one.name)) or one.text for one in found.sources
-            }
+        for number in range(ROUNDS + 1):
+            texts = {one.path: one.encoded(patch.texts.get(one.name, one.text)) for one in found.sources}
             new = _mirror(here, Path(folder) / f"after-{number}", texts)
             after = _on_virtual(command, release, new)
             seen = _seen(after, found, here)
-            if not seen:
+            if not seen or number == ROUNDS:
                 break
             count = len(patch.changes)
             patch = fixed(found, rules, seen, patch)
@@ -164,25 +162,28 @@ def _process(command: Sequence[str], folder: Path) -> subprocess.CompletedProces
     )  # fmt: skip
 
 
-def _mirror(folder: Path, to: Path, texts: Mapping[Path, str]) -> Path:
+def _mirror(folder: Path, to: Path, texts: Mapping[Path, bytes]) -> Path:
     """A copy of ``folder``: Python files are copied, as Python looks for modules next to them; the rest are links."""
     to.mkdir(parents=True)
     for one in folder.iterdir():
         if one.name in _LEFT_OUT:
             continue
-        if one.is_dir() and not one.is_symlink() and not one.name.startswith(".") and not (one / "pyvenv.cfg").exists():
-            if any(one.rglob("*.py")):
-                _mirror(one, to / one.name, texts)
-                continue
-        if one.suffix == ".py" and one.is_file():
+        if _has_python(one):
+            _mirror(one, to / one.name, texts)
+        elif one.suffix == ".py" and one.is_file():
             if one in texts:
-                with (to / one.name).open("w", encoding="utf-8", newline="") as out:
-                    out.write(re.sub(r"coding[:=]\s*[-\w.]+", "coding: utf-8", texts[one], count=1))
+                (to / one.name).write_bytes(texts[one])
             else:
                 shutil.copy2(one, to / one.name)
         else:
             (to / one.name).symlink_to(one, target_is_directory=one.is_dir())
     return to
+
+
+def _has_python(folder: Path) -> bool:
+    if not folder.is_dir() or folder.is_symlink() or folder.name.startswith(".") or (folder / "pyvenv.cfg").exists():
+        return False
+    return any(folder.rglob("*.py"))
 
 
 def _seen(after: Outcome, found: Found, here: Path) -> dict[str, dict[int, list[tuple[str, str]]]]:

@@ -1,4 +1,4 @@
-"""The rewrites themselves. Each function is copied into a program, so it needs nothing but torch and the others here."""
+"""The rewrites themselves. Each is copied into a program, so it needs nothing but torch and the others here."""
 
 from __future__ import annotations
 

@@ -98,7 +98,8 @@ rule(
     "A program that only asks for CUDA runs on the CPU of a Mac.",
     'import torch\n\ndevice = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n',
     "import torch\n\n"
-    'device = torch.device("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")\n',
+    'device = torch.device("cuda" if torch.cuda.is_available() else '
+    '"mps" if torch.backends.mps.is_available() else "cpu")\n',
     (cst.IfExp, _choice),
     (cst.If, _branch),
     (cst.Assign, _flag),

@@ -81,10 +81,12 @@ def _value(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """A call whose value is used."""
     line = place.parent(2)
     if isinstance(place.parent(), cst.Expr) and isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
-        return _unknown(call, place)
+        _unknown(call, place)
+        return None
     name = _called(call, place)
     if name not in COUNTERPARTS:
-        return _unknown(call, place)
+        _unknown(call, place)
+        return None
     mps, other = COUNTERPARTS[name]
     other = place.device() if other == "DEVICE" else other
     if other == "nullcontext()":

@@ -142,7 +142,8 @@ def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
 rule(
     "trainer-argument",
     "Some attentions, optimizers and number formats of transformers need CUDA.",
-    "import torch\nfrom transformers import TrainingArguments\n\nsettings = TrainingArguments(optim='adamw_bnb_8bit')\n",
+    "import torch\nfrom transformers import TrainingArguments\n\n"
+    "settings = TrainingArguments(optim='adamw_bnb_8bit')\n",
     "import torch\nfrom transformers import TrainingArguments\n\n"
     "settings = TrainingArguments(optim='adamw_bnb_8bit' if torch.cuda.is_available() else \"adamw_torch\")\n",
     (cst.Call, _arguments),

@@ -1,4 +1,4 @@
-"""What a run on the virtual device found, at its line: operators without a kernel, float64, layouts with wrong results."""
+"""What a run on the virtual device found, at its line: operators without a kernel, float64, layouts."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _left(node: cst.SimpleStatementLine, place: Place) -> None:
 
 rule(
     "missing-operator",
-    "An operator without a kernel raises on a Mac: it is written with others, or goes through the CPU with its gradient.",
+    "An operator without a kernel raises on a Mac: it is written with others, or the CPU computes it, gradient too.",
     "import torch\n\nx = torch.linalg.eigvals(torch.ones(3, 3))\n",
     f"import torch\n\n\n{ON_CPU}\n\nx = on_cpu(torch.linalg.eigvals, torch.ones(3, 3))\n",
     (cst.Call, _missing),
