@@ -91,7 +91,6 @@ ACROSS: dict[str, dict[str, set[str]]] = {
         "mpsprobe_exporters": {"html"},
     },
     "mpsprobe_coverage": {"mpsprobe_exporters": {"advisories", "document", "plain_text", "terminal"}},
-    "mpsprobe_fix": {"mpsprobe_coverage": {"knowledge"}},
     "mpsprobe_hf": {"mpsprobe_coverage": {"knowledge"}},
     "mpsprobe_tables": {
         "mpsprobe_coverage": {"devices", "knowledge", "recording"},
