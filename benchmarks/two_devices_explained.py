@@ -50,6 +50,7 @@ class Difference:
 _RAISES = {
     "new_compressed_tensor": "compressed sparse tensors cannot be made on MPS, as C++ says where it makes one",
     "out of bounds for storage": "a view has no more memory than its elements once it was moved",
+    "the input is not positive-definite": "C++ finds values that the device in Python does not know",
 }
 
 

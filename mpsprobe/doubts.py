@@ -10,10 +10,23 @@ if TYPE_CHECKING:
 GUESSED = "taken as "
 """What a run without values answered a program that asks for a number or a truth begins so: ``taken as False``."""
 
+TRIED = "tried as False and as True"
+"""And so where it was run with both answers; what lies on either side was judged."""
+LOOPED = "its loop ran once"
+"""And so where a loop has as many rounds as values say."""
+
+ASKED = (GUESSED, TRIED, LOOPED)
+"""So begins what a line of the program asked; what an operator finds is assumed in other words."""
+
 
 def guesses(report: CoverageReport | MatrixReport) -> list[DataDependence]:
     """Where the program took the course of a guess: what lies on the other one was not judged."""
     return [one for one in report.data_dependence if one.assumed.startswith(GUESSED)]
+
+
+def loops(report: CoverageReport | MatrixReport) -> list[DataDependence]:
+    """Where a loop ran once, of which only values say how often it runs."""
+    return [one for one in report.data_dependence if one.assumed.startswith(LOOPED)]
 
 
 def unwatched(report: CoverageReport | MatrixReport) -> int:

@@ -83,6 +83,18 @@ class Attention(torch.nn.Module):
 
 def causal():
     return Attention(), torch.ones(4, 17, 8)
+
+
+def guess():
+    return Net(lambda y: y * y.max().item()), torch.ones(4, 4)
+
+
+def loop():
+    def last(y):
+        while y.sum() > 3:
+            y = y.sin()
+        return y
+    return Net(last), torch.ones(4, 4)
 """
 
 

@@ -33,11 +33,11 @@ models.py:missing  # has no kernel up to now
 models.py:raises
 models.py:dies
 models.py:breaks
-models.py:branch
+models.py:guess
 models.py:clean
 models.py:waits
 """
-NAMES = ["clean", "missing", "raises", "dies", "breaks", "branch", "waits"]
+NAMES = ["clean", "missing", "raises", "dies", "breaks", "guess", "waits"]
 EXPORTS = ("json", "markdown", "csv", "html", "junit", "prometheus", "sarif", "annotations")
 
 
@@ -185,16 +185,34 @@ def test_a_shell_completes_names_without_torch(line: str, offered: list[str]) ->
     assert done.stderr == ""
 
 
+def test_a_branch_that_values_decide_fails_on_the_side_that_has_a_finding(folder: Path) -> None:
+    ended = _coverage(folder, "models.py:branch", "--fail-on", "missing", "-o", "r.md")
+    headline, _, reason = ended.stderr.splitlines()
+    assert ended.code == 1 and "1 of 8 operators has no MPS kernel on torch 2.13.0, only if models.py:37 is" in headline
+    assert ", only if models.py:37 is true: " in reason
+    written = (folder / "r.md").read_text(encoding="utf-8")
+    assert "  - only if: models.py:37 is true\n" in written and "tried as False and as True" in written
+    assert _coverage(folder, "models.py:branch", "--fail-on", "assumed,unknown").code == 0
+    assert ",models.py:37 is true," in _coverage(folder, "models.py:branch", "--format", "csv").stdout
+    assert "models.py:37 is true" in _coverage(folder, "models.py:branch", "--format", "html").stdout
+
+
+def test_a_loop_that_values_count_is_for_those_who_want_certainty(folder: Path) -> None:
+    ended = _coverage(folder, "models.py:loop", "--fail-on", "assumed")
+    assert ended.code == 1 and "values say how often a loop runs (models.py:" in ended.stderr
+    assert _coverage(folder, "models.py:loop", "--fail-on", "unknown,missing").code == 0
+
+
 @pytest.mark.parametrize("word", ["assumed", "unknown"])
-def test_a_guessed_branch_fails_and_says_where(folder: Path, word: str) -> None:
-    gate = ("models.py:branch", "--fail-on", word)
+def test_a_guessed_number_fails_and_says_where(folder: Path, word: str) -> None:
+    gate = ("models.py:guess", "--fail-on", word)
     ended = _coverage(folder, *gate, "-o", "r.html")
     assert (ended.code, ended.stdout) == (1, "")
     headline, wrote, reason = ended.stderr.splitlines()
-    assert "values were guessed at models.py:37, and others may take another path" in headline
+    assert "values were guessed at models.py:81, and others may take another path" in headline
     assert wrote == "wrote r.html"
-    assert reason.startswith("--fail-on: values were guessed") and "models.py:37" in reason
-    assert "taken as False: `" in reason  # with the line of the program that asked
+    assert reason.startswith("--fail-on: values were guessed") and "models.py:81" in reason
+    assert "taken as 1.0: `" in reason  # with the line of the program that asked
     assert _coverage(folder, *gate, "--allow", "_local_scalar_dense").code == 0
 
 
@@ -206,9 +224,9 @@ def test_a_chip_without_its_memory_says_with_which_it_fits(folder: Path) -> None
 
 def test_a_guess_is_neither_missing_nor_memory_and_with_values_there_is_none(folder: Path) -> None:
     others = ("--fail-on", "missing,memory", "--memory", "8GB")
-    assert _coverage(folder, "models.py:branch", *others).code == 0
-    ended = _coverage(folder, "models.py:branch", "--weights", "--fail-on", "assumed")
-    assert ended.code == 0 and "guess" not in ended.stdout
+    assert _coverage(folder, "models.py:guess", *others).code == 0
+    ended = _coverage(folder, "models.py:guess", "--weights", "--fail-on", "assumed")
+    assert ended.code == 0 and "guessed" not in ended.stdout
 
 
 OF_WORKLOADS = [
@@ -350,7 +368,7 @@ def test_one_that_fails_costs_its_row_alone(folder: Path, monkeypatch: pytest.Mo
     assert "models.py:dies its process ended with exit code 7" in text and "it took longer than 0.01 s" in text
     written = {name: (folder / "out" / name).read_text(encoding="utf-8") for name in EXPORTS}
     assert all(written.values())
-    assert "guessed at models.py:37" in written["markdown"] and "ValueError: no such shape" in written["markdown"]
+    assert "guessed at models.py:81" in written["markdown"] and "ValueError: no such shape" in written["markdown"]
     report = json.loads(written["json"])
     assert [one["name"] for one in report["workloads"]] == [f"models.py:{name}" for name in NAMES]
     assert report["complete"] and "LookupError: no weights here" in report["workloads"][2]["error"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -12,7 +13,9 @@ from typing import Any
 
 import pytest
 
+import mpsprobe
 from mpsprobe.schemas import CoverageReport
+from mpsprobe_coverage.programs import parent
 from mpsprobe_devkit.testing import run_cli
 from mpsprobe_devkit.testing.commands import command_environment, command_path
 
@@ -196,6 +199,39 @@ def test_a_program_that_fails_says_so_next_to_its_file(tmp_path: Path) -> None:
     ran = run_cli("run", "--values", "none", "-o", "report.json", "fails.py", cwd=tmp_path)
     assert ran.code == 3 and len(ran.stderr.splitlines()) == 3, ran.stderr
     assert ran.stderr.endswith("wrote report.json\nthe exit code 3 is the program's own\n")
+
+
+BRANCHES = """\
+import sys, torch
+x = torch.rand(2048, 2048, device="mps")
+print("asks", flush=True)
+if x.max() > 2:
+    x = torch.linalg.eigvals(x).abs()
+    sys.exit(3)
+x.sin()
+"""
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_without_values_a_program_is_run_again_for_the_other_side_of_a_branch(
+    again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "asks.py").write_text(BRANCHES, encoding="utf-8")
+    monkeypatch.setattr(parent, "MOST_SECONDS", math.inf if again else -1)
+    report = mpsprobe.run_script(tmp_path / "asks.py", values="none", torch="2.13.0")
+    assert capfd.readouterr().out == "asks\n"  # of the first run alone
+    assert report.program is not None and report.program.exit_code == 0 and report.failure is None
+    conditions = {one.operator: one.only_if for one in report.operators if one.only_if}
+    (read,) = report.data_dependence
+    notes = " ".join(report.workload.notes)
+    if again:
+        assert conditions["aten::_linalg_eigvals"] == ["asks.py:4 is true"]
+        assert read.assumed.startswith("tried as False and as True: `if x.max() > 2:")
+        assert "was run 2 times" in notes and "if asks.py:4 is true, it ends with exit code 3" in notes
+        assert report.summary.operators_by_verdict["missing"] == 1
+    else:
+        assert not conditions and read.assumed.startswith("taken as False: `")
+        assert "booleans that only values decide: 1, tried in 1 run (the limit); with one answer only: 1" in notes
 
 
 @pytest.mark.parametrize(

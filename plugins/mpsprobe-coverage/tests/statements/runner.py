@@ -27,7 +27,7 @@ from __future__ import annotations
 import tomllib
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from torch import nn
 
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.devices.virtual.execution import Outcomes
+from mpsprobe_coverage.knowledge.advisories.store import named
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 
@@ -113,7 +114,11 @@ def judged(chosen: Iterable[Statement]) -> Iterator[Judged]:
         chain = Chain(table, table.family.loaded_libraries(release), macos=Version(macos) if macos else None)
         with VirtualDevice(chain, outcomes=outcomes) as device:
             for statement in group:
-                yield _judge(statement, device)
+                found = _judge(statement, device)
+                known = (
+                    one for one in named(found.advisories) if one.affects(release, table.macos_minimum, statement.macos)
+                )
+                yield replace(found, advisories=tuple(one.id for one in known))
 
 
 def known_disagreements() -> dict[str, str]:

@@ -142,6 +142,8 @@ def _of_release(report: schemas.CoverageReport, not_native: list[schemas.Operato
         counts = {**Counter(worst.values()), "native": summary.operators_by_verdict.get("native", 0)}
         summary = summary.model_copy(update={"operators_by_verdict": counts})
     answer, *parts = _verdicts(summary, release, backends.label(target), judged=judged, calls=True)
+    if gaps and (only := _only_if(gaps)):
+        answer = f"{answer}, {only}"
     if remedy := _remedy(gaps, target.version):
         parts, answer = ([*parts, remedy], answer) if parts else ([], f"{answer}; {remedy}")
     if errors:
@@ -155,6 +157,19 @@ def _of_release(report: schemas.CoverageReport, not_native: list[schemas.Operato
     if unproven := summary.calls_registered_only:
         parts.append(f"{plural(unproven, 'native call')} with dtypes that no test covers")
     return [answer, *parts]
+
+
+def either(conditions: Sequence[str]) -> str | None:
+    """``model.py:6 is true, or model.py:9 is false``; ``None`` for what is always called."""
+    return ", or ".join(map(one_line, conditions)) or None
+
+
+def _only_if(not_native: list[schemas.OperatorFinding]) -> str:
+    """On which branches alone the findings are called, where there is none that always is."""
+    conditions = list(dict.fromkeys(text for one in not_native for text in one.only_if))
+    if not all(one.only_if for one in not_native):
+        return ""
+    return f"only if {either(conditions)}" if len(conditions) <= 2 else "each only if a boolean has one of its values"
 
 
 def _errors(report: schemas.CoverageReport) -> str:

@@ -135,9 +135,18 @@ def _built(folder: Path, version: str, library: MadeLibrary) -> Rebuilt:
 
 
 @pytest.fixture
-def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Rebuilt, Rebuilt]:
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder, a new one, into which the files of every package go."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.setattr(rebuild, "DATA", folder)
+    monkeypatch.setattr(rebuild, "data_folder", lambda: folder)
+    return folder
+
+
+@pytest.fixture
+def pair(data: Path, tmp_path: Path) -> tuple[Rebuilt, Rebuilt]:
     """A release, and one after it that has an operator, a key and a message more."""
-    monkeypatch.setattr(rebuild, "DATA", tmp_path / "data")
     old = torch_library()
     more = {initialiser("aten", "MPS", 9): [Load("new_one")], initialiser("aten", "NestedMPS", 9): [Load("abs")]}
     more["__ZN2at6native7new_oneEv"] = [Load(MESSAGE, 3), Load(SOURCE), Call(RAISE)]
@@ -147,19 +156,16 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Rebuilt, Rebu
 
 @pytest.fixture
 def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Sequence[Rebuilt]], tuple[str, list[Request]]]]:
-    """Runs the command where the index has 9.0.0 and wheels give what is handed over; the data folder is a new one."""
+    """Runs the command where the index has 9.0.0 and wheels give what is handed over."""
     newest = {library: releases.library_releases(library)[-1] for library in ("torch", "torchvision")}
     load_table(newest["torch"])  # what is built says what differs from them; after this they are out of sight
     load_facts(newest["torch"])
     load_compositions(newest["torch"])
     for kind in (TABLES, FACTS, COMPOSITIONS):
         list(kind.files("torch"))  # another test may have made them forgotten
-    folder = tmp_path / "data"
-    folder.mkdir()
-    monkeypatch.setattr(releases, "data_folder", lambda: folder)
-    monkeypatch.setattr(rebuild, "data_folder", lambda: folder)
+    monkeypatch.setattr(releases, "data_folder", lambda: data)
 
     def run(built: Sequence[Rebuilt], metal_offers: Sequence[str] = ()) -> tuple[str, list[Request]]:
         further = ["9.0.0"] if built else []
@@ -180,19 +186,19 @@ def run(
 
 
 def test_a_new_release_of_tensorflow_metal_is_written_too(
-    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Any, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
     def read(versions: Sequence[str], progress: Any) -> list[DataFile]:
         asked.extend(versions)
-        old = DataFile(tmp_path / "data", f"{METAL}-{versions[0]}.json", b"{}", shipped=True, same=True)
-        return [old, DataFile.of(tmp_path / "data", f"{METAL}-{versions[1]}.json", b"[]")]
+        old = DataFile(data, f"{METAL}-{versions[0]}.json", b"{}", shipped=True, same=True)
+        return [old, DataFile.of(data, f"{METAL}-{versions[1]}.json", b"[]")]
 
     monkeypatch.setattr(metal, "files", read)
     output, requests = run([], metal_offers=[metal_releases()[-1], "9.0.0"])
     assert (asked, requests) == ([metal_releases()[-1], "9.0.0"], [])
-    assert (tmp_path / "data" / f"{METAL}-9.0.0.json").read_bytes() == b"[]"
+    assert (data / f"{METAL}-9.0.0.json").read_bytes() == b"[]"
     assert output.startswith(f"{METAL} 9.0.0: which TensorFlow does it load with?")
     assert f"written: {METAL}-9.0.0.json" in output
 
@@ -226,25 +232,25 @@ def _shipped(built: Rebuilt, *, same: bool) -> Rebuilt:
     return replace(built, files=tuple(replace(file, shipped=True, same=same) for file in built.files))
 
 
-def test_a_new_release_is_written_beside_the_others(run: Any, tmp_path: Path, pair: tuple[Rebuilt, Rebuilt]) -> None:
+def test_a_new_release_is_written_beside_the_others(pair: tuple[Rebuilt, Rebuilt], run: Any, data: Path) -> None:
     output, asked = run([])
     assert output.startswith("there is nothing newer than torch ")
     assert asked == []
     output, asked = run([_shipped(pair[0], same=True), pair[1]])
     assert asked == [Request("torch", releases.torch_releases()[-1]), Request("torch", "9.0.0")]
     kinds = ("compositions", "kernels", "messages", "table")
-    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [f"torch-9.1.0.{kind}" for kind in kinds]
-    assert (tmp_path / "data" / "torch-9.1.0.table").read_bytes() == pair[1].files[0].data
+    assert sorted(path.name for path in data.iterdir()) == [f"torch-9.1.0.{kind}" for kind in kinds]
+    assert (data / "torch-9.1.0.table").read_bytes() == pair[1].files[0].data
     assert output.startswith("torch 9.1.0, compared with 9.0.0\n")
     assert "mpsprobe kernels audit" in output
 
 
 def test_a_reader_that_gives_other_files_than_the_shipped_ones_writes_nothing(
-    run: Any, tmp_path: Path, pair: tuple[Rebuilt, Rebuilt]
+    run: Any, pair: tuple[Rebuilt, Rebuilt], data: Path
 ) -> None:
     with pytest.raises(TableError, match=r"torch-9\.0\.0\.table, .* would be another"):
         run([_shipped(pair[0], same=False), pair[1]])
-    assert list((tmp_path / "data").iterdir()) == []
+    assert list(data.iterdir()) == []
 
 
 def test_what_a_person_has_to_look_at(pair: tuple[Rebuilt, Rebuilt]) -> None:

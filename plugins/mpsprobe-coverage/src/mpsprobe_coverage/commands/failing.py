@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 import click
 
-from mpsprobe.doubts import applying, exceeds, guesses, unwatched
+from mpsprobe.doubts import applying, exceeds, guesses, loops, unwatched
 from mpsprobe.errors import RunFailed, WorkloadError
 from mpsprobe.schemas import SEVERITY, CoverageReport, MatrixCell, MatrixReport, MemoryFit, Report, SeveralReport
 from mpsprobe.streams import because
@@ -78,6 +78,9 @@ def _unproven(report: Report, fail_on: Collection[str], allow: Collection[str]) 
         if not is_allowed(guess.operator, allow):
             where = f" ({', '.join(guess.call_sites[:MOST_NAMED])})" if guess.call_sites else ""
             yield f"values were guessed{where}: {guess.assumed}"
+    for loop in loops(report) if ASSUMED in fail_on else ():
+        if not is_allowed(loop.operator, allow):
+            yield f"values say how often a loop runs ({', '.join(loop.call_sites[:MOST_NAMED])}): {loop.assumed}"
     if UNKNOWN in fail_on and (count := unwatched(report)):
         yield f"processes that the program started and that are not in the report: {count}"
 
@@ -115,7 +118,8 @@ def _operators(cell: CoverageReport | MatrixCell, fail_on: Collection[str], allo
         if finding.verdict in fail_on and not is_allowed(finding.operator, allow):
             where = f" ({finding.call_sites[0]})" if finding.call_sites else ""
             advice = f": {finding.advice}" if finding.advice else ""
-            yield f"{finding.operator} is {finding.verdict} on {release}{where}{advice}"
+            only = f", only if {', or '.join(finding.only_if)}" if finding.only_if else ""
+            yield f"{finding.operator} is {finding.verdict} on {release}{where}{only}{advice}"
 
 
 def is_allowed(operator: str, allow: Collection[str]) -> bool:

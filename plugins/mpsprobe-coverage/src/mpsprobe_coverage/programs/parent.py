@@ -8,20 +8,25 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe_coverage.programs.settings import VARIABLE, Settings
+from mpsprobe_coverage.recording.branches import Site, Ways, ended_by
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import CoverageReport
 
 START = Path(__file__).with_name("start")
 """The folder that stands first in ``PYTHONPATH`` there; Python imports its ``sitecustomize`` before the program."""
+MOST_SECONDS = 60.0
+"""A program is run again as long as all its runs took no longer."""
+AGAIN = "the program was run {} times, as only values decide some booleans; its output is that of the first"
 # A signal that is sent to the command alone is meant for the program. Ctrl-C and Ctrl-\\ reach both from the terminal.
 _PASSED_ON = [number for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if (number := getattr(signal, name, None))]
 _FROM_THE_TERMINAL = [number for name in ("SIGINT", "SIGQUIT") if (number := getattr(signal, name, None))]
@@ -53,9 +58,32 @@ class Ended:
 
 
 def run(program: Sequence[str], as_module: bool, **settings: Any) -> Ended:
-    """Run ``program``, its arguments behind it, in a process of its own with the standard streams of this one."""
+    """Run ``program``, its arguments behind it, in a process of its own with the standard streams of this one.
+
+    Without values it may ask what only these decide. Then it is run again with other answers, without any streams.
+    """
     if sys.flags.ignore_environment or sys.flags.no_site:  # -I, -E, -S
         raise UsageError("mpsprobe run needs PYTHONPATH and site", "Start Python without -I, -E and -S.")
+    last, runs = time.monotonic() + MOST_SECONDS, list[Ended]()
+    ways = Ways(lambda: not runs or time.monotonic() < last)
+    for chosen in ways:
+        answers = [(*site, answer) for site, answer in chosen.items()]
+        ended, (taken, once) = _run(program, as_module, quiet=bool(runs), chosen=answers, **settings)
+        failed = ended_by(ended.report.failure) if ended.report is not None else None
+        ways.add(
+            {Site(line, column): answer for line, column, answer in taken},
+            {Site(*site) for site in once},
+            failed or (f"it ends with exit code {ended.code}" if ended.code else None),
+        )
+        runs.append(ended)
+        if ended.code < 0 or runs[0].report is None:
+            break
+    first = runs[0].report
+    whole = first and (len(runs) > 1 or ways.notes())
+    return replace(runs[0], report=_united(first, [one.report for one in runs], ways)) if first and whole else runs[0]
+
+
+def _run(program: Sequence[str], as_module: bool, *, quiet: bool, **settings: Any) -> tuple[Ended, Any]:
     with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
         chosen = Settings(
             folder=folder,
@@ -71,11 +99,12 @@ def run(program: Sequence[str], as_module: bool, **settings: Any) -> Ended:
             environment["ONEAPI_DEVICE_SELECTOR"] = "*:cpu"
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         command = [sys.executable, *flags, *(["-m"] if as_module else []), *program]
-        return _ended(_code(command, environment), chosen)
+        ended = _ended(_code(command, environment, quiet), chosen)
+        return ended, json.loads(chosen.answers.read_bytes()) if chosen.answers.is_file() else ((), ())
 
 
-def _code(command: list[str], environment: dict[str, str]) -> int:
-    """How the program ended; until then signals are for it, and not for this process."""
+def _code(command: list[str], environment: dict[str, str], quiet: bool) -> int:
+    """How the program ended; until then signals are for it, and not for this process. ``quiet``: without streams."""
     child: subprocess.Popen[bytes] | None = None
 
     def pass_on(number: int, _: object) -> None:
@@ -89,11 +118,50 @@ def _code(command: list[str], environment: dict[str, str]) -> int:
         if signal.getsignal(number) is not signal.SIG_IGN  # a program inherits what is ignored, not what is handled
     }
     try:
-        child = subprocess.Popen(command, env=environment)
+        stream = subprocess.DEVNULL if quiet else None
+        child = subprocess.Popen(command, env=environment, stdin=stream, stdout=stream, stderr=stream)
         return child.wait()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _united(first: CoverageReport, reports: Sequence[CoverageReport | None], ways: Ways) -> CoverageReport:
+    """``first``, that of the first run, with what others called and it did not."""
+    from mpsprobe.assembling import OF_A_RUN, summary_of, worst_first
+    from mpsprobe.doubts import applying
+    from mpsprobe.folding import united
+
+    there = [(number, report) for number, report in enumerate(reports) if report is not None]
+
+    def marked(name: str, *known_by: str) -> list[Any]:
+        found: dict[tuple[Any, ...], tuple[Any, set[int]]] = {}
+        for number, report in there:
+            for one in getattr(report, name):
+                key = tuple(getattr(one, field) for field in known_by)
+                found.setdefault(key, (one, set()))[1].add(number)
+        return [one.model_copy(update={"only_if": ways.only_if(runs)}) for one, runs in found.values()]
+
+    operators = worst_first(marked("operators", "operator", "verdict", "reason", "source", "evidence"))
+    unjudged = {(one.operator, one.reason): one for _, report in reversed(there) for one in report.not_judged}
+    reads = [one for _, report in there for one in report.data_dependence]
+    guessed = [(one, *one.assumed.partition(": ")) for one in reads]
+    whole = first.model_copy(
+        update={
+            "operators": operators,
+            "not_judged": [*unjudged.values()],
+            "data_dependence": united(
+                one.model_copy(update={"assumed": ways.said(taken, *one.call_sites[:1]) + colon + code})
+                for one, taken, colon, code in guessed
+            ),
+            "advisories": marked("advisories", "id", "undecided"),
+            "workload": first.workload.model_copy(
+                update={"notes": [*first.workload.notes, AGAIN.format(len(reports)), *ways.notes()]}
+            ),
+        }
+    )
+    summary = summary_of(operators, advisories=len(applying(whole)), **first.summary.model_dump(include=OF_A_RUN))
+    return whole.model_copy(update={"summary": summary})
 
 
 def _ended(code: int, settings: Settings) -> Ended:

@@ -91,6 +91,8 @@ class Process:
             if self.session is not None:
                 path = self.settings.report if self.itself else self.settings.process_report
                 self._answer(path, self.session.end(seconds))
+                if self.itself and (answers := self.session.answers()) is not None:
+                    self._answer(self.settings.answers, answers)
             elif self.itself:
                 self._no_report("the program did not import torch")
         except Exception as error:  # noqa: BLE001 - the program ran, and its exit code is its own

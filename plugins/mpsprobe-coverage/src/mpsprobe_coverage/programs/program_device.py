@@ -19,7 +19,9 @@ from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.programs.settings import VARIABLE, Settings
+from mpsprobe_coverage.recording.branches import Branches, Site
 from mpsprobe_coverage.recording.phases import FORWARD, ProgramRecorder, optimizers_followed
+from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.reporting.reports import check_macos
 
 
@@ -28,12 +30,16 @@ class DeviceInPython:
 
     Args:
         values: whether every tensor has its values; else shapes only, and what the program reads is assumed.
+        branches: what it gets where only values decide.
     """
 
     name = "virtual, in Python"
 
-    def __init__(self, chain: Chain, values: bool) -> None:
-        self.device = VirtualDevice(chain, keep_weights=values, data_on_cpu=values, recorder=ProgramRecorder())
+    def __init__(self, chain: Chain, values: bool, branches: Branches | None = None) -> None:
+        self.branches = branches
+        self.device = VirtualDevice(
+            chain, keep_weights=values, data_on_cpu=values, recorder=ProgramRecorder(), branches=branches
+        )
         self.recorder, self.attribution = self.device.recorder, self.device.attribution
         self._recording = ExitStack()
 
@@ -92,7 +98,10 @@ def _in_python(settings: Settings, chain: Chain, why: str) -> tuple[ProgramDevic
     if not settings.keep_going:
         raise UsageError(f"--no-keep-going needs the native device: {why}", "Leave it out.")
     values = settings.values == "real"
-    return DeviceInPython(chain, values), [f"The native device was not used: {why}"] if values else []
+    branches = Branches(site, {Site(line, column): answer for line, column, answer in settings.chosen})
+    if values:
+        return DeviceInPython(chain, values), [f"The native device was not used: {why}"]
+    return DeviceInPython(chain, values, branches), []
 
 
 def _mps(settings: Settings) -> Observation:

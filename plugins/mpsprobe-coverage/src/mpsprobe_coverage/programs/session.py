@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import traceback
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from mpsprobe_coverage.devices.observed.observe import Observation
 from mpsprobe_coverage.programs.cuda import CudaHints
 from mpsprobe_coverage.programs.observing import limits, operator_findings
 from mpsprobe_coverage.programs.on_the_cpu import Roots, computed
-from mpsprobe_coverage.programs.program_device import chain_for, open_program_device
+from mpsprobe_coverage.programs.program_device import DeviceInPython, chain_for, open_program_device
 from mpsprobe_coverage.programs.settings import Settings
 from mpsprobe_coverage.programs.tracebacks import without_our_frames
 from mpsprobe_coverage.recording.phases import phase_now
@@ -53,6 +54,13 @@ class Session:
         self._device.finish()
         self.close()
         return self._report(seconds).model_dump_json()
+
+    def answers(self) -> str | None:
+        """What the program got where only values decide, as ``Settings.answers`` has it; None where it had values."""
+        branches = self._device.branches if isinstance(self._device, DeviceInPython) else None
+        if branches is None:
+            return None
+        return json.dumps([[(*site, answer) for site, answer in branches.taken.items()], [*branches.once]])
 
     def close(self) -> None:
         self._open.close()

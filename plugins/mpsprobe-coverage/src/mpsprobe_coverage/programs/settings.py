@@ -25,6 +25,7 @@ class Settings(MacOptions):
         torch: the release that is judged; ``installed`` for that of the program's process.
         keep_going: whether the program goes on where a Mac refuses.
         lines: whether the source lines of calls are looked for.
+        chosen: of a run without values: line, column, and what is answered there (``recording/branches.py``).
     """
 
     folder: str
@@ -36,6 +37,7 @@ class Settings(MacOptions):
     device: str = "virtual"
     values: str = "real"
     keep_going: bool = True
+    chosen: Sequence[tuple[str, int, bool]] = ()
 
     def as_variable(self) -> str:
         return json.dumps(asdict(self))
@@ -44,6 +46,11 @@ class Settings(MacOptions):
     def report(self) -> Path:
         """The report as JSON, written at the program's end."""
         return Path(self.folder, "report.json")
+
+    @property
+    def answers(self) -> Path:
+        """What the program got where only values decide, as ``chosen``, and where its loops ran once, as JSON."""
+        return Path(self.folder, "answers.json")
 
     @property
     def refusal(self) -> Path:

@@ -207,6 +207,15 @@ class Attribution:
             internal = self._internal[file] = file.startswith(_INTERNAL)
         return internal
 
+    def frame(self) -> FrameType | None:
+        """That of the innermost line outside torch and mpsprobe."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename != _SCANNER:
+            if not self.is_internal(frame.f_code.co_filename):
+                return frame
+            frame = frame.f_back
+        return None
+
     def _line(self, frame: FrameType | None) -> tuple[str | None, int]:
         internal = self._internal
         while frame is not None:

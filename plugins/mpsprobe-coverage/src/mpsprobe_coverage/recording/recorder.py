@@ -6,7 +6,7 @@ by what makes it distinct and counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.kernels.table import MPS, KernelTable
 from mpsprobe_coverage.knowledge.memory.lifetimes import Lifetimes
 from mpsprobe_coverage.recording.attribution import Origin
+from mpsprobe_coverage.recording.branches import Ways
 from mpsprobe_coverage.recording.dispatch import Plan
 
 RECORDS_KEPT = 2**16  # a program may make calls of ever new sizes
@@ -31,7 +32,7 @@ class CallRecord:
     """Calls of one operator that agree in everything below; ``inputs`` and ``outputs`` are of its tensors.
 
     ``composed_by`` makes the calls, and is not known to do so on the target release (``Composing.mark``).
-    ``advisories`` are those that such calls match.
+    ``advisories`` are those that such calls match. ``runs``: the only ones of several (``branches.py``) that make them.
     """
 
     operator: str
@@ -43,6 +44,7 @@ class CallRecord:
     composed_by: str | None = None
     calls: int = 0
     advisories: Matches = ()
+    runs: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -57,7 +59,7 @@ class Note:
 class Advised:
     """Calls of one operator from one place that one advisory, named by its identifier, is about.
 
-    ``undecided``: it is about them if values are as it says, which are not known.
+    ``undecided``: it is about them if values are as it says, which are not known. ``runs`` as of ``CallRecord``.
     """
 
     advisory: str
@@ -66,6 +68,7 @@ class Advised:
     phase: str
     origin: Origin
     calls: int = 0
+    runs: frozenset[int] = frozenset()
 
 
 class NotNative(BaseException):
@@ -88,6 +91,7 @@ class Recorder:
     lifetimes: Lifetimes | None = None  # gets what was called, with the storages that it made
     # Calls that are not native, as `calls/examples.py` writes them; each with how many were made before it.
     examples: dict[tuple[str, Judgement], dict[str, int]] = field(default_factory=dict)
+    ways: Ways | None = None  # where several runs were united: what decides which of them makes a call
     base: Recorder | None = None  # has the same calls, where these are them under other judgements
     says: Callable[[Judgement], Judgement] = field(default=_as_it_is)  # is called with each judgement of ``base``
     _calls: dict[tuple[Any, ...], CallRecord] = field(default_factory=dict)
@@ -172,13 +176,38 @@ class Recorder:
                     theirs.setdefault(key, replace(one, calls=0)).calls += calls
         into.examples |= self.examples
 
+    def unite(self, recorders: Sequence[Recorder], ways: Ways) -> None:
+        """Add what other runs of the same called at places where this one did not, ``recorders`` being all of them."""
+        self.ways = ways
+        whole = frozenset(number for number, way in enumerate(ways.ways) if way.failure is None)
+        for group in ("_calls", "_advised"):
+            runs: dict[tuple[Any, ...], set[int]] = {}
+            for number, recorder in enumerate(recorders):
+                for one in getattr(recorder, group).values():
+                    runs.setdefault(_place(one), set()).add(number)
+            own = getattr(self, group)
+            known = {*map(_place, own.values())}
+            for number, recorder in enumerate(recorders):
+                for key, one in getattr(recorder, group).items():
+                    if recorder is self or (_place(one) not in known and number == min(runs[_place(one)])):
+                        one.runs = frozenset() if whole <= runs[_place(one)] else frozenset(runs[_place(one)])
+                        own[key] = one
+        for recorder in recorders:
+            for key, note in recorder._unjudged.items():
+                self._unjudged.setdefault(key, note)
+            for key, note in recorder._assumed.items():
+                self._assumed.setdefault(key, note)
+            for kind, calls in recorder.examples.items():
+                self.examples.setdefault(kind, calls)
+            self.gradients_end |= recorder.gradients_end
+
     def judged(self, by: Callable[[Judgement], Judgement]) -> Recorder:
         """The same calls, each with what ``by`` makes of its judgement; none is added to them any more."""
-        other = Recorder(gradients_end=self.gradients_end, base=self, says=by)
+        other = Recorder(gradients_end=self.gradients_end, ways=self.ways, base=self, says=by)
         other._assumed, other._advised = self._assumed, self._advised
         for number, one in enumerate(self._calls.values()):
             call = (one.operator, by(one.judgement), one.phase, one.origin, one.inputs, one.outputs, one.composed_by)
-            other._calls[(number,)] = CallRecord(*call, one.calls)
+            other._calls[(number,)] = CallRecord(*call, one.calls, one.advisories, one.runs)
         if self._unjudged:
             reasons = {one.judgement.reason or "": by(one.judgement).reason or "" for one in self._calls.values()}
             for note in self._unjudged.values():
@@ -192,6 +221,12 @@ class Recorder:
 
     def assumptions(self) -> Iterator[Note]:
         return iter(self._assumed.values())
+
+
+def _place(one: CallRecord | Advised) -> tuple[Any, ...]:
+    """What other runs make alike: they may call it with other shapes."""
+    what = one.judgement if isinstance(one, CallRecord) else (one.advisory, one.undecided)
+    return (one.operator, what, one.phase, one.origin)
 
 
 def _count(notes: dict[tuple[Any, ...], Note], operator: str, text: str, origin: Origin, calls: int = 1) -> None:

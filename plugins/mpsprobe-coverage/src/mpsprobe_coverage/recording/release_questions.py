@@ -8,7 +8,7 @@ calls is asked too (``Chain.others``); one that comes to another verdict is left
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cache, cached_property, partial
 from types import CellType, FunctionType
@@ -49,6 +49,10 @@ class Asked:
     def alike(self, chain: Chain) -> bool:
         """Whether the release of ``chain`` would call the same operators at the places where a route asked."""
         return all(of(chain) == found for of, found in self._answers)
+
+    def unite(self, others: Iterable[Asked]) -> None:
+        """Answer for what other runs on the same release asked too."""
+        self._answers += [answer for other in others for answer in other._answers]
 
     def at_least(self, version: str, *, for_memory: bool = False) -> bool:
         """Whether the release is ``version`` or newer; ``for_memory`` where nothing that is called depends on it."""

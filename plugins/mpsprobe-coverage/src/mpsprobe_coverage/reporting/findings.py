@@ -30,6 +30,7 @@ from mpsprobe_coverage.knowledge.judging.macos import Condition, conditions_of, 
 from mpsprobe_coverage.knowledge.judging.proof import with_proof
 from mpsprobe_coverage.knowledge.kernels.table import COMPOSITE, MPS, KernelTable
 from mpsprobe_coverage.recording.attribution import Origin
+from mpsprobe_coverage.recording.branches import Ways
 from mpsprobe_coverage.recording.recorder import EXAMPLES_KEPT, Advised, CallRecord, Note, Recorder
 from mpsprobe_coverage.reporting.advice import advise
 from mpsprobe_coverage.reporting.graphs import compiles, graph_key
@@ -50,7 +51,7 @@ class _Calls:
             dtypes = frozenset(spec.dtype for spec in (*record.inputs, *record.outputs))
             parts.setdefault((record.operator, record.judgement, dtypes), []).append((place, record))
         self.parts = [*parts.items()]
-        self._examples = recorder.examples
+        self._examples, self._ways = recorder.examples, recorder.ways
         self._fields: dict[tuple[int, ...], dict[str, Any]] = {}
         self.findings: dict[tuple[Any, ...], OperatorFinding] = {}
 
@@ -82,6 +83,7 @@ class _Calls:
         )
         distinct = [*dict.fromkeys(text for text, _ in examples)]
         fields = {**tally.fields(), "composed_by": dict(composed_by), "examples": distinct[:EXAMPLES_KEPT]}
+        fields["only_if"] = only_if(self.records(numbers), self._ways)
         self._fields[numbers] = fields
         return fields
 
@@ -150,6 +152,12 @@ def same_fields(schema: type[BaseModel], of: object) -> dict[str, Any]:
     return {name: getattr(of, name) for name in schema.model_fields if hasattr(of, name)}
 
 
+def only_if(records: Iterable[CallRecord | Advised], ways: Ways | None) -> list[str]:
+    """Under which conditions the calls of ``records`` are made; empty where each run that was united makes them."""
+    runs = [one.runs for one in records]
+    return ways.only_if(frozenset().union(*runs)) if ways is not None and all(runs) else []
+
+
 def add_place(tally: Tally, record: CallRecord | Advised) -> None:
     tally.add_place(record.calls, record.phase, _module(record.origin), _site(record.origin))
 
@@ -165,16 +173,21 @@ def not_judged(recorder: Recorder) -> list[Unjudged]:
 def data_dependence(recorder: Recorder) -> list[DataDependence]:
     """Where the program read values that are not known, and what was assumed."""
     return united(
-        DataDependence(operator=note.operator, assumed=_quoting(note), calls=note.calls, call_sites=_sites(note))
+        DataDependence(
+            operator=note.operator, assumed=_quoting(note, recorder.ways), calls=note.calls, call_sites=_sites(note)
+        )
         for note in recorder.assumptions()
     )
 
 
-def _quoting(note: Note) -> str:
+def _quoting(note: Note, ways: Ways | None) -> str:
     """What was assumed; of a guess with the line of the program that asked: ``taken as False: `if x.max() > 1:` ``."""
-    file, line = note.origin.file, note.origin.line
-    code = linecache.getline(file, line).strip() if file and note.text.startswith(GUESSED) else ""
-    return f"{note.text}: `{code}`" if code else note.text
+    (file, line), text, place = note.origin[1:], note.text, _site(note.origin)
+    if not text.startswith(GUESSED):
+        return text
+    text = ways.said(text, place or "") if ways is not None else text
+    code = linecache.getline(file, line).strip() if file else ""
+    return f"{text}: `{code}`" if code else text
 
 
 def first_refused_tensor(recorder: Recorder) -> RefusedTensor | None:
@@ -219,6 +232,7 @@ def advisory_matches(recorder: Recorder, table: KernelTable, mac: MacOptions) ->
             add_place(tally, advised)
         operators = sorted({advised.operator for advised in concerned})
         own = {"hardware": advisory.where, "operators": operators, "undecided": not some}
+        own["only_if"] = only_if(concerned, recorder.ways)
         matches.append(AdvisoryMatch(**same_fields(AdvisoryMatch, advisory) | own | tally.places()))
     return sorted(matches, key=lambda match: (-match.calls, match.id))
 
@@ -228,6 +242,11 @@ def advisories_compared(table: KernelTable, mac: MacOptions) -> int | None:
     if table.backend.key != MPS:
         return None
     return number_for(table.release, table.macos_minimum, mac.macos, mac.chip)
+
+
+def ends_of_branches(recorder: Recorder) -> list[str]:
+    """Which answers to what only values decide end the run, and how many were left out."""
+    return recorder.ways.notes() if recorder.ways is not None else []
 
 
 def gradients(recorder: Recorder, table: KernelTable) -> list[str]:

@@ -54,7 +54,13 @@ def reported(
     """
     operators = found.findings(recorder, table) if operators is None else operators
     native = [finding.operator for finding in operators if finding.verdict == "native"]
-    notes = [*info.notes, *said, *found.gradients(recorder, table), *table.family.notes(table, native)]
+    notes = [
+        *info.notes,
+        *said,
+        *found.ends_of_branches(recorder),
+        *found.gradients(recorder, table),
+        *table.family.notes(table, native),
+    ]
     return report_of(
         operators,
         {"advisories_compared": found.advisories_compared(table, mac), **(summary or {})},

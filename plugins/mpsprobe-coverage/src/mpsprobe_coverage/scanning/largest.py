@@ -23,7 +23,7 @@ from mpsprobe_coverage.knowledge.memory.lifetimes import INPUTS, PARAMETERS
 from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits
 from mpsprobe_coverage.knowledge.memory.timeline import Change, Storage, changes
 from mpsprobe_coverage.recording.recorder import Recorder
-from mpsprobe_coverage.reporting.findings import data_dependence
+from mpsprobe_coverage.reporting.findings import data_dependence, ends_of_branches
 from mpsprobe_coverage.reporting.fitting import Needs, answer_with, ends_of, fit_on
 from mpsprobe_coverage.scanning import images
 from mpsprobe_coverage.scanning.interpolating import Interpolation
@@ -63,6 +63,7 @@ def fit_report(
             high_end = at_most(search.recorder, search.most)
             taken = {(note.operator, note.text) for note in high_end}
             assumed = data_dependence(search.recorder)
+            info.notes.extend(ends_of_branches(search.recorder))
             rows = [row]
             for way in variations(options, run) if savings else ():
                 progress.advance(way.what)

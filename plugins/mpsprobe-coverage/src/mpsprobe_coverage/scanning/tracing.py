@@ -19,11 +19,14 @@ from mpsprobe_coverage.devices.virtual.data_dependent import Found
 from mpsprobe_coverage.devices.virtual.execution import Outcomes
 from mpsprobe_coverage.devices.virtual.restoring import as_before
 from mpsprobe_coverage.devices.virtual.wrapping import initialised
+from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.knowledge.memory.lifetimes import Lifetimes
+from mpsprobe_coverage.knowledge.memory.timeline import timeline
 from mpsprobe_coverage.recording.attribution import Origin
+from mpsprobe_coverage.recording.branches import Branches, Site, Ways, ended_by
 from mpsprobe_coverage.recording.recorder import NotNative
 from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting.findings import site
@@ -114,30 +117,47 @@ class Tracer:
         """
         chain = chain_for(table, self.options, [other for other, _ in others])
         chain.alike[:] = [alike for _, alike in others]
+        ways, traces = Ways(), list[Trace]()
+        for chosen in ways:
+            trace, branches = self._trace(chain, chosen, **how)
+            ways.add(branches.taken, branches.once, ended_by(trace.failure))
+            traces.append(trace)
+        trace = traces[ways.main] if len(traces) == 1 else _united(traces, ways)
+        trace.alike = frozenset(number for number, alike in enumerate(chain.alike) if alike)
+        return trace
+
+    def _trace(self, chain: Chain, chosen: Mapping[Site, bool], **how: Any) -> tuple[Trace, Branches]:
+        """With what is ``chosen`` where only values decide; and what was answered there."""
+        table = chain.table
+
+        def step(**more: Any) -> tuple[Trace, Branches]:
+            branches = Branches(site, chosen)
+            return self._step(chain, passed_over, branches=branches, **how | more), branches
+
         passed_over: frozenset[str] = frozenset()
-        trace = self._step(chain, passed_over, **how)
+        trace, branches = step()
         if (
             trace.failure is not None
             and isinstance(trace.error, NOT_INSTALLED)
             and table.release != installed_release()
         ):
-            own = self._step(chain, passed_over, answers=installed_release(), **how)
+            own, of_own = step(answers=installed_release())
             if own.failure is None or own.failure.message != trace.failure.message:
                 own.notes = [*own.notes, ANSWERED.format(installed_release(), table.release, trace.failure.message)]
-                trace, how = own, how | {"answers": installed_release()}
+                trace, branches, how = own, of_own, how | {"answers": installed_release()}
                 chain.alike[:] = [False for _ in chain.alike]
         while trace.failure is not None and trace.failure.message not in passed_over and len(passed_over) < REFUSALS:
             passed_over |= {trace.failure.message}
             with suppress(MpsprobeError):  # the loss does not depend on parameters beyond the refusal
-                trace = self._step(chain, passed_over, **how)
-        trace.alike = frozenset(number for number, alike in enumerate(chain.alike) if alike)
-        return trace
+                trace, branches = step()
+        return trace, branches
 
     def _step(
         self,
         chain: Chain,
         passed_over: frozenset[str],
         *,
+        branches: Branches,
         only_native: bool = False,  # the first call that is not raises NotNative
         sizes_of_cpu: bool = False,
         unknown: Found = "ones",  # how many are found where values are not known
@@ -153,6 +173,7 @@ class Tracer:
             sizes_of_cpu=sizes_of_cpu,
             lifetimes=lifetimes,
             found=unknown,
+            branches=branches,
             answers=answers,
         )
         device.recorder.only_native = only_native
@@ -178,6 +199,25 @@ class Tracer:
         if trace.failure is not None and trace.other_sizes:
             trace.notes = [trace.other_sizes]
         return trace
+
+
+def _united(traces: Sequence[Trace], ways: Ways) -> Trace:
+    """The traces of one step as one; memory is that of the run with the highest peak."""
+    main = traces[ways.main]
+    main.recorder.unite([trace.recorder for trace in traces], ways)
+    calls: dict[Any, list[Call]] = {}
+    for trace in traces:
+        for kind, some in trace.calls.items():
+            calls.setdefault(kind, []).extend(some)
+    main.calls = calls
+    if main.asked is not None:
+        main.asked.unite(trace.asked for trace in traces if trace is not main and trace.asked is not None)
+    whole = [number for number, trace in enumerate(traces) if trace.failure is None]
+    highest = max(whole, key=lambda number: timeline(traces[number].events).peak, default=ways.main)
+    if traces[highest] is not main and timeline(traces[highest].events).peak > timeline(main.events).peak:
+        main.events = traces[highest].events
+        main.notes = [*main.notes, f"memory is what the run needs if {' or if '.join(ways.only_if([highest]))}"]
+    return main
 
 
 def _failure(error: BaseException, device: VirtualDevice) -> RunFailure:

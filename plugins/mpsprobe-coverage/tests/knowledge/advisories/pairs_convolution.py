@@ -46,7 +46,7 @@ def _folded(length: int) -> Function:
 
 
 PAIRS = {
-    "conv-uneven-strides-1-12": Pair("1.12.1", _strided(stride=(1, 2)), _strided(stride=2)),
+    "conv-uneven-strides-1-12": Pair("1.12.1", _strided(dilation=(1, 2)), _strided(padding=(1, 2))),
     "conv1d-channels-last-1-12": Pair("1.12.1", _sequence(permuted=True), _sequence(permuted=False)),
     "conv1d-backward-cl-1-12": Pair(
         "1.12.1", *(_sequence(permuted=permuted, trained=True) for permuted in (True, False)), "training"

@@ -28,8 +28,8 @@ def _filled_slice(first: int, value: float | None, dtype: torch.dtype = torch.fl
     return _of(fill, (16,), dtype=dtype)
 
 
-def _to_cpu(first: int = 0, step: int = 1) -> Function:
-    return lambda x: torch.zeros(20)[first::step].copy_(x.new_zeros(20)[first::step])
+def _to_cpu(first: int = 0, step: int = 1, dtype: torch.dtype = torch.float32) -> Function:
+    return lambda x: torch.zeros(20, dtype=dtype)[first::step].copy_(x.new_zeros(20)[first::step])
 
 
 def _cast(first: int) -> Function:
@@ -103,7 +103,7 @@ PAIRS = {
     "fill-bytes-offset": Pair(
         "2.12.0",
         lambda x: x.new_zeros(16, dtype=torch.bool)[1:].fill_(True),
-        lambda x: x.new_zeros(16, dtype=torch.int32)[1:].fill_(1),
+        lambda x: x.new_zeros(16, dtype=torch.bool)[4:].fill_(True),
     ),
     "arange-into-slice": Pair(
         "2.4.0",
@@ -152,6 +152,7 @@ PAIRS = {
     "cast-of-a-slice": Pair("1.13.1", _cast(2), _cast(0)),
     "fill-offset": Pair("1.13.1", _filled_slice(2, 1), _filled_slice(0, 1)),
     "copy-to-cpu-offset": Pair("2.1.0", _to_cpu(2), _to_cpu()),
+    "copy-to-cpu-unaligned": Pair("2.15.0", *(_to_cpu(first, dtype=torch.half) for first in (1, 2))),
     "pad-every-dimension": Pair("1.13.0", _padded(0, 0, 0, 1, 0, 0), _padded(0, 0, 0, 1)),
     "replication-pad-gradient-batch": Pair("2.5.0", _replicated(65536), _replicated(65535), "training"),
     "flip-size-one": Pair("2.0.0", *(_of(torch.flip, (rows, 3), dims=[0]) for rows in (1, 2))),

@@ -159,6 +159,8 @@ def _call() -> Call:
         (["mat1[-1]", "divides", 9], True),
         (["mat1[-1]", "does not divide", 9], False),
         (["mat1[-1]", "does not divide", "output0[-1]"], True),
+        (["mat1.elements", "is not a multiple of", 4], True),
+        (["mat1.elements", "is not a multiple of", 3], False),
         (["mat1.elements", ">=", 6], True),
         (["mat1.rows", "==", 2], True),
         (["mat1.dims", "!=", 2], False),

@@ -298,6 +298,7 @@ def test_an_older_macos_is_judged_where_a_framework_was_seen_to_fail() -> None:
     assert not wrong("frameworks", [("2.4.1", _of(FIVE, torch.all), "", "ends", "2.5.0")], macos="13.0")
     assert not wrong("frameworks", [("2.4.1", _of(FIVE, torch.any), "", "ends", "2.5.0")], macos="14.4")
     assert not not_native([("2.4.1", _of(FIVE, torch.any), "")], macos="13.0")
+    assert not not_native([("2.14.0", _of((8, 32, 32), torch.linalg.svd), "")], macos="26.0")
 
 
 def test_what_only_an_older_macos_fails_at_is_judged_where_that_is_named() -> None:

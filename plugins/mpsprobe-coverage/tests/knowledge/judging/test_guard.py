@@ -45,6 +45,19 @@ def _add(dtype: torch.dtype, number: int) -> Program:
     return _one(lambda x: x.index_add(0, places(number), x[:number]), dtype)
 
 
+def _extremes(dtype: torch.dtype, *, strided: bool) -> Program:
+    """The largest numbers into a square, in place."""
+    return _one(lambda x: (x.t() if strided else x).scatter_reduce_(0, places(4, 4), x, "amax"), dtype)
+
+
+def _weighted(step: int) -> Program:
+    return lambda: torch.histogram(made(4), 2, weight=made(4 * step)[::step])
+
+
+def _drawn(dtype: torch.dtype, lowest: int) -> Program:
+    return lambda: made(4, dtype=dtype).random_(lowest, None)
+
+
 PUT, SOLVE, SINGLE = "_index_put_impl_", "_linalg_solve_ex", "MPS supports float32 and complex64"
 ATOMIC = "scalar_type == ScalarType::Bool to be true"
 LINEAR = "MPS device does not support linear for non-float inputs"
@@ -84,6 +97,9 @@ DTYPES_AND_ARGUMENTS: list[Refused] = [
     ("2.9.1", _one(torch.cumsum, COMPLEX, dim=0), "cumsum", "not yet supported for complex", "2.12.0"),
     ("2.8.0 2.12.1", lambda: made(*FIVE).topk(1, dim=0), "topk", "ndims() - axis > 4", "2.13.0"),
     ("2.9.1", lambda: torch.clamp(made(2, 2), min=made(2, 2, 2)), "clamp.Tensor", "number of dims", "2.10.0"),
+    ("2.13.0 2.15.0", _extremes(LONG, strided=True), "scatter_reduce_.two", "requires contiguous self", None),
+    ("2.1.0 2.11.0", _weighted(2), "histogram.bin_ct", "weight should be contiguous", "2.12.0"),
+    ("1.13.1 2.12.1", _drawn(LONG, -(2**63)), "random_.from", "lowest() -> max()", "2.13.0"),
     ("2.4.1", lambda: torch.isin(made(4), made(4, dtype=LONG)), "isin.Tensor_Tensor", "test_elements.dtype()", "2.8.0"),
 ]
 NOT_REFUSED: list[Taken] = [
@@ -108,6 +124,10 @@ NOT_REFUSED: list[Taken] = [
     ("1.13.1", lambda: made(40).topk(16), "topk"),
     ("2.12.1", lambda: made(*FIVE).topk(1, dim=1), "topk"),
     ("2.4.1", lambda: torch.isin(made(4), made(4)), "isin.Tensor_Tensor"),
+    ("2.13.0", _extremes(LONG, strided=False), "scatter_reduce_.two"),
+    ("2.13.0", _extremes(INT, strided=True), "scatter_reduce_.two"),
+    ("2.11.0", _weighted(1), "histogram.bin_ct"),
+    ("2.12.1", _drawn(LONG, 1 - 2**63), "random_.from"),
 ]
 
 

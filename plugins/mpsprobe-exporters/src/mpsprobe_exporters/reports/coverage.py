@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
-from mpsprobe.doubts import GUESSED, applying
+from mpsprobe.doubts import ASKED, applying
 from mpsprobe.folding import folded
 from mpsprobe_exporters import advisories, answer, backends, fitting, sources, workload_lines
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
@@ -70,6 +70,7 @@ FIELDS: Fields[AnyReport, schemas.OperatorFinding] = (
     (Column("MPSGraph", where="more"), lambda _, one: _graphs(one)),
     (Column("native since", key="native_since", where="record"), lambda _, one: one.native_since),
     (Column("native since", about=SINCE, rank=1, where="column"), lambda report, one: _since(report, one)),
+    (Column("only if", key="only_if", where="more"), lambda _, one: answer.either(one.only_if)),
     (Column("why", key="reason", where="more"), lambda _, one: one.reason),
     (
         Column("known by", where="more"),
@@ -198,8 +199,8 @@ def middle(report: AnyReport) -> list[Section]:
 
 
 def _asked_at(one: schemas.DataDependence) -> str:
-    """The line of a guess, for who wrote it; of what an operator finds, the operator."""
-    return call_site(one.call_sites[0]) if one.assumed.startswith(GUESSED) and one.call_sites else one.operator
+    """The line that asked, for who wrote it; of what an operator finds, the operator."""
+    return call_site(one.call_sites[0]) if one.assumed.startswith(ASKED) and one.call_sites else one.operator
 
 
 def _places(text: str, one: schemas.Unjudged | schemas.DataDependence | schemas.AdvisoryMatch) -> str:
@@ -224,7 +225,7 @@ def one_for_each_cure(findings: Iterable[schemas.OperatorFinding]) -> list[schem
     """The findings, those of which the same is said and to be done as one: all that touches one float64 tensor."""
     groups: dict[object, list[schemas.OperatorFinding]] = {}
     for one in findings:
-        cure = (one.verdict, one.reason, one.evidence, one.advice) if one.advice else one.operator
+        cure = (one.verdict, one.reason, one.evidence, one.advice, *one.only_if) if one.advice else one.operator
         groups.setdefault(cure, []).append(one)
     return [
         folded(group).model_copy(update={"operator": _names(group)} | ({"shapes": []} if len(group) > 1 else {}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mpsprobe.doubts import TRIED
 from mpsprobe_exporters import fitting, workload_lines
 from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, table
 from mpsprobe_exporters.plain_text import one_line, plural
@@ -93,8 +94,10 @@ def _notes(report: FitReport) -> Iterator[Bullet]:
             f"how many are found is not known ({where}): all figures are of the high end, with the most", "data"
         )
     for read in report.data_dependence[:5]:
-        assumed = f"the course depends on its value, which is not known: assumed {one_line(read.assumed, 200)}"
-        yield Bullet(f"{assumed} ({plural(read.calls, 'call')}); the peak may be another", one_line(read.operator, 60))
+        tried = read.assumed.startswith(TRIED)
+        of = "figures are of the side that needs more" if tried else "the peak may be another"
+        assumed = f"the course depends on its value, which is not known: {one_line(read.assumed, 200)}"
+        yield Bullet(f"{assumed} ({plural(read.calls, 'call')}); {of}", one_line(read.operator, 60))
 
 
 def _saves(report: FitReport, one: FitRow) -> str | None:

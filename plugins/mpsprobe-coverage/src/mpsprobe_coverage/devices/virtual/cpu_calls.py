@@ -20,7 +20,6 @@ from typing import Any
 import torch
 from torch._C import DispatchKey
 
-from mpsprobe.doubts import GUESSED
 from mpsprobe_coverage.devices.virtual.data_dependent import ONES_ASSUMPTION, assumed_scalar, known_values_of
 from mpsprobe_coverage.devices.virtual.execution import lacks_code
 from mpsprobe_coverage.devices.virtual.mps_in_python import replacing
@@ -94,9 +93,7 @@ class Elsewhere:
         try:
             result = self._shapes_of(func, args, kwargs)
         except DataDependentOutputException:
-            taken = assumed_scalar(func, tensors_in((args, kwargs))[0])
-            self._dispatch.assumed(operator_name(func), f"{GUESSED}{taken}")
-            return taken
+            return self._dispatch.guessed(operator_name(func), assumed_scalar(func, tensors_in((args, kwargs))[0]))
         except DynamicOutputShapeException:
             self._dispatch.assumed(operator_name(func), ONES_ASSUMPTION)
             return mapped(self._large_without_data, func(*mapped(_ones, args), **mapped(_ones, kwargs)))

@@ -2,7 +2,7 @@
 
 Where every value is known (shadows), the answer is real. Where it is not, the run goes on with an
 assumption that is written into the report: a check over all elements (``all``) holds, any other truth
-value is False, a number is 1, and an operator
+value is False (what a run with the other answer shows is in ``recording/branches.py``), a number is 1, and an operator
 whose output size depends on values gets ones (so that ``nonzero`` finds everything: every expert of
 a mixture is used). How many there are of what a program counts is in ``planning.py``. For the range of a peak, a run
 may ask for the fewest or the most that the operators of ``BOUNDED`` can find.
@@ -18,7 +18,6 @@ from typing import Any, Literal
 
 import torch
 
-from mpsprobe.doubts import GUESSED
 from mpsprobe_coverage.devices.virtual.execution import MATERIALISE_LIMIT, Sizes, in_another_dtype, on_smaller, specs_of
 from mpsprobe_coverage.devices.virtual.tensor import (
     VirtualTensor,
@@ -63,8 +62,7 @@ class DataDependent:
         if unknown and not scalar:
             dispatch.assumed(plan.name, ONES_ASSUMPTION)
         if unknown and scalar:
-            result: Any = assumed_scalar(plan.func, tensors[0])
-            dispatch.assumed(plan.name, f"{GUESSED}{result}")
+            result: Any = dispatch.guessed(plan.name, assumed_scalar(plan.func, tensors[0]))
         elif unknown and sum(spec_of(tensor).numel for tensor in tensors) > MATERIALISE_LIMIT:
             return self._of_many(plan, args, kwargs)
         elif not unknown and (selected := _selected(plan, args)) is not None:

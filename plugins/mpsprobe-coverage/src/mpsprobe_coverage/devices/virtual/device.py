@@ -31,6 +31,7 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.knowledge.memory.inside import PREFILL_SINCE, is_prefill
 from mpsprobe_coverage.knowledge.memory.lifetimes import Lifetimes
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
+from mpsprobe_coverage.recording.branches import Branches
 from mpsprobe_coverage.recording.recorder import Recorder
 from mpsprobe_coverage.recording.release_questions import Asked, ending_gradients
 from mpsprobe_coverage.recording.routing import autograd_routes, routes_for
@@ -75,6 +76,7 @@ class VirtualDevice:
         recorder: Recorder | None = None,
         lifetimes: Lifetimes | None = None,  # gets begin and end of each storage on the device, and what made it
         found: Found = "ones",  # how many operators such as `nonzero` find where values are not known
+        branches: Branches | None = None,  # what booleans are taken for that only values decide, by place
         answers: str | None = None,  # libraries are answered as by this release of torch, if not by the device's own
     ) -> None:
         self.chain = release if isinstance(release, Chain) else Chain(release)
@@ -95,6 +97,7 @@ class VirtualDevice:
         self._interception.sizes_of_cpu = sizes_of_cpu
         self._interception.elsewhere.data = data_on_cpu
         self._interception.data_dependent.found = found
+        self._interception.branches = branches
         if lifetimes is not None:
             lifetimes.returns_twice = self._returns_twice
         self._shadow_limit = shadow_limit

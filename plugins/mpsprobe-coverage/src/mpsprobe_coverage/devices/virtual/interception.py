@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from mpsprobe.doubts import GUESSED
 from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.devices.virtual.cpu_calls import Elsewhere, OnTheCPU
 from mpsprobe_coverage.devices.virtual.data_dependent import ONES_ASSUMPTION, DataDependent, filled, known_values_of
@@ -50,7 +51,8 @@ from mpsprobe_coverage.knowledge.calls.keys import operator_name, sparse_key
 from mpsprobe_coverage.knowledge.calls.spec import CPU, META, Specs, TensorSpec, spec_of, specs_in, tensors_in
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.judging.judgement import EVERYWHERE, Judgement, refused
-from mpsprobe_coverage.recording.attribution import Attribution
+from mpsprobe_coverage.recording.attribution import Attribution, Origin
+from mpsprobe_coverage.recording.branches import Branches
 from mpsprobe_coverage.recording.capturing import is_captured
 from mpsprobe_coverage.recording.dispatch import Entry, Plan, Route
 from mpsprobe_coverage.recording.planning import make_plan
@@ -112,6 +114,7 @@ class Interception(TorchDispatchMode):
         self.passed_over: frozenset[str] = frozenset()  # PyTorch's own refusals at which a program does not end
         self.refusals: set[str] = set()  # those that operators raised, and that are findings
         self.sizes_of_cpu, self.other_sizes = False, ""
+        self.branches: Branches | None = None
 
     @property
     def phase(self) -> str | None:
@@ -364,6 +367,15 @@ class Interception(TorchDispatchMode):
 
     def assumed(self, operator: str, text: str) -> None:
         self.recorder.assumed(operator, text, self.attribution.current())
+
+    def guessed(self, operator: str, taken: Any) -> Any:
+        origin = self.attribution.current()
+        frame = self.attribution.frame() if self.branches is not None and isinstance(taken, bool) else None
+        if self.branches is not None and frame is not None:
+            taken = self.branches.answer(taken, frame, origin.module)
+            origin = Origin(origin.module, frame.f_code.co_filename, frame.f_lineno)
+        self.recorder.assumed(operator, f"{GUESSED}{taken}", origin)
+        return taken
 
     def known_values(self, tensor: Any) -> torch.Tensor | None:
         return known_values(tensor)

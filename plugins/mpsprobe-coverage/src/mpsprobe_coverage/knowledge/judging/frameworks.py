@@ -153,8 +153,9 @@ def _linear(call: Call) -> str | None:
     return f"{ENDS}MPSNDArray asserts that a matrix of five dimensions keeps its volume"
 
 
-# LinearAlgebra.metal, svd_jacobi: the scope of its barrier is a value in 2.14.0 and two constants from 2.14.1 on
-@_entry("_linalg_svd linalg_lstsq", "pytorch issues 192802, 195937; mended by PR 195949", "2.14.0", "2.14.1")
+# LinearAlgebra.metal, svd_jacobi: the scope of its barrier is a value in 2.14.0 and two constants from 2.14.1
+# on; compilers of other macOS took it (the figures of PR 185954, issue 196112). Seen on 26.5.1 and 26.6.1.
+@_entry("_linalg_svd linalg_lstsq", "pytorch issues 192802, 195937; PR 195949", "2.14.0", "2.14.1", macos="26.5")
 def _svd(call: Call) -> str | None:
     spec = matrices(call)
     if spec is None or spec.numel < SVD_ELEMENTS or staged_bytes(spec) > THREADGROUP_MEMORY:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import torch
 
 from mpsprobe_coverage.knowledge.calls.call import Call
+from mpsprobe_coverage.knowledge.calls.spec import is_contiguous
 from mpsprobe_coverage.knowledge.judging.conditions import (
     BOOL,
     COMPLEX,
@@ -32,6 +33,8 @@ _HALF, _BFLOAT16, _FLOAT32, _COMPLEX64 = (
     frozenset({dtype}) for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.complex64)
 )
 _UNSIGNED = frozenset({torch.uint16, torch.uint32, torch.uint64})
+_HISTOGRAMS = "histogram _histogramdd_from_bin_cts _histogramdd_from_bin_tensors"
+_LOWEST = torch.iinfo(torch.int64).min
 _ATOMIC = _FLOAT32 | {torch.int32, torch.bool}
 
 
@@ -101,6 +104,19 @@ _has_places = _has_elements("self", "index")
 
 def _takes_extremes(call: Call) -> bool:
     return call.argument("reduce") in ("amin", "amax") and _has_indices(call)
+
+
+def _writes_extremes_with_gaps(call: Call) -> bool:
+    return _takes_extremes(call) and _has_places(call) and not is_contiguous(call.outputs[0])
+
+
+def _has_strided_weight(call: Call) -> bool:
+    weight = call.spec("weight")
+    return weight is not None and len(weight.shape) == 1 and not is_contiguous(weight)
+
+
+def _draws_from_all_int64(call: Call) -> bool:
+    return bool(call.argument("from") == _LOWEST) and call.argument("to") is None
 
 
 def _has_many_axes_behind(call: Call) -> bool:
@@ -201,6 +217,8 @@ GUARDS = (
     guard("scatter_complex", "scatter scatter_add scatter_reduce", COMPLEX, when=_has_places),
     # scatter_reduce_two_mps_kernel
     guard("scatter_amax_int64", "scatter_reduce", LONG, when=_takes_extremes),
+    # scatter_reduce_metal: flips the signs of what it writes into, as one stretch of memory
+    guard("scatter_amax_strided", "scatter_reduce", LONG, when=_writes_extremes_with_gaps),
     # Repeat.mm, repeat_mps; TensorCompare.mm: check_min_max_dims, isin_Tensor_Tensor_out_mps
     guard("repeat_complex", "repeat", COMPLEX),
     guard("clamp_more_axes", _CLAMPS, when=_has_bounds_of_more_axes),
@@ -226,6 +244,8 @@ GUARDS = (
     # SummaryOps.mm, _bincount_mps; HistogramKernel.mm, histogramdd_linear_kernel
     guard("histc_dtype", "histc", BOOL | COMPLEX),
     guard("bincount_bool", "bincount", BOOL),
+    # histogramdd_kernel_impl, of the weights in one dimension: reshape copies them only where they had others
+    guard("histogram_weight_strided", _HISTOGRAMS, when=_has_strided_weight),
     guard("histogram_float32_only", "histogram.bin_ct histogram.bin_ct_out", _but(_FLOAT32)),
     # FastFourierTransform.mm: _fft_r2c_mps_out, computeFFTAxisPlan
     guard("fft_r2c_float_and_half", "_fft_r2c", _but(_FLOAT32, _HALF)),
@@ -368,6 +388,7 @@ GUARDS = (
     # (complex numbers come to normal_kernel_mps as pairs of real ones: native/Distributions.cpp, normal_impl_)
     guard("normal_not_floating", "normal", INTEGRAL | BOOL, RESULT),
     guard("random_dtype", "random", COMPLEX),
+    guard("random_all_int64", "random_.from", when=_draws_from_all_int64),
     guard("bernoulli_complex", "bernoulli", COMPLEX),
     # RangeFactories.mm, logspace_out_mps
     guard("logspace_integral", "logspace", INTEGRAL, RESULT),
