@@ -76,7 +76,9 @@ FOR_USERS = frozenset(
     f"mpsprobe-{name}" for name in ("atlas", "coverage", "devices", "exporters", "fix", "hf", "tensorflow")
 )
 """The distributions that ``EVERYTHING`` brings."""
-THEY_NEED = frozenset({"filelock", "libcst", "ninja", "pillow", "psutil", "scipy", "setuptools", "torch", "transformers"})
+THEY_NEED = frozenset(
+    {"filelock", "libcst", "ninja", "pillow", "psutil", "scipy", "setuptools", "torch", "transformers"}
+)
 """What these need, beyond the core: it is missing only where they were installed without it."""
 
 
