@@ -72,9 +72,13 @@ class UnknownName(UsageError):
 
 EVERYTHING = "mpsprobe[all]"
 """What people install who use mpsprobe; the kits for authors and maintainers are not in it."""
-FOR_USERS = frozenset(f"mpsprobe-{name}" for name in ("atlas", "coverage", "devices", "exporters", "hf", "tensorflow"))
+FOR_USERS = frozenset(
+    f"mpsprobe-{name}" for name in ("atlas", "coverage", "devices", "exporters", "fix", "hf", "tensorflow")
+)
 """The distributions that ``EVERYTHING`` brings."""
-THEY_NEED = frozenset({"filelock", "ninja", "pillow", "psutil", "scipy", "setuptools", "torch", "transformers"})
+THEY_NEED = frozenset(
+    {"filelock", "libcst", "ninja", "pillow", "psutil", "scipy", "setuptools", "torch", "transformers"}
+)
 """What these need, beyond the core: it is missing only where they were installed without it."""
 
 

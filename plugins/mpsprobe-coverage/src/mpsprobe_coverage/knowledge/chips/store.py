@@ -16,7 +16,7 @@ from mpsprobe.suggestions import printable
 GIB = 2**30
 SIZE = re.compile(r"(?P<number>\d{1,9}(\.\d{1,9})?)\s*(?P<unit>gb|gib|g|tb|tib|mb|mib)", re.IGNORECASE | re.ASCII)
 CHIP = re.compile(r"\b(m\d{1,2})(?: ?(pro|max|ultra))?\b", re.ASCII)
-CORES = re.compile(r"\b(\d{1,3}) ?cores?\b(?: gpu)?(?! cpu)", re.ASCII)
+CORES = re.compile(r"\b(\d{1,3}) ?cores?\b(?: gpu)?", re.ASCII)
 OF_CPU = re.compile(r"\b\d{1,3} ?cores? cpu\b", re.ASCII)
 DISK = re.compile(rf"{SIZE.pattern} ?(ssd|storage|disk)\b", re.IGNORECASE | re.ASCII)
 MEMORY = re.compile(rf"\b{SIZE.pattern}(?!\w)", re.IGNORECASE | re.ASCII)

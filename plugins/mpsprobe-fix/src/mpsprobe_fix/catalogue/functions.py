@@ -1,0 +1,251 @@
+"""The rewrites themselves. Each is copied into a program, so it needs nothing but torch and the others here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def grid_sample(
+    input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = False
+) -> Any:
+    """torch.nn.functional.grid_sample of images, bilinear or nearest, by gather."""
+    if input.device.type != "mps" or input.dim() != 4 or mode not in ("bilinear", "nearest"):
+        return torch.nn.functional.grid_sample(input, grid, mode, padding_mode, align_corners)
+
+    def place(at: Any, size: int) -> Any:
+        at = (at + 1) / 2 * (size - 1) if align_corners else ((at + 1) * size - 1) / 2
+        if padding_mode == "reflection":
+            low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
+            if span == 0:
+                at = at * 0
+            else:
+                at = (at - low).abs()
+                turns = (at / span).floor()
+                rest = at - turns * span
+                at = torch.where(turns.remainder(2) == 0, rest, span - rest) + low
+        return at if padding_mode == "zeros" else at.clamp(0, size - 1)
+
+    batch, channels, height, width = input.shape
+    x, y = place(grid[..., 0], width), place(grid[..., 1], height)
+    flat = input.reshape(batch, channels, height * width)
+
+    def pixel(column: Any, row: Any) -> Any:
+        inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+        index = row.clamp(0, height - 1).long() * width + column.clamp(0, width - 1).long()
+        index = index.reshape(batch, 1, -1).expand(batch, channels, index[0].numel())
+        found = flat.gather(2, index).reshape(batch, channels, *grid.shape[1:3])
+        return found * inside.unsqueeze(1).to(found.dtype)
+
+    if mode == "nearest":
+        return pixel(x.detach().round(), y.detach().round())
+    left, top = x.detach().floor(), y.detach().floor()
+    right_part, low_part = (x - left).unsqueeze(1), (y - top).unsqueeze(1)
+    upper = pixel(left, top) * (1 - right_part) + pixel(left + 1, top) * right_part
+    lower = pixel(left, top + 1) * (1 - right_part) + pixel(left + 1, top + 1) * right_part
+    return upper * (1 - low_part) + lower * low_part
+
+
+def antialias_weights(size: int, to: int, scale: float, mode: str, like: Any) -> Any:
+    """What each of size pixels adds to each of to new ones: a filter as wide as the scale, in rows that add up to 1."""
+    support = (2.0 if mode == "bicubic" else 1.0) * max(scale, 1.0)
+    centre = (torch.arange(to, device=like.device, dtype=torch.float32) + 0.5) * scale
+    first = (centre - support + 0.5).floor().clamp(min=0)
+    last = (centre + support + 0.5).floor().clamp(max=size)
+    pixel = torch.arange(size, device=like.device, dtype=torch.float32)
+    inside = (pixel >= first.unsqueeze(1)) & (pixel < last.unsqueeze(1))
+    x = ((pixel + 0.5 - centre.unsqueeze(1)) / max(scale, 1.0)).abs()
+    if mode == "bilinear":
+        weights = (1 - x).clamp(min=0)
+    else:
+        near = ((1.5 * x - 2.5) * x) * x + 1
+        far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+        weights = torch.where(x < 1, near, torch.where(x < 2, far, torch.zeros_like(x)))
+    weights = weights * inside.to(weights.dtype)
+    return (weights / weights.sum(1, keepdim=True)).to(like.dtype)
+
+
+def interpolate_antialias(
+    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None, antialias: bool = False,
+) -> Any:  # fmt: skip
+    """torch.nn.functional.interpolate with antialias=True, as two products of matrices."""
+    ours = antialias and mode in ("bilinear", "bicubic") and not align_corners and scale_factor is None
+    if input.device.type != "mps" or not ours:
+        return torch.nn.functional.interpolate(
+            input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+        )
+    height, width = (size, size) if isinstance(size, int) else size
+    rows = antialias_weights(input.size(2), height, input.size(2) / height, mode, input)
+    columns = antialias_weights(input.size(3), width, input.size(3) / width, mode, input)
+    return torch.matmul(torch.matmul(rows, input), columns.t())
+
+
+def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
+    """torch.nn.functional.adaptive_avg_pool2d of any sizes, as two products of matrices."""
+    if input.device.type != "mps":
+        return torch.nn.functional.adaptive_avg_pool2d(input, output_size)
+    sizes = (output_size, output_size) if isinstance(output_size, int) else output_size
+    made = input
+    for dim, to in ((-2, sizes[0]), (-1, sizes[1])):
+        size = input.size(dim)
+        to = size if to is None else to
+        cell = torch.arange(to, device=input.device).unsqueeze(1)
+        pixel = torch.arange(size, device=input.device)
+        first, last = cell * size // to, ((cell + 1) * size + to - 1) // to
+        inside = ((pixel >= first) & (pixel < last)).to(input.dtype)
+        weights = inside / inside.sum(1, keepdim=True)
+        made = torch.matmul(weights, made) if dim == -2 else torch.matmul(made, weights.t())
+    return made
+
+
+def running_extreme(input: Any, dim: int, largest: bool) -> Any:
+    """Values and places of the extremes so far, in log2(size) steps; a NaN stays, of equal ones the later counts."""
+    if input.dim() == 0 or input.numel() == 0:
+        return input.clone(), torch.zeros_like(input, dtype=torch.long)
+    values = input.detach().movedim(dim, -1)
+    size = values.size(-1)
+    index = torch.arange(size, device=input.device).expand(values.shape)
+    step = 1
+    while step < size:
+        one, other = values[..., step:], values[..., :-step]
+        later = (one >= other if largest else one <= other) & (other == other) | (one != one)
+        values = torch.cat([values[..., :step], torch.where(later, one, other)], -1)
+        index = torch.cat([index[..., :step], torch.where(later, index[..., step:], index[..., :-step])], -1)
+        step *= 2
+    index = index.movedim(-1, dim)
+    return input.gather(dim, index), index
+
+
+def cummax(input: Any, dim: int) -> Any:
+    """torch.cummax, in log2(size) steps of comparisons."""
+    if input.device.type != "mps":
+        return torch.cummax(input, dim)
+    return running_extreme(input, dim, True)
+
+
+def cummin(input: Any, dim: int) -> Any:
+    """torch.cummin, in log2(size) steps of comparisons."""
+    if input.device.type != "mps":
+        return torch.cummin(input, dim)
+    return running_extreme(input, dim, False)
+
+
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """torch.index_copy, by scatter."""
+    if input.device.type != "mps" or input.dim() == 0:
+        return torch.index_copy(input, dim, index, source)
+    shape = [1] * input.dim()
+    shape[dim] = index.numel()
+    return input.scatter(dim, index.reshape(shape).expand(source.shape), source)
+
+
+def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """torch.nn.functional.fold, by index_add."""
+    if input.device.type != "mps":
+        return torch.nn.functional.fold(input, output_size, kernel_size, dilation, padding, stride)
+    pairs = [
+        (one, one) if isinstance(one, int) else one for one in (output_size, kernel_size, dilation, padding, stride)
+    ]
+    places = []
+    for side in (0, 1):
+        size, kernel, apart, pad, step = (pair[side] for pair in pairs)
+        count = (size + 2 * pad - apart * (kernel - 1) - 1) // step + 1
+        of_kernel = torch.arange(kernel, device=input.device).unsqueeze(1) * apart
+        places.append(of_kernel + torch.arange(count, device=input.device) * step)
+    (height, width), (pad_y, pad_x) = pairs[0], pairs[3]
+    rows = places[0].reshape(places[0].size(0), 1, places[0].size(1), 1)
+    columns = places[1].reshape(1, places[1].size(0), 1, places[1].size(1))
+    index = (rows * (width + 2 * pad_x) + columns).reshape(-1)
+    batched = input if input.dim() == 3 else input.unsqueeze(0)
+    area = pairs[1][0] * pairs[1][1]
+    blocks = batched.reshape(batched.size(0), batched.size(1) // area, -1)
+    whole = blocks.new_zeros(*blocks.shape[:2], (height + 2 * pad_y) * (width + 2 * pad_x)).index_add(2, index, blocks)
+    image = whole.reshape(*blocks.shape[:2], height + 2 * pad_y, width + 2 * pad_x)
+    image = image[..., pad_y : pad_y + height, pad_x : pad_x + width]
+    return image if input.dim() == 3 else image.squeeze(0)
+
+
+def embedding_bag(
+    input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
+    include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Any:  # fmt: skip
+    """torch.nn.functional.embedding_bag of sums and means, by index_add."""
+    ours = (
+        mode in ("sum", "mean") and max_norm is None and not scale_grad_by_freq and not sparse and padding_idx is None
+    )
+    if weight.device.type != "mps" or not ours:
+        return torch.nn.functional.embedding_bag(
+            input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse, per_sample_weights,
+            include_last_offset, padding_idx,
+        )  # fmt: skip
+    rows = weight.index_select(0, input.reshape(-1))
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.reshape(-1, 1)
+    if input.dim() == 2:
+        made = rows.reshape(*input.shape, rows.size(1)).sum(1)
+        return made / max(input.size(1), 1) if mode == "mean" else made
+    starts = offsets[:-1] if include_last_offset else offsets
+    number = torch.arange(input.numel(), device=input.device).unsqueeze(1)
+    bag = (number >= starts).sum(1) - 1
+    made = rows.new_zeros(starts.numel(), rows.size(1)).index_add(0, bag, rows)
+    if mode == "sum":
+        return made
+    counts = rows.new_zeros(starts.numel()).index_add(0, bag, rows.new_ones(rows.size(0)))
+    return made / counts.clamp(min=1).unsqueeze(1)
+
+
+def ctc_loss(
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Any:  # fmt: skip
+    """torch.nn.functional.ctc_loss of batches, one step of the forward recursion for each frame."""
+    if log_probs.device.type != "mps" or log_probs.dim() != 3:
+        return torch.nn.functional.ctc_loss(
+            log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity
+        )
+    device = log_probs.device
+    frames, batch, _ = log_probs.shape
+    lengths = [int(one) for one in input_lengths]
+    sizes = [int(one) for one in target_lengths]
+    longest = max(sizes, default=0)
+    if targets.dim() == 1:
+        parts = targets.split(sizes)
+        targets = torch.stack([torch.nn.functional.pad(one, (0, longest - one.numel())) for one in parts])
+    targets = targets[:, :longest].to(device)
+    labels = torch.full((batch, 2 * longest + 1), blank, dtype=torch.long, device=device)
+    labels[:, 1::2] = targets
+    lowest = torch.finfo(log_probs.dtype).min / 4  # not -inf, whose gradient is NaN
+    skips = torch.zeros(labels.shape, dtype=torch.bool, device=device)
+    skips[:, 2:] = (labels[:, 2:] != blank) & (labels[:, 2:] != labels[:, :-2])
+    chosen = log_probs.gather(2, labels.expand(frames, *labels.shape)).clamp(min=lowest)
+    at = torch.arange(labels.size(1), device=device)
+    alpha = torch.where(at < 2, chosen[0], torch.full_like(chosen[0], lowest)) if frames else chosen.sum(0) + lowest
+    last = torch.tensor(lengths, device=device).unsqueeze(1)
+    for frame in range(1, frames):
+        one = torch.nn.functional.pad(alpha, (1, 0), value=lowest)[:, :-1]
+        two = torch.nn.functional.pad(alpha, (2, 0), value=lowest)[:, : labels.size(1)]
+        two = torch.where(skips, two, torch.full_like(two, lowest))
+        following = torch.logsumexp(torch.stack([alpha, one, two]), 0) + chosen[frame]
+        alpha = torch.where(last > frame, following.clamp(min=lowest), alpha)
+    ends = torch.tensor([2 * size for size in sizes], device=device).unsqueeze(1)
+    final = alpha.gather(1, ends)
+    before = torch.where(ends > 0, alpha.gather(1, (ends - 1).clamp(min=0)), torch.full_like(final, lowest))
+    loss = -torch.logsumexp(torch.cat([final, before], 1), 1)
+    impossible = loss > -lowest / 2
+    loss = torch.where(impossible, loss * 0 + (0 if zero_infinity else float("inf")), loss)
+    if reduction == "mean":
+        return (loss / torch.tensor(sizes, device=device).clamp(min=1)).mean()
+    return loss.sum() if reduction == "sum" else loss
+
+
+def grouped_mm(input: Any, mat2: Any, *, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
+    """torch.nn.functional.grouped_mm of rows in groups, one product of matrices for each."""
+    if input.device.type != "mps" or input.dim() != 2 or mat2.dim() != 3 or bias is not None:
+        return torch.nn.functional.grouped_mm(input, mat2, offs=offs, bias=bias, out_dtype=out_dtype)
+    ends = offs.tolist()
+    parts = [input[start:end] @ one for start, end, one in zip([0, *ends[:-1]], ends, mat2.unbind(0), strict=True)]
+    made = torch.cat([*parts, input.new_zeros(input.size(0) - ends[-1], mat2.size(2))])
+    return made if out_dtype is None else made.to(out_dtype)

@@ -1,0 +1,107 @@
+"""``mpsprobe fix PATH…``."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+
+from mpsprobe.commands import Command
+from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe.options import Names
+from mpsprobe.streams import write_stdout
+from mpsprobe.suggestions import printable
+
+if TYPE_CHECKING:
+    from mpsprobe_fix.fixing import Patch
+    from mpsprobe_fix.rule import Rule
+
+
+@click.command(cls=Command)
+@click.argument("paths", nargs=-1, metavar="PATH…")
+@click.option("--diff/--write", "as_diff", default=True, help="Print the edits as a diff [default], or write them.")
+@click.option("--run", "program", metavar="COMMAND", help='Prove it: "train.py --epochs 1" before and after.')
+@click.option(
+    "--torch", "release", default="installed", show_default=True, metavar="VERSION", help="To judge --run for."
+)
+@click.option("--only", type=Names(), metavar="RULE,…", help="Only these rules.")
+@click.option("--skip", type=Names(), metavar="RULE,…", help="All rules but these.")
+@click.option("--force", is_flag=True, help="Write over changes that git does not have.")
+@click.option("--rules", "listing", is_flag=True, help="List the rules, with the reason and the page of each.")
+def fix(
+    paths: tuple[str, ...],
+    as_diff: bool,
+    program: str | None,
+    release: str,
+    only: tuple[str, ...] | None,
+    skip: tuple[str, ...] | None,
+    force: bool,
+    listing: bool,
+) -> None:
+    """Make the program at PATH run on MPS, and still on CUDA and the CPU: a diff, with format and comments kept.
+
+    A comment '# mpsprobe: keep' leaves its line as it is. What a person has to decide becomes a comment
+    '# mpsprobe: decide: …' and a line of the summary.
+
+    \b
+    mpsprobe fix src/ train.py
+    mpsprobe fix src/ train.py --run "train.py --epochs 1" --write
+    """
+    from mpsprobe_fix.files import check_clean, gather
+    from mpsprobe_fix.fixing import diff, fixed
+    from mpsprobe_fix.rules import RULES
+
+    if listing:
+        write_stdout("".join(f"{one.name}\n    {one.reason}\n    {one.page}\n" for one in RULES.values()))
+        return
+    if not paths:
+        raise UsageError("what should be fixed?", "Name files or folders: mpsprobe fix train.py src/")
+    rules = _chosen(RULES, only, skip)
+    found = gather(paths)
+    patch = fixed(found, rules)
+    held = True
+    if program is not None:
+        from mpsprobe_fix.proof import prove
+
+        patch, reasons = prove(program, release, found, rules, patch)
+        held = not reasons
+        for reason in reasons:
+            click.echo(f"not proved: {printable(reason)}", err=True)
+    changed = [one for one in found.sources if one.name in patch.texts]
+    if held and as_diff:
+        write_stdout(diff(found.sources, patch).encode("utf-8"))
+    elif held:
+        if not force:
+            check_clean(changed)
+        for one in changed:
+            one.write(patch.texts[one.name])
+    _summary(patch, len(changed), written=held and not as_diff, proved=program is not None and held)
+    if not held:
+        click.echo("no diff: the edits do not do what they should", err=True)
+        sys.exit(1)
+
+
+def _chosen(rules: dict[str, Rule], only: tuple[str, ...] | None, skip: tuple[str, ...] | None) -> list[Rule]:
+    for name in (*(only or ()), *(skip or ())):
+        if name not in rules:
+            raise UnknownName("rule", name, rules, "List them: mpsprobe fix --rules")
+    return [one for one in rules.values() if (not only or one.name in only) and one.name not in (skip or ())]
+
+
+def _summary(patch: Patch, files: int, written: bool, proved: bool) -> None:
+    for line in patch.complaints:
+        click.echo(printable(line), err=True)
+    for one in patch.decisions:
+        click.echo(f"{printable(one.file)}:{one.line}: to decide: {one.text} [{one.rule}]", err=True)
+    counts = Counter(one.rule for one in patch.changes)
+    words = ", ".join(f"{name} {count}" for name, count in counts.items())
+    total = sum(counts.values())
+    if not total:
+        click.echo("nothing to edit", err=True)
+        return
+    how = "written" if written else "not written: --write does it"
+    click.echo(f"{total} edit{'s' * (total != 1)} in {files} file{'s' * (files != 1)} ({words}); {how}", err=True)
+    if proved:
+        click.echo("proved: same output before and after, and nothing left that a Mac refuses", err=True)

@@ -1,0 +1,158 @@
+"""What is known of all files together: a device is made in one of them and used in another."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+DEVICE_NAME = re.compile(r"(^|_)(device|dev|devices|accelerator)(_|$|\d)")
+CUDA = re.compile(r"cuda(:\d+)?")
+_PLACE = re.compile(rf"{CUDA.pattern}|torch\.cuda\.\w+Tensor")
+MAC = re.compile("mps|accelerator", re.IGNORECASE)
+ASKED = "torch.cuda.is_available"
+_FORK = {"fork", "forkserver"}
+
+
+@dataclass
+class Facts:
+    """Of the files of one run.
+
+    Attributes:
+        devices: names (variables, attributes, keys, parameters) whose value is used as a device somewhere.
+        settings: keys of YAML and TOML files whose value is a CUDA device.
+        own_cuda: classes with a method ``cuda()`` of their own and none called ``to()``.
+        flags: names that say whether there is CUDA, and guard work on the device.
+        early: whether asking CUDA at import would change the program: it forks, or chooses its GPUs itself, and CUDA
+            is initialised by ``torch.cuda.is_available()``.
+    """
+
+    devices: set[str] = field(default_factory=set)
+    settings: set[str] = field(default_factory=set)
+    own_cuda: set[str] = field(default_factory=set)
+    flags: set[str] = field(default_factory=set)
+    early: bool = False
+
+    def is_device(self, name: str) -> bool:
+        """Whether what is called ``name`` is a device."""
+        return name in self.devices or DEVICE_NAME.search(name.lower()) is not None
+
+
+def facts_of(trees: Iterable[ast.Module], settings: Iterable[str]) -> Facts:
+    facts = Facts(settings=set(settings))
+    asked: set[str] = set()
+    guards: dict[str, list[ast.If | ast.IfExp]] = {}
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                facts.devices.update(filter(None, map(last_name, _device_arguments(node))))
+                facts.early = facts.early or _forks(node)
+            elif isinstance(node, ast.Constant) and node.value == "CUDA_VISIBLE_DEVICES":
+                facts.early = True
+            elif isinstance(node, ast.ClassDef):
+                methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
+                if "cuda" in methods and "to" not in methods and not node.bases:
+                    facts.own_cuda.add(node.name)
+            elif isinstance(node, ast.Assign) and isinstance(node.value, (ast.Call, ast.BoolOp, ast.UnaryOp)):
+                if ASKED in ast.unparse(node.value) and not _is_choice(node.value):
+                    asked.update(filter(None, map(last_name, node.targets)))
+            elif isinstance(node, (ast.If, ast.IfExp)) and (name := last_name(node.test)):
+                guards.setdefault(name, []).append(node)
+    facts.flags = {name for name in asked if any(map(_guards, guards.get(name, [])))}
+    return facts
+
+
+def _guards(node: ast.If | ast.IfExp) -> bool:
+    return any(places(one) for one in (node.body if isinstance(node.body, list) else [node.body]))
+
+
+def _is_choice(node: ast.expr) -> bool:
+    """Whether a device is chosen inside: ``torch.device("cuda" if torch.cuda.is_available() else "cpu")``."""
+    return any(isinstance(one, ast.IfExp) for one in ast.walk(node))
+
+
+def last_name(node: ast.expr | None) -> str | None:
+    """``DEV``, ``cfg.dev``, ``cfg["dev"]`` and ``cfg.get("dev")`` are all called ``dev``."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return str(node.slice.value)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+        return str(node.args[0].value) if isinstance(node.args[0], ast.Constant) else None
+    return None
+
+
+def _device_arguments(call: ast.Call) -> Iterator[ast.expr]:
+    function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if function == "to" and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
+        # x.to(dtype) is not a device: what names a dtype does not hold the text "cuda", so nothing comes of it.
+        yield call.args[0]
+    if function == "device" and ast.unparse(call.func) == "torch.device":
+        yield from call.args[:1]
+    yield from (one.value for one in call.keywords if one.arg in {"device", "map_location"})
+
+
+def places(node: ast.AST) -> bool:
+    """Whether something below is put on a CUDA device."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr == "cuda":
+            return True
+        if isinstance(one, ast.Constant) and isinstance(one.value, str) and _PLACE.fullmatch(one.value):
+            return True
+        if isinstance(one, ast.Attribute) and one.attr[-6:] == "Tensor" and ast.unparse(one).startswith("torch.cuda."):
+            return True
+    return False
+
+
+def conditions(tree: ast.Module) -> tuple[set[int], set[int]]:
+    """Lines of each ``if`` about CUDA whose branch puts something on the device, or that gives up without CUDA; and
+    lines of those with a branch for a Mac, their own ``elif`` or one before.
+    """
+    widened: set[int] = set()
+    with_mac: set[int] = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.If):
+            continue
+        if node.lineno in with_mac or any(_names_mac(one) for one in _chain(node)):
+            with_mac.update(one.lineno for one in _chain(node))
+        elif ASKED in ast.unparse(node.test):
+            refuses = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
+            if (refuses and any(map(_gives_up, node.body))) or (
+                not refuses and not _only_chooses(node) and any(map(places, node.body))
+            ):
+                widened.add(node.lineno)
+    return widened, with_mac
+
+
+def _chain(node: ast.If) -> list[ast.If]:
+    """An ``if`` with its ``elif``."""
+    chain = [node]
+    while len(chain[-1].orelse) == 1 and isinstance(chain[-1].orelse[0], ast.If):
+        chain.append(chain[-1].orelse[0])
+    return chain
+
+
+def _names_mac(node: ast.If) -> bool:
+    return MAC.search(ast.unparse(node.test)) is not None
+
+
+def _gives_up(node: ast.stmt) -> bool:
+    """Whether a statement ends the work, or sends it to the CPU."""
+    text = ast.unparse(node)
+    return isinstance(node, (ast.Raise, ast.Return)) or "exit(" in text or text.endswith("= 'cpu'")
+
+
+def _only_chooses(node: ast.If) -> bool:
+    """Whether both branches set a device: the one for MPS is added between them."""
+    return bool(node.orelse) and len(node.body) == 1 and isinstance(node.body[0], ast.Assign)
+
+
+def _forks(call: ast.Call) -> bool:
+    text = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if text not in {"fork", "set_start_method", "get_context"}:
+        return False
+    first = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
+    return text == "fork" or first in _FORK

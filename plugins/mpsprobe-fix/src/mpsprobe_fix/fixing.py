@@ -1,0 +1,91 @@
+"""From the files of a program to their edits: facts of all of them first, then each by itself."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from mpsprobe_fix.editing import Change, edit
+from mpsprobe_fix.facts import facts_of
+from mpsprobe_fix.files import Found, Source
+from mpsprobe_fix.rule import Rule
+from mpsprobe_fix.rules import PACKAGES
+
+_MET = re.compile(
+    rf"cuda|nccl|float64|double|complex128|pin_memory|num_workers|8bit|load_in_|tf32|flash|{'|'.join(sorted(PACKAGES))}"
+)
+"""What a file has where a rule has something to say; the others are not read any further."""
+
+Seen = Mapping[str, Mapping[int, Sequence[tuple[str, str]]]]
+"""What a run found, by file and line."""
+
+
+@dataclass
+class Patch:
+    """Attributes:
+    texts: the new text of each file that changes, by its name.
+    """
+
+    texts: dict[str, str] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    decisions: list[Change] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+def fixed(found: Found, rules: Sequence[Rule], seen: Seen | None = None, before: Patch | None = None) -> Patch:
+    """The edits of ``rules`` to all files of ``found``; a second call goes on from the patch ``before``."""
+    patch = before or Patch(complaints=list(found.complaints))
+    codes: dict[str, str] = {}
+    trees = []
+    for source in found.sources:
+        code = source.code
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                trees.append(ast.parse(code))
+        except (SyntaxError, ValueError, RecursionError) as error:
+            line = getattr(error, "lineno", None)
+            if before is None:
+                where = f", line {line}" if line else ""
+                patch.complaints.append(f"{source.name}: does not parse{where}; not changed")
+        else:
+            codes[source.name] = code
+    facts = facts_of(trees, found.settings)
+    for source in found.sources:
+        if source.name not in codes:
+            continue
+        there = (seen or {}).get(source.name, {})
+        text = patch.texts.get(source.name, source.text)
+        code = codes[source.name] if text == source.text else Source(**{**vars(source), "text": text}).code
+        if not there and not (_MET.search(code) or any(key in code for key in facts.settings)):
+            continue
+        try:
+            made = edit(code, source.name, facts, rules, there)
+        except (cst.ParserSyntaxError, RecursionError):
+            patch.complaints.append(f"{source.name}: libcst does not parse it; not changed")
+            continue
+        patch.changes += made.changes
+        patch.decisions += [one for one in made.decisions if one not in patch.decisions]
+        if made.code != code:
+            patch.texts[source.name] = source.after(made.code)
+    return patch
+
+
+def diff(sources: Iterable[Source], patch: Patch) -> str:
+    """A unified diff that ``patch`` and ``git apply`` take."""
+    parts = []
+    for source in sources:
+        if source.name in patch.texts:
+            old, new = (text.splitlines(keepends=True) for text in (source.text, patch.texts[source.name]))
+            name = source.name.lstrip("/")
+            parts += [
+                line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+                for line in difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
+            ]
+    return "".join(parts)

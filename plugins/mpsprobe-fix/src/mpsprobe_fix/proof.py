@@ -1,0 +1,210 @@
+"""The proof of a patch: the program before and after, on the CPU and on the virtual device of ``mpsprobe run``."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mpsprobe.errors import UsageError
+from mpsprobe_fix.files import Found
+from mpsprobe_fix.fixing import Patch, fixed
+from mpsprobe_fix.rule import Rule
+
+ROUNDS = 3  # of edits that a run asks for: the one behind an operator can show only after it
+REFUSED = ("missing", "unsupported")
+_TOLERANCE = 1e-3
+_DEVICE = re.compile(r"\b(cuda|mps|cpu)(:\d+)?\b")
+_TIME = re.compile(r"\d+(\.\d+)?\s*(ms|s|sec|secs|seconds|it/s|s/it|samples/s|tokens/s)\b")
+_NUMBER = re.compile(r"[-+]?(\d+\.\d*|\.\d+|\d+)([eE][-+]?\d+)?")
+_MAIN = "from mpsprobe.cli.main import main; main()"
+_LEFT_OUT = {"__pycache__", ".git"}
+
+
+@dataclass
+class Outcome:
+    """How a program ended: its output and, on the virtual device, the report."""
+
+    output: str
+    code: int
+    errors: str
+    report: Mapping[str, Any] | None = None
+
+    @property
+    def program(self) -> Mapping[str, Any]:
+        return (self.report or {}).get("program") or {}
+
+    def refused(self) -> list[str]:
+        """What a Mac refuses, with its line."""
+        operators = (self.report or {}).get("operators", [])
+        return [
+            f"{one['operator']} is {one['verdict']} at {', '.join(one['call_sites'][:2]) or 'no line that is known'}"
+            for one in operators
+            if one["verdict"] in REFUSED
+        ]
+
+    def on_the_cpu(self) -> int:
+        """How many places stay on the CPU."""
+        return len(self.program.get("stayed_on_cpu", [])) + len(self.program.get("computed_on_cpu", []))
+
+
+def prove(program: str, release: str, found: Found, rules: Sequence[Rule], patch: Patch) -> tuple[Patch, list[str]]:
+    """The patch, with the edits that a run asks for, and what did not hold: nothing, if it is proved.
+
+    The program runs in a copy of the working folder (links, where nothing is edited), so that the files stay as they
+    are until the patch is proved.
+
+    Raises:
+        UsageError: the command is no Python program, or a path is not below the working folder.
+    """
+    command = _arguments(program)
+    here = Path.cwd().resolve()
+    if any(not one.path.is_relative_to(here) for one in found.sources):
+        raise UsageError("--run needs all paths below the working folder", "Change to the folder that has them.")
+    with tempfile.TemporaryDirectory(prefix="mpsprobe-fix-") as folder:
+        old = _mirror(here, Path(folder) / "before", {})
+        before = _on_cpu(command, old), _on_virtual(command, release, old)
+        for number in range(ROUNDS + 1):
+            texts = {one.path: one.encoded(patch.texts.get(one.name, one.text)) for one in found.sources}
+            new = _mirror(here, Path(folder) / f"after-{number}", texts)
+            after = _on_virtual(command, release, new)
+            seen = _seen(after, found, here)
+            if not seen or number == ROUNDS:
+                break
+            count = len(patch.changes)
+            patch = fixed(found, rules, seen, patch)
+            if len(patch.changes) == count:
+                break
+        reasons = list(_what_fails(before, _on_cpu(command, new), after))
+        if reasons and before[0].code == 0 and _differences(before[0].output, _on_cpu(command, old).output):
+            reasons.append("the program itself prints something else each time: give it a seed")
+    return patch, reasons
+
+
+def _what_fails(before: tuple[Outcome, Outcome], on_cpu: Outcome, on_mps: Outcome) -> Iterator[str]:
+    for name, one in (("the CPU", on_cpu), ("the virtual device", on_mps)):
+        if one.code:
+            yield f"after the edits the program ends with {one.code} on {name}: {_last(one.errors)}"
+    if on_mps.report is None:
+        yield "the run on the virtual device has no report"
+    if before[0].code == 0 and (line := _differences(before[0].output, on_cpu.output)):
+        yield f"on the CPU it prints something else than before: {line}"
+    if not on_cpu.code and not on_mps.code and (line := _differences(on_cpu.output, on_mps.output)):
+        yield f"it prints something else on the virtual device than on the CPU: {line}"
+    yield from (f"a Mac refuses it still: {one}" for one in on_mps.refused())
+    for one in on_mps.program.get("cuda", []):
+        yield f"it still asks for CUDA: {one['what']} at {', '.join(one['call_sites'][:2])}"
+    ran_on_mps = (before[1].report or {}).get("summary", {}).get("calls", 0) > 0 and before[1].code == 0
+    if ran_on_mps and on_mps.on_the_cpu() > before[1].on_the_cpu():
+        yield "more of it stays on the CPU than before"
+
+
+def _last(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no message"
+
+
+def _differences(old: str, new: str) -> str | None:
+    """The first line that is different, but for names of devices, times, and numbers that are nearly the same."""
+    lines = [[_TIME.sub("TIME", _DEVICE.sub("DEVICE", line)) for line in text.splitlines()] for text in (old, new)]
+    for one, other in zip(*lines, strict=False):
+        if not _alike(one, other):
+            return f"{other!r}, not {one!r}"
+    return None if len(lines[0]) == len(lines[1]) else f"{len(lines[1])} lines, not {len(lines[0])}"
+
+
+def _alike(one: str, other: str) -> bool:
+    if _NUMBER.sub("N", one) != _NUMBER.sub("N", other):
+        return False
+    pairs = zip(_NUMBER.finditer(one), _NUMBER.finditer(other), strict=True)
+    return all(math.isclose(float(a[0]), float(b[0]), rel_tol=_TOLERANCE, abs_tol=1e-6) for a, b in pairs)
+
+
+def _arguments(program: str) -> list[str]:
+    words = shlex.split(program)
+    if words and re.fullmatch(r"(.*[/\\])?python[\d.]*(\.exe)?", words[0]):
+        words = words[1:]
+    if not words or (words[0].startswith("-") and words[0] != "-m"):
+        raise UsageError(f"no Python program: {program}", 'Name a script or a module: --run "train.py --epochs 1"')
+    return words
+
+
+def _on_cpu(command: Sequence[str], folder: Path) -> Outcome:
+    done = _process([sys.executable, *command], folder)
+    return Outcome(done.stdout, done.returncode, done.stderr)
+
+
+def _on_virtual(command: Sequence[str], release: str, folder: Path) -> Outcome:
+    with tempfile.TemporaryDirectory(prefix="mpsprobe-fix-report-") as out:
+        report = Path(out) / "report.json"
+        flags = ["run", "--torch", release, "--format", "json", "-o", str(report)]
+        done = _process([sys.executable, "-c", _MAIN, *flags, *command], folder)
+        made = json.loads(report.read_text(encoding="utf-8")) if report.is_file() else None
+    return Outcome(done.stdout, done.returncode, done.stderr, made)
+
+
+def _process(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        errors="replace", check=False,
+    )  # fmt: skip
+
+
+def _mirror(folder: Path, to: Path, texts: Mapping[Path, bytes]) -> Path:
+    """A copy of ``folder``: Python files are copied, as Python looks for modules next to them; the rest are links."""
+    to.mkdir(parents=True)
+    for one in folder.iterdir():
+        if one.name in _LEFT_OUT:
+            continue
+        if _has_python(one):
+            _mirror(one, to / one.name, texts)
+        elif one.suffix == ".py" and one.is_file():
+            if one in texts:
+                (to / one.name).write_bytes(texts[one])
+            else:
+                shutil.copy2(one, to / one.name)
+        else:
+            (to / one.name).symlink_to(one, target_is_directory=one.is_dir())
+    return to
+
+
+def _has_python(folder: Path) -> bool:
+    if not folder.is_dir() or folder.is_symlink() or folder.name.startswith(".") or (folder / "pyvenv.cfg").exists():
+        return False
+    return any(folder.rglob("*.py"))
+
+
+def _seen(after: Outcome, found: Found, here: Path) -> dict[str, dict[int, list[tuple[str, str]]]]:
+    """What a run found, by file and line: what kind of thing, and the operator."""
+    names = {one.path.relative_to(here).as_posix(): one.name for one in found.sources if one.path.is_relative_to(here)}
+    seen: dict[str, dict[int, list[tuple[str, str]]]] = {}
+
+    def add(kind: str, operator: str, sites: Sequence[str]) -> None:
+        for site in sites:
+            file, _, line = site.rpartition(":")
+            name = names.get(file) or next((names[one] for one in names if one.endswith(f"/{file}")), None)
+            if name is not None and line.isdigit():
+                seen.setdefault(name, {}).setdefault(int(line), []).append((kind, operator))
+
+    report = after.report or {}
+    for one in report.get("operators", []):
+        if one["verdict"] in REFUSED:
+            wide = one.get("source") == "dtype" and one.get("evidence") in {"float64", "complex128"}
+            add(one["evidence"] if wide else "operator", one["operator"], one["call_sites"])
+    for one in report.get("advisories", []):
+        if "contiguous()" in one.get("workaround", ""):
+            for operator in one["operators"]:
+                add("contiguous", operator, one["call_sites"])
+    return seen

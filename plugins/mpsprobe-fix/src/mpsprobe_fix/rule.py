@@ -1,0 +1,43 @@
+"""What a rule is: one entry with its name, its reason, its page, and two examples, which are its tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import libcst as cst
+
+Edit = Callable[[Any, Any], cst.CSTNode | None]
+"""From a node and where it stands (``editing.Place``) to what takes its place; ``None`` leaves it."""
+
+PAGE = "docs/how-to/fix.md"
+RULES: dict[str, Rule] = {}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One kind of edit.
+
+    Attributes:
+        name: as ``--only`` and ``--skip`` take it; its section of ``page`` is called so too.
+        reason: in one line, why a Mac needs the edit.
+        before: a program that needs it.
+        after: that program with the edit.
+        edits: what it does, by the kind of node.
+    """
+
+    name: str
+    reason: str
+    before: str
+    after: str
+    edits: tuple[tuple[type[cst.CSTNode], Edit], ...]
+
+    @property
+    def page(self) -> str:
+        return f"{PAGE}#{self.name}"
+
+
+def rule(name: str, reason: str, before: str, after: str, *edits: tuple[type[cst.CSTNode], Edit]) -> None:
+    """Enter a rule; edits run in the order in which they were entered."""
+    RULES[name] = Rule(name, reason, before, after, edits)

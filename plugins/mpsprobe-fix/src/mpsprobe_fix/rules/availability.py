@@ -1,0 +1,107 @@
+"""Conditions that only ask for CUDA: a Mac takes the branch of the CPU."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from mpsprobe_fix.editing import MPS, Place, code_of, expression
+from mpsprobe_fix.facts import CUDA
+from mpsprobe_fix.matching import asks, cuda_text, mentions_cuda, mentions_mac, name_of, widened
+from mpsprobe_fix.rule import rule
+
+_DEVICE = re.compile(
+    rf"""["']{CUDA.pattern}["']|torch\.device\(["']{CUDA.pattern}["'](, \d)?\)|f["']cuda:\{{.*\}}["']"""
+)
+_CPU = re.compile(r"""["']cpu["']|torch\.device\(["']cpu["']\)""")
+
+
+def _choice(node: cst.IfExp, place: Place) -> cst.CSTNode | None:
+    """``"cuda" if … else "cpu"``, with MPS between both."""
+    around = place.parent()
+    if mentions_mac(node) or (isinstance(around, cst.IfExp) and mentions_mac(around)):
+        return None
+    body, orelse = code_of(node.body), code_of(node.orelse)
+    if not _DEVICE.fullmatch(body) or not _CPU.fullmatch(orelse):
+        return None
+    if name_of(node.test) in place.facts.flags:
+        made = node.body.visit(_Strings(place)) if cuda_text(node.body) is None else None
+        return node.with_changes(body=made or cst.Name(place.device(str(cuda_text(node.body)))))
+    if "cuda.is_available" not in code_of(node.test):
+        return None
+    mps = orelse.replace("cpu", "mps")
+    if isinstance(node.test, cst.Call) and asks(node.test, place):
+        between = f"{mps} if {place.torch}.{MPS.removeprefix('torch.')} else {orelse}"
+        return node.with_changes(orelse=expression(between))
+    # `… and not args.cpu`: what else is asked for is asked for MPS too.
+    other = f"{body} if {place.has_cuda()} else {mps}"
+    return node.with_changes(body=expression(f"({other})"), test=widened(node.test, place))
+
+
+class _Strings(cst.CSTTransformer):
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self._place = place
+
+    def leave_SimpleString(self, _: cst.SimpleString, updated: cst.SimpleString) -> cst.BaseExpression:
+        cuda = cuda_text(updated)
+        return updated if cuda is None else cst.Name(self._place.device(cuda))
+
+
+def _branch(node: cst.If, place: Place) -> cst.CSTNode | None:
+    """``if torch.cuda.is_available():``: one more branch for a device that is chosen, else a wider condition."""
+    if place.has_way(place.original) or not mentions_cuda(node.test):
+        return None
+    if asks(node.test, place) and (chosen := _chosen(node)) and isinstance(node.orelse, cst.Else):
+        target, value = chosen
+        branch = cst.parse_statement(f"if {place.torch}.{MPS.removeprefix('torch.')}:\n    {target} = {value}\n")
+        assert isinstance(branch, cst.If)
+        block = node.body.with_changes(body=branch.body.body)
+        return node.with_changes(orelse=branch.with_changes(body=block, orelse=node.orelse))
+    if place.is_widened(place.original):
+        return node.with_changes(test=widened(node.test, place))
+    return None
+
+
+def _chosen(node: cst.If) -> tuple[str, str] | None:
+    """The one name that a branch sets to a CUDA device, and what it is set to on MPS."""
+    if not isinstance(node.body, cst.IndentedBlock) or len(node.body.body) != 1:
+        return None
+    line = node.body.body[0]
+    if not isinstance(line, cst.SimpleStatementLine) or not isinstance(line.body[0], cst.Assign):
+        return None
+    value = code_of(line.body[0].value)
+    if not _DEVICE.fullmatch(value):
+        return None
+    return code_of(line.body[0].targets[0].target), 'torch.device("mps")' if value.startswith("torch") else '"mps"'
+
+
+def _flag(node: cst.Assign, place: Place) -> cst.CSTNode | None:
+    """``use_cuda = torch.cuda.is_available()``, where it guards work on the device."""
+    if mentions_mac(node.value) or name_of(node.targets[0].target) not in place.facts.flags:
+        return None
+    if "cuda.is_available" not in code_of(node.value) or isinstance(node.value, cst.IfExp):
+        return None
+    return node.with_changes(value=widened(node.value, place))
+
+
+def _demand(node: cst.Assert, place: Place) -> cst.CSTNode | None:
+    """``assert torch.cuda.is_available()``"""
+    if mentions_mac(node.test) or "cuda.is_available" not in code_of(node.test):
+        return None
+    return node.with_changes(test=widened(node.test, place))
+
+
+rule(
+    "device-choice",
+    "A program that only asks for CUDA runs on the CPU of a Mac.",
+    'import torch\n\ndevice = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n',
+    "import torch\n\n"
+    'device = torch.device("cuda" if torch.cuda.is_available() else '
+    '"mps" if torch.backends.mps.is_available() else "cpu")\n',
+    (cst.IfExp, _choice),
+    (cst.If, _branch),
+    (cst.Assign, _flag),
+    (cst.Assert, _demand),
+)

@@ -1,0 +1,128 @@
+"""Functions of ``torch.cuda``: those of MPS that do the same, or a guard."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from mpsprobe_fix.editing import Place, code_of, expression
+from mpsprobe_fix.matching import conditional, guarded
+from mpsprobe_fix.rule import rule
+
+# What does the same on MPS (torch.mps, since torch 2.0), and the value without either. Sources: torch/mps/__init__.py.
+COUNTERPARTS: dict[str, tuple[str | None, str]] = {
+    "synchronize": ("torch.mps.synchronize()", "None"),
+    "empty_cache": ("torch.mps.empty_cache()", "None"),
+    "memory_allocated": ("torch.mps.current_allocated_memory()", "0"),
+    "memory_reserved": ("torch.mps.driver_allocated_memory()", "0"),
+    "memory_cached": ("torch.mps.driver_allocated_memory()", "0"),
+    # MPS keeps no peak that every release has, and nothing of what these change or say.
+    "max_memory_allocated": (None, "0"),
+    "max_memory_reserved": (None, "0"),
+    "max_memory_cached": (None, "0"),
+    "reset_peak_memory_stats": (None, "None"),
+    "reset_max_memory_allocated": (None, "None"),
+    "reset_max_memory_cached": (None, "None"),
+    "ipc_collect": (None, "None"),
+    "set_device": (None, "None"),
+    "memory_summary": (None, '""'),
+    "memory_stats": (None, "{}"),
+    "get_device_name": (None, "DEVICE"),
+    "get_device_capability": (None, "(0, 0)"),
+    "current_device": (None, "DEVICE"),
+    "device": (None, "nullcontext()"),
+    "device_of": (None, "nullcontext()"),
+    "stream": (None, "nullcontext()"),
+    "nvtx.range": (None, "nullcontext()"),
+    "Stream": (None, "None"),
+    "is_bf16_supported": (None, "False"),
+    "nvtx.range_push": (None, "None"),
+    "nvtx.range_pop": (None, "None"),
+    "profiler.start": (None, "None"),
+    "profiler.stop": (None, "None"),
+    "cudart().cudaProfilerStart": (None, "None"),
+}
+# They do no harm without CUDA: seeds wait for a device, and the others answer.
+_HARMLESS = {
+    "is_available", "device_count", "manual_seed", "manual_seed_all", "seed", "seed_all", "is_initialized",
+    "get_rng_state_all", "OutOfMemoryError", "is_current_stream_capturing",
+}  # fmt: skip
+_ELSEWHERE = ("amp.", "FloatTensor", "DoubleTensor", "HalfTensor", "BFloat16Tensor", "LongTensor", "IntTensor",
+              "ShortTensor", "ByteTensor", "CharTensor", "BoolTensor")  # fmt: skip
+
+
+def _called(call: cst.Call, place: Place) -> str | None:
+    """The name of a function of ``torch.cuda``, without that."""
+    name = place.qualified(call.func) or ""
+    if not name.startswith("torch.cuda.") or guarded(place):
+        return None
+    short = name.removeprefix("torch.cuda.").removeprefix("memory.").removeprefix("random.")
+    return None if short in _HARMLESS or short.startswith(_ELSEWHERE) else short
+
+
+def _statement(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None:
+    """A call of its own line: an ``if`` with a branch for each device."""
+    if len(node.body) != 1 or not isinstance(node.body[0], cst.Expr) or not isinstance(node.body[0].value, cst.Call):
+        return None
+    name = _called(node.body[0].value, place)
+    if name not in COUNTERPARTS:
+        return None
+    mps, _ = COUNTERPARTS[name]
+    call = node.with_changes(leading_lines=[])
+    branch = cst.IndentedBlock([call])
+    otherwise = None
+    if mps is not None:
+        there = expression(f"{place.torch}.backends.mps.is_available()")
+        line = cst.parse_statement(mps.replace("torch", place.torch, 1))
+        otherwise = cst.If(there, cst.IndentedBlock([line]))
+    return cst.If(expression(place.has_cuda()), branch, otherwise, leading_lines=node.leading_lines)
+
+
+def _value(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """A call whose value is used."""
+    line = place.parent(2)
+    if isinstance(place.parent(), cst.Expr) and isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+        _unknown(call, place)
+        return None
+    name = _called(call, place)
+    if name not in COUNTERPARTS:
+        _unknown(call, place)
+        return None
+    mps, other = COUNTERPARTS[name]
+    other = place.device() if other == "DEVICE" else other
+    if other == "nullcontext()":
+        place.head("nullcontext", "from contextlib import nullcontext")
+    if mps is not None:
+        other = f"{mps.replace('torch', place.torch, 1)} if {place.torch}.backends.mps.is_available() else {other}"
+    return conditional(code_of(call), other, place, call)
+
+
+def _unknown(call: cst.Call, place: Place) -> None:
+    name = _called(call, place)
+    if name is not None and name not in COUNTERPARTS:
+        place.decide(f"torch.cuda.{name} has no counterpart on MPS that does the same everywhere")
+
+
+def _memory(node: cst.Attribute, place: Place) -> cst.CSTNode | None:
+    """``torch.cuda.get_device_properties(0).total_memory``"""
+    call = place.original.value
+    if node.attr.value != "total_memory" or not isinstance(call, cst.Call) or guarded(place):
+        return None
+    if place.qualified(call.func) != "torch.cuda.get_device_properties":
+        return None
+    place.withdraw("get_device_properties")
+    other = f"{place.torch}.mps.recommended_max_memory() if {place.torch}.backends.mps.is_available() else 0"
+    return conditional(code_of(node), other, place, node)
+
+
+rule(
+    "cuda-call",
+    "Functions of torch.cuda raise where there is no CUDA; torch.mps has some of them.",
+    "import torch\n\ntorch.cuda.synchronize()\npeak = torch.cuda.max_memory_allocated()\n",
+    "import torch\n\n"
+    "if torch.cuda.is_available():\n    torch.cuda.synchronize()\n"
+    "elif torch.backends.mps.is_available():\n    torch.mps.synchronize()\n"
+    "peak = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0\n",
+    (cst.SimpleStatementLine, _statement),
+    (cst.Call, _value),
+    (cst.Attribute, _memory),
+)

@@ -1,0 +1,231 @@
+"""CUDA as a device: methods, texts, numbers and defaults. Each becomes the device that the machine has."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from mpsprobe_fix.editing import Place, code_of, expression
+from mpsprobe_fix.matching import (
+    argument,
+    called,
+    conditional,
+    cuda_index,
+    cuda_text,
+    guarded,
+    mentions_mac,
+    method,
+    name_of,
+    text,
+    with_arguments,
+)  # fmt: skip
+from mpsprobe_fix.rule import rule
+
+_DEVICE_KEYWORDS = {"device", "map_location", "device_map"}
+_FORMATTED = re.compile(r"""f(["'])cuda:\{[^{}]+\}\1""")
+
+
+def _moved(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """``x.cuda()``"""
+    if not method(call, "cuda") or guarded(place) or (place.qualified(call.func) or "").startswith("torch."):
+        return None
+    assert isinstance(call.func, cst.Attribute)
+    if _own(call.func.value, place):
+        return None
+    first = argument(call, "device", 0)
+    device = place.device()
+    if first is not None and code_of(first.value) != "None":
+        number = cuda_index(first.value) or cuda_text(first.value)
+        if number is None:
+            return _moved_to(call, first, place)
+        device = place.device(number)
+    rest = [one for one in call.args if one is not first]
+    made = cst.Arg(cst.Name(device), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")) if rest else
+                   cst.MaybeSentinel.DEFAULT)  # fmt: skip
+    return call.with_changes(func=call.func.with_changes(attr=cst.Name("to")), args=[made, *rest])
+
+
+def _moved_to(call: cst.Call, first: cst.Arg, place: Place) -> cst.CSTNode | None:
+    """``x.cuda(rank)``: a number that only the program knows, and that counts CUDA's devices."""
+    assert isinstance(call.func, cst.Attribute)
+    if place.facts.is_device(name_of(first.value) or ""):
+        changed = cst.Arg(first.value, comma=first.comma)
+        return call.with_changes(
+            func=call.func.with_changes(attr=cst.Name("to")),
+            args=[changed, *(one for one in call.args if one is not first)],
+        )
+    rest = "".join(
+        f", {code_of(one.with_changes(comma=cst.MaybeSentinel.DEFAULT))}" for one in call.args if one is not first
+    )
+    otherwise = f"{code_of(call.func.value)}.to({place.device()}{rest})"
+    return conditional(code_of(call), otherwise, place, call)
+
+
+def _own(receiver: cst.BaseExpression, place: Place) -> bool:
+    """Whether ``cuda()`` is that of a class of the program that has no ``to()``."""
+    name = name_of(receiver) or (code_of(receiver.func) if isinstance(receiver, cst.Call) else "")
+    return any(name.lower().replace("_", "") == one.lower() for one in place.facts.own_cuda)
+
+
+rule(
+    "cuda-method",
+    "cuda() raises where there is no CUDA; to() takes the device that there is.",
+    "import torch\n\nmodel = torch.nn.Linear(3, 3).cuda()\n",
+    "import torch\n\n"
+    'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n\n'
+    "model = torch.nn.Linear(3, 3).to(DEVICE)\n",
+    (cst.Call, _moved),
+)
+
+
+def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """``.to("cuda")``, ``.to(0)``, ``torch.device("cuda")``, ``device="cuda"``, ``map_location="cuda:0"``"""
+    name = place.qualified(call.func) or ""
+    if guarded(place) or name.startswith(("torch.cuda", "triton")) or "autocast" in name or "GradScaler" in name:
+        return None
+    moves = method(call, "to")
+    position = 0 if moves or name == "torch.device" else 1 if name == "torch.load" else None
+    chosen = argument(call, "device", position) if position is not None else None
+    if name == "torch.device" and len(call.args) == 2 and cuda_text(call.args[0].value):
+        number = cuda_index(call.args[1].value)
+        if number is None:
+            return conditional(code_of(call), f"{code_of(call.func)}({place.device()})", place, call)
+        return call.with_changes(args=[cst.Arg(cst.Name(place.device(number)))])
+
+    def changed(one: cst.Arg) -> cst.BaseExpression | None:
+        keyword = one.keyword.value if one.keyword else None
+        if one is not chosen and keyword not in _DEVICE_KEYWORDS and not (keyword and keyword in place.facts.devices):
+            return None
+        found = cuda_text(one.value)
+        if found is None and keyword != "device_map" and (moves or keyword == "device"):
+            found = cuda_index(one.value)
+        if found is not None:
+            return expression(place.device(found), one.value)
+        if isinstance(one.value, cst.FormattedString) and _FORMATTED.fullmatch(code_of(one.value)):
+            return expression(f"{code_of(one.value)} if {place.has_cuda()} else {place.device()}")
+        return _lookup(one.value, place) or _mapping(one.value, place) if keyword != "device_map" else None
+
+    return with_arguments(call, changed)
+
+
+def _lookup(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None:
+    """``settings["device"]``, where a file of settings says CUDA: what it says stays, and means the device there is."""
+    if not isinstance(node, (cst.Subscript, cst.Attribute, cst.Call)) or name_of(node) not in place.facts.settings:
+        return None
+    code = code_of(node)
+    return expression(f'{place.device()} if {code} == "cuda" else {code}')
+
+
+def _mapping(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None:
+    """``map_location=lambda storage, loc: storage.cuda(0)``"""
+    if isinstance(node, cst.Lambda) and re.fullmatch(r"\w+\.(to\(DEVICE\w*\)|cuda\(\))", code_of(node.body)):
+        return cst.Name(place.device())
+    return None
+
+
+rule(
+    "device-argument",
+    'A device that is called "cuda" in a call raises on a Mac.',
+    'import torch\n\nx = torch.ones(3, device="cuda")\n',
+    "import torch\n\n"
+    'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n\n'
+    "x = torch.ones(3, device=DEVICE)\n",
+    (cst.Call, _arguments),
+)
+
+
+def _assigned(node: cst.Assign | cst.AnnAssign, place: Place) -> cst.CSTNode | None:
+    """``device = "cuda"``, and fields of data classes"""
+    target = node.target if isinstance(node, cst.AnnAssign) else node.targets[0].target
+    name = name_of(target) or ""
+    if node.value is None or guarded(place) or not (place.facts.is_device(name) or name in place.facts.settings):
+        return None
+    value = _default(node.value, place, whole=True)
+    if value is None and name in place.facts.settings and not place.inside(cst.IfExp):
+        value = _lookup(node.value, place)
+    return None if value is None else node.with_changes(value=value)
+
+
+def _default(node: cst.BaseExpression, place: Place, whole: bool = False) -> cst.BaseExpression | None:
+    """A device as the value of something; ``whole``: the choice itself, else the constant at the head."""
+    found = cuda_text(node)
+    if found is not None:
+        return expression(place.choice(found) if whole else place.device(found), node)
+    if isinstance(node, cst.FormattedString) and _FORMATTED.fullmatch(code_of(node)):
+        return expression(f"{code_of(node)} if {place.has_cuda()} else {place.device()}")
+    if isinstance(node, (cst.List, cst.Tuple)) and node.elements and all(cuda_text(one.value) for one in node.elements):
+        devices = [expression(place.device(str(cuda_text(one.value)))) for one in node.elements]
+        return node.with_changes(
+            elements=[one.with_changes(value=new) for one, new in zip(node.elements, devices, strict=True)]
+        )
+    return None
+
+
+def _parameter(node: cst.Param, place: Place) -> cst.CSTNode | None:
+    """``def train(device="cuda")``"""
+    if node.default is None or not place.facts.is_device(node.name.value):
+        return None
+    value = _default(node.default, place)
+    return None if value is None else node.with_changes(default=value)
+
+
+def _entry(node: cst.DictElement, place: Place) -> cst.CSTNode | None:
+    """``{"device": "cuda"}``"""
+    key = text(node.key)
+    if key is None or guarded(place) or not place.facts.is_device(key):
+        return None
+    value = _default(node.value, place)
+    return None if value is None else node.with_changes(value=value)
+
+
+def _option(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """``add_argument("--device", default="cuda", choices=["cuda", "cpu"])``, and options of click"""
+    names = [text(one.value) or "" for one in call.args if one.keyword is None]
+    if not (called(call) in {"add_argument", "option", "Option", "Argument"} and names) and not _is_field(call, place):
+        return None
+    device = any(place.facts.is_device(one.lstrip("-").replace("-", "_")) for one in names) or _is_field(call, place)
+
+    def changed(one: cst.Arg) -> cst.BaseExpression | None:
+        keyword = one.keyword.value if one.keyword else None
+        if keyword in {"default", "default_factory"} and device:
+            return _default(one.value, place)
+        if keyword == "choices" and isinstance(one.value, (cst.List, cst.Tuple)) and not mentions_mac(one.value):
+            return _with_mps(one.value)
+        return None
+
+    return with_arguments(call, changed)
+
+
+def _is_field(call: cst.Call, place: Place) -> bool:
+    """Whether a field of a data class is made, whose name is that of a device."""
+    parent = place.parent()
+    named = isinstance(parent, cst.AnnAssign) and place.facts.is_device(name_of(parent.target) or "")
+    return named and called(call) in {"field", "Field"}
+
+
+def _with_mps(node: cst.List | cst.Tuple) -> cst.BaseExpression | None:
+    values = [text(one.value) for one in node.elements]
+    if "cuda" not in values:
+        return None
+    at = values.index("cuda")
+    first = node.elements[at]
+    comma = first.comma if isinstance(first.comma, cst.Comma) else cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    added = first.with_changes(value=cst.SimpleString('"mps"' if '"' in code_of(first.value) else "'mps'"))
+    elements = [*node.elements[:at], first.with_changes(comma=comma), added, *node.elements[at + 1 :]]
+    return node.with_changes(elements=elements)
+
+
+rule(
+    "device-default",
+    'A default of "cuda" fails on a Mac for whoever does not say otherwise.',
+    'import torch\n\n\ndef load(device="cuda"):\n    return torch.ones(3, device=device)\n',
+    "import torch\n\n"
+    'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n\n\n'
+    "def load(device=DEVICE):\n    return torch.ones(3, device=device)\n",
+    (cst.Assign, _assigned),
+    (cst.AnnAssign, _assigned),
+    (cst.Param, _parameter),
+    (cst.DictElement, _entry),
+    (cst.Call, _option),
+)

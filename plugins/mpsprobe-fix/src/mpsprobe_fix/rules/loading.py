@@ -1,0 +1,129 @@
+"""Data and processes: pinned memory, workers that macOS starts anew, process groups."""
+
+from __future__ import annotations
+
+import ast
+
+import libcst as cst
+
+from mpsprobe_fix.editing import Place, code_of, expression
+from mpsprobe_fix.matching import argument, called, conditional, guarded, method, text, with_arguments
+from mpsprobe_fix.rule import rule
+
+_PINS = {"pin_memory", "dataloader_pin_memory"}
+
+
+def _pinned(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """``pin_memory=True``, ``x.pin_memory()``"""
+    if guarded(place):
+        return None
+    if method(call, "pin_memory") and not call.args and isinstance(call.func, cst.Attribute):
+        return conditional(code_of(call), code_of(call.func.value), place, call)
+
+    def changed(one: cst.Arg) -> cst.BaseExpression | None:
+        if one.keyword is None or one.keyword.value not in _PINS or code_of(one.value) != "True":
+            return None
+        return expression(place.has_cuda())
+
+    return with_arguments(call, changed)
+
+
+def _pinned_entry(node: cst.DictElement, place: Place) -> cst.CSTNode | None:
+    """``{"pin_memory": True}``"""
+    if text(node.key) not in _PINS or code_of(node.value) != "True" or guarded(place):
+        return None
+    return node.with_changes(value=expression(place.has_cuda()))
+
+
+rule(
+    "pin-memory",
+    "Memory is pinned for copies to CUDA; the GPU and the CPU of a Mac share theirs, and a DataLoader warns.",
+    "import torch\n\nloader = torch.utils.data.DataLoader([1, 2], pin_memory=True)\n",
+    "import torch\n\nloader = torch.utils.data.DataLoader([1, 2], pin_memory=torch.cuda.is_available())\n",
+    (cst.Call, _pinned),
+    (cst.DictElement, _pinned_entry),
+)
+
+
+def _workers(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """Workers that get what cannot be sent to a new process, or that would run the script again."""
+    if called(call) != "DataLoader":
+        return None
+    given = argument(call, "num_workers")
+    if given is None or "darwin" in code_of(given.value) or code_of(given.value) == "0":
+        return None
+    if not any(_cannot_be_sent(one.value, place) for one in call.args) and not _runs_again(place):
+        return None
+    place.head("sys", "import sys")
+    value = expression(f'0 if sys.platform == "darwin" else {code_of(given.value)}')
+    return with_arguments(call, lambda one: value if one is given else None)
+
+
+def _cannot_be_sent(node: cst.BaseExpression, place: Place) -> bool:
+    """Whether an argument is a lambda, has one, or is a function that is defined inside another one."""
+    if any(isinstance(one, ast.Lambda) for one in ast.walk(ast.parse(code_of(node).strip() or "0", mode="eval"))):
+        return True
+    functions = [one for one in place.around if isinstance(one, cst.FunctionDef)]
+    inner = {
+        one.name.value
+        for function in functions
+        if isinstance(function.body, cst.IndentedBlock)
+        for one in function.body.body
+        if isinstance(one, cst.FunctionDef)
+    }
+    return isinstance(node, cst.Name) and node.value in inner
+
+
+def _runs_again(place: Place) -> bool:
+    """Whether the loader is made while the script is imported: a new process imports it."""
+    return not any(isinstance(one, (cst.FunctionDef, cst.ClassDef)) or _is_main(one) for one in place.around)
+
+
+def _is_main(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.If) and "__name__" in code_of(node.test)
+
+
+rule(
+    "spawned-workers",
+    "macOS starts workers anew (spawn): lambdas and inner functions cannot be sent, and a script without a main guard "
+    "would run again in each.",
+    "import torch\n\nloader = torch.utils.data.DataLoader([1, 2], num_workers=2, collate_fn=lambda batch: batch)\n",
+    "import torch\nimport sys\n\n"
+    "loader = torch.utils.data.DataLoader("
+    '[1, 2], num_workers=0 if sys.platform == "darwin" else 2, collate_fn=lambda batch: batch)\n',
+    (cst.Call, _workers),
+)
+
+
+def _group(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """``init_process_group("nccl")`` and what wraps a model for it"""
+    name = called(call)
+    if guarded(place):
+        return None
+    if name == "init_process_group":
+        backend = argument(call, "backend", 0)
+        if backend is None or text(backend.value) != "nccl":
+            return None
+        value = expression(f'"nccl" if {place.has_cuda()} else "gloo"')
+        return with_arguments(call, lambda one: value if one is backend else None)
+    if name in {"DistributedDataParallel", "DDP"}:
+        given = [one for one in call.args if one.keyword and one.keyword.value in {"device_ids", "output_device"}]
+        open_ones = [one for one in given if "is_available" not in code_of(one.value) and code_of(one.value) != "None"]
+        place.decide("gloo, the backend on a Mac, takes tensors of the CPU: wrap the model for several GPUs only")
+        if open_ones:
+            return with_arguments(
+                call,
+                lambda one: (
+                    expression(f"{code_of(one.value)} if {place.has_cuda()} else None") if one in open_ones else None
+                ),
+            )
+    return None
+
+
+rule(
+    "process-group",
+    "nccl is CUDA's; a Mac has one GPU, and DataParallel passes its model through there.",
+    'import torch\n\ntorch.distributed.init_process_group("nccl")\n',
+    'import torch\n\ntorch.distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")\n',
+    (cst.Call, _group),
+)

@@ -1,0 +1,100 @@
+"""Mixed precision: autocast and the scaler of gradients name their device."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from mpsprobe_fix.editing import Place, code_of, expression
+from mpsprobe_fix.matching import argument, cuda_text, guarded, with_keyword
+from mpsprobe_fix.rule import rule
+
+_AUTOCAST = {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
+_CUDA_AUTOCAST = {"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"}
+_SCALER = {"torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"}
+_CUDA_SCALER = {"torch.cuda.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler"}
+
+
+def _on_device(call: cst.Call, place: Place, of_cuda: bool, function: str, others: list[str]) -> cst.CSTNode | None:
+    """``function`` for the device that there is, off on the CPU, as it is there today.
+
+    Args:
+        call: what is called now.
+        place: where.
+        of_cuda: whether it is the function of ``torch.cuda.amp``, which takes no device.
+        function: what it becomes, without torch.
+        others: the names of what that of ``torch.cuda.amp`` takes by position.
+    """
+    args = list(call.args)
+    if of_cuda:
+        for number, one in enumerate(args):
+            if one.keyword is None and number < len(others) and not one.star:
+                equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+                args[number] = one.with_changes(keyword=cst.Name(others[number]), equal=equal)
+        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")) if args else cst.MaybeSentinel.DEFAULT
+        made = call.with_changes(
+            func=cst.parse_expression(f"{place.torch}.{function}"),
+            args=[cst.Arg(cst.Name(place.device()), comma=comma), *args],
+        )
+    else:
+        named = argument(call, "device_type", 0) or argument(call, "device", 0)
+        if named is None and function == "amp.GradScaler" and not call.args:
+            made = call.with_changes(args=[cst.Arg(cst.Name(place.device()))])
+        elif named is None or cuda_text(named.value) is None:
+            return None
+        else:
+            value = cst.Name(place.device())
+            made = call.with_changes(args=[one.with_changes(value=value) if one is named else one for one in args])
+    return _off_on_the_cpu(made, place)
+
+
+def _off_on_the_cpu(call: cst.Call, place: Place) -> cst.Call:
+    condition = f'{place.device()} != "cpu"'
+    given = argument(call, "enabled")
+    if given is None:
+        return with_keyword(call, "enabled", condition)
+    code = code_of(given.value)
+    if code == "True":
+        value = condition
+    elif isinstance(given.value, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
+        value = f"{code} and {condition}"
+    else:
+        value = f"({code}) and {condition}"
+    new = code if code == "False" else value
+    return call.with_changes(args=[
+        one.with_changes(value=expression(new)) if one is given else one for one in call.args
+    ])  # fmt: skip
+
+
+def _autocast(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    name = place.qualified(call.func)
+    if name not in _AUTOCAST | _CUDA_AUTOCAST or guarded(place):
+        return None
+    return _on_device(call, place, name in _CUDA_AUTOCAST, "autocast", ["enabled", "dtype", "cache_enabled"])
+
+
+def _scaler(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    name = place.qualified(call.func)
+    if name not in _SCALER | _CUDA_SCALER or guarded(place):
+        return None
+    names = ["init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled"]
+    return _on_device(call, place, name in _CUDA_SCALER, "amp.GradScaler", names)
+
+
+rule(
+    "autocast",
+    'autocast of "cuda" does nothing on a Mac; MPS has its own, from torch 2.5 on (pytorch#99272).',
+    "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n",
+    "import torch\n\n"
+    'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n\n'
+    'with torch.autocast(DEVICE, enabled=DEVICE != "cpu"):\n    pass\n',
+    (cst.Call, _autocast),
+)
+rule(
+    "grad-scaler",
+    "A GradScaler of CUDA is off on a Mac; float16 needs one there too. MPS has its kernels from torch 2.8 on.",
+    "import torch\n\nscaler = torch.cuda.amp.GradScaler()\n",
+    "import torch\n\n"
+    'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n\n'
+    'scaler = torch.amp.GradScaler(DEVICE, enabled=DEVICE != "cpu")\n',
+    (cst.Call, _scaler),
+)

@@ -1,0 +1,150 @@
+"""Packages that need CUDA, and the arguments of Trainer and of models that ask for them."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from mpsprobe_fix.editing import Place, code_of
+from mpsprobe_fix.matching import conditional, guarded, text, with_arguments
+from mpsprobe_fix.rule import rule
+
+# flash-attn and xformers have (batch, length, heads, size), torch (batch, heads, length, size). flash-attn 2.1 and
+# later align a causal mask at its lower right corner; torch's is_causal does so at the upper left.
+_FLASH = """\
+def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False):
+    q, k, v = (one.transpose(1, 2) for one in (q, k, v))
+    k, v = (one.repeat_interleave(q.size(1) // one.size(1), 1) for one in (k, v))
+    mask = None
+    if causal:
+        mask = torch.ones(q.size(2), k.size(2), dtype=torch.bool, device=q.device).tril(k.size(2) - q.size(2))
+    made = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, dropout_p, scale=softmax_scale)
+    return made.transpose(1, 2)
+"""
+_XFORMERS = """\
+def memory_efficient_attention(query, key, value, attn_bias=None, p=0.0, scale=None):
+    query, key, value = (one.transpose(1, 2) for one in (query, key, value))
+    made = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_bias, p, scale=scale)
+    return made.transpose(1, 2)
+"""
+# What takes the place of a name of a package: an import, or a function.
+STAND_INS = {
+    "flash_attn.flash_attn_func": _FLASH,
+    "flash_attn.flash_attn_interface.flash_attn_func": _FLASH,
+    "xformers.ops.memory_efficient_attention": _XFORMERS,
+    "apex.optimizers.FusedAdam": "from torch.optim import AdamW as FusedAdam\n",
+    "apex.optimizers.FusedSGD": "from torch.optim import SGD as FusedSGD\n",
+    "apex.normalization.FusedLayerNorm": "from torch.nn import LayerNorm as FusedLayerNorm\n",
+    "apex.normalization.FusedRMSNorm": "from torch.nn import RMSNorm as FusedRMSNorm\n",
+    "apex.parallel.DistributedDataParallel": "from torch.nn.parallel import DistributedDataParallel\n",
+    "bitsandbytes.optim.Adam8bit": "from torch.optim import Adam as Adam8bit\n",
+    "bitsandbytes.optim.AdamW8bit": "from torch.optim import AdamW as AdamW8bit\n",
+    "bitsandbytes.optim.PagedAdamW8bit": "from torch.optim import AdamW as PagedAdamW8bit\n",
+}
+PACKAGES = {"apex", "bitsandbytes", "cupy", "flash_attn", "tensorrt", "triton", "xformers"}
+_OPTIMIZERS = {
+    "bitsandbytes.optim.Adam8bit": "Adam", "bitsandbytes.optim.AdamW8bit": "AdamW",
+    "bitsandbytes.optim.PagedAdamW8bit": "AdamW", "bitsandbytes.optim.PagedAdam8bit": "Adam",
+}  # fmt: skip
+
+
+def _imported(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None:
+    """An import of such a package: tried, with what takes its place."""
+    if len(node.body) != 1 or place.inside(cst.Try) or guarded(place):
+        return None
+    line = node.body[0]
+    if isinstance(line, cst.Import) and len(line.names) == 1:
+        full = code_of(line.names[0].name)
+        if full.split(".")[0] not in PACKAGES:
+            return None
+        name = line.names[0].asname.name if line.names[0].asname else cst.Name(full.split(".")[0])
+        otherwise = [f"{code_of(name)} = None\n"]
+        if full.split(".")[0] in {"triton", "cupy", "tensorrt"}:
+            place.decide(f"{full} needs CUDA: its kernels have to be written with PyTorch's operators")
+            return None
+    elif isinstance(line, cst.ImportFrom) and line.module is not None and not isinstance(line.names, cst.ImportStar):
+        module = code_of(line.module)
+        if module.split(".")[0] not in PACKAGES or line.relative:
+            return None
+        names = {f"{module}.{code_of(one.name)}": one for one in line.names}
+        if names.keys() - STAND_INS.keys() or any(one.asname for one in names.values()):
+            place.decide(f"{module} needs CUDA: write what it does with PyTorch's operators")
+            return None
+        otherwise = [STAND_INS[full] for full in names]
+    else:
+        return None
+    assert place.torch
+    attempt = cst.IndentedBlock([node.with_changes(leading_lines=[])])
+    instead = [one for code in otherwise for one in cst.parse_module(code).body]
+    handler = cst.ExceptHandler(cst.IndentedBlock(instead), cst.Name("ImportError"))
+    return cst.Try(attempt, [handler], leading_lines=node.leading_lines)
+
+
+def _used(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """``bnb.optim.AdamW8bit(…)``, ``xformers.ops.memory_efficient_attention(…)``"""
+    name = place.qualified(call.func) or ""
+    if name.split(".")[0] not in PACKAGES or guarded(place) or isinstance(call.func, cst.Name):
+        return None
+    if name in _OPTIMIZERS:
+        chosen = f"{code_of(call.func)} if {place.has_cuda()} else {place.torch}.optim.{_OPTIMIZERS[name]}"
+        return call.with_changes(func=cst.parse_expression(f"({chosen})"))
+    if name == "xformers.ops.memory_efficient_attention":
+        place.head("memory_efficient_attention", _XFORMERS)
+        assert place.torch
+        chosen = f"{code_of(call.func)} if {place.has_cuda()} else memory_efficient_attention"
+        return call.with_changes(func=cst.parse_expression(f"({chosen})"))
+    place.decide(f"{name} needs CUDA")
+    return None
+
+
+rule(
+    "cuda-package",
+    "flash-attn, xformers, apex and older bitsandbytes install with CUDA only; torch has the same attention and "
+    "optimizers.",
+    "import torch\nfrom apex.optimizers import FusedAdam\n",
+    "import torch\ntry:\n    from apex.optimizers import FusedAdam\n"
+    "except ImportError:\n    from torch.optim import AdamW as FusedAdam\n",
+    (cst.SimpleStatementLine, _imported),
+    (cst.Call, _used),
+)
+
+# Arguments of transformers' Trainer, its models and accelerate: what they may not be without CUDA, and what instead.
+_VALUES = {
+    ("attn_implementation", "flash_attention_2"): '"sdpa"',
+    ("attn_implementation", "flash_attention_3"): '"sdpa"',
+    ("optim", "adamw_bnb_8bit"): '"adamw_torch"',
+    ("optim", "adamw_8bit"): '"adamw_torch"',
+    ("optim", "paged_adamw_8bit"): '"adamw_torch"',
+    ("optim", "paged_adamw_32bit"): '"adamw_torch"',
+    ("optim", "adamw_apex_fused"): '"adamw_torch"',
+    ("tf32", "True"): "None",
+    ("use_flash_attention_2", "True"): "False",
+}
+_DECIDE = {"load_in_8bit", "load_in_4bit", "deepspeed"}
+
+
+def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    if guarded(place):
+        return None
+    for one in call.args:
+        if one.keyword is not None and one.keyword.value in _DECIDE and code_of(one.value) not in {"False", "None"}:
+            place.decide(f"{one.keyword.value} needs CUDA or a library with kernels for it")
+
+    def changed(one: cst.Arg) -> cst.BaseExpression | None:
+        keyword = one.keyword.value if one.keyword else ""
+        instead = _VALUES.get((keyword, text(one.value) or code_of(one.value)))
+        if instead is None:
+            return None
+        return conditional(code_of(one.value), instead, place, one.value, argument=True)
+
+    return with_arguments(call, changed)
+
+
+rule(
+    "trainer-argument",
+    "Some attentions, optimizers and number formats of transformers need CUDA.",
+    "import torch\nfrom transformers import TrainingArguments\n\n"
+    "settings = TrainingArguments(optim='adamw_bnb_8bit')\n",
+    "import torch\nfrom transformers import TrainingArguments\n\n"
+    "settings = TrainingArguments(optim='adamw_bnb_8bit' if torch.cuda.is_available() else \"adamw_torch\")\n",
+    (cst.Call, _arguments),
+)

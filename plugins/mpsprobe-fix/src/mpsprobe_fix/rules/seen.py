@@ -1,0 +1,155 @@
+"""What a run on the virtual device found, at its line: operators without a kernel, float64, layouts."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from mpsprobe_fix.catalogue import REWRITES, Rewrite
+from mpsprobe_fix.editing import Place, code_of, expression
+from mpsprobe_fix.matching import argument, called
+from mpsprobe_fix.rule import rule
+from mpsprobe_fix.rules.numbers import to_device
+
+ON_CPU = '''\
+def on_cpu(function, *args, **named):
+    """What function makes of tensors on MPS, computed by the CPU; gradients go the same way back."""
+    devices = [one.device for one in (*args, *named.values()) if isinstance(one, torch.Tensor)]
+    if not devices or devices[0].type != "mps":
+        return function(*args, **named)
+    args = [one.cpu() if isinstance(one, torch.Tensor) else one for one in args]
+    named = {name: one.cpu() if isinstance(one, torch.Tensor) else one for name, one in named.items()}
+    made = function(*args, **named)
+    if isinstance(made, torch.Tensor):
+        return made.to(devices[0])
+    return type(made)([one.to(devices[0]) for one in made])
+'''
+WITHOUT_FLOAT64 = '''\
+def without_float64(tensor, device):
+    """tensor in float32 where it goes to MPS, which has no float64; else as it is."""
+    wide = getattr(tensor, "dtype", None) == torch.float64 and torch.device(device).type == "mps"
+    return tensor.float() if wide else tensor
+'''
+
+
+def _found(place: Place, kind: str) -> list[str]:
+    """The operators that a run found at the lines of the node."""
+    return [
+        operator for line in place.lines(place.original) for what, operator in place.seen.get(line, ()) if what == kind
+    ]
+
+
+def _fits(name: str, operator: str) -> bool:
+    """Whether a function called ``name`` is what calls ``operator``: ``eigvals`` calls ``aten::_linalg_eigvals``."""
+    short = re.sub(r"^\w+::_*|\..*$", "", operator)
+    return len(name) > 2 and re.search(rf"(^|_){re.escape(name)}($|_)", short) is not None
+
+
+def _missing(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """The call of an operator that a Mac refuses: by other operators, or on the CPU."""
+    operators = _found(place, "operator")
+    ours = isinstance(call.func, cst.Name) and call.func.value in {"on_cpu", *(one.name for one in REWRITES)}
+    if not operators or ours:
+        return None
+    for operator in operators:
+        made = _rewritten(call, operator, place)
+        if made is not None:
+            return made
+    return None
+
+
+def _rewritten(call: cst.Call, operator: str, place: Place) -> cst.CSTNode | None:
+    function = place.qualified(call.func)
+    rewrite = next((one for one in REWRITES if operator in one.operators and _calls(call, function, one)), None)
+    named = function is not None and function.startswith("torch.")
+    if rewrite is None and not _fits(called(call), operator):
+        return None
+    solved = (
+        rewrite.operators
+        if rewrite is not None
+        else {one for one in _found(place, "operator") if _fits(called(call), one)}
+    )
+    place.handled.update((line, one) for line in place.lines(place.original) for one in solved)
+    torch = place.torch
+    name = rewrite.name if rewrite is not None else "on_cpu"
+    code = rewrite.code if rewrite is not None else ON_CPU
+    place.head(name, code if torch == "torch" else re.sub(r"\btorch\.", f"{torch}.", code))
+    args = [code_of(one.with_changes(comma=cst.MaybeSentinel.DEFAULT)).strip() for one in call.args]
+    if not named and isinstance(call.func, cst.Attribute) and function is None:
+        args.insert(0, code_of(call.func.value))
+        spelt = f"{torch}.Tensor.{called(call)}"
+    else:
+        spelt = code_of(call.func)
+    if rewrite is None:
+        args.insert(0, spelt)
+    return expression(f"{name}({', '.join(args)})", call)
+
+
+def _calls(call: cst.Call, function: str | None, rewrite: Rewrite) -> bool:
+    return function in rewrite.functions if function else called(call) in rewrite.methods
+
+
+def _left(node: cst.SimpleStatementLine, place: Place) -> None:
+    """Nothing that the statement calls by name is what was refused: somebody has to look."""
+    for operator in dict.fromkeys(_found(place, "operator")):
+        if not any((line, operator) in place.handled for line in place.lines(place.original)):
+            place.decide(f"{operator} has no kernel on MPS, and this statement calls it in a library or a module")
+
+
+rule(
+    "missing-operator",
+    "An operator without a kernel raises on a Mac: it is written with others, or the CPU computes it, gradient too.",
+    "import torch\n\nx = torch.linalg.eigvals(torch.ones(3, 3))\n",
+    f"import torch\n\n\n{ON_CPU}\n\nx = on_cpu(torch.linalg.eigvals, torch.ones(3, 3))\n",
+    (cst.Call, _missing),
+    (cst.SimpleStatementLine, _left),
+)
+
+
+def _wide(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """``x.to(device)``, where a run saw that ``x`` is float64"""
+    if not _found(place, "float64") or not to_device(call, place) or not isinstance(call.func, cst.Attribute):
+        return None
+    device = argument(call, "device", 0)
+    receiver = call.func.value
+    if device is None or code_of(receiver).startswith("without_float64("):
+        return None
+    assert place.torch
+    place.head("without_float64", WITHOUT_FLOAT64)
+    made = expression(f"without_float64({code_of(receiver)}, {code_of(device.value)})")
+    return call.with_changes(func=call.func.with_changes(value=made))
+
+
+rule(
+    "float64-seen",
+    "A float64 tensor reached MPS, which has none; as seen on the virtual device.",
+    "import torch\n\nx = torch.ones(3).to(device)\n",
+    f"import torch\n\n\n{WITHOUT_FLOAT64}\n\nx = without_float64(torch.ones(3), device).to(device)\n",
+    (cst.Call, _wide),
+)
+
+
+def _strided(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """A call whose result an advisory says is wrong for a layout: ``contiguous()`` on its tensor."""
+    operators = _found(place, "contiguous")
+    if not any(_fits(called(call), one) for one in operators) or not isinstance(call.func, cst.Attribute):
+        return None
+    function = place.qualified(call.func)
+    tensor = call.func.value if function is None else call.args[0].value if call.args else None
+    if tensor is None or code_of(tensor).endswith(".contiguous()"):
+        return None
+    simple = isinstance(tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+    made = expression(f"{code_of(tensor) if simple else f'({code_of(tensor)})'}.contiguous()")
+    if function is None:
+        return call.with_changes(func=call.func.with_changes(value=made))
+    return call.with_changes(args=[call.args[0].with_changes(value=made), *call.args[1:]])
+
+
+rule(
+    "contiguous",
+    "MPS is known to give wrong numbers for this layout; the advisory asks for contiguous().",
+    "import torch\n\nx = torch.ones(3, 3).t().log()\n",
+    "import torch\n\nx = torch.ones(3, 3).t().contiguous().log()\n",
+    (cst.Call, _strided),
+)
