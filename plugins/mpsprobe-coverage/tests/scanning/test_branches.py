@@ -1,4 +1,4 @@
-"""Both sides of a branch that only values decide: which runs there are, what is merged, and what reports say about it."""
+"""Both sides of a branch that only values decide: which runs there are, what is merged, what reports say about it."""
 
 from __future__ import annotations
 
