@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mpsprobe import hookimpl
 from mpsprobe.declarations import ExporterDeclaration
+from mpsprobe.hookspecs import hookimpl  # mypy goes in a circle from mpsprobe to coverage and here
 
 COVERAGE = ("coverage", "coverage-matrix", "coverage-several")
 ALL_KINDS = (*COVERAGE, "profile", "comparison")

@@ -116,8 +116,9 @@ class _Files:
         for name, module in [*sys.modules.items()]:
             path = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
             top = name.partition(".")[0]
-            own = isinstance(path, str) and top not in self._before and not top.startswith("mpsprobe")
-            if own and self._is_own(Path(path)):
+            if not isinstance(path, str) or top in self._before or top.startswith("mpsprobe"):
+                continue
+            if self._is_own(Path(path)):
                 yield name, Path(path)
 
     def _is_own(self, path: Path) -> bool:

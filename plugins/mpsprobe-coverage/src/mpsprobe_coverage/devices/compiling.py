@@ -132,7 +132,7 @@ def _built(name: str, folder: Path, sources: Sequence[Path]) -> tuple[int, str]:
     with subprocess.Popen(
         [sys.executable, "-P", "-c", _BUILD, name, str(folder), *map(str, sources)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        env={**os.environ, "PATH": path}, **({} if sys.platform == "win32" else {"process_group": 0}),
+        env={**os.environ, "PATH": path}, process_group=0,
     ) as build:  # fmt: skip
         assert build.stdout is not None
         output = build.stdout.read()

@@ -131,7 +131,7 @@ def prediction(
         kernels_bytes=line.kernels,
         not_counted=[NotCounted(what=what, bytes=most) for what, most in not_counted(events, macos)],
         fit=found[0] if len(found) == 1 else None,
-        fits=found if len(found) > 1 else [],
+        fits=[*found] if len(found) > 1 else [],
         allocations=_allocations(line.changes, allocator_of(release, Limits())) if detailed else None,
     )
 

@@ -99,8 +99,9 @@ def choices(
     table = family_named(options.backend).target(release)
     fits: dict[int, str] = {}
 
-    def fit(needs: Needs, events: object) -> None:
+    def fit(needs: Needs, events: object) -> tuple[()]:
         fits.update({size: fit_on(Mac("", size), needs).answer for size in memory_sizes()})
+        return ()
 
     def memory(trace: Trace, again: Again) -> MemoryPrediction | None:
         return predicted(
