@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from mpsprobe import hookimpl
 from mpsprobe.declarations import ExporterDeclaration
-from mpsprobe.hookspecs import hookimpl  # mypy goes in a circle from mpsprobe to coverage and here
+from mpsprobe_exporters.kinds import ALL_KINDS, COVERAGE, PROFILE, READ
 
-COVERAGE = ("coverage", "coverage-matrix", "coverage-several")
-ALL_KINDS = (*COVERAGE, "profile", "comparison")
-READ = (*ALL_KINDS, "checkpoint", "fit", "upgrade", "ranking")
-PROFILE = ("profile",)
 ABOUT = {
     "table": "For the terminal: the short answer, what to do, and why",
     "json": "The whole report, as 'mpsprobe export' reads it back",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from mpsprobe.errors import ReportError
+from mpsprobe_exporters.kinds import READ
 from mpsprobe_exporters.plain_text import one_line
-from mpsprobe_exporters.plugin import READ
 
 if TYPE_CHECKING:
     from mpsprobe import schemas

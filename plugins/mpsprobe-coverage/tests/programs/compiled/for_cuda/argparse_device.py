@@ -1,5 +1,7 @@
 """A command line with the device as an argument."""
 
+from __future__ import annotations
+
 import argparse
 
 import torch

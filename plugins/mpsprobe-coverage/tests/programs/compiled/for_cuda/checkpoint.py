@@ -1,5 +1,7 @@
 """A checkpoint, saved and loaded with every form of map_location."""
 
+from __future__ import annotations
+
 import io
 
 import torch

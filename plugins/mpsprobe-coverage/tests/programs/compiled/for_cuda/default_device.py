@@ -1,5 +1,7 @@
 """The device as the default of everything that is made."""
 
+from __future__ import annotations
+
 import torch
 
 torch.set_default_device("cuda")  # cpu: pass

@@ -1,4 +1,6 @@
-"""Tensors made on the device, in all the ways, and what they say of it."""
+"""Tensors made on the device, in all the ways, and what they say about it."""
+
+from __future__ import annotations
 
 import torch
 

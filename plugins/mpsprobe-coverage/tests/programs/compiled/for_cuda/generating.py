@@ -1,5 +1,7 @@
 """Text from a language model of transformers; its name for the device goes through the library."""
 
+from __future__ import annotations
+
 import torch
 import transformers
 

@@ -1,5 +1,7 @@
 """Classes with the device in them, custom functions, checkpointing and threads."""
 
+from __future__ import annotations
+
 import threading
 
 import torch

@@ -1,5 +1,7 @@
 """What a program prints of the memory and the GPU."""
 
+from __future__ import annotations
+
 import torch
 
 torch.cuda.set_device(0)  # cpu: pass

@@ -1,5 +1,7 @@
 """Automatic mixed precision with a scaler, as in the recipe of PyTorch."""
 
+from __future__ import annotations
+
 import warnings
 
 import torch

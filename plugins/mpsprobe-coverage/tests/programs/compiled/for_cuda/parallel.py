@@ -1,5 +1,7 @@
 """DataParallel on however many GPUs there are."""
 
+from __future__ import annotations
+
 import torch
 
 torch.manual_seed(4)

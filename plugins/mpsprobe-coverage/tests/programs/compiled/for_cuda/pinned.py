@@ -1,5 +1,7 @@
 """Batches from pinned memory, moved without waiting."""
 
+from __future__ import annotations
+
 import warnings
 
 import torch

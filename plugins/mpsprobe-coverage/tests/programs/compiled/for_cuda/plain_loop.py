@@ -1,5 +1,7 @@
 """A training loop as in the tutorial."""
 
+from __future__ import annotations
+
 import torch
 
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")  # cpu: device = torch.device("cpu")

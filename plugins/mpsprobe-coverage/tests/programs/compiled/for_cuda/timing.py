@@ -1,5 +1,7 @@
 """Times by events and streams."""
 
+from __future__ import annotations
+
 import torch
 
 start = torch.cuda.Event(enable_timing=True)  # cpu: start = 0
