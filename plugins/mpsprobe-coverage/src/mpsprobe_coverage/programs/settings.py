@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from mpsprobe.protocols import MacOptions
@@ -44,7 +44,7 @@ class Settings(MacOptions):
     values: str = "real"
     as_cuda: bool = False
     keep_going: bool = True
-    chosen: Sequence[tuple[str, int, bool]] = ()
+    chosen: Sequence[tuple[str, int, bool]] = field(default_factory=list)
 
     def as_variable(self) -> str:
         return json.dumps(asdict(self))
