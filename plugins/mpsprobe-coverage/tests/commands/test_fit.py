@@ -63,7 +63,7 @@ def test_more_memory_than_the_mac_has_does_not_fit(tmp_path: Path) -> None:
     arguments = ("--memory", "1GB", "--fail-on", "memory", "-o", tmp_path / "r.json")
     ended = run_cli("coverage", "bert-base", *arguments, process=False)
     assert ended.code == 1
-    assert ended.stderr.startswith("Does not fit on a Mac with 1 GB: it takes 1.1 GB, 8.4 MB more than the Mac has")
+    assert ended.stderr.startswith("Does not fit on a Mac with 1 GB: it needs 1.1 GB, 8.4 MB more than the Mac has")
     assert "--fail-on: it takes 1,082,130,432 bytes of memory, and the Mac has 1,073,741,824" in ended.stderr
 
 

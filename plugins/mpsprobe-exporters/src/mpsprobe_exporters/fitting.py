@@ -35,9 +35,8 @@ def in_short(memory: MemoryPrediction | None, parameters: int | None) -> str:
     if fit.answer == "fits":
         return f"fits on {on}"
     if exceeds(fit):
-        takes = max(fit.low.reserved_bytes, fit.high.reserved_bytes)
-        more = f"{byte_size(takes - fit.memory_bytes)} more than the Mac has"
-        return f"does not fit on {on}: it takes {byte_size(takes)}, {more}, and macOS swaps"
+        more = f"{byte_size(memory.reserved_bytes - fit.memory_bytes)} more than the Mac has"
+        return f"does not fit on {on}: it needs {needed}, {more}, and macOS swaps"
     if fit.answer == "pressure":
         perhaps = "" if fit.low.answer == fit.high.answer else ", perhaps"
         return f"fits on {on}{perhaps} under memory pressure: it takes {byte_size(fit.low.reserved_bytes)}"
