@@ -60,8 +60,8 @@ def fit_of(report: CoverageReport) -> MemoryFit:
     ("low", "high", "answer", "said"),
     [
         ("fits", "fits", "fits", "fits on a Mac with 1.6 GB"),
-        ("pressure", "pressure", "pressure", "does not fit on a Mac with 1.6 GB: it takes 2.5 GB, 748.3 MB more than"),
-        ("raises", "pressure", "unclear", "does not fit on a Mac with 1.6 GB: it takes 2.5 GB, 748.3 MB more than"),
+        ("pressure", "pressure", "pressure", "does not fit on a Mac with 1.6 GB: it needs 2.5 GB, 748.3 MB more than"),
+        ("raises", "pressure", "unclear", "does not fit on a Mac with 1.6 GB: it needs 2.5 GB, 748.3 MB more than"),
         ("raises", "raises", "raises", "does not fit on a Mac with 1.6 GB: it needs 2.5 GB"),
     ],
 )

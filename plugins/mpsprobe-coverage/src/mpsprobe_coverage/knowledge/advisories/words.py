@@ -24,7 +24,7 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
     "divides": lambda left, right: left != 0 and right % left == 0,
     "does not divide": lambda left, right: left != 0 and right % left != 0,
-    "is not a multiple of": lambda left, right: left % right != 0,
+    "is not a multiple of": lambda left, right: left != 0 and (right == 0 or left % right != 0),
 }
 LISTS = ("in", "not in")
 STATES = ("is", "is not")
