@@ -96,10 +96,10 @@ class OperatorFinding(Record):
     needs_macos: str | None = Field(default=None, description="The first macOS on which the same release serves it.")
     ends_process: First[bool] = Field(default=False, description="A call ends the process: no `try` catches it.")
     advice: First[str | None] = Field(default=None, description="What the user can do about it.")
-    only_if: list[str] = Field(
-        default=[],
-        description="It is called only if one of these is true: `model.py:6 is true and model.py:9 is false`, of "
-        "booleans that only values decide, by line, of both whose sides runs were made; empty: it is always called.",
+    only_if: str | None = Field(
+        default=None,
+        description="It is called only if this holds: `model.py:6 is true and model.py:9 is false`, of booleans that "
+        "only values decide, by line, of both whose sides runs were made; `null`: it is always called.",
     )
     graph: First[CompilesGraph | None] = Field(default=None, description="If new shapes compile one; `null`: not read.")
     graphs: Sum[int] = Field(default=0, ge=0, description="MPSGraphs that its calls compile in this run, at most.")
@@ -188,7 +188,7 @@ class AdvisoryMatch(Record):
     phases: Sum[dict[str, int]] = Field(description="These calls by phase.")
     modules: Unite[list[str]] = Field(default=[], description="Where in the model they are, as paths of modules.")
     call_sites: Unite[list[str]] = Field(default=[], description="Where in the source, as `file:line`.")
-    only_if: list[str] = Field(default=[], description="As of operators: when such a call is made; empty: always.")
+    only_if: str | None = Field(default=None, description="As of operators: when it is made; `null`: always.")
     undecided: Every[bool] = Field(
         default=False, description="Whether `condition` is about values that are not known: it may apply to no call."
     )

@@ -21,7 +21,7 @@ FIELDS: Fields[AnyReport, schemas.AdvisoryMatch] = (
     (Column("advisory", "name"), lambda _, one: one.id),
     (Column("title"), lambda _, one: one.title),
     (Column("if"), lambda _, one: one.condition if one.undecided else None),
-    (Column("only if"), lambda _, one: answer.either(one.only_if)),
+    (Column("only if"), lambda _, one: one.only_if),
     (Column("do", "advice"), lambda _, one: one.workaround),
     (Column("where", "places"), lambda report, one: _places(report, one)),
     (Column("calls"), lambda _, one: _calls(one)),

@@ -70,7 +70,7 @@ FIELDS: Fields[AnyReport, schemas.OperatorFinding] = (
     (Column("MPSGraph", where="more"), lambda _, one: _graphs(one)),
     (Column("native since", key="native_since", where="record"), lambda _, one: one.native_since),
     (Column("native since", about=SINCE, rank=1, where="column"), lambda report, one: _since(report, one)),
-    (Column("only if", key="only_if", where="more"), lambda _, one: answer.either(one.only_if)),
+    (Column("only if", key="only_if", where="more"), lambda _, one: one.only_if),
     (Column("why", key="reason", where="more"), lambda _, one: one.reason),
     (
         Column("known by", where="more"),
@@ -231,7 +231,7 @@ def one_for_each_cure(findings: Iterable[schemas.OperatorFinding]) -> list[schem
     """The findings, those of which the same is said and to be done as one: all that touches one float64 tensor."""
     groups: dict[object, list[schemas.OperatorFinding]] = {}
     for one in findings:
-        cure = (one.verdict, one.reason, one.evidence, one.advice, *one.only_if) if one.advice else one.operator
+        cure = (one.verdict, one.reason, one.evidence, one.advice, one.only_if) if one.advice else one.operator
         groups.setdefault(cure, []).append(one)
     return [
         folded(group).model_copy(update={"operator": _names(group)} | ({"shapes": []} if len(group) > 1 else {}))
