@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer, backends, sources
+from mpsprobe_exporters import backends, sources
 from mpsprobe_exporters.document import Column, Place, Table, runs, span
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line

@@ -164,12 +164,11 @@ def _of_release(report: schemas.CoverageReport, not_native: list[schemas.Operato
 
 def _only_if(not_native: list[schemas.OperatorFinding]) -> str:
     """On which branches alone the findings are called, where there is none that always is."""
-    conditions = [*dict.fromkeys(one.only_if for one in not_native)]
-    if None in conditions:
+    conditions = {one.only_if or "" for one in not_native}
+    if "" in conditions:
         return ""
-    if len(conditions) > 1:
-        return "each only if a boolean has one of its values"
-    return f"only if {one_line(conditions[0])}"
+    several = "each only if a boolean has one of its values"
+    return several if len(conditions) > 1 else f"only if {one_line(conditions.pop())}"
 
 
 def _errors(report: schemas.CoverageReport) -> str:

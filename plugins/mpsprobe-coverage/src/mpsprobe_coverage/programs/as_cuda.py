@@ -33,8 +33,8 @@ NAME = re.compile(r"cuda(:\d+)?")
 _DEVICE, _IS_CUDA = torch.Tensor.device.__get__, torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
 _ANSWERS = (_DEVICE, _IS_CUDA, torch.Tensor.type)  # that say which device it is
 _POOLS, _FIGURES = ("all", "large_pool", "small_pool"), ("current", "peak", "allocated", "freed")
-_METRICS = "allocated_bytes reserved_bytes active_bytes requested_bytes inactive_split_bytes".split()
-_METRICS += "allocation segment active inactive_split".split()
+_METRICS = ["allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes", "inactive_split_bytes"]
+_METRICS += ["allocation", "segment", "active", "inactive_split"]
 
 
 def is_cuda(value: object) -> bool:

@@ -27,12 +27,13 @@ from mpsprobe_coverage.knowledge.memory.allocator import Allocator, Place, repla
 from mpsprobe_coverage.knowledge.memory.inside import not_counted
 from mpsprobe_coverage.knowledge.memory.lifetimes import Event, Held, Made, Phase, label
 from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits, allocator_of
-from mpsprobe_coverage.knowledge.memory.timeline import Change, Timeline, timeline
+from mpsprobe_coverage.knowledge.memory.timeline import Change, Timeline, peak_with_output_kept, timeline
 from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.reporting.fitting import Needs
 
 MOST_HOLDERS = 12
 MOST_MODULES = 24
+KEPT_SHARE = 0.05  # of the peak: what an output adds that is kept is said from here on
 DEEP = 4  # of lists and objects in which a cache keeps its tensors
 
 
@@ -48,6 +49,13 @@ def label_inputs(*values: Any) -> None:
 def label_cache(*values: Any) -> None:
     """Say which storages ``values``, a cache or an output that has one, keep for the next token."""
     _label(((None, tensor) for tensor in _tensors(values, DEEP + 1)), lifetimes.CACHE)
+
+
+def label_outputs(output: Any) -> None:
+    """Say which storages a model returned in training."""
+    for tensor in _tensors(output):
+        for held in _held(tensor):
+            held.block.is_output = True
 
 
 @contextmanager
@@ -115,6 +123,7 @@ def prediction(
     line = timeline(events)
     if not line.peak:
         return None
+    kept = peak_with_output_kept(line.changes) - line.peak
     needs = Needs(release, line.changes)
     found = fits(needs, events)
     return MemoryPrediction(
@@ -129,6 +138,7 @@ def prediction(
         allocated_bytes=needs.unlimited.in_use,
         reserved_bytes=needs.unlimited.reserved,
         kernels_bytes=line.kernels,
+        kept_output_bytes=kept if kept > KEPT_SHARE * line.peak else 0,
         not_counted=[NotCounted(what=what, bytes=most) for what, most in not_counted(events, macos)],
         fit=found[0] if len(found) == 1 else None,
         fits=[*found] if len(found) > 1 else [],

@@ -20,14 +20,18 @@ FORWARD, BACKWARD = "forward", "backward"
 
 
 class Block:
-    """The bytes of one storage; ``category`` and ``owner`` (a module) are set where somebody knows them."""
+    """The bytes of one storage; ``category`` and ``owner`` (a module) are set where somebody knows them.
 
-    __slots__ = ("category", "nbytes", "owner")
+    ``is_output``: the model returned it, so that a loop may keep it.
+    """
+
+    __slots__ = ("category", "is_output", "nbytes", "owner")
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
         self.category: str | None = None
         self.owner: str | None = None
+        self.is_output = False
 
 
 class Held:
