@@ -41,6 +41,16 @@ class GraphCount(Record):
     most: Sum[int] = Field(ge=0, description="Together with those of operators of which some calls need not run one.")
 
 
+class ReservedGrowth(Record):
+    """What the allocator asks Metal for over batches of many sizes: it may keep buffers of each."""
+
+    batches: int = Field(ge=1, description="One after another, of sizes that were drawn.")
+    largest_bytes: int = Field(ge=0, description="Asked for by one of the largest size alone.")
+    reserved_bytes: int = Field(ge=0, description="Asked for over all of them, at most.")
+    padded_bytes: int | None = Field(default=None, ge=0, description="The same where they are padded to `padded_to`.")
+    emptied_bytes: int = Field(ge=0, description="The same with `torch.mps.empty_cache()` after each.")
+
+
 class GraphGrowth(Record):
     """How many MPSGraphs are compiled over many lengths: predicted from a few that were run."""
 
@@ -54,6 +64,9 @@ class GraphGrowth(Record):
     padded_to: int | None = Field(default=None, description="A multiple to which lengths may be padded.")
     padded: GraphCount | None = Field(default=None, description="Over all values, where they are padded so.")
     static: GraphCount | None = Field(default=None, description="Of a generation with a cache of one size.")
+    memory: ReservedGrowth | None = Field(
+        default=None, description="Of lengths and batches; `null`: of others, or the runs differ in more than sizes."
+    )
 
 
 class CoverageSummary(Record):

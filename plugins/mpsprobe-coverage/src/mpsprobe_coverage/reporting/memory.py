@@ -25,7 +25,7 @@ from mpsprobe_coverage.knowledge.calls.spec import tensors_in
 from mpsprobe_coverage.knowledge.memory import lifetimes
 from mpsprobe_coverage.knowledge.memory.allocator import Allocator, Place, replay
 from mpsprobe_coverage.knowledge.memory.inside import not_counted
-from mpsprobe_coverage.knowledge.memory.lifetimes import Event, Held, Made, Phase, label
+from mpsprobe_coverage.knowledge.memory.lifetimes import Event, Held, Made, label, of_step
 from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits, allocator_of
 from mpsprobe_coverage.knowledge.memory.timeline import Change, Timeline, peak_with_output_kept, timeline
 from mpsprobe_coverage.reporting.findings import site
@@ -118,8 +118,7 @@ def prediction(
     ``macos`` is the version that is asked about, None for a new one; ``fits`` says whether what is needed fits, on the
     Mac that was asked about or on several.
     """
-    ends = [number for number, event in enumerate(events) if type(event) is Phase]
-    events = events[: ends[-1] + 1] if ends else events  # after the step Python deletes things
+    events = of_step(events)
     line = timeline(events)
     if not line.peak:
         return None
