@@ -19,7 +19,7 @@ _STAYS = (PARAMETERS, BUFFERS, OPTIMIZER)
 
 
 def reserved_growth(vary: Vary, runs: Mapping[int, Needs], release: str, padded_to: int) -> ReservedGrowth | None:
-    """Over ``BATCHES`` values of ``vary``, interpolated between ``runs``; None where these differ in more than sizes."""
+    """Over ``BATCHES`` values of ``vary``, interpolated between ``runs``; None if these differ in more than sizes."""
     between = Interpolation(runs.__getitem__, sorted(runs))
     if not between.exact:
         return None
