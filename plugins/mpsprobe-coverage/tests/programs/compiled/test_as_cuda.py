@@ -80,7 +80,7 @@ def test_the_command_gives_the_program_its_exit_code_and_says_so(tmp_path: Path)
     assert report["program"]["as_cuda"] is True
     hints = [(hint["what"], hint["call_sites"]) for hint in report["program"]["cuda"]]
     assert hints == [("a CUDA device", ["train.py:2"])]
-    assert "aten::_to_copy" in {one["operator"] for one in report["operators"]}
+    assert "aten::sum.dim_IntList" in {one["operator"] for one in report["operators"]}
     refused = run_cli("run", "--as-cuda", "--values", "none", "train.py", cwd=tmp_path, process=False)
     assert (refused.code, "with values" in refused.stderr) == (2, True)
 
