@@ -11,6 +11,7 @@ from mpsprobe.doubts import applying, exceeds, guesses
 from mpsprobe_exporters import answer, backends, workload_lines
 from mpsprobe_exporters.document import Column, Document, Paragraph, Section, table
 from mpsprobe_exporters.plain_text import listed, one_line, plural
+from mpsprobe_exporters.reports import time
 from mpsprobe_exporters.units import byte_size, number
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from mpsprobe_exporters.document import Fields
 
 Color = Literal["good", "caution", "bad", "unknown"]
-CHIP = re.compile(r"(m\d+)(?:-(pro|max|ultra))?(?:-(\d+)gb)?", re.ASCII)
+CHIP = re.compile(r"(m\d+)(?:-(pro|max|ultra))?(?:-\d+core)?(?:-(\d+)gb)?", re.ASCII)
 LONGEST = 48  # of a workload's name
 GIB = 2**30
 
@@ -60,7 +61,7 @@ def document(report: CoverageReport) -> Document:
 
 def card_of(report: CoverageReport) -> Card:
     name, fits = one_line(report.workload.name, LONGEST), _fits(report)
-    lights = [_operators(report), _memory(report, fits), _numbers(report), _speed()]
+    lights = [_operators(report), _memory(report, fits), _numbers(report), _speed(report)]
     return Card(
         name, _mac(fits), lights, _sentence(report, name, fits, lights), _command(report, fits, lights),
         workload_lines.in_short(report),
@@ -124,9 +125,13 @@ def _numbers(report: CoverageReport) -> Light:
     return Light("Numbers", "caution" if undecided else "good", said + more)
 
 
-def _speed() -> Light:
-    """The one place where a predicted time would come in."""
-    return Light("Speed", "unknown", "not measured")
+def _speed(report: CoverageReport) -> Light:
+    """Good where the GPU sets the pace, and is not waited for."""
+    step = time.step(report.time)
+    if report.time is None or not step:
+        return Light("Speed", "unknown", "not known")
+    said = f"{step}, predicted; bound by {time.BOUND[report.time.bound_by]}"
+    return Light("Speed", "good" if report.time.bound_by in ("arithmetic", "bandwidth") else "caution", said)
 
 
 def _mac(fits: Sequence[MemoryFit]) -> str:

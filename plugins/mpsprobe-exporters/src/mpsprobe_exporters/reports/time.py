@@ -33,17 +33,24 @@ PLACES: Fields[None, tuple[str, float]] = (
 
 def line(time: schemas.TimePrediction | None) -> list[str]:
     """``Time: 18 to 30 ms a step on m2-pro, predicted: …, bound by …``; nothing where no chip was asked about."""
-    if time is None or len(time.step_ms) != len(("low", "likely", "high")):
+    if time is None or not step(time):
         return []
-    low, _, high = (duration(ms * 1e6) for ms in time.step_ms)
     rates = [
         f"{amount(rate[0])} to {amount(rate[2])} {what}/s"
         for rate, what in ((time.samples_per_s, "samples"), (time.tokens_per_s, "tokens"))
         if rate and len(rate) == len(time.step_ms)
     ]
-    said = ", ".join([f"{low} to {high} a step on {machine(time)}", *rates, f"bound by {BOUND[time.bound_by]}"])
+    said = ", ".join([f"{step(time)} on {machine(time)}", *rates, f"bound by {BOUND[time.bound_by]}"])
     wide = [f"The range is wide: {one_line(time.why_wide, 300)}"] if time.why_wide else []
     return [f"Time, predicted and not measured: {said}", *wide]
+
+
+def step(time: schemas.TimePrediction | None) -> str:
+    """``5.28 ms to 14.1 ms a step``; empty where there is no range."""
+    if time is None or len(time.step_ms) != len(("low", "likely", "high")):
+        return ""
+    low, _, high = (duration(ms * 1e6) for ms in time.step_ms)
+    return f"{low} to {high} a step"
 
 
 def machine(time: schemas.TimePrediction) -> str:
