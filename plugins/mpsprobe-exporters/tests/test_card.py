@@ -65,7 +65,8 @@ def test_lights() -> None:
     slow = sample_coverage_report()
     assert slow.time is not None and colors(slow)[3] == "good"
     waits = slow.model_copy(update={"time": slow.time.model_copy(update={"bound_by": "launches"})})
-    assert (colors(waits)[3], card_of(waits).lights[3].said[:35]) == ("caution", "181 ms to 318 ms a step, predicted;")
+    said = "181 ms to 318 ms a step, predicted; the GPU waits for the CPU"
+    assert (colors(waits)[3], card_of(waits).lights[3].said) == ("caution", said)
     assert colors(on("fits"))[3] == "unknown"
     fits = card_of(on("raises", "pressure", "fits")).lights[1].said
     assert fits.endswith("fits with 32 GB, may swap with 16 GB, does not fit with 8 GB")

@@ -130,8 +130,9 @@ def _speed(report: CoverageReport) -> Light:
     step = time.step(report.time)
     if report.time is None or not step:
         return Light("Speed", "unknown", "not known")
-    said = f"{step}, predicted; bound by {time.BOUND[report.time.bound_by]}"
-    return Light("Speed", "good" if report.time.bound_by in ("arithmetic", "bandwidth") else "caution", said)
+    busy = report.time.bound_by in ("arithmetic", "bandwidth")
+    waits = "" if busy else "; the GPU waits for the CPU"
+    return Light("Speed", "good" if busy else "caution", f"{step}, predicted{waits}")
 
 
 def _mac(fits: Sequence[MemoryFit]) -> str:
