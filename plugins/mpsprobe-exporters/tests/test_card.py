@@ -65,7 +65,7 @@ def test_lights() -> None:
     slow = sample_coverage_report()
     assert slow.time is not None and colors(slow)[3] == "good"
     waits = slow.model_copy(update={"time": slow.time.model_copy(update={"bound_by": "launches"})})
-    said = "181 ms to 318 ms a step, predicted; the GPU waits for the CPU"
+    said = "181 ms to 318 ms a step, predicted; the GPU waits"
     assert (colors(waits)[3], card_of(waits).lights[3].said) == ("caution", said)
     assert colors(on("fits"))[3] == "unknown"
     fits = card_of(on("raises", "pressure", "fits")).lights[1].said

@@ -81,7 +81,7 @@ class BadgeExporter:
     """``MPS | runs on an M2 with 16 GB``, for a README."""
 
     def render(self, report: Report) -> str:
-        return _written(_badge(card.card_of(_read(report, "badge"))))
+        return _written(_badge(card.card_of(_read(report, "card-badge"))))
 
 
 def _read(report: Report, exporter: str) -> CoverageReport:

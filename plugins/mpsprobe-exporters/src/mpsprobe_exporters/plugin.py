@@ -26,7 +26,7 @@ ABOUT = {
     "card-markdown": "The card in words, for an issue or a README",
     "card-png": "The same as PNG (needs resvg-py)",
     "card-png-dark": "The same as PNG, dark",
-    "badge": "A line for a README: what runs on which Mac (SVG)",
+    "card-badge": "A line for a README: what runs on which Mac (SVG)",
     "parquet": "Every sample as a row with typed columns, for pandas and DuckDB (needs pyarrow)",
 }
 
@@ -52,7 +52,7 @@ def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
         _declared("card-markdown", ".card.md", COVERAGE[:1], "card:MarkdownCardExporter"),
         _declared("card-png", ".png", COVERAGE[:1], "card:PngExporter", binary=True),
         _declared("card-png-dark", ".dark.png", COVERAGE[:1], "card:DarkPngExporter", binary=True),
-        _declared("badge", ".badge.svg", COVERAGE[:1], "card:BadgeExporter"),
+        _declared("card-badge", ".badge.svg", COVERAGE[:1], "card:BadgeExporter"),
         _declared("parquet", ".parquet", PROFILE, "formats.parquet:ParquetExporter", binary=True),
     ]
 

@@ -32,7 +32,7 @@ EXPORTER = "card"
 @flags.model_options
 @flags.torch_option("installed", "PyTorch; also latest\f: the release to judge.", "VERSION")
 @often(
-    ANSWER, "--format", "format_name", metavar="NAME", shortcuts={**JSON, "--badge": "badge"},
+    ANSWER, "--format", "format_name", metavar="NAME", shortcuts={**JSON, "--badge": "card-badge"},
     help="An exporter of coverage reports [default: card, or by -o's extension].",
 )  # fmt: skip
 @OUTPUT_OPTION

@@ -131,7 +131,7 @@ def _speed(report: CoverageReport) -> Light:
     if report.time is None or not step:
         return Light("Speed", "unknown", "not known")
     busy = report.time.bound_by in ("arithmetic", "bandwidth")
-    waits = "" if busy else "; the GPU waits for the CPU"
+    waits = "" if busy else "; the GPU waits"
     return Light("Speed", "good" if busy else "caution", f"{step}, predicted{waits}")
 
 
