@@ -18,6 +18,7 @@ DECIDE = "# mpsprobe: decide: "
 MPS = "torch.backends.mps.is_available()"
 _NO_CODE = cst.Module([])
 _IMPORTS = (cst.Import, cst.ImportFrom)
+_DEFINITIONS = (cst.FunctionDef, cst.ClassDef)
 _HEADS = (cst.Try, cst.If, cst.With)
 
 
@@ -201,7 +202,9 @@ class Place:
         return statement.with_changes(leading_lines=[*statement.leading_lines, *lines])
 
     def with_head(self, module: cst.Module) -> cst.Module:
-        wanted = sorted(self._heads.values(), key=lambda code: (code.startswith("def "), " = " in code.split("\n")[0]))
+        wanted = sorted(
+            self._heads.values(), key=lambda code: (code.startswith(("def ", "class ")), " = " in code.split("\n")[0])
+        )
         at = self._head_end(module)
         bound = {name for one in self.module.body[:at] for name in _bound_by(one)}
         if self._needs_torch and not (self._torch in bound and self.names.get(self._torch) == "torch"):
@@ -213,13 +216,13 @@ class Place:
         if at == 0 and module.body:
             body[0] = body[0].with_changes(leading_lines=[])
         following = list(module.body[at:])
-        if following and isinstance(body[-1], cst.FunctionDef):
+        if following and isinstance(body[-1], _DEFINITIONS):
             missing = 2 - len([one for one in following[0].leading_lines if one.comment is None])
             lines = [*[cst.EmptyLine(indent=False)] * max(missing, 0), *following[0].leading_lines]
             following[0] = following[0].with_changes(leading_lines=lines)
         for number, one in enumerate(body):
             before = body[number - 1] if number else module.body[at - 1] if at else None
-            function = isinstance(one, cst.FunctionDef) or isinstance(before, cst.FunctionDef)
+            function = isinstance(one, _DEFINITIONS) or isinstance(before, _DEFINITIONS)
             count = 2 if function else int(before is not None and _is_import(before))
             if before is not None and count and not _is_import(one):
                 body[number] = one.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * count)
@@ -337,7 +340,7 @@ def _is_text(statement: cst.CSTNode) -> bool:
 
 
 def _defined(statement: cst.CSTNode) -> set[str]:
-    if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+    if isinstance(statement, _DEFINITIONS):
         return {statement.name.value}
     if isinstance(statement, cst.SimpleStatementLine):
         targets = [target.target for one in statement.body if isinstance(one, cst.Assign) for target in one.targets]

@@ -71,7 +71,8 @@ def fixed(found: Found, rules: Sequence[Rule], seen: Seen | None = None, before:
             patch.complaints.append(f"{source.name}: libcst does not parse it; not changed")
             continue
         patch.changes += made.changes
-        patch.decisions += [one for one in made.decisions if one not in patch.decisions]
+        known = {(one.rule, one.file, one.text) for one in patch.decisions if before is not None}
+        patch.decisions += [one for one in made.decisions if (one.rule, one.file, one.text) not in known]
         if made.code != code:
             patch.texts[source.name] = source.after(made.code)
     return patch

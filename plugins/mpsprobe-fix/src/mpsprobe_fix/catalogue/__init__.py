@@ -79,4 +79,11 @@ REWRITES = (
         "torch.nn.functional.adaptive_avg_pool2d",
     ),
     _entry("grouped_mm", "_grouped_mm", "torch._grouped_mm torch.nn.functional.grouped_mm"),
+    _entry(
+        "scaled_dot_product_attention",
+        "_scaled_dot_product_attention_math_for_mps all.dim",
+        "torch.nn.functional.scaled_dot_product_attention",
+    ),
+    _entry("vector_norm", "linalg_vector_norm", "torch.linalg.vector_norm torch.linalg.norm"),
+    _entry("clip_grad_norm_", "linalg_vector_norm", "torch.nn.utils.clip_grad_norm_"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import argument, guarded, mentions_mac, method, text
+from mpsprobe_fix.matching import argument, guarded, mentions_mac, method, name_of, text, widened
 from mpsprobe_fix.rule import rule
 
 TYPES = {
@@ -23,6 +23,8 @@ _MAKES = {
 
 def _cuda_type(node: cst.BaseExpression, place: Place) -> str | None:
     """The name of a type of tensors on CUDA, as a class or a text."""
+    if isinstance(node, cst.Name) and node.value in place.facts.types:
+        return place.facts.types[node.value]
     name = text(node) or place.qualified(node) or ""
     short = name.removeprefix("torch.cuda.")
     return short if name != short and short in TYPES else None
@@ -43,9 +45,20 @@ def _type(call: cst.Call, place: Place) -> cst.CSTNode | None:
             dtype = place.float64() if asked == "DoubleTensor" else f"{place.torch}.{TYPES[asked]}"
             return call.with_changes(
                 func=call.func.with_changes(attr=cst.Name("to")),
-                args=[cst.Arg(cst.Name(place.device()), comma=_comma()), cst.Arg(cst.parse_expression(dtype))],
+                args=[
+                    cst.Arg(expression(_device(call.args[0].value, place)), comma=_comma()),
+                    cst.Arg(cst.parse_expression(dtype)),
+                ],
             )
     return None
+
+
+def _device(kind: cst.BaseExpression, place: Place) -> str:
+    """The device that a type of tensors means: a name of one can mean the CPU's, as the program chose it."""
+    name = name_of(kind)
+    if name not in place.facts.types or place.qualified(kind) is not None:
+        return place.device()
+    return f'"cpu" if {name} is {place.torch}.{place.facts.types[name]} else {place.device()}'
 
 
 def _comma() -> cst.Comma:
@@ -56,7 +69,7 @@ def _constructed(call: cst.Call, made: str, place: Place) -> cst.CSTNode:
     """``torch.cuda.FloatTensor(…)``: made on the CPU, then moved."""
     on_cpu = code_of(call.with_changes(func=cst.parse_expression(f"{place.torch}.{made}")))
     more = f", {place.float64()}" if made == "DoubleTensor" else ""
-    return expression(f"{on_cpu}.to({place.device()}{more})", call)
+    return expression(f"{on_cpu}.to({_device(call.func, place)}{more})", call)
 
 
 def _default_type(call: cst.Call, place: Place) -> cst.CSTNode | None:
@@ -71,9 +84,14 @@ def _default_type(call: cst.Call, place: Place) -> cst.CSTNode | None:
 
 
 def _pick(node: cst.IfExp, place: Place) -> cst.CSTNode | None:
-    """``torch.cuda.FloatTensor if use_cuda else torch.FloatTensor``: a type; MPS takes none in its place."""
-    if _cuda_type(node.body, place) is not None and not mentions_mac(node):
+    """``torch.cuda.FloatTensor if use_cuda else torch.FloatTensor``: MPS takes no type, so its name says where."""
+    parent = place.parent()
+    if _cuda_type(node.body, place) is None or mentions_mac(node):
+        return None
+    if not isinstance(parent, cst.Assign) or name_of(parent.targets[0].target) not in place.facts.types:
         place.decide("a type of tensors stands for a device: pass device= and dtype= instead")
+    elif "cuda.is_available" in code_of(node.test):
+        return node.with_changes(test=widened(node.test, place))
     return None
 
 
