@@ -21,7 +21,7 @@ SEEN = {
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
 def test_a_rule_makes_its_example_after_out_of_the_one_before(rule: Rule) -> None:
-    made = edit(rule.before, "a.py", facts_of([ast.parse(rule.before)], []), [rule], SEEN.get(rule.name))
+    made = edit(rule.before, "a.py", facts_of([ast.parse(rule.before)], {}), [rule], SEEN.get(rule.name))
     assert made.code == rule.after
-    again = edit(made.code, "a.py", facts_of([ast.parse(made.code)], []), RULES.values())
+    again = edit(made.code, "a.py", facts_of([ast.parse(made.code)], {}), RULES.values())
     assert (again.code, again.changes) == (made.code, [])

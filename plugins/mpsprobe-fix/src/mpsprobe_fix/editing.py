@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import bisect
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,13 +13,19 @@ import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from mpsprobe_fix.facts import Facts, conditions
-from mpsprobe_fix.rule import Edit, Rule
+from mpsprobe_fix.rule import PACKAGES, Edit, Rule
 
+WORDS = re.compile(
+    r"cuda|nccl|float64|double|complex128|pin_memory|num_workers|8bit|load_in_|tf32|flash|torch\.compile|autocast|"
+    rf"GradScaler|DataParallel|DDP\b|deepspeed|\.to\(\s*\d|device=\d|{'|'.join(sorted(PACKAGES))}"
+)
+"""What a line has where a rule has something to say."""
 KEEP = "# mpsprobe: keep"
 DECIDE = "# mpsprobe: decide: "
 MPS = "torch.backends.mps.is_available()"
 _NO_CODE = cst.Module([])
 _IMPORTS = (cst.Import, cst.ImportFrom)
+_STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
 _DEFINITIONS = (cst.FunctionDef, cst.ClassDef)
 _HEADS = (cst.Try, cst.If, cst.With)
 
@@ -87,13 +95,16 @@ class Place:
         self.rule = ""
         self.module: cst.Module = wrapper.module
         self._positions: Mapping[cst.CSTNode, CodeRange] = wrapper.resolve(PositionProvider)
-        lines = code.splitlines()
+        lines = re.split(r"\r\n|\r|\n", code)
         tree = ast.parse(code)
         self._widened, self._with_mac = conditions(tree)
         self.known: dict[int, tuple[bool, bool]] = {}
         self._kept = {number for number, line in enumerate(lines, 1) if KEEP in line}
         self._decided = {line.strip() for line in lines if DECIDE in line}
-        self.names = _imported(tree)
+        self.names = imported(tree)
+        ours = [re.escape(one) for one, full in self.names.items() if WORDS.search(full)]
+        words = re.compile("|".join([WORDS.pattern, *ours, *map(re.escape, (*facts.settings, *facts.types))]))
+        self._met = sorted({*seen, *(number for number, line in enumerate(lines, 1) if words.search(line))})
         found = [alias for alias, name in self.names.items() if name == "torch"]
         self._torch = found[0] if found else "torch"
         self._needs_torch = False
@@ -180,6 +191,12 @@ class Place:
             self._heads.setdefault(name, code)
 
     # What the walk does.
+
+    def concerns(self, node: cst.CSTNode) -> bool:
+        """Whether a line of the node has a word that rules are about; they are not asked about other statements."""
+        found = self._positions[node]
+        at = bisect.bisect_left(self._met, found.start.line)
+        return at < len(self._met) and self._met[at] <= found.end.line
 
     def kept(self, node: cst.CSTNode) -> bool:
         found = self._positions.get(node)
@@ -274,13 +291,15 @@ class _Walk(cst.CSTTransformer):
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         self._place.around.append(node)
-        return True
+        return not isinstance(node, _STATEMENTS) or self._place.concerns(node)
 
     def on_leave(self, original: Any, updated: Any) -> Any:
         place = self._place
         place.around.pop()
         result = updated
         rules = self._table.get(type(original))
+        if isinstance(original, _STATEMENTS) and not place.concerns(original):
+            return updated
         if rules and not place.kept(original):
             place.original = original
             for name, change in rules:
@@ -291,12 +310,12 @@ class _Walk(cst.CSTTransformer):
                     result = made
                     if type(result) is not type(original):
                         break
-        if isinstance(original, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+        if isinstance(original, _STATEMENTS):
             return place.with_comments(result)
         return result
 
 
-def _imported(tree: ast.Module) -> dict[str, str]:
+def imported(tree: ast.Module) -> dict[str, str]:
     """Every name that an import anywhere in the file binds, with what it names; none that is also assigned."""
     names: dict[str, str] = {}
     others: set[str] = set()

@@ -29,6 +29,7 @@ class Facts:
         flags: those of them that guard work on the device.
         types: names of a type of tensors that is CUDA's where there is CUDA, and what it is called: ``FloatTensor``.
         modules: names of modules without parameters, and their class: ``CTCLoss``.
+        release: of torch, as numbers, that is judged: some edits are for older ones only.
         early: whether asking CUDA at import would change the program: it forks, or chooses its GPUs itself, and CUDA
             is initialised by ``torch.cuda.is_available()``.
     """
@@ -40,6 +41,7 @@ class Facts:
     flags: set[str] = field(default_factory=set)
     types: dict[str, str] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
+    release: tuple[int, ...] = (0,)
     early: bool = False
 
     def is_device(self, name: str) -> bool:
@@ -133,12 +135,11 @@ def conditions(tree: ast.Module) -> tuple[set[int], set[int]]:
     """
     widened: set[int] = set()
     with_mac: set[int] = set()
-    following: dict[ast.stmt, list[ast.If]] = {}
+    following: dict[ast.If, list[ast.If]] = {}
     for node in ast.walk(tree):
-        for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
-            for number, one in enumerate(block if isinstance(block, list) else ()):
-                if isinstance(one, ast.If) and isinstance(one.body[-1], ast.Return):
-                    following[one] = [other for other in block[number + 1 :] if isinstance(other, ast.If)]
+        block = getattr(node, "body", None)
+        ifs = [one for one in block if isinstance(one, ast.If)] if isinstance(block, list) else []
+        following |= {one: ifs[number + 1 :] for number, one in enumerate(ifs) if isinstance(one.body[-1], ast.Return)}
         if not isinstance(node, ast.If):
             continue
         if node.lineno in with_mac or any(_names_mac(one) for one in (*_chain(node), *following.get(node, ()))):

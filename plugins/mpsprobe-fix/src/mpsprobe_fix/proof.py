@@ -85,16 +85,16 @@ def prove(program: str, release: str, found: Found, rules: Sequence[Rule], patch
             if not seen or number == ROUNDS:
                 break
             count = len(patch.changes)
-            patch = fixed(found, rules, seen, patch)
+            patch = fixed(found, rules, seen, patch, release)
             if len(patch.changes) == count:
                 break
-        reasons = list(_what_fails(before, _on_cpu(command, new), after))
+        reasons = list(_what_fails(before, _on_cpu(command, new), after, bool(patch.changes)))
         if reasons and before[0].code == 0 and _differences(before[0].output, _on_cpu(command, old).output):
             reasons.append("the program itself prints something else each time: give it a seed")
     return patch, reasons
 
 
-def _what_fails(before: tuple[Outcome, Outcome], on_cpu: Outcome, on_mps: Outcome) -> Iterator[str]:
+def _what_fails(before: tuple[Outcome, Outcome], on_cpu: Outcome, on_mps: Outcome, edited: bool) -> Iterator[str]:
     for name, one in (("the CPU", on_cpu), ("the virtual device", on_mps)):
         if one.code:
             yield f"after the edits the program ends with {one.code} on {name}: {_last(one.errors)}"
@@ -106,8 +106,9 @@ def _what_fails(before: tuple[Outcome, Outcome], on_cpu: Outcome, on_mps: Outcom
         yield f"it prints something else on the virtual device than on the CPU: {line}"
     yield from (f"a Mac refuses it still: {one}" for one in on_mps.refused())
     for one in on_mps.program.get("cuda", []):
-        if one["what"].startswith("import ") and not on_mps.code:
-            continue  # it was tried
+        tried = one["what"].startswith("import ") or (one["what"] == "torch.cuda.is_available()" and not edited)
+        if tried and not on_mps.code:
+            continue
         yield f"it still asks for CUDA: {one['what']} at {', '.join(one['call_sites'][:2])}"
     ran_on_mps = (before[1].report or {}).get("summary", {}).get("calls", 0) > 0 and before[1].code == 0
     if ran_on_mps and on_mps.on_the_cpu() > before[1].on_the_cpu():

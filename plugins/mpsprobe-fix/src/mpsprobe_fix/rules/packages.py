@@ -8,7 +8,7 @@ import libcst as cst
 
 from mpsprobe_fix.editing import Place, code_of
 from mpsprobe_fix.matching import conditional, guarded, text, with_arguments
-from mpsprobe_fix.rule import rule
+from mpsprobe_fix.rule import PACKAGES, rule
 
 # flash-attn and xformers have (batch, length, heads, size), torch (batch, heads, length, size). flash-attn 2.1 and
 # later align a causal mask at its lower right corner; torch's is_causal does so at the upper left.
@@ -52,7 +52,6 @@ STAND_INS = {
     "bitsandbytes.optim.AdamW8bit": "from torch.optim import AdamW as AdamW8bit\n",
     "bitsandbytes.optim.PagedAdamW8bit": "from torch.optim import AdamW as PagedAdamW8bit\n",
 }
-PACKAGES = {"apex", "bitsandbytes", "cupy", "flash_attn", "tensorrt", "triton", "xformers"}
 _OPTIMIZERS = {
     "bitsandbytes.optim.Adam8bit": "Adam", "bitsandbytes.optim.AdamW8bit": "AdamW",
     "bitsandbytes.optim.PagedAdamW8bit": "AdamW", "bitsandbytes.optim.PagedAdam8bit": "Adam",
@@ -78,14 +77,14 @@ def _imported(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None
         if module.split(".")[0] not in PACKAGES or line.relative:
             return None
         otherwise = []
-        for one in line.names:
-            name, bound = code_of(one.name), code_of(one.asname.name if one.asname else one.name)
-            stand_in = STAND_INS.get(f"{module}.{name}")
+        for alias in line.names:
+            of, bound = code_of(alias.name), alias.evaluated_alias or code_of(alias.name)
+            stand_in = STAND_INS.get(f"{module}.{of}")
             if stand_in is None and len(re.findall(rf"\b{bound}\b", place.module.code)) > 1:
-                place.decide(f"{module}.{name} needs CUDA: write what it does with PyTorch's operators")
+                place.decide(f"{module}.{of} needs CUDA: write what it does with PyTorch's operators")
             otherwise.append(stand_in or f"{bound} = None\n")
-            if stand_in and bound != name:
-                otherwise.append(f"{bound} = {name}\n")
+            if stand_in and bound != of:
+                otherwise.append(f"{bound} = {of}\n")
     else:
         return None
     assert place.torch
