@@ -194,9 +194,9 @@ class Place:
 
     def concerns(self, node: cst.CSTNode) -> bool:
         """Whether a line of the node has a word that rules are about; they are not asked about other statements."""
-        found = self._positions[node]
-        at = bisect.bisect_left(self._met, found.start.line)
-        return at < len(self._met) and self._met[at] <= found.end.line
+        first = (*getattr(node, "decorators", ()), node)[0]
+        at = bisect.bisect_left(self._met, self.line(first))
+        return at < len(self._met) and self._met[at] <= self._positions[node].end.line
 
     def kept(self, node: cst.CSTNode) -> bool:
         found = self._positions.get(node)

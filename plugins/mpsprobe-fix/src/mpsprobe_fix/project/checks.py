@@ -85,19 +85,20 @@ def _packages(asked: Iterable[Required]) -> Iterator[DoctorFinding]:
     about = known()
     for one in asked:
         local = re.search(r"\+(cu\d+|cuda\w*|rocm[\d.]*)", one.text)
+        level, hint = "error", "On a Mac torch comes from the usual index: leave this out there."
         if not one.name or local:
-            what = "an index of CUDA builds" if not one.name else f"a build for {local[1] if local else ''}"
-            hint = "On a Mac torch comes from the usual index: leave this out there."
-            yield DoctorFinding("error", f"{one.place}: {one.text} is {what}", hint)
+            what = f"{one.text} is {f'a build for {local[1]}' if local else 'an index of CUDA builds'}"
         elif one.name in about["no_wheel"]:
-            message = f"{one.place}: {one.name} has no wheel for macOS on arm64 (looked up on {about['dated']})"
-            yield DoctorFinding("error", message, f"Instead: {about['no_wheel'][one.name]}")
+            what = f"{one.name} has no wheel for macOS on arm64 (looked up on {about['dated']})"
+            hint = f"Instead: {about['no_wheel'][one.name]}"
         elif one.name in about["needs_cuda"]:
-            message = f"{one.place}: {one.name} installs, and its kernels need CUDA"
-            yield DoctorFinding("warning", message, f"Instead: {about['needs_cuda'][one.name]}")
+            what, level = f"{one.name} installs, and its kernels need CUDA", "warning"
+            hint = f"Instead: {about['needs_cuda'][one.name]}"
         elif one.name in about["conda"]["names"] or re.match(r"nvidia-|cupy-cuda|spconv-cu|cuda-", one.name):
-            hint = 'Only for CUDA: add ; sys_platform == "linux"'
-            yield DoctorFinding("error", f"{one.place}: {one.name} is a part of CUDA", hint)
+            what, hint = f"{one.name} is a part of CUDA", 'Only for CUDA: add ; sys_platform == "linux"'
+        else:
+            continue
+        yield DoctorFinding(level, f"{one.place}: {what}", hint)
 
 
 def _torch(
@@ -154,14 +155,11 @@ def _calls(path: str, codes: Iterable[tuple[str, str]]) -> tuple[Places, Places,
                 for one in node.keywords:
                     if one.arg in gone.get(kind, {}):
                         settings[f"{kind}({one.arg}=…): {gone[kind][one.arg]}"].append(place)
-                if kind in {"set_start_method", "get_context"} and node.args and ast.unparse(node.args[0]) == "'fork'":
-                    calls["fork"].append(place)
-                if any(
-                    one.arg == "multiprocessing_context" and "fork" in ast.unparse(one.value) for one in node.keywords
-                ):
-                    calls["fork"].append(place)
+                first = node.args[:1] if kind in {"set_start_method", "get_context"} else []
+                given = [one.value for one in node.keywords if one.arg == "multiprocessing_context"]
+                calls["fork"] += [place for one in (*first, *given) if ast.unparse(one) == "'fork'"]
             elif isinstance(node, ast.Constant) and node.value in variables["nothing"]:
-                settings[f"variable {node.value!s}"].append(place)
+                settings[str(node.value)].append(place)
             if torch_at is not None and isinstance(node, (ast.Assign, ast.Call)) and node.lineno > torch_at:
                 found = _SET.match(ast.unparse(node))
                 late += [f"{place} ({found[1]})"] if found and found[1] in variables["read_at_import"] else []
@@ -189,12 +187,10 @@ def _of_release(release: str, calls: Places) -> Iterator[DoctorFinding]:
     if threads and any(name.startswith("torch.") for name in calls) and release.startswith(("2.14.", "2.15.")):
         message = f"{_at(threads)}: two threads that use the device end the process on torch {release} (pytorch#197805)"
         yield DoctorFinding("warning", message, "Let one thread use the device.")
-    if calls.get("fork"):
-        # torch._C._mps_is_in_bad_fork says so of the process.
+    if calls.get("fork"):  # torch._C._mps_is_in_bad_fork says so of the process
         message = f"{_at(calls['fork'])}: a process that is forked after the device was used cannot use it"
         yield DoctorFinding("warning", message, "Use spawn, the default of macOS.")
-    builds = [one for name, some in calls.items() if name.endswith(("CUDAExtension", "cupy.RawKernel")) for one in some]
-    if builds:
+    if builds := [one for name, some in calls.items() if name.endswith(("CUDAExtension", "RawKernel")) for one in some]:
         yield DoctorFinding("error", f"{_at(builds)}: needs nvcc, which no Mac has", "Build it where CUDA is.")
 
 
@@ -224,12 +220,11 @@ def _wrong_results(release: str, calls: Places, mac: Mapping[str, str]) -> Itera
 
 def _settings(settings: Places, late: list[str]) -> Iterator[DoctorFinding]:
     for what, places in settings.items():
-        kind, _, name = what.partition(" ")
-        if kind == "variable":
-            yield DoctorFinding("note", f"{_at(places)}: {name} does nothing on a Mac")
+        name, is_gone, instead = what.partition(": ")
+        if is_gone:
+            yield DoctorFinding("error", f"{_at(places)}: {name} is gone", f"Instead: {instead}")
         else:
-            call, _, instead = what.partition(": ")
-            yield DoctorFinding("error", f"{_at(places)}: {call} is gone", f"Instead: {instead}")
+            yield DoctorFinding("note", f"{_at(places)}: {name} does nothing on a Mac")
     if late:
         message = f"{_at(late)} is set after torch is imported, which reads it once"
         yield DoctorFinding("warning", message, "Set it before the first import of torch, or in the shell.")

@@ -91,12 +91,12 @@ def _of_pyproject(text: str) -> Iterator[str]:
 def _of_setup(text: str) -> Iterator[str]:
     options = configparser.ConfigParser(interpolation=None)
     options.read_string(text)
-    if options.has_section("options"):
-        yield from filter(None, options["options"].get("install_requires", "").splitlines())
-        if python := options["options"].get("python_requires"):
-            yield f"python{python}"
-    if options.has_section("options.extras_require"):
-        yield from (line for some in options["options.extras_require"].values() for line in some.splitlines() if line)
+    for section in {"options", "options.extras_require"} & {*options.sections()}:
+        for name, value in options[section].items():
+            if name == "python_requires":
+                yield f"python{value}"
+            elif name == "install_requires" or section != "options":
+                yield from filter(None, value.splitlines())
 
 
 def _of_conda(text: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from mpsprobe_fix.catalogue import REWRITES, Rewrite
 from mpsprobe_fix.editing import Place, code_of, expression
 from mpsprobe_fix.matching import argument, called, name_of
 from mpsprobe_fix.rule import rule
-from mpsprobe_fix.rules.numbers import to_device
+from mpsprobe_fix.rules.numbers import single, to_device
 
 ON_CPU = '''\
 def on_cpu(function, *args, **named):
@@ -126,9 +126,11 @@ rule(
 
 
 def _wide(call: cst.Call, place: Place) -> cst.CSTNode | None:
-    """``x.to(device)`` and ``torch.tensor(x, device=device)``, where a run saw that ``x`` is float64"""
+    """``x.to(device)``, ``torch.tensor(x, device=device)`` and ``x.double()``, where a run saw float64 on MPS"""
     if not _found(place, "float64") or not isinstance(call.func, cst.Attribute):
         return None
+    if (narrow := single(call, place)) is not None:
+        return narrow
     moves = to_device(call, place)
     device = argument(call, "device", 0 if moves else None)
     makes = (place.qualified(call.func) or "") in _MAKERS and argument(call, "dtype") is None
