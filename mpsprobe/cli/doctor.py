@@ -91,6 +91,6 @@ def _drawn(environment: dict[str, Any], findings: list[dict[str, Any]], lacking:
         texts = [(" " * LEVEL, printable(text)) for text in (finding["message"], finding["hint"]) if text]
         lines.append(click.style(finding["level"].ljust(LEVEL), fg=colour) + aligned(texts, width=width)[LEVEL:])
     if not findings:
-        lines.append(f"Nothing was found. {lacking or ''}".rstrip())
+        lines.append(f"Nothing was found. {lacking}" if lacking else "Nothing was found.")
     text = "\n".join(lines)
     return click.unstyle(text) if terminal_width() is None else text

@@ -11,7 +11,7 @@ from mpsprobe_devkit.testing import run_cli
 from mpsprobe_fix.project.checks import findings
 
 FILES = {
-    "requirements.txt": "--extra-index-url https://download.pytorch.org/whl/cu118\ntorch==2.6.0+cu118\n"
+    "requirements.txt": "--extra-index-url https://builds.example.org/whl/cu118\ntorch==2.6.0+cu118\n"
     'flash-attn ; sys_platform == "linux"\ntriton==2.1.0 \\\n  --hash=sha256:00\nnvidia-cublas-cu12\n'
     "-r other.txt\nnot a line\n",
     "pyproject.toml": '[project]\nname = "x"\nrequires-python = ">=3.7,<3.8"\n'
@@ -37,7 +37,7 @@ loader = torch.utils.data.DataLoader([1], num_workers=2)
 }
 # The line of each finding, what it says, and the torch of which it is true.
 FOUND = {
-    "requirements.txt:1: https://download.pytorch.org/whl/cu118 is an index of CUDA builds": "2.6.0",
+    "requirements.txt:1: https://builds.example.org/whl/cu118 is an index of CUDA builds": "2.6.0",
     "requirements.txt:2: torch==2.6.0+cu118 is a build for cu118": "2.6.0",
     "requirements.txt:4: triton has no wheel": "2.6.0",
     "requirements.txt:6: nvidia-cublas-cu12 is a part of CUDA": "2.6.0",
