@@ -292,6 +292,21 @@ class SweptWorkload(_Checked):
     answered: tuple[str, ...] = ()
 
 
+@dataclass(slots=True, repr=False, eq=False)
+class OperatorRewrite(_Checked):
+    """A function that gives the numbers and gradients of operators without a kernel; of ``mpsprobe_rewrites``.
+
+    Args:
+        name: of the function.
+        operators: what it takes the place of, as reports write operators.
+        command: what writes it into a program, or where it is: "mpsprobe fix".
+    """
+
+    name: str
+    operators: tuple[str, ...]
+    command: str
+
+
 def resolve(target: str) -> Any:
     """Import ``"package.module:attribute"`` and return the attribute.
 

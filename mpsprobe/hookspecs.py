@@ -159,6 +159,14 @@ def mpsprobe_doctor(environment: Mapping[str, Any]) -> Iterable[declared.DoctorF
 
 
 @hookspec
+@answers(declared.DoctorFinding, several=True, open_space=True)
+def mpsprobe_project(path: str, mac: Mapping[str, str]) -> Iterable[declared.DoctorFinding]:
+    """Findings for ``mpsprobe doctor PATH``, about a project of which nothing has to be installed. ``mac`` has those of
+    ``macos``, ``torch`` and ``chip`` that ``--for`` names.
+    """
+
+
+@hookspec
 @answers(declared.KnownAnswer)
 def mpsprobe_known_answer(question: Mapping[str, Any], wanted: str) -> declared.KnownAnswer | None:
     """The answer to a question about a workload, where it was worked out before. Called before torch is imported.
@@ -174,6 +182,14 @@ def mpsprobe_known_answer(question: Mapping[str, Any], wanted: str) -> declared.
 @answers(declared.SweptWorkload, several=True)
 def mpsprobe_swept_workloads() -> Iterable[declared.SweptWorkload]:
     """The workloads that were judged before, in a sweep of many. Called for ``workloads list``."""
+
+
+@hookspec
+@answers(declared.OperatorRewrite, several=True)
+def mpsprobe_rewrites() -> Iterable[declared.OperatorRewrite]:
+    """What calls of operators without a kernel can be replaced by. Called for what to do about a finding, and for
+    ``atlas rank``.
+    """
 
 
 @hookspec

@@ -32,7 +32,7 @@ from mpsprobe.plugins.requirements import is_installed
 from mpsprobe.suggestions import an, printable
 
 if TYPE_CHECKING:
-    from mpsprobe.declarations import DeviceDeclaration, ExporterDeclaration, KnownAnswer
+    from mpsprobe.declarations import DeviceDeclaration, ExporterDeclaration, KnownAnswer, OperatorRewrite
     from mpsprobe.plugins.discovery import FoundPlugin
     from mpsprobe.protocols import Device, KernelTables, Scanner, Workload
 
@@ -312,6 +312,11 @@ class Registry:
             else:
                 if answer is not None:
                     yield Entry(answer, plugin)
+
+    def rewrites(self) -> Iterator[OperatorRewrite]:
+        """What plugins put in the place of operators without a kernel."""
+        for answer, _ in self.answers("mpsprobe_rewrites"):
+            yield from answer
 
     def announce(self, hook: str, **arguments: Any) -> None:
         """Call ``mpsprobe_before_run`` or ``mpsprobe_after_run`` of each plugin; what they return is ignored."""

@@ -86,6 +86,15 @@ class RankedOperator(Record):
     native_since: str | None = Field(default=None, description="From this release on no architecture meets it.")
 
 
+class RankedRewrite(Record):
+    """A function that takes the place of operators without a kernel, and whom it helps."""
+
+    name: str = Field(description="Of the function.")
+    operators: list[str] = Field(description="That it takes the place of, of those that block here.")
+    architectures: list[str] = Field(description="Those that are blocked by one of them.")
+    alone: list[str] = Field(description="Those of them that nothing else blocks: with this rewrite they would run.")
+
+
 class RankedRelease(Record):
     """What a release gained over the one before, over all architectures that were swept."""
 
@@ -110,3 +119,5 @@ class RankingReport(Exportable):
     operators: list[RankedOperator] = Field(description="Those that block most come first.")
     fallbacks: list[RankedOperator] = Field(description="What the release runs on the CPU, likewise.")
     releases: list[RankedRelease] = Field(description="The newest first.")
+    rewrites: list[RankedRewrite] = Field(default=[], description="Those of `mpsprobe fix` and other plugins.")
+    rewritten: int = Field(default=0, ge=0, description="Blocked architectures that would run with all of these.")

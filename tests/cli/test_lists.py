@@ -182,7 +182,7 @@ def test_a_wrong_finding_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
 
 def test_doctor_without_plugins_says_why() -> None:
     shown = run_cli("-p", "no:*", "doctor", process=False).stdout
-    assert "No plugin looks at anything." in shown and "is installed but blocked: switched off by -p" in shown
+    assert "Nothing was found." in shown and "is installed but blocked: switched off by -p" in shown
 
 
 @given(st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(WORD, min_size=width, max_size=width), min_size=1)))

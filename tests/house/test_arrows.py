@@ -94,6 +94,7 @@ ACROSS: dict[str, dict[str, set[str]]] = {
     "mpsprobe_coverage": {
         "mpsprobe_exporters": {"advisories", "document", "plain_text", "reports", "terminal", "units"}
     },
+    "mpsprobe_fix": {"mpsprobe_coverage": {"knowledge"}},
     "mpsprobe_hf": {"mpsprobe_coverage": {"knowledge"}},
     "mpsprobe_tables": {
         "mpsprobe_coverage": {"devices", "knowledge", "recording"},

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from made_store import VERSIONS
 
+from mpsprobe.declarations import OperatorRewrite
 from mpsprobe_atlas.operators import operators, samples_of, tracker_text
-from mpsprobe_atlas.ranking import gained, gather, ranked
+from mpsprobe_atlas.ranking import gained, gather, ranked, rewritten
 from mpsprobe_atlas.reading import Judged, Run
 from mpsprobe_atlas.samples import Example, sample_file
 from mpsprobe_atlas.store import Row
@@ -40,6 +41,16 @@ def test_heads_and_phases_of_an_architecture_count_once() -> None:
     assert (first.operator, first.architectures, first.alone) == ("aten::qr", ["hf:bert", "hf:t5"], ["hf:bert"])
     assert (first.phases, first.verdict, first.native_since) == (["inference", "training"], "missing", "2.2.0")
     assert (second.operator, second.architectures, second.alone) == ("aten::ctc", ["hf:t5"], [])
+
+
+def test_which_rewrite_frees_whom() -> None:
+    rewrites = [OperatorRewrite(name, (f"aten::{name}", "aten::other"), "a tool") for name in ("ctc", "qr", "svd")]
+    rows, freed = rewritten(gather(ROWS, RELEASES), "2.0.0", rewrites)
+    assert [(one.name, one.operators, one.architectures, one.alone) for one in rows] == [
+        ("qr", ["aten::qr"], ["hf:bert", "hf:t5"], ["hf:bert"]),
+        ("ctc", ["aten::ctc"], ["hf:t5"], []),
+    ]
+    assert freed == 2
 
 
 def test_a_phase_alone() -> None:

@@ -136,11 +136,74 @@ net = nn.DataParallel(nn.Linear(3, 3), device_ids=[0]).cuda()
 with torch.cuda.device(0):
     print(net(torch.ones(2, 3).cuda()).sum().item(), torch.cuda.device_count() > 1)
 """
+NAMED_TYPES = """\
+import torch
+
+cuda = True if torch.cuda.is_available() else False
+Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor
+torch.manual_seed(0)
+net = torch.nn.Linear(3, 1)
+if cuda:
+    net.cuda()
+valid = Tensor(2, 1).fill_(1.0)
+print((net(torch.ones(2, 3).type(Tensor)) - valid).sum().item())
+"""
+OPTIONS = """\
+from typing import Literal
+
+import click
+import torch
+
+Where = Literal["cuda", "cpu"]
+
+
+@click.command()
+@click.option("--device", default="cuda", type=click.Choice(["cuda", "cpu"]))
+def main(device: Where) -> None:
+    print(torch.ones(2, device=device).sum().item())
+
+
+main([], standalone_mode=False)
+"""
+HALF_KNOWN = """\
+import torch
+import xformers.ops as xops
+from flash_attn import flash_attn_func, flash_attn_varlen_func
+from flash_attn.bert_padding import unpad_input
+
+torch.manual_seed(0)
+q = torch.randn(1, 5, 2, 8).cuda()
+one = flash_attn_func(q, q, q, causal=True)
+other = xops.memory_efficient_attention(q, q, q, attn_bias=xops.LowerTriangularMask())
+print((one - other).abs().max().item() < 1e-5)
+"""
+STREAMS = """\
+import torch
+
+start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+stream = torch.cuda.Stream()
+start.record()
+with torch.cuda.stream(stream):
+    x = torch.ones(3).cuda()
+torch.cuda.current_stream().wait_stream(stream)
+x.record_stream(torch.cuda.current_stream())
+end.record()
+torch.cuda.synchronize()
+print(start.elapsed_time(end) >= 0, x.sum().item())
+"""
+DEFAULT_TYPE = """\
+import torch
+
+torch.set_default_tensor_type(torch.cuda.FloatTensor)
+torch.manual_seed(0)
+print(torch.ones(3).sum().item())
+torch.set_default_device(None)
+"""
 PACKAGE = {
     "settings.py": 'WHERE = "cuda"\nSIZES = (3, 3)\n',
     "model.py": "import torch\n\n\nclass Net(torch.nn.Linear):\n"
     '    def __init__(self, device="cuda"):\n        super().__init__(3, 3, device=device)\n',
-    "config.yaml": "device: cuda\nname: test\n",
+    "config.yaml": "device: cuda:0\nname: test\n",
     "main.py": "from pathlib import Path\n\nimport torch\n\nfrom model import Net\n"
     "from settings import SIZES, WHERE\n\n"
     'config = dict(line.split(": ") for line in Path("config.yaml").read_text().splitlines())\n'
@@ -152,7 +215,8 @@ CUDA_PROGRAMS: dict[str, dict[str, str]] = {
     for name, code in {
         "mnist": MNIST, "hard_coded": HARD_CODED, "mixed": MIXED, "float64": FLOAT64, "types": TYPES,
         "checkpoint": CHECKPOINT, "branches": BRANCHES, "loader": LOADER, "flash": FLASH, "apex": APEX,
-        "parallel": PARALLEL,
+        "parallel": PARALLEL, "named_types": NAMED_TYPES, "options": OPTIONS, "half_known": HALF_KNOWN,
+        "streams": STREAMS, "default_type": DEFAULT_TYPE,
     }.items()
 } | {"package": PACKAGE}  # fmt: skip
 STAY = {
@@ -164,6 +228,10 @@ STAY = {
     "guards": "import torch\n\nx = torch.ones(3)\nif torch.cuda.is_available():\n    torch.cuda.synchronize()\n"
     "if x.device.type == 'cuda':\n    x = x.cuda(1)\n"
     "names = {'cuda': 1, 'cpu': 2}\nprint('cuda', x.double().numpy())\n",
+    "returns": "import torch\n\n\ndef pick():\n    if torch.cuda.is_available():\n        return torch.device('cuda')\n"
+    "    if torch.backends.mps.is_available():\n        return torch.device('mps')\n    return torch.device('cpu')\n",
+    "builds": "import torch\n\nHAS_CUDA = torch.cuda.is_available() and True\n"
+    "if HAS_CUDA:\n    print(torch.cuda.get_device_capability())\n",
     "no_torch": "import subprocess\n\nname = 'cuda'\nversion = dict(toolkit='cuda')\nlabel = 'uses cuda:0'\n",
 }
 """What runs on a Mac already, or is about CUDA on purpose."""

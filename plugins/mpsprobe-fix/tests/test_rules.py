@@ -19,9 +19,34 @@ SEEN = {
 }
 
 
+# What a run found at line 3, that line, and what becomes of it.
+FOUND = [
+    ("float64", "aten::copy_", "x = torch.tensor(y, device=dev)", "x = without_float64(torch.tensor(y), dev).to(dev)"),
+    ("float64", "aten::_to_copy", "x = y.double()", "x = y.to(FLOAT64)"),
+    (
+        "operator",
+        "aten::_linalg_eigh.eigenvalues",
+        "x = torch.linalg.eigvalsh(y)",
+        "x = on_cpu(torch.linalg.eigvalsh, y)",
+    ),
+    ("operator", "aten::_ctc_loss", "x = torch.nn.CTCLoss()(y)", None),
+    ("operator", "aten::_linalg_eigh.eigenvalues", "x = torch.linalg.eigvalsh(torch.linalg.inv(y))", None),
+]
+
+
+@pytest.mark.parametrize(("kind", "operator", "line", "after"), FOUND)
+def test_what_a_run_found_is_edited_where_one_call_can_be_it(
+    kind: str, operator: str, line: str, after: str | None
+) -> None:
+    code = f"import torch\n\n{line}\n"
+    made = edit(code, "a.py", facts_of([ast.parse(code)], {}), RULES.values(), {3: [(kind, operator)]})
+    assert made.code.splitlines()[-1] == (after or line)
+    assert bool(made.decisions) == (after is None)
+
+
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
 def test_a_rule_makes_its_example_after_out_of_the_one_before(rule: Rule) -> None:
-    made = edit(rule.before, "a.py", facts_of([ast.parse(rule.before)], []), [rule], SEEN.get(rule.name))
+    made = edit(rule.before, "a.py", facts_of([ast.parse(rule.before)], {}), [rule], SEEN.get(rule.name))
     assert made.code == rule.after
-    again = edit(made.code, "a.py", facts_of([ast.parse(made.code)], []), RULES.values())
+    again = edit(made.code, "a.py", facts_of([ast.parse(made.code)], {}), RULES.values())
     assert (again.code, again.changes) == (made.code, [])

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from mpsprobe_atlas.reading import BLOCKING, SEVERITY, Judged
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import RankedOperator, RankedRelease
+    from mpsprobe.declarations import OperatorRewrite
+    from mpsprobe.schemas import RankedOperator, RankedRelease, RankedRewrite
 
 
 @dataclass(slots=True)
@@ -85,6 +86,26 @@ def ranked(found: Mapping[str, Met], release: str, verdicts: Sequence[str] = BLO
         for operator, names in met_with.items()
     ]
     return sorted(rows, key=lambda one: (-len(one.architectures), -len(one.alone), one.operator))
+
+
+def rewritten(
+    found: Mapping[str, Met], release: str, rewrites: Iterable[OperatorRewrite]
+) -> tuple[list[RankedRewrite], int]:
+    """Which rewrite frees whom in ``release``, the most first; and how many architectures run with all of them."""
+    from mpsprobe.schemas import RankedRewrite
+
+    blocked = found[release].blocked()
+    rows, all_of_them = [], set()
+    for one in rewrites:
+        operators = set(one.operators)
+        all_of_them |= operators
+        names = sorted(name for name, blockers in blocked.items() if blockers & operators)
+        if names:
+            alone = [name for name in names if blocked[name] <= operators]
+            met = sorted(operators & set().union(*(blocked[name] for name in names)))
+            rows.append(RankedRewrite(name=one.name, operators=met, architectures=names, alone=alone))
+    rows.sort(key=lambda one: (-len(one.alone), -len(one.architectures), one.name))
+    return rows, sum(blockers <= all_of_them for blockers in blocked.values())
 
 
 def _gone(operator: str, later: Sequence[str], every: Mapping[str, Mapping[str, set[str]]]) -> str | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--diff/--write", "as_diff", default=True, help="Print the edits as a diff [default], or write them.")
 @click.option("--run", "program", metavar="COMMAND", help='Prove it: "train.py --epochs 1" before and after.')
 @click.option(
-    "--torch", "release", default="installed", show_default=True, metavar="VERSION", help="To judge --run for."
+    "--torch", "release", default="installed", show_default=True, metavar="VERSION", help="To edit and judge for."
 )
 @click.option("--only", type=Names(), metavar="RULE,…", help="Only these rules.")
 @click.option("--skip", type=Names(), metavar="RULE,…", help="All rules but these.")
@@ -60,7 +60,7 @@ def fix(
         raise UsageError("what should be fixed?", "Name files or folders: mpsprobe fix train.py src/")
     rules = _chosen(RULES, only, skip)
     found = gather(paths)
-    patch = fixed(found, rules)
+    patch = fixed(found, rules, release=release)
     held = True
     if program is not None:
         from mpsprobe_fix.proof import prove

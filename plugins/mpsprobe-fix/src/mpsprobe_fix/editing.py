@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import bisect
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,13 +13,20 @@ import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from mpsprobe_fix.facts import Facts, conditions
-from mpsprobe_fix.rule import Edit, Rule
+from mpsprobe_fix.rule import PACKAGES, Edit, Rule
 
+WORDS = re.compile(
+    r"cuda|nccl|float64|double|complex128|pin_memory|num_workers|8bit|load_in_|tf32|flash|torch\.compile|autocast|"
+    rf"GradScaler|DataParallel|DDP\b|deepspeed|\.to\(\s*\d|device=\d|{'|'.join(sorted(PACKAGES))}"
+)
+"""What a line has where a rule has something to say."""
 KEEP = "# mpsprobe: keep"
 DECIDE = "# mpsprobe: decide: "
 MPS = "torch.backends.mps.is_available()"
 _NO_CODE = cst.Module([])
 _IMPORTS = (cst.Import, cst.ImportFrom)
+_STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
+_DEFINITIONS = (cst.FunctionDef, cst.ClassDef)
 _HEADS = (cst.Try, cst.If, cst.With)
 
 
@@ -86,13 +95,16 @@ class Place:
         self.rule = ""
         self.module: cst.Module = wrapper.module
         self._positions: Mapping[cst.CSTNode, CodeRange] = wrapper.resolve(PositionProvider)
-        lines = code.splitlines()
+        lines = re.split(r"\r\n|\r|\n", code)
         tree = ast.parse(code)
         self._widened, self._with_mac = conditions(tree)
         self.known: dict[int, tuple[bool, bool]] = {}
         self._kept = {number for number, line in enumerate(lines, 1) if KEEP in line}
         self._decided = {line.strip() for line in lines if DECIDE in line}
-        self.names = _imported(tree)
+        self.names = imported(tree)
+        ours = [re.escape(one) for one, full in self.names.items() if WORDS.search(full)]
+        words = re.compile("|".join([WORDS.pattern, *ours, *map(re.escape, (*facts.settings, *facts.types))]))
+        self._met = sorted({*seen, *(number for number, line in enumerate(lines, 1) if words.search(line))})
         found = [alias for alias, name in self.names.items() if name == "torch"]
         self._torch = found[0] if found else "torch"
         self._needs_torch = False
@@ -180,6 +192,12 @@ class Place:
 
     # What the walk does.
 
+    def concerns(self, node: cst.CSTNode) -> bool:
+        """Whether a line of the node has a word that rules are about; they are not asked about other statements."""
+        first = (*getattr(node, "decorators", ()), node)[0]
+        at = bisect.bisect_left(self._met, self.line(first))
+        return at < len(self._met) and self._met[at] <= self._positions[node].end.line
+
     def kept(self, node: cst.CSTNode) -> bool:
         found = self._positions.get(node)
         if found is None or not self._kept:
@@ -201,7 +219,9 @@ class Place:
         return statement.with_changes(leading_lines=[*statement.leading_lines, *lines])
 
     def with_head(self, module: cst.Module) -> cst.Module:
-        wanted = sorted(self._heads.values(), key=lambda code: (code.startswith("def "), " = " in code.split("\n")[0]))
+        wanted = sorted(
+            self._heads.values(), key=lambda code: (code.startswith(("def ", "class ")), " = " in code.split("\n")[0])
+        )
         at = self._head_end(module)
         bound = {name for one in self.module.body[:at] for name in _bound_by(one)}
         if self._needs_torch and not (self._torch in bound and self.names.get(self._torch) == "torch"):
@@ -213,13 +233,13 @@ class Place:
         if at == 0 and module.body:
             body[0] = body[0].with_changes(leading_lines=[])
         following = list(module.body[at:])
-        if following and isinstance(body[-1], cst.FunctionDef):
+        if following and isinstance(body[-1], _DEFINITIONS):
             missing = 2 - len([one for one in following[0].leading_lines if one.comment is None])
             lines = [*[cst.EmptyLine(indent=False)] * max(missing, 0), *following[0].leading_lines]
             following[0] = following[0].with_changes(leading_lines=lines)
         for number, one in enumerate(body):
             before = body[number - 1] if number else module.body[at - 1] if at else None
-            function = isinstance(one, cst.FunctionDef) or isinstance(before, cst.FunctionDef)
+            function = isinstance(one, _DEFINITIONS) or isinstance(before, _DEFINITIONS)
             count = 2 if function else int(before is not None and _is_import(before))
             if before is not None and count and not _is_import(one):
                 body[number] = one.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * count)
@@ -271,13 +291,15 @@ class _Walk(cst.CSTTransformer):
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         self._place.around.append(node)
-        return True
+        return not isinstance(node, _STATEMENTS) or self._place.concerns(node)
 
     def on_leave(self, original: Any, updated: Any) -> Any:
         place = self._place
         place.around.pop()
         result = updated
         rules = self._table.get(type(original))
+        if isinstance(original, _STATEMENTS) and not place.concerns(original):
+            return updated
         if rules and not place.kept(original):
             place.original = original
             for name, change in rules:
@@ -288,12 +310,12 @@ class _Walk(cst.CSTTransformer):
                     result = made
                     if type(result) is not type(original):
                         break
-        if isinstance(original, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+        if isinstance(original, _STATEMENTS):
             return place.with_comments(result)
         return result
 
 
-def _imported(tree: ast.Module) -> dict[str, str]:
+def imported(tree: ast.Module) -> dict[str, str]:
     """Every name that an import anywhere in the file binds, with what it names; none that is also assigned."""
     names: dict[str, str] = {}
     others: set[str] = set()
@@ -337,7 +359,7 @@ def _is_text(statement: cst.CSTNode) -> bool:
 
 
 def _defined(statement: cst.CSTNode) -> set[str]:
-    if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+    if isinstance(statement, _DEFINITIONS):
         return {statement.name.value}
     if isinstance(statement, cst.SimpleStatementLine):
         targets = [target.target for one in statement.body if isinstance(one, cst.Assign) for target in one.targets]

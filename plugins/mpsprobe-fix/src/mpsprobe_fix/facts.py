@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 DEVICE_NAME = re.compile(r"(^|_)(device|dev|devices|accelerator)(_|$|\d)")
@@ -13,6 +13,8 @@ _PLACE = re.compile(rf"{CUDA.pattern}|torch\.cuda\.\w+Tensor")
 MAC = re.compile("mps|accelerator", re.IGNORECASE)
 ASKED = "torch.cuda.is_available"
 _FORK = {"fork", "forkserver"}
+_TYPES = re.compile(r"torch\.cuda\.(\w+Tensor) if .* else torch\.(\w+Tensor)$")
+_WITHOUT_PARAMETERS = re.compile(r"(?:torch\.)?nn\.(\w+(?:Loss|Pool[123]d)|Fold|Unfold|Upsample\w*)")
 
 
 @dataclass
@@ -21,27 +23,45 @@ class Facts:
 
     Attributes:
         devices: names (variables, attributes, keys, parameters) whose value is used as a device somewhere.
-        settings: keys of YAML and TOML files whose value is a CUDA device.
+        settings: keys of YAML and TOML files whose value is a CUDA device, and that value.
         own_cuda: classes with a method ``cuda()`` of their own and none called ``to()``.
-        flags: names that say whether there is CUDA, and guard work on the device.
+        asked: names that say whether there is CUDA.
+        flags: those of them that guard work on the device.
+        types: names of a type of tensors that is CUDA's where there is CUDA, and what it is called: ``FloatTensor``.
+        modules: names of modules without parameters, and their class: ``CTCLoss``.
+        release: of torch, as numbers, that is judged: some edits are for older ones only.
         early: whether asking CUDA at import would change the program: it forks, or chooses its GPUs itself, and CUDA
             is initialised by ``torch.cuda.is_available()``.
     """
 
     devices: set[str] = field(default_factory=set)
-    settings: set[str] = field(default_factory=set)
+    settings: dict[str, str] = field(default_factory=dict)
     own_cuda: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
     flags: set[str] = field(default_factory=set)
+    types: dict[str, str] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
+    release: tuple[int, ...] = (0,)
     early: bool = False
 
     def is_device(self, name: str) -> bool:
         """Whether what is called ``name`` is a device."""
         return name in self.devices or DEVICE_NAME.search(name.lower()) is not None
 
+    def learn(self, value: ast.expr, names: Sequence[str]) -> None:
+        """What ``names = value`` says about the names."""
+        if isinstance(value, (ast.Call, ast.BoolOp, ast.UnaryOp, ast.IfExp)):
+            code = ast.unparse(value)
+            if ASKED in code and not _is_choice(value):
+                self.asked.update(names)
+            if isinstance(value, ast.IfExp) and (found := _TYPES.match(code)) and found[1] == found[2]:
+                self.types.update(dict.fromkeys(names, found[1]))
+            elif isinstance(value, ast.Call) and (module := _WITHOUT_PARAMETERS.fullmatch(ast.unparse(value.func))):
+                self.modules.update(dict.fromkeys(names, module[1]))
 
-def facts_of(trees: Iterable[ast.Module], settings: Iterable[str]) -> Facts:
-    facts = Facts(settings=set(settings))
-    asked: set[str] = set()
+
+def facts_of(trees: Iterable[ast.Module], settings: Mapping[str, str]) -> Facts:
+    facts = Facts(settings=dict(settings))
     guards: dict[str, list[ast.If | ast.IfExp]] = {}
     for tree in trees:
         for node in ast.walk(tree):
@@ -54,12 +74,11 @@ def facts_of(trees: Iterable[ast.Module], settings: Iterable[str]) -> Facts:
                 methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
                 if "cuda" in methods and "to" not in methods and not node.bases:
                     facts.own_cuda.add(node.name)
-            elif isinstance(node, ast.Assign) and isinstance(node.value, (ast.Call, ast.BoolOp, ast.UnaryOp)):
-                if ASKED in ast.unparse(node.value) and not _is_choice(node.value):
-                    asked.update(filter(None, map(last_name, node.targets)))
+            elif isinstance(node, ast.Assign):
+                facts.learn(node.value, list(filter(None, map(last_name, node.targets))))
             elif isinstance(node, (ast.If, ast.IfExp)) and (name := last_name(node.test)):
                 guards.setdefault(name, []).append(node)
-    facts.flags = {name for name in asked if any(map(_guards, guards.get(name, [])))}
+    facts.flags = {name for name in facts.asked if any(map(_guards, guards.get(name, [])))}
     return facts
 
 
@@ -68,8 +87,11 @@ def _guards(node: ast.If | ast.IfExp) -> bool:
 
 
 def _is_choice(node: ast.expr) -> bool:
-    """Whether a device is chosen inside: ``torch.device("cuda" if torch.cuda.is_available() else "cpu")``."""
-    return any(isinstance(one, ast.IfExp) for one in ast.walk(node))
+    """Whether a device is chosen inside: ``torch.device("cuda" if torch.cuda.is_available() else "cpu")``; not
+    ``True if torch.cuda.is_available() else False``.
+    """
+    found = (one for one in ast.walk(node) if isinstance(one, ast.IfExp))
+    return any(not (isinstance(one.body, ast.Constant) and isinstance(one.body.value, bool)) for one in found)
 
 
 def last_name(node: ast.expr | None) -> str | None:
@@ -109,14 +131,18 @@ def places(node: ast.AST) -> bool:
 
 def conditions(tree: ast.Module) -> tuple[set[int], set[int]]:
     """Lines of each ``if`` about CUDA whose branch puts something on the device, or that gives up without CUDA; and
-    lines of those with a branch for a Mac, their own ``elif`` or one before.
+    lines of those with a branch for a Mac: their own ``elif``, one before, or an ``if`` behind one that returns.
     """
     widened: set[int] = set()
     with_mac: set[int] = set()
+    following: dict[ast.If, list[ast.If]] = {}
     for node in ast.walk(tree):
+        block = getattr(node, "body", None)
+        ifs = [one for one in block if isinstance(one, ast.If)] if isinstance(block, list) else []
+        following |= {one: ifs[number + 1 :] for number, one in enumerate(ifs) if isinstance(one.body[-1], ast.Return)}
         if not isinstance(node, ast.If):
             continue
-        if node.lineno in with_mac or any(_names_mac(one) for one in _chain(node)):
+        if node.lineno in with_mac or any(_names_mac(one) for one in (*_chain(node), *following.get(node, ()))):
             with_mac.update(one.lineno for one in _chain(node))
         elif ASKED in ast.unparse(node.test):
             refuses = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)

@@ -20,7 +20,7 @@ PYTHON = {".py", ".pyw"}
 NOTEBOOK = ".ipynb"
 SETTINGS = {".yaml", ".yml", ".toml"}
 _LEFT_OUT = {"__pycache__", "node_modules", "site-packages", "build", "dist"}
-_YAML = re.compile(r"""^[\s-]*["']?([\w.-]+)["']?\s*[:=]\s*["']?cuda(:\d+)?["']?\s*(#.*)?$""", re.MULTILINE)
+_YAML = re.compile(r"""^[\s-]*["']?([\w.-]+)["']?\s*[:=]\s*["']?(cuda(?::\d+)?)["']?\s*(#.*)?$""", re.MULTILINE)
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -55,7 +55,7 @@ class Source:
 class Found:
     """Attributes:
     sources: Python files and notebooks, in order.
-    settings: keys of YAML and TOML files whose value is a CUDA device.
+    settings: keys of YAML and TOML files whose value is a CUDA device, and that value.
     complaints: one line for each file that is left as it is, with the reason.
     """
 
@@ -106,7 +106,7 @@ def _below(folder: Path) -> Iterator[Path]:
 def _read(path: Path, real: Path, found: Found) -> None:
     if path.suffix in SETTINGS:
         text = real.read_bytes().decode("utf-8", "replace")
-        found.settings.update({hit[1].split(".")[-1]: str(path) for hit in _YAML.finditer(text)})
+        found.settings.update({hit[1].split(".")[-1]: hit[2] for hit in _YAML.finditer(text)})
     if path.suffix not in PYTHON | {NOTEBOOK}:
         return
     try:

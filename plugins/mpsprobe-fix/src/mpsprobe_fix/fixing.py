@@ -8,19 +8,14 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 
 import libcst as cst
 
-from mpsprobe_fix.editing import Change, edit
+from mpsprobe_fix.editing import WORDS, Change, edit
 from mpsprobe_fix.facts import facts_of
 from mpsprobe_fix.files import Found, Source
 from mpsprobe_fix.rule import Rule
-from mpsprobe_fix.rules import PACKAGES
-
-_MET = re.compile(
-    rf"cuda|nccl|float64|double|complex128|pin_memory|num_workers|8bit|load_in_|tf32|flash|{'|'.join(sorted(PACKAGES))}"
-)
-"""What a file has where a rule has something to say; the others are not read any further."""
 
 Seen = Mapping[str, Mapping[int, Sequence[tuple[str, str]]]]
 """What a run found, by file and line."""
@@ -38,8 +33,12 @@ class Patch:
     complaints: list[str] = field(default_factory=list)
 
 
-def fixed(found: Found, rules: Sequence[Rule], seen: Seen | None = None, before: Patch | None = None) -> Patch:
-    """The edits of ``rules`` to all files of ``found``; a second call goes on from the patch ``before``."""
+def fixed(
+    found: Found, rules: Sequence[Rule], seen: Seen | None = None, before: Patch | None = None, release: str = ""
+) -> Patch:
+    """The edits of ``rules`` to all files of ``found``, for a ``release`` of torch, which is the installed one where
+    that says nothing else; a second call goes on from the patch ``before``.
+    """
     patch = before or Patch(complaints=list(found.complaints))
     codes: dict[str, str] = {}
     trees = []
@@ -57,13 +56,14 @@ def fixed(found: Found, rules: Sequence[Rule], seen: Seen | None = None, before:
         else:
             codes[source.name] = code
     facts = facts_of(trees, found.settings)
+    facts.release = tuple(map(int, re.findall(r"\d+", release)[:2])) or _installed()
     for source in found.sources:
         if source.name not in codes:
             continue
         there = (seen or {}).get(source.name, {})
         text = patch.texts.get(source.name, source.text)
         code = codes[source.name] if text == source.text else Source(**{**vars(source), "text": text}).code
-        if not there and not (_MET.search(code) or any(key in code for key in facts.settings)):
+        if not there and not (WORDS.search(code) or any(key in code for key in facts.settings)):
             continue
         try:
             made = edit(code, source.name, facts, rules, there)
@@ -71,10 +71,18 @@ def fixed(found: Found, rules: Sequence[Rule], seen: Seen | None = None, before:
             patch.complaints.append(f"{source.name}: libcst does not parse it; not changed")
             continue
         patch.changes += made.changes
-        patch.decisions += [one for one in made.decisions if one not in patch.decisions]
+        known = {(one.rule, one.file, one.text) for one in patch.decisions if before is not None}
+        patch.decisions += [one for one in made.decisions if (one.rule, one.file, one.text) not in known]
         if made.code != code:
             patch.texts[source.name] = source.after(made.code)
     return patch
+
+
+def _installed() -> tuple[int, ...]:
+    try:
+        return tuple(map(int, re.findall(r"\d+", version("torch"))[:2]))
+    except PackageNotFoundError:
+        return (99,)
 
 
 def diff(sources: Iterable[Source], patch: Patch) -> str:

@@ -116,7 +116,7 @@ def guarded(place: Place) -> bool:
     for one in reversed([*place.around, place.original]):
         if isinstance(one, (cst.If, cst.IfExp)) and below is not None and below is not one.test:
             if id(one) not in place.known:
-                place.known[id(one)] = mentions_cuda(one.test), mentions_mac(one.test)
+                place.known[id(one)] = mentions_cuda(one.test) or _says(one.test, place), mentions_mac(one.test)
             cuda, mac = place.known[id(one)]
             if below is one.body and (mac or (cuda and not place.is_widened(one))):
                 return True
@@ -124,6 +124,12 @@ def guarded(place: Place) -> bool:
             return False
         below = one
     return False
+
+
+def _says(test: cst.BaseExpression, place: Place) -> bool:
+    """Whether a condition asks a name that is true with CUDA only."""
+    parts = [test.left, test.right] if isinstance(test, cst.BooleanOperation) else [test]
+    return any(name_of(one) in place.facts.asked - place.facts.flags for one in parts)
 
 
 def name_of(node: cst.CSTNode) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 _CELL = "# mpsprobe-cell {}\n"
 _MAGIC = "#mpsprobe-magic:"
+_OF_PYTHON = re.compile(r"\s*%%(time|timeit|capture|prun|memit|mprun)\b")
 _LINE = re.compile(r"^(\s*)([%!?].*)$")
 
 
@@ -53,7 +54,7 @@ class Notebook:
 
 def _hidden(code: str) -> str:
     """``code`` with what only IPython reads as comments."""
-    if code.lstrip().startswith("%%"):
+    if code.lstrip().startswith("%%") and not _OF_PYTHON.match(code):
         return "".join(f"{_MAGIC}{line}" for line in code.splitlines(keepends=True))
     lines = [_LINE.match(line.rstrip("\n")) for line in code.splitlines()]
     text = [

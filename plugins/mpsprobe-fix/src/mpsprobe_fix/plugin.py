@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from mpsprobe import hookimpl
-from mpsprobe.declarations import CommandDeclaration
+from mpsprobe.declarations import CommandDeclaration, DoctorFinding, OperatorRewrite
+
+
+@hookimpl
+def mpsprobe_rewrites() -> list[OperatorRewrite]:
+    from mpsprobe_fix.catalogue import REWRITES
+
+    return [OperatorRewrite(one.name, tuple(sorted(one.operators)), "mpsprobe fix") for one in REWRITES]
+
+
+@hookimpl
+def mpsprobe_project(path: str, mac: Mapping[str, str]) -> Iterable[DoctorFinding]:
+    from mpsprobe_fix.project.checks import findings
+
+    return findings(path, mac)
 
 
 @hookimpl

@@ -26,6 +26,9 @@ REFUSED = ("missing", "unsupported")
 _TOLERANCE = 1e-3
 _DEVICE = re.compile(r"\b(cuda|mps|cpu)(:\d+)?\b")
 _TIME = re.compile(r"\d+(\.\d+)?\s*(ms|s|sec|secs|seconds|it/s|s/it|samples/s|tokens/s)\b")
+_TIMED = re.compile(
+    r"(?i)\b(\w*(?:time|second|duration|speed|elapsed|throughput)\w*[\"']?\s*[:=]?\s*[\"']?)[\d.]+(e[-+]?\d+)?"
+)
 _NUMBER = re.compile(r"[-+]?(\d+\.\d*|\.\d+|\d+)([eE][-+]?\d+)?")
 _MAIN = "from mpsprobe.cli.main import main; main()"
 _LEFT_OUT = {"__pycache__", ".git"}
@@ -82,16 +85,16 @@ def prove(program: str, release: str, found: Found, rules: Sequence[Rule], patch
             if not seen or number == ROUNDS:
                 break
             count = len(patch.changes)
-            patch = fixed(found, rules, seen, patch)
+            patch = fixed(found, rules, seen, patch, release)
             if len(patch.changes) == count:
                 break
-        reasons = list(_what_fails(before, _on_cpu(command, new), after))
+        reasons = list(_what_fails(before, _on_cpu(command, new), after, bool(patch.changes)))
         if reasons and before[0].code == 0 and _differences(before[0].output, _on_cpu(command, old).output):
             reasons.append("the program itself prints something else each time: give it a seed")
     return patch, reasons
 
 
-def _what_fails(before: tuple[Outcome, Outcome], on_cpu: Outcome, on_mps: Outcome) -> Iterator[str]:
+def _what_fails(before: tuple[Outcome, Outcome], on_cpu: Outcome, on_mps: Outcome, edited: bool) -> Iterator[str]:
     for name, one in (("the CPU", on_cpu), ("the virtual device", on_mps)):
         if one.code:
             yield f"after the edits the program ends with {one.code} on {name}: {_last(one.errors)}"
@@ -103,6 +106,9 @@ def _what_fails(before: tuple[Outcome, Outcome], on_cpu: Outcome, on_mps: Outcom
         yield f"it prints something else on the virtual device than on the CPU: {line}"
     yield from (f"a Mac refuses it still: {one}" for one in on_mps.refused())
     for one in on_mps.program.get("cuda", []):
+        tried = one["what"].startswith("import ") or (one["what"] == "torch.cuda.is_available()" and not edited)
+        if tried and not on_mps.code:
+            continue
         yield f"it still asks for CUDA: {one['what']} at {', '.join(one['call_sites'][:2])}"
     ran_on_mps = (before[1].report or {}).get("summary", {}).get("calls", 0) > 0 and before[1].code == 0
     if ran_on_mps and on_mps.on_the_cpu() > before[1].on_the_cpu():
@@ -116,7 +122,10 @@ def _last(text: str) -> str:
 
 def _differences(old: str, new: str) -> str | None:
     """The first line that is different, but for names of devices, times, and numbers that are nearly the same."""
-    lines = [[_TIME.sub("TIME", _DEVICE.sub("DEVICE", line)) for line in text.splitlines()] for text in (old, new)]
+    lines = [
+        [_TIMED.sub(r"\1TIME", _TIME.sub("TIME", _DEVICE.sub("DEVICE", line))) for line in text.splitlines()]
+        for text in (old, new)
+    ]
     for one, other in zip(*lines, strict=False):
         if not _alike(one, other):
             return f"{other!r}, not {one!r}"
@@ -150,7 +159,8 @@ def _on_virtual(command: Sequence[str], release: str, folder: Path) -> Outcome:
         flags = ["run", "--torch", release, "--format", "json", "-o", str(report)]
         done = _process([sys.executable, "-c", _MAIN, *flags, *command], folder)
         made = json.loads(report.read_text(encoding="utf-8")) if report.is_file() else None
-    return Outcome(done.stdout, done.returncode, done.stderr, made)
+    code = done.returncode or (made or {}).get("program", {}).get("exit_code", 0)
+    return Outcome(done.stdout, code, done.stderr, made)
 
 
 def _process(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -170,11 +180,10 @@ def _mirror(folder: Path, to: Path, texts: Mapping[Path, bytes]) -> Path:
             continue
         if _has_python(one):
             _mirror(one, to / one.name, texts)
+        elif one in texts:
+            (to / one.name).write_bytes(texts[one])
         elif one.suffix == ".py" and one.is_file():
-            if one in texts:
-                (to / one.name).write_bytes(texts[one])
-            else:
-                shutil.copy2(one, to / one.name)
+            shutil.copy2(one, to / one.name)
         else:
             (to / one.name).symlink_to(one, target_is_directory=one.is_dir())
     return to

@@ -12,6 +12,8 @@ Edit = Callable[[Any, Any], cst.CSTNode | None]
 """From a node and where it stands (``editing.Place``) to what takes its place; ``None`` leaves it."""
 
 PAGE = "docs/how-to/fix.md"
+PACKAGES = {"apex", "bitsandbytes", "cupy", "flash_attn", "tensorrt", "triton", "xformers"}
+"""What needs CUDA."""
 RULES: dict[str, Rule] = {}
 
 

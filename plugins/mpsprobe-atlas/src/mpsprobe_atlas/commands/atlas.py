@@ -93,7 +93,7 @@ def rank(
 
     Models of one class are one architecture, whatever their head and size. It is blocked where an operator of any of
     them is missing or refused in any phase. "alone" are those that nothing else blocks: with that kernel they would
-    run.
+    run. Rewrites are what 'mpsprobe fix' puts in the place of an operator, where the code calls it.
 
     \b
     mpsprobe atlas rank
@@ -104,7 +104,7 @@ def rank(
     name = exporting.choose(registry, format_name, output, "ranking")
     from mpsprobe.schemas import Environment, RankingReport
     from mpsprobe_atlas.answers import unpack
-    from mpsprobe_atlas.ranking import gained, gather, ranked
+    from mpsprobe_atlas.ranking import gained, gather, ranked, rewritten
     from mpsprobe_atlas.reading import heads
 
     with _opened(store) as opened:
@@ -123,6 +123,7 @@ def rank(
     found = gather(rows, releases, phases or ())
     asked = _release(release, releases)
     made = max(one.row.made for one in rows)
+    rewrites, freed = rewritten(found, asked, registry.rewrites())
     report = RankingReport(
         torch=asked,
         phases=list(phases or known),
@@ -132,6 +133,8 @@ def rank(
         operators=ranked(found, asked),
         fallbacks=ranked(found, asked, ("fallback",)),
         releases=gained(found),
+        rewrites=rewrites,
+        rewritten=freed,
     )
     exporting.write(registry, name, report, output, everything)
 

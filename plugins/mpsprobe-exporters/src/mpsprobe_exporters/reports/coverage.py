@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mpsprobe.declarations import SEVERITY
 from mpsprobe.doubts import ASKED, applying
 from mpsprobe.folding import folded
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe_exporters import advisories, answer, backends, fitting, sources, workload_lines
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
 from mpsprobe_exporters.module_names import fold_names
@@ -343,7 +344,11 @@ def _advice(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
     if not SEVERITY[one.verdict]:
         return None
     cure, software = _since(report, one), backends.software(backends.target(report))
-    return one.advice or (f"Native from {software} {cure} on: upgrade." if cure and one.verdict != "unknown" else None)
+    upgrade = f"Native from {software} {cure} on: upgrade." if cure and one.verdict != "unknown" else None
+    known = (rewrite for rewrite in get_registry().rewrites() if one.operator in rewrite.operators)
+    rewrite = next(known, None) if one.source != "dtype" else None
+    also = f"{rewrite.command} writes it with other operators ({rewrite.name})." if rewrite else None
+    return " ".join(filter(None, (one.advice or upgrade, also))) or None
 
 
 def _moved(one: schemas.OperatorFinding) -> str | None:

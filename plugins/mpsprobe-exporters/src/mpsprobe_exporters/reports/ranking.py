@@ -11,7 +11,7 @@ from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import RankedOperator, RankedRelease, RankingReport
+    from mpsprobe.schemas import RankedOperator, RankedRelease, RankedRewrite, RankingReport
     from mpsprobe_exporters.document import Block, Fields
 
 MOST = 25
@@ -25,6 +25,15 @@ FIELDS: Fields[None, RankedOperator] = (
     (Column("phases", "names", "phases", rank=2), lambda _, one: tuple(one.phases)),
     (Column("native since", key="native_since", rank=1), lambda _, one: one.native_since),
     (Column("whom", "names", "architectures", rank=3), lambda _, one: tuple(one.architectures)),
+)
+REWRITES: Fields[None, RankedRewrite] = (
+    (Column("rewrite", "name", key="name"), lambda _, one: one.name),
+    (
+        Column("frees", "number", key="alone", about="that nothing else blocks"),
+        lambda _, one: len(one.alone),
+    ),
+    (Column("of", "number", about="architectures that meet its operators"), lambda _, one: len(one.architectures)),
+    (Column("operators", "names", rank=1), lambda _, one: tuple(one.operators)),
 )
 RELEASES: Fields[None, RankedRelease] = (
     (Column("torch"), lambda _, one: one.torch),
@@ -45,11 +54,13 @@ def document(report: RankingReport) -> Document:
         lines=[
             f"{plural(report.architectures, 'architecture')}, {', '.join(map(one_line, report.phases))}",
             *_better(report),
+            *_freed(report),
             f"Predicted: traced on {workload_lines.when(report.made)} with {made_with}",
         ],
         sections=[
             Section("Operators that block the most architectures", _ranked(report.operators)),
             Section("Operators that run on the CPU", _ranked(report.fallbacks)),
+            Section("What rewrites of operators free", [*table(REWRITES, None, report.rewrites, "Rewrites")]),
             Section("What each release gained", [*_bars(report), *table(RELEASES, None, report.releases, "Releases")]),
         ],
     )
@@ -75,6 +86,11 @@ def _better(report: RankingReport) -> Iterator[str]:
     if now is not None and best is not None and best.blocked < now:
         older, release = one_line(best.torch, 40), one_line(report.torch, 40)
         yield f"torch {older} blocks {number(best.blocked)}, fewer than {release} with {number(now)}"
+
+
+def _freed(report: RankingReport) -> Iterator[str]:
+    if report.rewritten:
+        yield f"With rewrites in the place of operators, {number(report.rewritten)} of the blocked would run"
 
 
 def _ranked(operators: list[RankedOperator]) -> list[Block]:

@@ -7,11 +7,7 @@ the original is called.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
-from importlib import resources
-
-import libcst as cst
 
 
 @dataclass(frozen=True)
@@ -31,27 +27,11 @@ class Rewrite:
     @property
     def code(self) -> str:
         """The source of the function, with the other functions that it calls before it."""
-        sources = _sources()
+        from mpsprobe_fix.catalogue.sources import read
+
+        sources = read()
         called = [name for name in sources if name != self.name and f"{name}(" in sources[self.name].split(":\n", 1)[1]]
         return "\n\n".join(sources[name] for name in [*called, self.name])
-
-
-@functools.cache
-def _sources() -> dict[str, str]:
-    """Each function as programs get it: without types, which would need an import."""
-    text = resources.files(__package__).joinpath("functions.py").read_text(encoding="utf-8")
-    bare = cst.parse_module(text).visit(_Bare())
-    functions = [one for one in bare.body if isinstance(one, cst.FunctionDef)]
-    return {one.name.value: bare.code_for_node(one.with_changes(leading_lines=[])) for one in functions}
-
-
-class _Bare(cst.CSTTransformer):
-    def leave_Param(self, _: cst.Param, updated: cst.Param) -> cst.Param:
-        equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-        return updated.with_changes(annotation=None, equal=equal if updated.default else cst.MaybeSentinel.DEFAULT)
-
-    def leave_FunctionDef(self, _: cst.FunctionDef, updated: cst.FunctionDef) -> cst.FunctionDef:
-        return updated.with_changes(returns=None)
 
 
 def _entry(name: str, operators: str, functions: str, methods: str = "") -> Rewrite:
@@ -79,4 +59,11 @@ REWRITES = (
         "torch.nn.functional.adaptive_avg_pool2d",
     ),
     _entry("grouped_mm", "_grouped_mm", "torch._grouped_mm torch.nn.functional.grouped_mm"),
+    _entry(
+        "scaled_dot_product_attention",
+        "_scaled_dot_product_attention_math_for_mps all.dim",
+        "torch.nn.functional.scaled_dot_product_attention",
+    ),
+    _entry("vector_norm", "linalg_vector_norm", "torch.linalg.vector_norm torch.linalg.norm"),
+    _entry("clip_grad_norm_", "linalg_vector_norm", "torch.nn.utils.clip_grad_norm_"),
 )

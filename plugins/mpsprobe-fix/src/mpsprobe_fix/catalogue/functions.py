@@ -10,12 +10,14 @@ import torch
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = False
 ) -> Any:
-    """torch.nn.functional.grid_sample of images, bilinear or nearest, by gather."""
-    if input.device.type != "mps" or input.dim() != 4 or mode not in ("bilinear", "nearest"):
+    """torch.nn.functional.grid_sample of images, by gather."""
+    if input.device.type != "mps" or input.dim() != 4:
         return torch.nn.functional.grid_sample(input, grid, mode, padding_mode, align_corners)
 
     def place(at: Any, size: int) -> Any:
-        at = (at + 1) / 2 * (size - 1) if align_corners else ((at + 1) * size - 1) / 2
+        return (at + 1) / 2 * (size - 1) if align_corners else ((at + 1) * size - 1) / 2
+
+    def bounded(at: Any, size: int) -> Any:
         if padding_mode == "reflection":
             low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
             if span == 0:
@@ -38,6 +40,20 @@ def grid_sample(
         found = flat.gather(2, index).reshape(batch, channels, *grid.shape[1:3])
         return found * inside.unsqueeze(1).to(found.dtype)
 
+    def cubic(part: Any) -> list[Any]:
+        near = [((1.25 * one - 2.25) * one) * one + 1 for one in (part, 1 - part)]
+        far = [((-0.75 * one + 3.75) * one - 6) * one + 3 for one in (part + 1, 2 - part)]
+        return [one.unsqueeze(1) for one in (far[0], *near, far[1])]
+
+    if mode == "bicubic":
+        left, top = x.detach().floor(), y.detach().floor()
+        made = 0
+        for row, of_row in enumerate(cubic(y - top)):
+            at = bounded(top + row - 1, height)
+            taps = [pixel(bounded(left + column - 1, width), at) for column in range(4)]
+            made = made + of_row * sum(tap * weight for tap, weight in zip(taps, cubic(x - left), strict=True))
+        return made
+    x, y = bounded(x, width), bounded(y, height)
     if mode == "nearest":
         return pixel(x.detach().round(), y.detach().round())
     left, top = x.detach().floor(), y.detach().floor()
@@ -122,14 +138,14 @@ def cummax(input: Any, dim: int) -> Any:
     """torch.cummax, in log2(size) steps of comparisons."""
     if input.device.type != "mps":
         return torch.cummax(input, dim)
-    return running_extreme(input, dim, True)
+    return torch.return_types.cummax(running_extreme(input, dim, True))
 
 
 def cummin(input: Any, dim: int) -> Any:
     """torch.cummin, in log2(size) steps of comparisons."""
     if input.device.type != "mps":
         return torch.cummin(input, dim)
-    return running_extreme(input, dim, False)
+    return torch.return_types.cummin(running_extreme(input, dim, False))
 
 
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
@@ -239,6 +255,59 @@ def ctc_loss(
     if reduction == "mean":
         return (loss / torch.tensor(sizes, device=device).clamp(min=1)).mean()
     return loss.sum() if reduction == "sum" else loss
+
+
+def scaled_dot_product_attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    """torch.nn.functional.scaled_dot_product_attention, by products and softmax of so many rows that 2**28 scores
+    are there at once."""
+    if query.device.type != "mps" or query.numel() == 0:
+        return torch.nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+    if enable_gqa:
+        key, value = (one.repeat_interleave(query.size(-3) // one.size(-3), -3) for one in (key, value))
+    columns = key.size(-2)
+    rows = max(1, 2**28 // max(1, query.numel() // query.size(-1) // query.size(-2) * columns))
+    made = []
+    for start in range(0, query.size(-2), rows):
+        part = query[..., start : start + rows, :] * (query.size(-1) ** -0.5 if scale is None else scale)
+        scores = torch.matmul(part, key.transpose(-2, -1))
+        if is_causal:
+            row = torch.arange(start, start + part.size(-2), device=query.device).unsqueeze(1)
+            scores = scores.masked_fill(torch.arange(columns, device=query.device) > row, float("-inf"))
+        if attn_mask is not None:
+            mask = attn_mask[..., start : start + rows, :] if attn_mask.size(-2) > 1 else attn_mask
+            scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+        nothing = (scores == float("-inf")).all(-1, keepdim=True)
+        weights = torch.softmax(scores.masked_fill(nothing, 0), -1).masked_fill(nothing, 0)
+        made.append(torch.matmul(torch.nn.functional.dropout(weights, dropout_p), value))
+    return torch.cat(made, -2)
+
+
+def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """torch.linalg.vector_norm of all elements, also more than 2**31: the norm of the norms of parts."""
+    if x.device.type != "mps" or dim is not None or keepdim or ord == 0 or x.numel() <= 2**30:
+        return torch.linalg.vector_norm(x, ord, dim, keepdim, dtype=dtype)
+    parts = [torch.linalg.vector_norm(one, ord, dtype=dtype) for one in x.reshape(-1).split(2**30)]
+    return torch.linalg.vector_norm(torch.stack(parts), ord)
+
+
+def clip_grad_norm_(
+    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Any:  # fmt: skip
+    """torch.nn.utils.clip_grad_norm_, also of gradients with more than 2**31 elements."""
+    parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+    gradients = [one.grad for one in parameters if one.grad is not None]
+    if error_if_nonfinite or all(one.device.type != "mps" or one.numel() <= 2**30 for one in gradients):
+        return torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+    total = vector_norm(torch.stack([vector_norm(one, norm_type) for one in gradients]), norm_type)
+    for one in gradients:
+        one.detach().mul_((max_norm / (total + 1e-6)).clamp(max=1.0))
+    return total
 
 
 def grouped_mm(input: Any, mat2: Any, *, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:

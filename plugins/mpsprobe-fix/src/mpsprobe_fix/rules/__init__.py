@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from mpsprobe_fix.rule import RULES
 
-from mpsprobe_fix.rules import mixed, availability, devices, calls, numbers, loading, packages, seen  # isort: skip
-from mpsprobe_fix.rules.packages import PACKAGES
+from mpsprobe_fix.rules import (  # isort: skip
+    mixed, availability, devices, calls, numbers, loading, packages, compiling, seen,
+)  # fmt: skip
 
-__all__ = ["PACKAGES", "RULES", "availability", "calls", "devices", "loading", "mixed", "numbers", "packages", "seen"]
+__all__ = [
+    "RULES", "availability", "calls", "compiling", "devices", "loading", "mixed", "numbers", "packages", "seen",
+]  # fmt: skip

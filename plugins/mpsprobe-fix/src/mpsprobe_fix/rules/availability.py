@@ -81,7 +81,7 @@ def _flag(node: cst.Assign, place: Place) -> cst.CSTNode | None:
     """``use_cuda = torch.cuda.is_available()``, where it guards work on the device."""
     if mentions_mac(node.value) or name_of(node.targets[0].target) not in place.facts.flags:
         return None
-    if "cuda.is_available" not in code_of(node.value) or isinstance(node.value, cst.IfExp):
+    if "cuda.is_available" not in code_of(node.value):
         return None
     return node.with_changes(value=widened(node.value, place))
 

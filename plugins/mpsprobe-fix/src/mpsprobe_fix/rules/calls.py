@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
+import libcst.matchers as m
 
 from mpsprobe_fix.editing import Place, code_of, expression
 from mpsprobe_fix.matching import conditional, guarded
@@ -34,6 +37,7 @@ COUNTERPARTS: dict[str, tuple[str | None, str]] = {
     "stream": (None, "nullcontext()"),
     "nvtx.range": (None, "nullcontext()"),
     "Stream": (None, "None"),
+    "Event": (None, "TimedEvent()"),
     "is_bf16_supported": (None, "False"),
     "nvtx.range_push": (None, "None"),
     "nvtx.range_pop": (None, "None"),
@@ -46,6 +50,23 @@ _HARMLESS = {
     "is_available", "device_count", "manual_seed", "manual_seed_all", "seed", "seed_all", "is_initialized",
     "get_rng_state_all", "OutOfMemoryError", "is_current_stream_capturing",
 }  # fmt: skip
+_EVENT = """\
+class TimedEvent:
+    def record(self, stream=None):
+        if torch.backends.mps.is_available():
+            torch.mps.synchronize()
+        self.at = perf_counter()
+
+    def elapsed_time(self, end):
+        return (end.at - self.at) * 1000
+
+    def query(self):
+        return True
+
+    def synchronize(self):
+        pass
+"""
+_OF_STREAMS = {"current_stream", "default_stream"}
 _ELSEWHERE = ("amp.", "FloatTensor", "DoubleTensor", "HalfTensor", "BFloat16Tensor", "LongTensor", "IntTensor",
               "ShortTensor", "ByteTensor", "CharTensor", "BoolTensor")  # fmt: skip
 
@@ -64,9 +85,9 @@ def _statement(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | Non
     if len(node.body) != 1 or not isinstance(node.body[0], cst.Expr) or not isinstance(node.body[0].value, cst.Call):
         return None
     name = _called(node.body[0].value, place)
-    if name not in COUNTERPARTS:
+    if name not in COUNTERPARTS and not _orders(place.original, place):
         return None
-    mps, _ = COUNTERPARTS[name]
+    mps, _ = COUNTERPARTS.get(name or "", (None, ""))
     call = node.with_changes(leading_lines=[])
     branch = cst.IndentedBlock([call])
     otherwise = None
@@ -75,6 +96,13 @@ def _statement(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | Non
         line = cst.parse_statement(mps.replace("torch", place.torch, 1))
         otherwise = cst.If(there, cst.IndentedBlock([line]))
     return cst.If(expression(place.has_cuda()), branch, otherwise, leading_lines=node.leading_lines)
+
+
+def _orders(line: cst.SimpleStatementLine, place: Place) -> bool:
+    """Whether a statement only orders streams, of which MPS has one: ``stream.wait_stream(torch.cuda.…)``."""
+    calls = m.findall(line, m.Call()) if isinstance(line.body[0], cst.Expr) and not guarded(place) else []
+    names = [place.qualified(one.func) or "" for one in calls if isinstance(one, cst.Call)]
+    return any(name.removeprefix("torch.cuda.") in _OF_STREAMS for name in names)
 
 
 def _value(call: cst.Call, place: Place) -> cst.CSTNode | None:
@@ -88,6 +116,9 @@ def _value(call: cst.Call, place: Place) -> cst.CSTNode | None:
         _unknown(call, place)
         return None
     mps, other = COUNTERPARTS[name]
+    if name == "Event":
+        place.head("perf_counter", "from time import perf_counter")
+        place.head("TimedEvent", _EVENT if place.torch == "torch" else re.sub(r"\btorch\.", f"{place.torch}.", _EVENT))
     other = place.device() if other == "DEVICE" else other
     if other == "nullcontext()":
         place.head("nullcontext", "from contextlib import nullcontext")
@@ -98,6 +129,9 @@ def _value(call: cst.Call, place: Place) -> cst.CSTNode | None:
 
 def _unknown(call: cst.Call, place: Place) -> None:
     name = _called(call, place)
+    line = next((one for one in reversed(place.around) if isinstance(one, cst.SimpleStatementLine)), None)
+    if name in _OF_STREAMS and line is not None and isinstance(line.body[0], cst.Expr):
+        return
     if name is not None and name not in COUNTERPARTS:
         place.decide(f"torch.cuda.{name} has no counterpart on MPS that does the same everywhere")
 

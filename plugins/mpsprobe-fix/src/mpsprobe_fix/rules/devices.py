@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import libcst as cst
 
@@ -14,7 +16,6 @@ from mpsprobe_fix.matching import (
     cuda_index,
     cuda_text,
     guarded,
-    mentions_mac,
     method,
     name_of,
     text,
@@ -31,7 +32,8 @@ def _moved(call: cst.Call, place: Place) -> cst.CSTNode | None:
     if not method(call, "cuda") or guarded(place) or (place.qualified(call.func) or "").startswith("torch."):
         return None
     assert isinstance(call.func, cst.Attribute)
-    if _own(call.func.value, place):
+    around = place.parent()
+    if _own(call.func.value, place) or (isinstance(around, cst.Lambda) and len(around.params.params) == 2):
         return None
     first = argument(call, "device", 0)
     device = place.device()
@@ -111,17 +113,20 @@ def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
 
 def _lookup(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None:
     """``settings["device"]``, where a file of settings says CUDA: what it says stays, and means the device there is."""
-    if not isinstance(node, (cst.Subscript, cst.Attribute, cst.Call)) or name_of(node) not in place.facts.settings:
+    value = place.facts.settings.get(name_of(node) or "")
+    if value is None or not isinstance(node, (cst.Subscript, cst.Attribute, cst.Call)):
         return None
     code = code_of(node)
-    return expression(f'{place.device()} if {code} == "cuda" else {code}')
+    return expression(f'{place.device(value)} if {code} == "{value}" else {code}')
 
 
 def _mapping(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None:
-    """``map_location=lambda storage, loc: storage.cuda(0)``"""
-    if isinstance(node, cst.Lambda) and re.fullmatch(r"\w+\.(to\(DEVICE\w*\)|cuda\(\))", code_of(node.body)):
+    """``map_location=lambda storage, loc: storage.cuda(0)``, of which a storage has no ``to()``."""
+    if not isinstance(node, cst.Lambda) or not (found := re.fullmatch(r"\w+\.cuda\((.*)\)", code_of(node.body))):
+        return None
+    if not found[1]:
         return cst.Name(place.device())
-    return None
+    return expression(f"({code_of(node)}) if {place.has_cuda()} else {place.device()}")
 
 
 rule(
@@ -190,9 +195,7 @@ def _option(call: cst.Call, place: Place) -> cst.CSTNode | None:
         keyword = one.keyword.value if one.keyword else None
         if keyword in {"default", "default_factory"} and device:
             return _default(one.value, place)
-        if keyword == "choices" and isinstance(one.value, (cst.List, cst.Tuple)) and not mentions_mac(one.value):
-            return _with_mps(one.value)
-        return None
+        return _listed(one.value) if keyword == "choices" else None
 
     return with_arguments(call, changed)
 
@@ -204,16 +207,36 @@ def _is_field(call: cst.Call, place: Place) -> bool:
     return named and called(call) in {"field", "Field"}
 
 
-def _with_mps(node: cst.List | cst.Tuple) -> cst.BaseExpression | None:
-    values = [text(one.value) for one in node.elements]
-    if "cuda" not in values:
+def _choices(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """``click.Choice(["cuda", "cpu"])``"""
+    return with_arguments(call, lambda one: _listed(one.value)) if called(call) == "Choice" else None
+
+
+def _listed(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    if not isinstance(node, (cst.List, cst.Tuple)):
         return None
-    at = values.index("cuda")
-    first = node.elements[at]
+    elements = _with_mps(node.elements, [one.value for one in node.elements])
+    return node.with_changes(elements=elements) if elements else None
+
+
+def _literal(node: cst.Subscript, place: Place) -> cst.CSTNode | None:
+    """``Literal["cuda", "cpu"]``"""
+    if not (place.qualified(node.value) or "").endswith(".Literal"):
+        return None
+    elements = _with_mps(node.slice, [getattr(one.slice, "value", None) for one in node.slice])
+    return node.with_changes(slice=elements) if elements else None
+
+
+def _with_mps(elements: Sequence[Any], values: Sequence[cst.CSTNode | None]) -> list[Any] | None:
+    texts = [text(one) for one in values]
+    if "cuda" not in texts or "mps" in texts:
+        return None
+    at = texts.index("cuda")
+    first, value = elements[at], values[at]
     comma = first.comma if isinstance(first.comma, cst.Comma) else cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    added = first.with_changes(value=cst.SimpleString('"mps"' if '"' in code_of(first.value) else "'mps'"))
-    elements = [*node.elements[:at], first.with_changes(comma=comma), added, *node.elements[at + 1 :]]
-    return node.with_changes(elements=elements)
+    assert isinstance(value, cst.SimpleString)
+    added = first.with_deep_changes(value, value=value.value.replace("cuda", "mps"))
+    return [*elements[:at], first.with_changes(comma=comma), added, *elements[at + 1 :]]
 
 
 rule(
@@ -228,4 +251,6 @@ rule(
     (cst.Param, _parameter),
     (cst.DictElement, _entry),
     (cst.Call, _option),
+    (cst.Call, _choices),
+    (cst.Subscript, _literal),
 )

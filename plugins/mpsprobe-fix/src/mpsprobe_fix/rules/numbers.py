@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import libcst as cst
 
 from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import argument, guarded, mentions_mac, method, text
+from mpsprobe_fix.matching import argument, guarded, mentions_mac, method, name_of, text, widened
 from mpsprobe_fix.rule import rule
 
 TYPES = {
@@ -23,6 +25,8 @@ _MAKES = {
 
 def _cuda_type(node: cst.BaseExpression, place: Place) -> str | None:
     """The name of a type of tensors on CUDA, as a class or a text."""
+    if isinstance(node, cst.Name) and node.value in place.facts.types:
+        return place.facts.types[node.value]
     name = text(node) or place.qualified(node) or ""
     short = name.removeprefix("torch.cuda.")
     return short if name != short and short in TYPES else None
@@ -31,9 +35,6 @@ def _cuda_type(node: cst.BaseExpression, place: Place) -> str | None:
 def _type(call: cst.Call, place: Place) -> cst.CSTNode | None:
     if guarded(place):
         return None
-    torch_name = place.qualified(call.func) or ""
-    if torch_name == "torch.set_default_tensor_type" and call.args:
-        return _default_type(call, place)
     made = _cuda_type(call.func, place)
     if made is not None:
         return cst.parse_expression(f"{place.torch}.{made}").with_changes(lpar=[]) and _constructed(call, made, place)
@@ -43,9 +44,20 @@ def _type(call: cst.Call, place: Place) -> cst.CSTNode | None:
             dtype = place.float64() if asked == "DoubleTensor" else f"{place.torch}.{TYPES[asked]}"
             return call.with_changes(
                 func=call.func.with_changes(attr=cst.Name("to")),
-                args=[cst.Arg(cst.Name(place.device()), comma=_comma()), cst.Arg(cst.parse_expression(dtype))],
+                args=[
+                    cst.Arg(expression(_device(call.args[0].value, place)), comma=_comma()),
+                    cst.Arg(cst.parse_expression(dtype)),
+                ],
             )
     return None
+
+
+def _device(kind: cst.BaseExpression, place: Place) -> str:
+    """The device that a type of tensors means: a name of one can mean the CPU's, as the program chose it."""
+    name = name_of(kind)
+    if name not in place.facts.types or place.qualified(kind) is not None:
+        return place.device()
+    return f'"cpu" if {name} is {place.torch}.{place.facts.types[name]} else {place.device()}'
 
 
 def _comma() -> cst.Comma:
@@ -56,24 +68,36 @@ def _constructed(call: cst.Call, made: str, place: Place) -> cst.CSTNode:
     """``torch.cuda.FloatTensor(…)``: made on the CPU, then moved."""
     on_cpu = code_of(call.with_changes(func=cst.parse_expression(f"{place.torch}.{made}")))
     more = f", {place.float64()}" if made == "DoubleTensor" else ""
-    return expression(f"{on_cpu}.to({place.device()}{more})", call)
+    return expression(f"{on_cpu}.to({_device(call.func, place)}{more})", call)
 
 
-def _default_type(call: cst.Call, place: Place) -> cst.CSTNode | None:
-    asked = _cuda_type(call.args[0].value, place)
-    alone = isinstance(place.parent(), cst.Expr)
+def _default_type(line: cst.SimpleStatementLine, place: Place) -> Any:
+    """``torch.set_default_tensor_type(torch.cuda.HalfTensor)``: a device and a dtype"""
+    call = line.body[0].value if len(line.body) == 1 and isinstance(line.body[0], cst.Expr) else None
+    if (
+        not isinstance(call, cst.Call)
+        or place.qualified(call.func) != "torch.set_default_tensor_type"
+        or guarded(place)
+    ):
+        return None
+    asked = _cuda_type(call.args[0].value, place) if call.args else None
     if asked is None:
         return None
-    if asked != "FloatTensor" or not alone:
-        place.decide("a default type on CUDA is set: use torch.set_default_device() and torch.set_default_dtype()")
-        return None
-    return expression(f"{place.torch}.set_default_device({place.device()})")
+    dtype = place.float64() if asked == "DoubleTensor" else f"{place.torch}.{TYPES[asked]}"
+    codes = f"{place.torch}.set_default_device({place.device()})", f"{place.torch}.set_default_dtype({dtype})"
+    first, second = (line.with_changes(body=[cst.Expr(cst.parse_expression(code))]) for code in codes)
+    return cst.FlattenSentinel([first, second.with_changes(leading_lines=[])])
 
 
 def _pick(node: cst.IfExp, place: Place) -> cst.CSTNode | None:
-    """``torch.cuda.FloatTensor if use_cuda else torch.FloatTensor``: a type; MPS takes none in its place."""
-    if _cuda_type(node.body, place) is not None and not mentions_mac(node):
+    """``torch.cuda.FloatTensor if use_cuda else torch.FloatTensor``: MPS takes no type, so its name says where."""
+    parent = place.parent()
+    if _cuda_type(node.body, place) is None or mentions_mac(node):
+        return None
+    if not isinstance(parent, cst.Assign) or name_of(parent.targets[0].target) not in place.facts.types:
         place.decide("a type of tensors stands for a device: pass device= and dtype= instead")
+    elif "cuda.is_available" in code_of(node.test):
+        return node.with_changes(test=widened(node.test, place))
     return None
 
 
@@ -85,6 +109,7 @@ rule(
     'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n\n'
     "x = torch.ones(3).to(DEVICE, torch.float32)\n",
     (cst.Call, _type),
+    (cst.SimpleStatementLine, _default_type),
     (cst.IfExp, _pick),
 )
 
@@ -112,11 +137,11 @@ def _double(call: cst.Call, place: Place) -> cst.CSTNode | None:
         made = _wide(call, place)
         if made is not None:
             return made
-        if isinstance(receiver, cst.Call) and (single := _single(receiver, place)) is not None:
-            return call.with_changes(func=call.func.with_changes(value=single))
+        if isinstance(receiver, cst.Call) and (narrow := single(receiver, place)) is not None:
+            return call.with_changes(func=call.func.with_changes(value=narrow))
         return None
     if isinstance(receiver, cst.Call) and to_device(receiver, place):
-        return _single(call, place)
+        return single(call, place)
     name = (place.qualified(call.func) or "").removeprefix("torch.")
     device = argument(call, "device")
     if name in _MAKES and device is not None and text(device.value) != "cpu":
@@ -124,7 +149,7 @@ def _double(call: cst.Call, place: Place) -> cst.CSTNode | None:
     return None
 
 
-def _single(call: cst.Call, place: Place) -> cst.Call | None:
+def single(call: cst.Call, place: Place) -> cst.Call | None:
     """``.double()`` as a dtype that MPS has."""
     if method(call, "double") and not call.args and isinstance(call.func, cst.Attribute):
         return call.with_changes(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from mpsprobe_fix.editing import Place, code_of
 from mpsprobe_fix.matching import conditional, guarded, text, with_arguments
-from mpsprobe_fix.rule import rule
+from mpsprobe_fix.rule import PACKAGES, rule
 
 # flash-attn and xformers have (batch, length, heads, size), torch (batch, heads, length, size). flash-attn 2.1 and
 # later align a causal mask at its lower right corner; torch's is_causal does so at the upper left.
@@ -20,17 +22,27 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False):
     made = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, dropout_p, scale=softmax_scale)
     return made.transpose(1, 2)
 """
+_PACKED = f"""\
+{_FLASH}
+
+def flash_attn_qkvpacked_func(qkv, dropout_p=0.0, softmax_scale=None, causal=False):
+    return flash_attn_func(*qkv.unbind(2), dropout_p, softmax_scale, causal)
+"""
+# True stands for its lower triangular mask, which is aligned at the upper left, as is_causal is.
 _XFORMERS = """\
 def memory_efficient_attention(query, key, value, attn_bias=None, p=0.0, scale=None):
     query, key, value = (one.transpose(1, 2) for one in (query, key, value))
-    made = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_bias, p, scale=scale)
+    mask, causal = (None, True) if attn_bias is True else (attn_bias, False)
+    made = torch.nn.functional.scaled_dot_product_attention(query, key, value, mask, p, causal, scale=scale)
     return made.transpose(1, 2)
 """
 # What takes the place of a name of a package: an import, or a function.
 STAND_INS = {
     "flash_attn.flash_attn_func": _FLASH,
     "flash_attn.flash_attn_interface.flash_attn_func": _FLASH,
+    "flash_attn.flash_attn_qkvpacked_func": _PACKED,
     "xformers.ops.memory_efficient_attention": _XFORMERS,
+    "xformers.ops.LowerTriangularMask": "def LowerTriangularMask():\n    return True\n",
     "apex.optimizers.FusedAdam": "from torch.optim import AdamW as FusedAdam\n",
     "apex.optimizers.FusedSGD": "from torch.optim import SGD as FusedSGD\n",
     "apex.normalization.FusedLayerNorm": "from torch.nn import LayerNorm as FusedLayerNorm\n",
@@ -40,7 +52,6 @@ STAND_INS = {
     "bitsandbytes.optim.AdamW8bit": "from torch.optim import AdamW as AdamW8bit\n",
     "bitsandbytes.optim.PagedAdamW8bit": "from torch.optim import AdamW as PagedAdamW8bit\n",
 }
-PACKAGES = {"apex", "bitsandbytes", "cupy", "flash_attn", "tensorrt", "triton", "xformers"}
 _OPTIMIZERS = {
     "bitsandbytes.optim.Adam8bit": "Adam", "bitsandbytes.optim.AdamW8bit": "AdamW",
     "bitsandbytes.optim.PagedAdamW8bit": "AdamW", "bitsandbytes.optim.PagedAdam8bit": "Adam",
@@ -65,11 +76,15 @@ def _imported(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None
         module = code_of(line.module)
         if module.split(".")[0] not in PACKAGES or line.relative:
             return None
-        names = {f"{module}.{code_of(one.name)}": one for one in line.names}
-        if names.keys() - STAND_INS.keys() or any(one.asname for one in names.values()):
-            place.decide(f"{module} needs CUDA: write what it does with PyTorch's operators")
-            return None
-        otherwise = [STAND_INS[full] for full in names]
+        otherwise = []
+        for alias in line.names:
+            of, bound = code_of(alias.name), alias.evaluated_alias or code_of(alias.name)
+            stand_in = STAND_INS.get(f"{module}.{of}")
+            if stand_in is None and len(re.findall(rf"\b{bound}\b", place.module.code)) > 1:
+                place.decide(f"{module}.{of} needs CUDA: write what it does with PyTorch's operators")
+            otherwise.append(stand_in or f"{bound} = None\n")
+            if stand_in and bound != of:
+                otherwise.append(f"{bound} = {of}\n")
     else:
         return None
     assert place.torch
@@ -92,6 +107,8 @@ def _used(call: cst.Call, place: Place) -> cst.CSTNode | None:
         assert place.torch
         chosen = f"{code_of(call.func)} if {place.has_cuda()} else memory_efficient_attention"
         return call.with_changes(func=cst.parse_expression(f"({chosen})"))
+    if name == "xformers.ops.LowerTriangularMask":
+        return conditional(code_of(call), "True", place, call)
     place.decide(f"{name} needs CUDA")
     return None
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 import libcst as cst
+import libcst.matchers as m
 
 from mpsprobe_fix.catalogue import REWRITES, Rewrite
 from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import argument, called
+from mpsprobe_fix.matching import argument, called, name_of
 from mpsprobe_fix.rule import rule
-from mpsprobe_fix.rules.numbers import to_device
+from mpsprobe_fix.rules.numbers import single, to_device
 
 ON_CPU = '''\
 def on_cpu(function, *args, **named):
@@ -25,6 +26,8 @@ def on_cpu(function, *args, **named):
         return made.to(devices[0])
     return type(made)([one.to(devices[0]) for one in made])
 '''
+_OF_FUNCTIONS = {"torch", "torch.linalg", "torch.fft", "torch.special", "torch.nn.functional"}
+_MAKERS = {"torch.tensor", "torch.as_tensor", "torch.asarray"}
 WITHOUT_FLOAT64 = '''\
 def without_float64(tensor, device):
     """tensor in float32 where it goes to MPS, which has no float64; else as it is."""
@@ -63,12 +66,12 @@ def _rewritten(call: cst.Call, operator: str, place: Place) -> cst.CSTNode | Non
     function = place.qualified(call.func)
     rewrite = next((one for one in REWRITES if operator in one.operators and _calls(call, function, one)), None)
     named = function is not None and function.startswith("torch.")
-    if rewrite is None and not _fits(called(call), operator):
+    if rewrite is None and not (_fits(called(call), operator) or _alone(call, function, operator, place)):
         return None
     solved = (
         rewrite.operators
         if rewrite is not None
-        else {one for one in _found(place, "operator") if _fits(called(call), one)}
+        else {operator, *(one for one in _found(place, "operator") if _fits(called(call), one))}
     )
     place.handled.update((line, one) for line in place.lines(place.original) for one in solved)
     torch = place.torch
@@ -84,6 +87,21 @@ def _rewritten(call: cst.Call, operator: str, place: Place) -> cst.CSTNode | Non
     if rewrite is None:
         args.insert(0, spelt)
     return expression(f"{name}({', '.join(args)})", call)
+
+
+def _alone(call: cst.Call, function: str | None, operator: str, place: Place) -> bool:
+    """Whether a call is the only one of its statement that can be what calls an operator of another name: a module
+    without parameters, or a function of torch such as ``torch.linalg.eigvalsh``, which calls ``_linalg_eigh``.
+    """
+    if function is None:
+        short = re.sub(r"\W|_", "", operator.removeprefix("aten::"))
+        kind = place.facts.modules.get(name_of(call.func) or "", "").lower()
+        return len(kind) > 3 and short.startswith(kind)
+    statement = next(one for one in reversed(place.around) if isinstance(one, (cst.SimpleStatementLine, cst.Module)))
+    calls = [one for one in m.findall(statement, m.Call()) if isinstance(one, cst.Call)]
+    names = [name for one in calls if (name := place.qualified(one.func) or "").startswith("torch.")]
+    rest = [one for one in calls if place.qualified(one.func) is None and _fits(called(one), operator)]
+    return names == [function] and not rest and function.rpartition(".")[0] in _OF_FUNCTIONS
 
 
 def _calls(call: cst.Call, function: str | None, rewrite: Rewrite) -> bool:
@@ -108,17 +126,24 @@ rule(
 
 
 def _wide(call: cst.Call, place: Place) -> cst.CSTNode | None:
-    """``x.to(device)``, where a run saw that ``x`` is float64"""
-    if not _found(place, "float64") or not to_device(call, place) or not isinstance(call.func, cst.Attribute):
+    """``x.to(device)``, ``torch.tensor(x, device=device)`` and ``x.double()``, where a run saw float64 on MPS"""
+    if not _found(place, "float64") or not isinstance(call.func, cst.Attribute):
         return None
-    device = argument(call, "device", 0)
-    receiver = call.func.value
-    if device is None or code_of(receiver).startswith("without_float64("):
+    if (narrow := single(call, place)) is not None:
+        return narrow
+    moves = to_device(call, place)
+    device = argument(call, "device", 0 if moves else None)
+    makes = (place.qualified(call.func) or "") in _MAKERS and argument(call, "dtype") is None
+    if device is None or not (moves or makes) or code_of(call.func.value).startswith("without_float64("):
         return None
     assert place.torch
     place.head("without_float64", WITHOUT_FLOAT64)
-    made = expression(f"without_float64({code_of(receiver)}, {code_of(device.value)})")
-    return call.with_changes(func=call.func.with_changes(value=made))
+    if moves:
+        made = expression(f"without_float64({code_of(call.func.value)}, {code_of(device.value)})")
+        return call.with_changes(func=call.func.with_changes(value=made))
+    rest = [code_of(one.with_changes(comma=cst.MaybeSentinel.DEFAULT)).strip() for one in call.args if one != device]
+    on_cpu = f"{code_of(call.func)}({', '.join(rest)})"
+    return expression(f"without_float64({on_cpu}, {code_of(device.value)}).to({code_of(device.value)})", call)
 
 
 rule(

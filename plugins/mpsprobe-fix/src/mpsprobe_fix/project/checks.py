@@ -1,0 +1,230 @@
+"""The findings about a project: what it requires, what it calls, and what the rules of ``mpsprobe fix`` would edit."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
+
+from mpsprobe.declarations import DoctorFinding
+from mpsprobe.errors import UsageError
+from mpsprobe_coverage.knowledge.advisories.store import all_entries
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
+from mpsprobe_coverage.knowledge.kernels.releases import pick_release, torch_releases
+from mpsprobe_fix.catalogue import REWRITES
+from mpsprobe_fix.editing import imported
+from mpsprobe_fix.files import gather
+from mpsprobe_fix.fixing import fixed
+from mpsprobe_fix.project.requirements import Required, required
+from mpsprobe_fix.rules import RULES
+
+# From which release on MPS has them: pytorch#99272, GradScaler's kernels of 2.8, pytorch#125254.
+SINCE = {"torch.autocast": "2.5", "torch.amp.GradScaler": "2.8", "torch.compile": "2.8", "torch.mps": "2.0"}
+FUNCTIONS = ("torch.linalg.", "torch.nn.functional.", "torch.special.", "torch.fft.", "torch.")
+THREADS = {"threading.Thread", "concurrent.futures.ThreadPoolExecutor", "multiprocessing.pool.ThreadPool"}
+ARM_PYTHON = "3.8"  # the first with builds for macOS on arm64 (python/cpython#85272)
+# Rules whose edits say something about the set-up, and not only about a line.
+OF_SETUP = ("spawned-workers", "process-group", "trainer-argument", "cuda-package")
+_SET = re.compile(r"os\.environ(?:\[|\.setdefault\()'(\w+)'(?:\]\s*=|,)")
+Places = Mapping[str, list[str]]
+
+
+@cache
+def known() -> Mapping[str, Any]:
+    return tomllib.loads(resources.files(__package__).joinpath("known.toml").read_text(encoding="utf-8"))
+
+
+def findings(path: str, mac: Mapping[str, str]) -> Iterator[DoctorFinding]:
+    """Findings about the project at ``path``, for a ``mac`` with ``macos``, ``torch`` and ``chip``, as far as named.
+
+    Raises:
+        UsageError: there is nothing at ``path``, or no table of that torch.
+    """
+    releases = torch_releases()
+    release = pick_release(mac["torch"], releases) if "torch" in mac else None
+    if "torch" in mac and release is None:
+        raise UsageError(f"there is no kernel table of torch {mac['torch']}", f"Newest: {releases[-1]}.")
+    found = gather([path])
+    asked = list(required(Path(path)))
+    calls, settings, late = _calls(path, [(one.name, one.code) for one in found.sources])
+    pins = [one for one in asked if one.name in {"torch", "pytorch"}]
+    allowed = [one for one in releases if all(_allows(pin.specifier, one) for pin in pins)]
+    judged = release or (allowed or releases)[-1]
+    yield from _packages(asked)
+    yield from _torch(pins, allowed, judged, release, mac.get("macos"))
+    yield from _python(asked)
+    yield from _of_release(judged, calls)
+    yield from _wrong_results(judged, calls, mac)
+    yield from _settings(settings, late)
+    patch = fixed(found, list(RULES.values()), release=judged)
+    for name in OF_SETUP:
+        places = [f"{one.file}:{one.line}" for one in (*patch.changes, *patch.decisions) if one.rule == name]
+        if places:
+            yield DoctorFinding("warning", f"{_at(places)}: {RULES[name].reason}", f"mpsprobe fix {path} --only {name}")
+    others = sum(one.rule not in OF_SETUP for one in patch.changes)
+    if others:
+        message = f"{others} place{' is' if others == 1 else 's are'} written for CUDA"
+        yield DoctorFinding("warning", message, f"See the edits: mpsprobe fix {path}")
+
+
+def _at(places: Iterable[str]) -> str:
+    distinct = list(dict.fromkeys(places))
+    return ", ".join(distinct[:3]) + (f" and {len(distinct) - 3} more" if len(distinct) > 3 else "")
+
+
+def _packages(asked: Iterable[Required]) -> Iterator[DoctorFinding]:
+    about = known()
+    for one in asked:
+        local = re.search(r"\+(cu\d+|cuda\w*|rocm[\d.]*)", one.text)
+        level, hint = "error", "On a Mac torch comes from the usual index: leave this out there."
+        if not one.name or local:
+            what = f"{one.text} is {f'a build for {local[1]}' if local else 'an index of CUDA builds'}"
+        elif one.name in about["no_wheel"]:
+            what = f"{one.name} has no wheel for macOS on arm64 (looked up on {about['dated']})"
+            hint = f"Instead: {about['no_wheel'][one.name]}"
+        elif one.name in about["needs_cuda"]:
+            what, level = f"{one.name} installs, and its kernels need CUDA", "warning"
+            hint = f"Instead: {about['needs_cuda'][one.name]}"
+        elif one.name in about["conda"]["names"] or re.match(r"nvidia-|cupy-cuda|spconv-cu|cuda-", one.name):
+            what, hint = f"{one.name} is a part of CUDA", 'Only for CUDA: add ; sys_platform == "linux"'
+        else:
+            continue
+        yield DoctorFinding(level, f"{one.place}: {what}", hint)
+
+
+def _torch(
+    pins: list[Required], allowed: list[str], judged: str, asked: str | None, macos: str | None
+) -> Iterator[DoctorFinding]:
+    place = _at(one.place for one in pins)
+    if pins and not allowed:
+        yield DoctorFinding("error", f"{place}: no torch with MPS fits {', '.join(one.text for one in pins)}")
+    elif pins and asked and asked not in allowed:
+        yield DoctorFinding("warning", f"{place}: {', '.join(one.text for one in pins)} does not allow torch {asked}")
+    minimum = load_table(judged).macos_minimum
+    if macos and minimum and Version(macos) < Version(minimum):
+        message = f"torch {judged} needs macOS {minimum} for MPS, and the Mac has {macos}"
+        fitting = [one for one in allowed if Version(load_table(one).macos_minimum or "0") <= Version(macos)]
+        yield DoctorFinding("error", message, f"torch {fitting[-1]} runs there." if fitting else None)
+
+
+def _allows(specifier: str, version: str) -> bool:
+    try:
+        return SpecifierSet(re.sub(r"\+\w+", "", specifier)).contains(version)
+    except InvalidSpecifier:
+        return True
+
+
+def _python(asked: Iterable[Required]) -> Iterator[DoctorFinding]:
+    for one in asked:
+        minors = [f"3.{minor}" for minor in range(8, 20)]
+        if one.name == "python" and not any(_allows(one.specifier, f"{minor}.99") for minor in minors):
+            message = f"{one.place}: {one.text}: Python has builds for Apple silicon from {ARM_PYTHON} on"
+            yield DoctorFinding("error", message)
+
+
+def _calls(path: str, codes: Iterable[tuple[str, str]]) -> tuple[Places, Places, list[str]]:
+    """Where each function is called; where each setting of transformers and accelerate, and each variable, is given;
+    where a variable that torch reads at its import is set after it.
+    """
+    calls, settings, late = defaultdict(list), defaultdict(list), []
+    gone, variables = known()["gone"], known()["variables"]
+    for name, code in codes:
+        try:
+            tree = ast.parse(code)
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        names = imported(tree)
+        torch_at = min((n.lineno for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))
+                        and "torch" in ast.unparse(n).split()[1].split(".")[0]), default=None)  # fmt: skip
+        for node in ast.walk(tree):
+            place = f"{name}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.Call):
+                head, dot, rest = ast.unparse(node.func).partition(".")
+                full = f"{names[head]}{dot}{rest}" if head in names else ""
+                calls[full].append(place)
+                kind = full.rpartition(".")[2]
+                for one in node.keywords:
+                    if one.arg in gone.get(kind, {}):
+                        settings[f"{kind}({one.arg}=…): {gone[kind][one.arg]}"].append(place)
+                first = node.args[:1] if kind in {"set_start_method", "get_context"} else []
+                given = [one.value for one in node.keywords if one.arg == "multiprocessing_context"]
+                calls["fork"] += [place for one in (*first, *given) if ast.unparse(one) == "'fork'"]
+            elif isinstance(node, ast.Constant) and node.value in variables["nothing"]:
+                settings[str(node.value)].append(place)
+            if torch_at is not None and isinstance(node, (ast.Assign, ast.Call)) and node.lineno > torch_at:
+                found = _SET.match(ast.unparse(node))
+                late += [f"{place} ({found[1]})"] if found and found[1] in variables["read_at_import"] else []
+    return calls, settings, late
+
+
+def _of_release(release: str, calls: Places) -> Iterator[DoctorFinding]:
+    """What ``release`` does with what the code calls."""
+    version, table = Version(release), load_table(release)
+    for name, since in SINCE.items():
+        places = [one for call, some in calls.items() if f"{call}.".startswith(f"{name}.") for one in some]
+        if places and version < Version(since):
+            message = f"{_at(places)}: {name} works on MPS from torch {since} on, and {release} is judged"
+            yield DoctorFinding("warning", message, f"torch>={since}, or: mpsprobe fix")
+    for call, places in calls.items():
+        rewrite = next((one for one in REWRITES if call in one.functions), None)
+        operators = (rewrite.operators if rewrite else frozenset()) | _operators(call)
+        missing = sorted(one for one in operators if table.verdict(one) in {"missing", "fallback"})
+        if missing:
+            hint = f"mpsprobe fix --run … writes {'it with other operators' if rewrite else 'a trip through the CPU'}"
+            yield DoctorFinding(
+                "warning", f"{_at(places)}: {call}: torch {release} has no kernel for {missing[0]}", hint
+            )
+    threads = [one for name in THREADS for one in calls.get(name, [])]
+    if threads and any(name.startswith("torch.") for name in calls) and release.startswith(("2.14.", "2.15.")):
+        message = f"{_at(threads)}: two threads that use the device end the process on torch {release} (pytorch#197805)"
+        yield DoctorFinding("warning", message, "Let one thread use the device.")
+    if calls.get("fork"):  # torch._C._mps_is_in_bad_fork says so of the process
+        message = f"{_at(calls['fork'])}: a process that is forked after the device was used cannot use it"
+        yield DoctorFinding("warning", message, "Use spawn, the default of macOS.")
+    if builds := [one for name, some in calls.items() if name.endswith(("CUDAExtension", "RawKernel")) for one in some]:
+        yield DoctorFinding("error", f"{_at(builds)}: needs nvcc, which no Mac has", "Build it where CUDA is.")
+
+
+def _operators(call: str) -> frozenset[str]:
+    """What a function of torch may be called as an operator."""
+    prefix = next((one for one in FUNCTIONS if call.startswith(one)), None)
+    if prefix is None:
+        return frozenset()
+    family = {"torch.linalg.": "linalg_", "torch.fft.": "fft_", "torch.special.": "special_"}.get(prefix, "")
+    short = call.removeprefix(prefix).removesuffix("_")
+    return frozenset(f"aten::{before}{family}{short}{end}" for before in ("", "_") for end in ("", ".out"))
+
+
+def _wrong_results(release: str, calls: Places, mac: Mapping[str, str]) -> Iterator[DoctorFinding]:
+    """Those known of ``release`` that calls may have: which, their layouts and dtypes say."""
+    minimum = load_table(release).macos_minimum
+    entries = [one for one in all_entries() if one.affects(release, minimum, mac.get("macos"), mac.get("chip"))]
+    for call, places in calls.items():
+        operators = _operators(call)
+        names = [one.id for one in entries if operators & {*one.operators} or call in one.reached_from]
+        if names:
+            message = (
+                f"{_at(places)}: of some calls of {call}, torch {release} is known for wrong results: {_at(names)}"
+            )
+            yield DoctorFinding("note", message, f"Which ones: mpsprobe advisories show {names[0]}")
+
+
+def _settings(settings: Places, late: list[str]) -> Iterator[DoctorFinding]:
+    for what, places in settings.items():
+        name, is_gone, instead = what.partition(": ")
+        if is_gone:
+            yield DoctorFinding("error", f"{_at(places)}: {name} is gone", f"Instead: {instead}")
+        else:
+            yield DoctorFinding("note", f"{_at(places)}: {name} does nothing on a Mac")
+    if late:
+        message = f"{_at(late)} is set after torch is imported, which reads it once"
+        yield DoctorFinding("warning", message, "Set it before the first import of torch, or in the shell.")
