@@ -185,6 +185,9 @@ def _average(group: list[model.Call]) -> model.Call:
 
 
 def is_fitted(row: Mapping[str, str]) -> bool:
+    """Rows that are ``kept_back`` were collected after the classes of kernels were drawn: they are checked alone."""
+    if row["kept_back"]:
+        return False
     key = f"{row['chip']} {row['workload']} {row['phase']}"
     return int(hashlib.sha256(key.encode()).hexdigest()[:8], 16) / 2**32 < FITTED
 
@@ -253,10 +256,15 @@ def error(figure: Figure, known: Mapping[str, Any]) -> float:
     return weight * min(off, math.log(SHORT) + 0.3 * (off - math.log(SHORT)) if off > math.log(SHORT) else off)
 
 
-def fitted(figures: list[Figure], begin: Mapping[str, Any] = START, sizes: tuple[float, ...] = STEPS) -> dict[str, Any]:
+def fitted(
+    figures: list[Figure],
+    begin: Mapping[str, Any] = START,
+    sizes: tuple[float, ...] = STEPS,
+    pulled_to: Mapping[str, Any] = START,
+) -> dict[str, Any]:
     known = deepcopy(dict(begin))
     now = [error(figure, known) for figure in figures]
-    start_of = {path: value_at(START, path) for path in paths(known)}
+    start_of = {path: value_at(pulled_to, path) for path in paths(known)}
     for size in sizes:
         for _ in range(4):
             moved = 0
