@@ -6,7 +6,9 @@
 
 Programs of a few operators are fitted by ``fit_times.fitted``, to the same form of data as for Apple's chips; the
 workloads are only predicted. Everything runs eagerly, float32 without TF32. A time is the median of CUDA events around
-one step each, after warm-up. Of a step are forward, backward and a fused AdamW; attention is recorded as one call.
+one step each, after warm-up; the GPU sleeps before an operator, so that its launch is not in its time, and what
+launching takes is fitted to programs of many narrow layers. Of a step are forward, backward and a fused AdamW;
+attention is recorded as one call.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,7 @@ Step = Callable[[], object]
 Make = Callable[[str, torch.dtype], Step]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 WARM_UP, ROUNDS, FEW_S = 5, 30, 4.0
+SLEEP = 10_000_000  # cycles of the GPU, some 5 ms: longer than launching any program of one operator takes
 READ = "_local_scalar_dense"
 H100 = (132, 3350.0)  # multiprocessors, GB/s of the SXM5 card
 
@@ -111,12 +115,13 @@ def operators() -> Iterator[tuple[str, Make]]:
         )
     for count in (8_000_000, 100_000_000):
         yield f"adamw {count}", lambda device, dtype, count=count: optimised(count, device, dtype)
-    for layers in (4, 24):  # as small as what waits for the CPU
+
+
+def launches() -> Iterator[tuple[str, Make]]:
+    """Layers so narrow that launching their kernels is what takes time."""
+    for layers in (4, 12, 24):
         for training in (False, True):
-            yield (
-                f"small {layers}{' training' * training}",
-                lambda device, dtype, layers=layers, training=training: small(layers, training, device, dtype),
-            )
+            yield f"{layers} layers{' training' * training}", partial(small, layers, training)
 
 
 def embedded(rows: int, width: int, device: str, dtype: torch.dtype) -> Step:
@@ -138,7 +143,7 @@ def optimised(count: int, device: str, dtype: torch.dtype) -> Step:
 
 
 def small(layers: int, training: bool, device: str, dtype: torch.dtype) -> Step:
-    """Layers as Transformers have them, so narrow that launching them is what takes time."""
+    """Layers as Transformers have them."""
 
     class Block(nn.Module):
         def __init__(self) -> None:
@@ -224,7 +229,12 @@ def of_model(
 def stepped(weights: list[Tensor], device: str) -> Step:
     if device != "meta":
         return torch.optim.AdamW(weights, fused=True).step
-    return lambda: LOG.append(("aten::_fused_adamw_", weights * 4, []))
+
+    def step() -> None:
+        LOG.append(("aten::_fused_adamw_", weights * 4, []))
+        LOG.extend(("aten::detach", [weight], [weight]) for weight in weights)  # each parameter takes the CPU's time
+
+    return step
 
 
 LOG: list[tuple[str, list[Tensor], list[Tensor]]] = []
@@ -286,6 +296,8 @@ def record(into: Path) -> None:
 def programs() -> Iterator[tuple[str, Make]]:
     for name, make in operators():
         yield f"operator {name}", make
+    for name, make in launches():
+        yield f"launches {name}", make
     for name, make in workloads():
         yield f"step {name}", make
 
@@ -303,6 +315,8 @@ def measure(into: Path) -> None:
             while len(taken) < ROUNDS and sum(taken) < FEW_S * 1e3:
                 begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
                 torch.cuda.synchronize()
+                if name.startswith("operator"):
+                    torch.cuda._sleep(SLEEP)
                 begin.record()
                 step()
                 end.record()
@@ -335,16 +349,27 @@ def check(calls_file: Path, measured_file: Path, write: Path | None) -> None:
             one = one._replace(kind="attention_backward", flops=2.5 * one.flops, nbytes=3 * one.nbytes)
         else:
             one = costs.cost(operator, inputs, outputs)
-        if one.flops and one.dtype == "bfloat16":
-            one = one._replace(kind=f"{one.kind}_half")
+        if one.kind != costs.HOST and one.dtype == "bfloat16":
+            unaligned = one.flops and any(tensor.shape and tensor.shape[-1] % 8 for tensor in (*inputs, *outputs))
+            if one.kind.startswith("convolution"):
+                unaligned = any(len(tensor.shape) == 4 and tensor.shape[1] % 8 for tensor in inputs)
+            one = one._replace(kind=f"{one.kind}_half{'_unaligned' * bool(unaligned)}")  # no tensor cores
         return model.Call(one, number, waits=READ in operator)
+
+    class Operator(fit_times.Figure):
+        """The GPU's time alone."""
+
+        def predicted(self, known: Any) -> float:
+            host = {**known["host"], "launch_us": 0.0, "view_us": 0.0, "sync_us": 0.0}
+            return super().predicted({**known, "host": host})
 
     figures = []
     for name, calls in json.loads(calls_file.read_text(encoding="utf-8")).items():
         ms = measured["ms"].get(name)
         if ms is not None:
             of = fit_times.merged([called(*one) for one in calls])
-            figures.append(fit_times.Figure(name, chip, H100[0], "2.11.0", of, ms, False, "measured"))
+            kind = Operator if name.startswith("operator") else fit_times.Figure
+            figures.append(kind(name, chip, H100[0], "2.11.0", of, ms, name.startswith("launches"), "measured"))
     kinds = sorted({one.cost.kind for figure in figures for one in figure.calls if one.cost.kind != costs.HOST})
     with_flops = sorted({one.cost.kind for figure in figures for one in figure.calls if one.cost.flops})
     begin: dict[str, Any] = {
@@ -353,10 +378,12 @@ def check(calls_file: Path, measured_file: Path, write: Path | None) -> None:
         "arithmetic": {"all": {kind: 0.6 for kind in with_flops if kind != "matmul"}, "early": {}},
         "bandwidth": {"early": dict.fromkeys({*kinds, "elementwise"}, 0.6)},
         "before": {},
+        "scaling": {"cores": 1.0},
+        "fixed": {},
         "host": {"launch_us": 6.0, "view_us": 1.5, "kernel_us": 3.0, "sync_us": 5.0, "each_generation": 1.0},
         "cpu": {"gb_per_s": 25.0, "gflops": 300.0},
     }
-    own = [one for one in figures if one.name.startswith("operator")]
+    own = [one for one in figures if not one.name.startswith("step")]
     steps = [one for one in figures if one.name.startswith("step")]
     known = fit_times.rounded(fit_times.fitted(own, begin, pulled_to=begin))
     if write is not None:
@@ -365,7 +392,7 @@ def check(calls_file: Path, measured_file: Path, write: Path | None) -> None:
         made_ms = one.predicted(known)
         fit_times.say(f"{one.name:64} {one.ms:9.3f} ms, predicted {made_ms:9.3f}: {made_ms / one.ms:.2f}")
     fit_times.say(f"{measured['machine']}, torch {measured['torch']}")
-    fit_times.say(fit_times.summary("fitted operators", [fit_times.factor(one, known) for one in own]))
+    fit_times.say(fit_times.summary("fitted operators and launches", [fit_times.factor(one, known) for one in own]))
     fit_times.say(fit_times.summary("predicted steps", [fit_times.factor(one, known) for one in steps]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -66,6 +67,17 @@ class GatedMlp(nn.Module):
         return (nn.functional.silu(x @ self.gate) * (x @ self.up)) @ self.down
 
 
+class Tracked(nn.Module):
+    """A part whose input takes a gradient, as one in the middle of a model does."""
+
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.part = part
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.part(x.detach().requires_grad_() if torch.is_grad_enabled() else x)
+
+
 class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +89,7 @@ class Block(nn.Module):
 
 
 def _of(module: type[nn.Module], batch: int, length: int | None) -> tuple[nn.Module, Any]:
-    return module().half(), torch.zeros(batch, length or 256, 4096, dtype=torch.float16)
+    return Tracked(module()).half(), torch.zeros(batch, length or 256, 4096, dtype=torch.float16)
 
 
 def transformer_block(batch: int, length: int | None) -> tuple[nn.Module, Any]:
@@ -112,7 +124,7 @@ class BasicBlock(nn.Module):
 def _cifar_resnet(blocks: int, batch: int) -> tuple[nn.Module, Any]:
     """He's ResNets for images (N, 3, 32, 32), with three groups of ``blocks``."""
     widths = [16, *[16] * blocks, *[32] * blocks, *[64] * blocks]
-    body = [BasicBlock(*pair) for pair in zip(widths, widths[1:], strict=False)]
+    body = [BasicBlock(*pair) for pair in pairwise(widths)]
     stem = [nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)]
     return nn.Sequential(*stem, *body, *head), torch.zeros(batch, 3, 32, 32)

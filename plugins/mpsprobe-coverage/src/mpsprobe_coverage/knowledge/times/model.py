@@ -98,12 +98,16 @@ def kernel_ms(cost: Cost, chip: Chip, cores: int, release: str, known: Numbers) 
     arithmetic = 0.0
     if cost.flops:
         share = known["arithmetic"][when].get(kind) or known["arithmetic"]["all"].get(kind, 1.0)
-        rate = known["rate"][chip.generation] * cores * share
+        # More cores are not used as well as few: 10 of them as `rate` has it
+        rate = known["rate"][chip.generation] * 10 * (cores / 10) ** known["scaling"]["cores"] * share
         if cost.dtype != "float32":
             rate *= known[cost.dtype][chip.generation]
         arithmetic = cost.flops / (rate * 1e6)
     shares = known["bandwidth"][when]
     moving = cost.nbytes / (bandwidth(chip, cores) * shares.get(kind, shares["elementwise"]))
+    fixed = known["fixed"].get(kind)
+    if fixed is not None:
+        moving = max(moving, cost.nbytes / (fixed * 1e6))
     taken = max(arithmetic, moving)
     for first, slower in known["before"].items():
         if is_before(release, first):
