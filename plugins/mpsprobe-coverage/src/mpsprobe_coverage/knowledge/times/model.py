@@ -25,6 +25,7 @@ Bound = Literal["arithmetic", "bandwidth", "launches", "cpu"]
 Numbers = Mapping[str, Any]
 TOGETHER = 3.0  # how sharply the longer of two that overlap wins: at 3 two equal ones take a quarter longer than each
 LATE = 9  # the first GPU family of which efficiencies are like those of later ones: M3 and M4 are Apple9
+FIRST_CHECKED = "2.0.0"
 ON_CPU = ("fallback", "missing")
 SYNC = "sync"
 
@@ -199,6 +200,8 @@ def _spread(calls: Iterable[Call], chip: Chip, release: str, known: Numbers) -> 
         why.append(f"no published step of {chip.name} was fitted")
     if half != "float32" and f"{half} {chip.generation}" not in ranges["dtypes"]:
         why.append(f"no published {half} step of {chip.generation} was fitted")
+    if is_before(release, FIRST_CHECKED):
+        why.append(f"of releases before {FIRST_CHECKED} one workload alone was fitted")
     if rare:
         why.append(f"few figures of {', '.join(rare)} were published")
     if cpu:
