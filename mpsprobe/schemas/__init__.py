@@ -26,8 +26,8 @@ __all__ = [
     "MemoryFit", "MemoryHolder", "MemoryPoint", "MemoryPrediction", "MemoryRange", "MemoryUse", "ModuleTime",
     "NotCounted", "OnTheCpu", "OperatorFinding", "OperatorTime", "PickleImport", "ProbeReading", "ProfileCell",
     "ProfilePlan", "ProfileReport", "ProgramInfo", "Quantization", "RankedOperator", "RankedRelease", "RankingReport",
-    "Recalled", "RefusedTensor", "Report", "RunFailure", "SeveralReport", "SizeRange", "Source", "StepSample",
-    "StoredDtype", "TableProvenance", "Target", "Throughput", "TimePrediction", "Trace", "Track", "Transfers",
-    "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell", "UpgradeReport", "UpgradedWorkload", "Verdict",
-    "Warmup", "WorkloadInfo", "read_report",
+    "Recalled", "RefusedTensor", "Report", "ReservedGrowth", "RunFailure", "SeveralReport", "SizeRange", "Source",
+    "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "TimePrediction", "Trace", "Track",
+    "Transfers", "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell", "UpgradeReport", "UpgradedWorkload",
+    "Verdict", "Warmup", "WorkloadInfo", "read_report",
 ]  # fmt: skip
