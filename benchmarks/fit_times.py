@@ -185,6 +185,9 @@ def _average(group: list[model.Call]) -> model.Call:
 
 
 def is_fitted(row: Mapping[str, str]) -> bool:
+    """Rows that are ``kept_back`` were collected after the classes of kernels were drawn: they are checked alone."""
+    if row["kept_back"]:
+        return False
     key = f"{row['chip']} {row['workload']} {row['phase']}"
     return int(hashlib.sha256(key.encode()).hexdigest()[:8], 16) / 2**32 < FITTED
 
@@ -193,21 +196,24 @@ START: dict[str, Any] = {
     "rate": {"m1": 250.0, "m2": 260.0, "m3": 280.0, "m4": 320.0, "m5": 360.0},
     "float16": {"m1": 1.1, "m2": 1.1, "m3": 1.1, "m4": 1.1, "m5": 3.6},
     "bfloat16": {"m1": 0.54, "m2": 0.54, "m3": 1.0, "m4": 1.0, "m5": 3.6},
+    "scaling": {"cores": 1.0},
+    "fixed": {"batch_norm": 100.0},
     "arithmetic": {
         "all": {
             "convolution": 0.7, "convolution_1x1": 0.5, "convolution_backward": 0.6, "convolution_backward_1x1": 0.45,
-            "convolution_narrow": 0.1, "convolution_depthwise": 0.1, "matvec": 0.5, "attention": 0.5,
+            "convolution_depthwise": 0.1, "matvec": 0.5, "attention": 0.5,
             "attention_decode": 0.5,
         },
-        "early": {"matmul_narrow": 0.1, "linear_strided": 0.3},
-        "late": {"matmul_narrow": 0.3, "linear_strided": 1.0},
+        "early": {"convolution_narrow": 0.3, "matmul_narrow": 0.1, "linear_strided": 0.3},
+        "late": {"convolution_narrow": 0.5, "matmul_narrow": 0.3, "linear_strided": 1.0},
     },
     "bandwidth": {
         when: {
             "elementwise": 0.7, "matmul": 0.8, "matmul_narrow": 0.8, "linear_strided": 0.8, "matvec": 0.75,
             "convolution": 0.6, "convolution_1x1": 0.6, "convolution_narrow": 0.3, "convolution_backward": 0.6,
             "convolution_backward_1x1": 0.6, "convolution_depthwise": 0.5, "attention": 0.6,
-            "attention_decode": 0.6, "softmax": 0.6, "normalisation": 0.5, "reduction": 0.7, "reduction_inner": 0.7,
+            "attention_decode": 0.6, "softmax": 0.6, "normalisation": 0.5, "batch_norm": 0.6,
+            "reduction": 0.7, "reduction_inner": 0.7,
             "argmax": 0.2, "argmax_inner": 0.2, "copy": 0.7, "gather": 0.2, "scatter": 0.2, "scatter_reduce": 0.3,
             "sort": 0.02, "random": 0.4, "loss": 0.4, "pooling": 0.5, "optimizer": 0.6,
         }
@@ -215,9 +221,10 @@ START: dict[str, Any] = {
     },
     "before": {
         "2.2.0": {
-            "softmax": 2.0, "loss": 8.0, "argmax": 1.3, "argmax_inner": 1.3, "sort": 1.5, "launch": 1.6, "sync": 2.0,
+            "convolution_narrow": 1.5, "softmax": 2.0,
+            "loss": 8.0, "argmax": 1.3, "argmax_inner": 1.3, "sort": 1.5, "launch": 1.6, "sync": 2.0,
         },
-        "2.0.0": {"matmul": 1.1, "convolution": 1.1, "normalisation": 1.1, "launch": 1.3},
+        "2.0.0": {"matmul": 1.1, "convolution": 1.1, "normalisation": 1.1, "batch_norm": 1.1, "launch": 1.3},
     },
     "host": {"launch_us": 26.0, "view_us": 2.0, "kernel_us": 5.0, "sync_us": 120.0, "each_generation": 0.89},
     "cpu": {"gb_per_s": 25.0, "gflops": 300.0},
@@ -253,10 +260,15 @@ def error(figure: Figure, known: Mapping[str, Any]) -> float:
     return weight * min(off, math.log(SHORT) + 0.3 * (off - math.log(SHORT)) if off > math.log(SHORT) else off)
 
 
-def fitted(figures: list[Figure], begin: Mapping[str, Any] = START, sizes: tuple[float, ...] = STEPS) -> dict[str, Any]:
+def fitted(
+    figures: list[Figure],
+    begin: Mapping[str, Any] = START,
+    sizes: tuple[float, ...] = STEPS,
+    pulled_to: Mapping[str, Any] = START,
+) -> dict[str, Any]:
     known = deepcopy(dict(begin))
     now = [error(figure, known) for figure in figures]
-    start_of = {path: value_at(START, path) for path in paths(known)}
+    start_of = {path: value_at(pulled_to, path) for path in paths(known)}
     for size in sizes:
         for _ in range(4):
             moved = 0
@@ -337,6 +349,7 @@ def ranges(known: Mapping[str, Any], figures: list[Figure]) -> dict[str, Any]:
 HEAD = """# How fast kernels run on Apple's chips: fitted by benchmarks/fit_times.py to what lies in benchmarks/times/.
 # Not written by hand: change the figures or the script, and run it again.
 # rate: GFLOP/s of float32 products of matrices for each core of the GPU. float16, bfloat16: times that.
+# scaling: with more than 10 cores it grows by this power of them. fixed: GB/s that a class does not exceed on any chip.
 # arithmetic: what other classes of kernels reach of it, all: on every chip. bandwidth: of the chip's, for bytes counted
 # once.
 # early: Apple7 and Apple8 (M1, M2); late: since. before: how much longer releases before that one take.

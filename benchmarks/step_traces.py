@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent / "times"))
 import step_workloads
 
 KEPT = Path(tempfile.gettempdir()) / "mpsprobe-step-traces"
+ONLY = {"decode": {"decode", "sampling"}, "backward": {"backward"}}  # of a generation, and of a training step
 DECODED = 2  # tokens of a generation, of which the first is the prompt's
 
 
@@ -35,14 +36,14 @@ def traced(row: Mapping[str, str]) -> list[Call]:
     if not file.exists():
         KEPT.mkdir(exist_ok=True)
         file.write_text(json.dumps([*_recorded(asked)]), encoding="utf-8")
-    only = {"decode", "sampling"} if asked["phase"] == "decode" else None
+    only = ONLY.get(asked["phase"])
     return calls_of((_read(*one) for one in json.loads(file.read_text(encoding="utf-8"))), only)
 
 
 def _recorded(asked: Mapping[str, str]) -> Iterator[Any]:
     batch, length = (int(asked[name]) if asked[name] else None for name in ("batch_size", "seq_len"))
     name, _, width = asked["workload"].partition("@")
-    phase = "generate" if asked["phase"] == "decode" else asked["phase"]
+    phase = {"decode": "generate", "backward": "training"}.get(asked["phase"], asked["phase"])
     options = RunOptions(
         phase=phase, dtype=asked["dtype"], batch_size=batch, seq_len=length, clip_norm=0.0, new_tokens=DECODED
     )

@@ -42,6 +42,8 @@ def test_the_arithmetic_of_products_convolutions_and_attention() -> None:
     assert (backward.kind, backward.flops) == ("convolution_backward_1x1", 2 * forward.flops)
     one_gradient = cost("aten::mps_convolution_backward", (x, out, weight), (weight,))
     assert one_gradient.flops == forward.flops
+    few = cost("aten::_mps_convolution", (spec(1, 64, 8, 8), spec(16, 64, 1, 1)), (spec(1, 16, 8, 8),))
+    assert few.flops == 2 * (2 * 16 * 8 * 8 * 64), "a kernel computes 32 channels at once"
     q = spec(2, 12, 128, 64)
     attention = cost("aten::_scaled_dot_product_attention_math_for_mps", (q, q, q), (q,))
     assert attention.flops == 4 * 2 * 12 * 128 * 128 * 64
@@ -55,6 +57,18 @@ def test_bytes_are_those_that_move() -> None:
     assert cost("aten::view", (x,), (x,)).kind == HOST
     table, rows = spec(30522, 768), spec(16, 768)
     assert cost("aten::index_select", (table, spec(16, dtype=torch.int64)), (rows,)).nbytes < table.nbytes / 100
+
+
+def test_batch_norm_with_statistics_of_the_batch_is_as_slow_on_a_large_chip() -> None:
+    x, c = spec(32, 64, 112, 112), spec(64)
+    training = cost("aten::native_batch_norm", (x, c, c), (x, c, c))
+    evaluated = cost("aten::native_batch_norm", (x, c, c), (x, spec(0), spec(0)))
+    assert (training.kind, evaluated.kind) == ("batch_norm", "normalisation")
+    for one, grows in ((training, False), (evaluated, True)):
+        small, large = (
+            of(chip, Call(one, 50), cores=cores).step_ms.likely for chip, cores in (("m3", 10), ("m3-max", 40))
+        )
+        assert (small > 2 * large) is grows
 
 
 def test_what_a_step_is_bound_by() -> None:

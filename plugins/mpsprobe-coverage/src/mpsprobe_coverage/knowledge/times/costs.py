@@ -95,7 +95,7 @@ def _linear_backward(name: str, inputs: Specs, outputs: Specs) -> tuple[str, flo
 def _convolution(name: str, inputs: Specs, outputs: Specs) -> tuple[str, float] | None:
     x, weight = inputs[0], inputs[1]
     larger = x if "transpose" in name else outputs[0]
-    return _window("convolution", weight), 2.0 * larger.numel * weight.numel / max(weight.shape[0], 1)
+    return _window("convolution", weight), 2.0 * larger.numel * weight.numel / max(weight.shape[0], 1) * _padded(weight)
 
 
 def _convolution_backward(name: str, inputs: Specs, outputs: Specs) -> tuple[str, float] | None:
@@ -105,8 +105,14 @@ def _convolution_backward(name: str, inputs: Specs, outputs: Specs) -> tuple[str
         return None
     grad = inputs[0] if name.startswith("convolution") else inputs[1]
     gradients = sum(len(one.shape) > 1 for one in outputs) or 1
-    flops = 2.0 * grad.numel * weight.numel / max(weight.shape[0], 1) * gradients
+    flops = 2.0 * grad.numel * weight.numel / max(weight.shape[0], 1) * gradients * _padded(weight)
     return _window("convolution_backward", weight), flops
+
+
+def _padded(weight: TensorSpec) -> float:
+    """How much more a kernel computes that makes ``TILE`` channels at once: those that are not there, too."""
+    out = weight.shape[0]
+    return -(-out // TILE) * TILE / out if out and weight.shape[1] > 1 else 1.0
 
 
 def _window(kind: str, weight: TensorSpec) -> str:
@@ -139,6 +145,12 @@ def _reduction(name: str, inputs: Specs, outputs: Specs) -> tuple[str, float] | 
     return f"{base}_inner" if inner and len(x.shape) > 1 else base, 0.0
 
 
+def _batch_norm(name: str, inputs: Specs, outputs: Specs) -> tuple[str, float] | None:
+    """With the statistics of the batch, and its gradient; with kept ones it is elementwise."""
+    of_batch = "backward" in name or any(one.numel for one in outputs[1:])
+    return ("batch_norm" if of_batch else "normalisation"), 0.0
+
+
 def _sort(name: str, inputs: Specs, outputs: Specs) -> tuple[str, float] | None:
     return "sort", 0.0
 
@@ -161,7 +173,8 @@ def _slices(inputs: Specs) -> int:
 
 FEW_ROWS = 8  # from there on a product of matrices reads its weights for so few rows that their memory is what counts
 NARROW = 64
-FEW_CHANNELS = 16
+FEW_CHANNELS = 8  # as the benchmark of operators has them
+TILE = 32
 _HALF = {torch.bfloat16: "bfloat16", torch.float16: "float16"}
 HOST_ONLY = frozenset({
     "view", "_unsafe_view", "reshape", "_reshape_alias", "as_strided", "transpose", "t", "permute", "expand", "slice",
@@ -210,5 +223,6 @@ FORMULAS: Mapping[str, Formula] = {
     **dict.fromkeys(_ATTENTION, _attention),
     **dict.fromkeys(("_lstm_mps", "lstm_mps_backward"), _lstm),
     **dict.fromkeys(_REDUCTIONS, _reduction),
+    **dict.fromkeys(("native_batch_norm", "native_batch_norm_backward"), _batch_norm),
     **dict.fromkeys(("sort", "topk", "argsort", "msort"), _sort),
 }

@@ -25,6 +25,7 @@ Bound = Literal["arithmetic", "bandwidth", "launches", "cpu"]
 Numbers = Mapping[str, Any]
 TOGETHER = 3.0  # how sharply the longer of two that overlap wins: at 3 two equal ones take a quarter longer than each
 LATE = 9  # the first GPU family of which efficiencies are like those of later ones: M3 and M4 are Apple9
+FIRST_CHECKED = "2.0.0"
 ON_CPU = ("fallback", "missing")
 SYNC = "sync"
 
@@ -98,12 +99,16 @@ def kernel_ms(cost: Cost, chip: Chip, cores: int, release: str, known: Numbers) 
     arithmetic = 0.0
     if cost.flops:
         share = known["arithmetic"][when].get(kind) or known["arithmetic"]["all"].get(kind, 1.0)
-        rate = known["rate"][chip.generation] * cores * share
+        # More cores are not used as well as few: 10 of them as `rate` has it
+        rate = known["rate"][chip.generation] * 10 * (cores / 10) ** known["scaling"]["cores"] * share
         if cost.dtype != "float32":
             rate *= known[cost.dtype][chip.generation]
         arithmetic = cost.flops / (rate * 1e6)
     shares = known["bandwidth"][when]
     moving = cost.nbytes / (bandwidth(chip, cores) * shares.get(kind, shares["elementwise"]))
+    fixed = known["fixed"].get(kind)
+    if fixed is not None:
+        moving = max(moving, cost.nbytes / (fixed * 1e6))
     taken = max(arithmetic, moving)
     for first, slower in known["before"].items():
         if is_before(release, first):
@@ -195,6 +200,8 @@ def _spread(calls: Iterable[Call], chip: Chip, release: str, known: Numbers) -> 
         why.append(f"no published step of {chip.name} was fitted")
     if half != "float32" and f"{half} {chip.generation}" not in ranges["dtypes"]:
         why.append(f"no published {half} step of {chip.generation} was fitted")
+    if is_before(release, FIRST_CHECKED):
+        why.append(f"of releases before {FIRST_CHECKED} one workload alone was fitted")
     if rare:
         why.append(f"few figures of {', '.join(rare)} were published")
     if cpu:
