@@ -1,0 +1,134 @@
+"""A device's result next to the CPU's and to the float64 one: how far away, and whether that is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from mpsprobe_coverage.verifying.tolerances import Tolerance
+
+NOISE = 4.0
+"""A device may be so many times as far from float64 as the CPU: both round, in another order."""
+
+
+class Wrong(NamedTuple):
+    """What is wrong of one result.
+
+    Attributes:
+        excess: the largest error as a multiple of what is allowed; infinite where a number is not finite.
+        error, cpu_error: the largest error, the device's and the CPU's.
+        elements, of: how many are wrong, of how many.
+        at: the indices of the worst.
+        got, expected: what the device has there, and float64.
+    """
+
+    excess: float
+    error: float
+    cpu_error: float
+    elements: int
+    of: int
+    at: tuple[int, ...] = ()
+    got: float = 0.0
+    expected: float = 0.0
+    why: str = ""
+
+
+def compared(
+    got: torch.Tensor, exact: torch.Tensor, on_cpu: Callable[[], torch.Tensor | None], allowed: Tolerance
+) -> Wrong | None:
+    """What is wrong of ``got``; ``None`` where nothing is.
+
+    An element is wrong if it is farther from ``exact`` than tolerance, and than ``NOISE`` times the CPU's largest error
+    where that is more, while the CPU's own is within tolerance.
+
+    Args:
+        got: the device's result, on the CPU.
+        exact: computed in float64 from the same inputs; for whole numbers, by the CPU.
+        on_cpu: computes it on the CPU in the dtype of ``got``; called only where ``got`` is beyond tolerance.
+    """
+    if got.shape != exact.shape:
+        why = f"its shape is {tuple(got.shape)}, not {tuple(exact.shape)}"
+        return Wrong(math.inf, math.inf, 0.0, got.numel(), got.numel(), why=why)
+    if not got.numel():
+        return None
+    if not (got.is_floating_point() or got.is_complex()):
+        differ = got != exact.to(got.dtype)
+        return _worst(differ.double() * math.inf if differ.any() else None, got, exact, 0.0)
+    wide = torch.complex128 if got.is_complex() else torch.float64
+    device, judge = got.to(wide), exact.to(wide)
+    bound = _bound(judge, allowed)
+    excess = _excess(device, judge, bound, got.dtype)
+    if float(excess.max()) <= 1.0:
+        return None
+    same = on_cpu()
+    cpu_error = 0.0
+    if same is not None and same.shape == got.shape:
+        by_cpu = _excess(same.to(wide), judge, bound, got.dtype)
+        finite = by_cpu[torch.isfinite(by_cpu)]
+        noise = float(finite.max()) if finite.numel() else 0.0
+        excess = torch.where(by_cpu <= 1.0, excess, torch.zeros_like(excess)) / max(1.0, NOISE * noise)
+        distance = (same.to(wide) - judge).abs()
+        distance = distance[torch.isfinite(distance)]
+        cpu_error = float(distance.max()) if distance.numel() else 0.0
+    return _worst(excess, got, exact, cpu_error)
+
+
+def _bound(exact: torch.Tensor, allowed: Tolerance) -> torch.Tensor:
+    size = exact.abs()
+    finite = torch.where(torch.isfinite(size), size, torch.zeros_like(size))
+    scale = float(finite.square().mean().sqrt())
+    return finite.mul_(allowed.rtol).add_(allowed.atol * scale + torch.finfo(torch.float64).tiny)
+
+
+def _excess(value: torch.Tensor, exact: torch.Tensor, bound: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The error of each element as a multiple of its bound: zero where neither is finite, in the same way."""
+    found = (value - exact).abs_().div_(bound)
+    strange = ~torch.isfinite(found)
+    if strange.any():
+        narrow = exact.to(dtype).to(exact.dtype)  # beyond the range of the dtype it is infinite
+        alike = (value == narrow) | (value.isnan() & narrow.isnan())
+        found = torch.where(strange, torch.where(alike, 0.0, math.inf), found)
+    return found
+
+
+def _worst(excess: torch.Tensor | None, got: torch.Tensor, exact: torch.Tensor, cpu_error: float) -> Wrong | None:
+    if excess is None:
+        return None
+    excess = torch.nan_to_num(excess, nan=0.0, posinf=math.inf)
+    wrong = excess > 1.0
+    count = int(wrong.sum())
+    if not count:
+        return None
+    flat = int(excess.argmax())
+    at = tuple(int(one) for one in torch.unravel_index(torch.tensor(flat), excess.shape)) if excess.dim() else ()
+    values = [_number(one.reshape(-1)[flat]) for one in (got, exact)]
+    distance = (got.double() - exact.double()).abs() if not got.is_complex() else (got - exact).abs()
+    error = float(distance[wrong].nan_to_num(nan=math.inf, posinf=math.inf).max())
+    return Wrong(float(excess.max()), error, cpu_error, count, got.numel(), at, *values)
+
+
+def _number(value: torch.Tensor) -> float:
+    return float(value.abs() if value.is_complex() else value)
+
+
+class Distance(NamedTuple):
+    """How far a whole tensor is from its float64 one: the norm of the difference, relative to the norm of that."""
+
+    relative: float
+    nonfinite: int  # elements that are not finite where the float64 ones are
+
+
+def distance(value: Any, exact: torch.Tensor) -> Distance | None:
+    """``None`` where they cannot be compared: another shape, or no floating-point numbers."""
+    if value.shape != exact.shape or not exact.is_floating_point() or not exact.numel():
+        return None
+    value, exact = value.double(), exact.double()
+    strange = ~torch.isfinite(value) & torch.isfinite(exact)
+    fine = torch.isfinite(value) & torch.isfinite(exact)
+    difference = torch.where(fine, value - exact, torch.zeros_like(exact))
+    size = float(torch.where(fine, exact, torch.zeros_like(exact)).norm())
+    away = float(difference.norm())
+    return Distance(away / size if size else (0.0 if not away else math.inf), int(strange.sum()))
