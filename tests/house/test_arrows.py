@@ -63,9 +63,10 @@ COVERAGE_MAY_IMPORT = {
     "reporting": {"devices", "knowledge", "recording"},
     "scanning": {"devices", "knowledge", "recording", "reporting"},
     "programs": {"devices", "knowledge", "recording", "reporting", "scanning"},
+    "verifying": {"devices", "knowledge", "recording", "reporting"},
     "pool": set(),
     "rules": set(),
-    "commands": {"devices", "knowledge", "pool", "programs", "recording", "reporting", "scanning"},
+    "commands": {"devices", "knowledge", "pool", "programs", "recording", "reporting", "scanning", "verifying"},
     "callbacks": {"commands", "devices", "knowledge", "programs", "recording"},
 }
 # In two of them what lies deeper is ordered too.

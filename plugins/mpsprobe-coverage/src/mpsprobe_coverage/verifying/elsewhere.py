@@ -73,7 +73,9 @@ def _cudnn_backward(
     return tuple(_derivatives(grad, q, k, v, bias, causal, scale))
 
 
-def _batch_norm(x: Any, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, rate: float, eps: float) -> Any:
+def _batch_norm(
+    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, rate: float, eps: float
+) -> Any:
     return (*_aten.native_batch_norm(x, weight, bias, mean, variance, training, rate, eps)[:1], None, None, None)
 
 
@@ -84,7 +86,9 @@ def _batch_norm_backward(
     return _aten.native_batch_norm_backward(grad, x, weight, mean, variance, save_mean, save_var, True, eps, mask)
 
 
-def _for_mps(q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0, causal: bool = False, *rest: Any, **o: Any) -> Any:
+def _for_mps(
+    q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0, causal: bool = False, *rest: Any, **o: Any
+) -> Any:
     return (_attention(q, k, v, mask, causal, o.get("scale")),)
 
 

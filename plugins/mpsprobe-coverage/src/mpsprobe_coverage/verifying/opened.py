@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 AUTO, CPU, VIRTUAL = "auto", "cpu", "virtual"
 NONE = "there is no device to compare with the CPU: {why}"
-WITHOUT = "Without one: --dtype float16 --device cpu says what half precision does; --device virtual tries this command."
+WITHOUT = (
+    "Without one: --dtype float16 --device cpu says what half precision does; --device virtual tries this command."
+)
 
 
 class Virtual:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_leaves
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import Specs, specs_in, tensors_in
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.verifying.comparing import Wrong, compared
-from mpsprobe_coverage.verifying.copying import copied, to_device, widened
+from mpsprobe_coverage.verifying.copying import WIDER, copied, to_device, widened
 from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
 from mpsprobe_coverage.verifying.elsewhere import ELSEWHERE, NOT_COMPARED
 from mpsprobe_coverage.verifying.tolerances import tolerance_of
@@ -145,17 +145,19 @@ class Checking(Drawing):
         return _first_wrong(func, got, _computed(func, before, wide=True), _Once(func, before), before) is not None
 
     def _nonfinite(self, func: Any, origin: Origin, before: Any, got: Any, exact: Any, by_cpu: _Once) -> None:
-        strange = [one for one in got if _floating(one) and not bool(torch.isfinite(one).all())]
-        if not strange or not all(bool(torch.isfinite(one).all()) for one in tensors_in(before) if _floating(one)):
+        strange = [one for one in got if not _all_finite(one)]
+        if not strange or not all(map(_all_finite, tensors_in(before))):
             return
         nan = any(bool(one.isnan().any()) for one in strange)
-        finite = all(bool(torch.isfinite(one).all()) for one in exact if _floating(one))
-        if not (nan or finite) or any(one.operator == _name(func) and one.origin == origin for one in self.checked.begins):
+        finite = all(map(_all_finite, exact))
+        if not (nan or finite) or any(
+            one.operator == _name(func) and one.origin == origin for one in self.checked.begins
+        ):
             return
         args, kwargs = before
         call = Call(func, args, kwargs, specs_in((args, kwargs)), specs_in(got))
         on_cpu = by_cpu()
-        cpu_too = on_cpu is not None and any(_floating(one) and not bool(torch.isfinite(one).all()) for one in on_cpu)
+        cpu_too = on_cpu is not None and not all(map(_all_finite, on_cpu))
         what = "NaN" if nan else "infinity"
         self.checked.begins.append(Begins(_name(func), self.phase, origin, call, what, cpu_too))
 
@@ -207,12 +209,20 @@ class _Once:
         return self._results
 
 
-def _computed(func: Any, before: Any, *, wide: bool) -> list[Any]:
-    """Its results on the CPU, and what it wrote."""
-    args, kwargs = copied(before, "cpu", wide=wide)
+def _computed(func: Any, before: Any, *, wide: bool, rounded: bool = False) -> list[Any]:
+    """Its results on the CPU, and what it wrote; ``rounded``: of inputs that are rounded once more."""
+    args, kwargs = tree_map(_rounded, copied(before, "cpu")) if rounded else copied(before, "cpu", wide=wide)
     instead = ELSEWHERE.get(func._schema.name)
     result = func(*args, **kwargs) if instead is None else instead(*args, **kwargs)
     return _results(func, (args, kwargs), result)
+
+
+def _rounded(leaf: Any) -> Any:
+    """A float as float64, half a unit of its last place up or down, in turns that no sum is in step with."""
+    if not (isinstance(leaf, torch.Tensor) and leaf.is_floating_point()):
+        return WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
+    turns = torch.arange(leaf.numel()).mul_(2654435761).bitwise_right_shift_(13).bitwise_and_(1).mul_(2).sub_(1)
+    return widened(leaf).mul_(1 + turns.reshape(leaf.shape) * (torch.finfo(leaf.dtype).eps / 2))
 
 
 def _results(func: Any, given: Any, result: Any) -> list[Any]:
@@ -231,14 +241,17 @@ def _first_wrong(func: Any, got: list[Any], exact: list[Any], by_cpu: _Once, bef
     """The first wrong result and its position."""
     choice = func._schema.name.partition("::")[2].strip("_") in CHOICES
     for number, (one, judge) in enumerate(zip(got, exact, strict=False)):
-        if not (isinstance(one, torch.Tensor) and isinstance(judge, torch.Tensor)) or (number and one.shape != judge.shape):
+        if not (isinstance(one, torch.Tensor) and isinstance(judge, torch.Tensor)) or (
+            number and one.shape != judge.shape
+        ):
             continue  # what has other sizes after the first result is a kernel's own workspace
         if one.layout is not torch.strided:
             one, judge = one.to_dense(), judge.to_dense()
         if choice and one.dtype is torch.int64 and (number or _same_values(func, before, one, judge)):
             continue
         same = lambda number=number: (found := by_cpu()) and found[number] if number < len(exact) else None  # noqa: E731
-        wrong = compared(one, judge, same, tolerance_of(func._schema.name, one.dtype))
+        rounded = lambda number=number: _computed(func, before, wide=True, rounded=True)[number]  # noqa: E731
+        wrong = compared(one, judge, same, tolerance_of(func._schema.name, one.dtype), rounded)
         if wrong is not None:
             return number, wrong
     return None
@@ -266,8 +279,10 @@ def _asks(kwargs: Any, device: str) -> bool:
     return asked is not None and torch.device(asked).type == device
 
 
-def _floating(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+def _all_finite(value: Any) -> bool:
+    if not (isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel()):
+        return True
+    return all(bool(torch.isfinite(end)) for end in torch.aminmax(value))
 
 
 def _name(func: Any) -> str:

@@ -214,9 +214,7 @@ class Verification:
             what, name, number = key
             cpu = self._cpu.distances.get(key)
             allowed = max(usual.rtol + usual.atol, NOISE * cpu.relative if cpu is not None else 0.0)
-            wrong = cpu is not None and (
-                not there.relative <= allowed or (there.nonfinite > 0 and cpu.nonfinite == 0)
-            )
+            wrong = cpu is not None and (not there.relative <= allowed or (there.nonfinite > 0 and cpu.nonfinite == 0))
             rows.append(
                 ComparedTensor(
                     what=what,

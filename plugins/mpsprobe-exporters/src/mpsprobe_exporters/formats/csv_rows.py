@@ -95,6 +95,8 @@ ROWS: Mapping[str, Callable[[Any], Rows]] = {
     "checkpoint": lambda report: records(checkpoint.FIELDS, report, report.dtypes),
     "fit": lambda report: records(largest.FIELDS, report, report.rows),
     "upgrade": upgrade.rows,
+    "verification": lambda report: records(verification.FIELDS, None, report.wrong),
+    "precision": lambda report: records(precision.FIELDS, None, report.modules),
     "ranking": lambda report: records(ranking.FIELDS, None, (*report.operators, *report.fallbacks)),
 }
 """The header, then the rows."""
