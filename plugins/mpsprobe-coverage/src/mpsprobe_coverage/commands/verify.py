@@ -40,7 +40,7 @@ MADE = "the weights of '{name}' are made: what half precision does to the real o
 @options.AUTOCAST_OPTION
 @options.report_options
 @options.EVERYTHING_OPTION
-def verify(name: str, /, **asked: Any) -> None:
+def verify(name: str, **asked: Any) -> None:
     """Whether a device computes a step of WORKLOAD rightly, operator by operator, and where it first goes wrong.
 
     The same weights, inputs and random numbers run on the device and on the CPU; float64 is the judge of both. With

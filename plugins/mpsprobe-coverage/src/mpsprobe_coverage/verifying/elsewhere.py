@@ -92,6 +92,15 @@ def _for_mps(
     return (_attention(q, k, v, mask, causal, o.get("scale")),)
 
 
+def _softmax(x: Any, dim: int, to_float: bool) -> Any:
+    """Half precision in, float32 out: a GPU's kernel alone does both at once."""
+    return _aten._softmax(x.float() if to_float and x.dtype is not torch.float64 else x, dim, False)
+
+
+def _log_softmax(x: Any, dim: int, to_float: bool) -> Any:
+    return _aten._log_softmax(x.float() if to_float and x.dtype is not torch.float64 else x, dim, False)
+
+
 ELSEWHERE: dict[str, Callable[..., Any]] = {
     **REFERENCES,
     "aten::_scaled_dot_product_attention_math_for_mps": _for_mps,
@@ -101,6 +110,8 @@ ELSEWHERE: dict[str, Callable[..., Any]] = {
     "aten::_scaled_dot_product_efficient_attention_backward": _efficient_backward,
     "aten::_scaled_dot_product_cudnn_attention": _cudnn,
     "aten::_scaled_dot_product_cudnn_attention_backward": _cudnn_backward,
+    "aten::_softmax": _softmax,
+    "aten::_log_softmax": _log_softmax,
     "aten::cudnn_batch_norm": _batch_norm,
     "aten::cudnn_batch_norm_backward": _batch_norm_backward,
 }

@@ -22,21 +22,26 @@ from mpsprobe_coverage.verifying.runs import built
 
 HOLDS = {torch.float16: 0.02, torch.bfloat16: 0.1}
 """The error of the output up to which a result holds, as PyTorch's tests of half precision allow (``tolerances.toml``)."""
-MOST_TRIED = 24
+MOST_KEPT = 64
 MOST_SCALES = 40
 FIRST_SCALE, GROWTH = 2.0**16, 0.5
 """``torch.amp.GradScaler``: where it begins, and what it multiplies by after an overflow."""
-SNIPPET = """# in {dtype}, with {count} in float32
+SNIPPET = """def to(dtype):
+    one = lambda value: value.to(dtype) if torch.is_tensor(value) and value.is_floating_point() else value
+    return lambda values: torch.utils._pytree.tree_map(one, values)
+wide, narrow = to(torch.float32), to(torch.{dtype})
 model.to(torch.{dtype})
-def in_float32(module):
-    wide = lambda value: value.float() if torch.is_tensor(value) and value.is_floating_point() else value
-    narrow = lambda value: value.to(torch.{dtype}) if torch.is_tensor(value) and value.is_floating_point() else value
-    tree_map = torch.utils._pytree.tree_map
+keep = {keep}  # True: what it puts out is beyond the range of {dtype}
+kept = [model.get_submodule(name) for name in keep]
+inside = [id(one) for module in kept for one in module.modules()]
+for module in model.modules():
+    if id(module) not in inside and not list(module.children()):
+        module.register_forward_pre_hook(lambda m, args, kwargs: narrow((args, kwargs)), with_kwargs=True)
+for module, stays in zip(kept, keep.values()):
     module.float()
-    module.register_forward_pre_hook(lambda m, args, kwargs: tree_map(wide, (args, kwargs)), with_kwargs=True)
-    module.register_forward_hook(lambda m, args, output: tree_map(narrow, output))
-for name in {names}:
-    in_float32(model.get_submodule(name))
+    module.register_forward_pre_hook(lambda m, args, kwargs: wide((args, kwargs)), with_kwargs=True)
+    if not stays:
+        module.register_forward_hook(lambda m, args, output: narrow(output))
 """
 
 
@@ -50,18 +55,16 @@ def precision(workload: Workload, options: RunOptions, progress: Progress) -> Pr
         progress.start(3, "in float32")
         usual, exact = _ran(run, options, torch.float32)
         progress.advance(f"in {options.autocast or options.dtype}")
-        narrow = run if options.autocast else _narrowed(run, dtype, ())
+        narrow = run if options.autocast else _narrowed(run, dtype, {})
         outputs, result = _ran(narrow, options, dtype)
         error = _error(result, exact)
         rows = _rows(run, dtype, usual, outputs)
-        order = [name for name in outputs.order if name in usual.first]
-        begins = next((name for name in order if not _finite(outputs.first[name]) and _finite(usual.first[name])), None)
-        allowed = HOLDS[dtype]
-        keep: list[str] = []
+        begins, allowed = _begins(usual, outputs, {}), HOLDS[dtype]
+        keep: dict[str, bool] = {}
         with_keep: float | None = None
         if not _within(error, allowed) and not options.autocast:
             progress.advance("which modules have to stay in float32")
-            keep, with_keep = _kept(run, options, dtype, rows, exact, allowed)
+            keep, with_keep = _kept(run, options, dtype, rows, usual, exact)
     scale = _loss_scale(run, options) if options.autocast == "float16" and options.phase == "training" else None
     progress.stop()
     return PrecisionReport(
@@ -73,7 +76,7 @@ def precision(workload: Workload, options: RunOptions, progress: Progress) -> Pr
         error=error,
         allowed=allowed,
         holds=_within(error, allowed),
-        keep=keep,
+        keep=list(keep),
         error_with_keep=with_keep,
         snippet=_snippet(dtype, keep) if keep else None,
         loss_scale=scale,
@@ -114,15 +117,23 @@ def _ran(run: TorchRun, options: RunOptions, dtype: torch.dtype) -> tuple[_Outpu
     return seen, _floats(output)
 
 
-def _narrowed(run: TorchRun, dtype: torch.dtype, keep: Sequence[str]) -> TorchRun:
-    """A copy of ``run`` in ``dtype``, but for the modules in ``keep``, which get their inputs and weights in float32."""
+def _narrowed(run: TorchRun, dtype: torch.dtype, keep: Mapping[str, bool]) -> TorchRun:
+    """A copy of ``run`` in ``dtype``, but for the modules in ``keep``, which compute in float32.
+
+    Where ``keep`` says so of a module, what it puts out stays in float32 until another module takes it.
+    """
     model = copy.deepcopy(run.model).to(dtype)
-    for name in keep:
-        module = model.get_submodule(name)
+    kept = [model.get_submodule(name) for name in keep]
+    inside = {id(one) for module in kept for one in module.modules()}
+    for (name, stays), module in zip(keep.items(), kept, strict=True):
         module.float()
         module.load_state_dict(run.model.get_submodule(name).state_dict())
         module.register_forward_pre_hook(lambda m, args, kwargs: _as((args, kwargs), torch.float32), with_kwargs=True)
-        module.register_forward_hook(lambda m, args, output: _as(output, dtype))
+        if not stays:
+            module.register_forward_hook(lambda m, args, output: _as(output, dtype))
+    for module in model.modules() if any(keep.values()) else ():
+        if id(module) not in inside and not any(module.children()):
+            module.register_forward_pre_hook(lambda m, args, kwargs: _as((args, kwargs), dtype), with_kwargs=True)
     return replace(run, model=model, args=_as(tuple(run.args), dtype), kwargs=_as(dict(run.kwargs), dtype))
 
 
@@ -134,30 +145,45 @@ def _as(values: Any, dtype: torch.dtype) -> Any:
 
 
 def _kept(
-    run: TorchRun, options: RunOptions, dtype: torch.dtype, rows: Sequence[ModuleRange], exact: Any, allowed: float
-) -> tuple[list[str], float | None]:
-    """The fewest modules, as far as was tried, with which in float32 the result holds: those that suffer most first."""
+    run: TorchRun, options: RunOptions, dtype: torch.dtype, rows: Sequence[ModuleRange], usual: _Outputs, exact: Any
+) -> tuple[dict[str, bool], float | None]:
+    """The fewest modules, as far as was tried, with which in float32 the result holds, and its error then.
+
+    Where something is not finite, the first module that puts it out is next; else the one that loses most by itself.
+    """
+    beyond = {one.name: one.of_range is not None and one.of_range >= 1.0 for one in rows}
     leaves = {name for name, one in run.model.named_modules() if name and not any(one.children())}
-    candidates = [one.name for one in rows if one.name in leaves]
+    losing = [one.name for one in rows if one.name in leaves]
 
-    def tried(names: Sequence[str]) -> float | None:
-        return _error(_ran(_narrowed(run, dtype, names), options, dtype)[1], exact)
+    def tried(keep: Mapping[str, bool]) -> tuple[str | None, float | None]:
+        try:
+            outputs, result = _ran(_narrowed(run, dtype, keep), options, dtype)
+        except RuntimeError:  # dtypes meet in the model's own code
+            return None, None
+        return _begins(usual, outputs, keep), _error(result, exact)
 
-    keep: list[str] = []
-    error: float | None = None
-    for number in sorted({1, 2, 4, 8, 16, 32, 64, 128, len(candidates)}):
-        keep = candidates[:number]
-        error = tried(keep)
-        if _within(error, allowed):
-            break
-    else:
-        return [], error
-    for name in [*keep][:MOST_TRIED] if len(keep) > 1 else []:
-        fewer = [one for one in keep if one != name]
-        without = tried(fewer)
-        if _within(without, allowed):
+    keep: dict[str, bool] = {}
+    begins, error = tried(keep)
+    while not _within(error, HOLDS[dtype]):
+        following = begins or next((one for one in losing if one not in keep), None)
+        if following is None or len(keep) >= MOST_KEPT:
+            return {}, None
+        keep[following] = beyond.get(following, False)
+        begins, error = tried(keep)
+    for name in [*keep] if len(keep) > 1 else []:
+        fewer = {one: stays for one, stays in keep.items() if one != name}
+        without = tried(fewer)[1]
+        if _within(without, HOLDS[dtype]):
             keep, error = fewer, without
     return keep, error
+
+
+def _begins(usual: _Outputs, outputs: _Outputs, keep: Mapping[str, bool]) -> str | None:
+    """The first module whose output is not finite, though it is in float32."""
+    for name in outputs.order:
+        if name in usual.first and name not in keep and not _finite(outputs.first[name]) and _finite(usual.first[name]):
+            return name
+    return None
 
 
 def _rows(run: TorchRun, dtype: torch.dtype, usual: _Outputs, narrow: _Outputs) -> list[ModuleRange]:
@@ -178,7 +204,7 @@ def _rows(run: TorchRun, dtype: torch.dtype, usual: _Outputs, narrow: _Outputs) 
                 of_range=largest / top if math.isfinite(largest) else None,
                 overflowed=int((~torch.isfinite(got) & torch.isfinite(exact)).sum()),
                 underflowed=float(lost.float().mean()) if got.numel() else 0.0,
-                error=_figure(found.relative) if found is not None else None,
+                error=None if found is None or found.nonfinite else _figure(found.relative),
                 own_error=_own_error(run, name, dtype, usual),
             )
         )
@@ -234,9 +260,8 @@ def _floats(values: Any) -> list[torch.Tensor]:
     return [one for one in tree_leaves(values) if isinstance(one, torch.Tensor) and one.is_floating_point()]
 
 
-def _snippet(dtype: torch.dtype, keep: Sequence[str]) -> str:
-    count = f"{len(keep)} module{'s' if len(keep) > 1 else ''}"
-    return SNIPPET.format(dtype=str(dtype).removeprefix("torch."), count=count, names=list(keep))
+def _snippet(dtype: torch.dtype, keep: Mapping[str, bool]) -> str:
+    return SNIPPET.format(dtype=str(dtype).removeprefix("torch."), keep=dict(keep))
 
 
 def _loss_scale(run: TorchRun, options: RunOptions) -> float | None:

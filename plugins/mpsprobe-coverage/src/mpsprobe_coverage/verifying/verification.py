@@ -94,7 +94,7 @@ class Verification:
             wrong=[self._wrong(one) for one in checked.wrong.values()],
             tensors=self._tensors(),
             nonfinite=[NonfiniteOrigin(what=one.what, cpu_too=one.cpu_too, **_place(one)) for one in checked.begins],
-            parted=parted(self._there, self._cpu) if self._cpu.order and not self._failure else None,
+            parted=parted(self._there, self._cpu) if self._cpu.order and self._there.order else None,
             skipped=checked.skipped,
             failure=self._failure,
             interrupted=self.interrupted,

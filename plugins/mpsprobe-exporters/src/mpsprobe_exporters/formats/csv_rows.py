@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from mpsprobe_exporters.document import records
 from mpsprobe_exporters.formats import profile_rows
 from mpsprobe_exporters.plain_text import one_line
-from mpsprobe_exporters.reports import checkpoint, coverage, largest, matrix, memory, ranking, several, upgrade
+from mpsprobe_exporters.reports import (
+    checkpoint, coverage, largest, matrix, memory, precision, ranking, several, upgrade, verification,
+)  # fmt: skip
 from mpsprobe_exporters.reports.comparison import failure_lines
 from mpsprobe_exporters.reports.configurations import KEY
 from mpsprobe_exporters.supported import supported_report

@@ -30,7 +30,6 @@ FIELDS: Fields[None, ModuleRange] = (
 
 
 def document(report: PrecisionReport) -> Document:
-    lines = [one_line(line, 200) for line in (report.snippet or "").splitlines()]
     return Document(
         title=f"{one_line(report.workload.name, 60)} in {_dtype(report)}",
         headline=_headline(report),
@@ -43,7 +42,7 @@ def document(report: PrecisionReport) -> Document:
         notes=[one_line(note, 1000) for note in report.notes],
         sections=[
             Section("Keep in float32", bullets(Bullet("tried: with these the result holds", name) for name in report.keep)),
-            Section("How", bullets(Bullet("", line) for line in lines if line)),
+            Section("How: the field 'snippet' of the JSON has code for it", bullets(_how(report))),
             Section("Modules, those that suffer most first", table(FIELDS, None, report.modules, "Modules", most=MOST)),
         ],
     )
@@ -61,6 +60,11 @@ def _headline(report: PrecisionReport) -> str:
     if report.keep:
         return f"In {_dtype(report)} the result is {error}{begins}; with {plural(len(report.keep), 'module')} in float32 it holds"
     return f"In {_dtype(report)} the result is {error}{begins}"
+
+
+def _how(report: PrecisionReport) -> Iterator[str]:
+    if report.keep:
+        yield f"give each of them float32 weights and inputs, and {_dtype(report)} to what follows"
 
 
 def _scale(report: PrecisionReport) -> Iterator[str]:
