@@ -4,10 +4,10 @@
     python benchmarks/planted_faults.py alarms [--device cuda] [--workloads 40] [--processes 5]
     python benchmarks/planted_faults.py times [--device cuda] [--workload bert-base]
 
-``faults`` draws kernels of four small models and puts a wrong one in the place of each, through the dispatcher: wrong at
-a size, for a layout, in a dtype, in the gradient, from the second sample on, or at one call of several. A fault is found
-if its operator is the first that the report names. ``alarms`` verifies workloads as they are, in three dtypes and both
-phases, with few layers. ``times`` compares a verification with a step on each device. The last line is JSON.
+``faults`` draws kernels of four small models and puts a wrong one in the place of each, through the dispatcher: wrong
+at a size, for a layout, in a dtype, in the gradient, from the second sample on, or at one call of several. A fault is
+found if its operator is the first that the report names. ``alarms`` verifies workloads as they are, in three dtypes and
+both phases, with few layers. ``times`` compares a verification with a step on each device. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -83,11 +84,13 @@ def models() -> dict[str, tuple[torch.nn.Module, Any]]:
     torch.manual_seed(0)
     images = torch.nn.Sequential(
         torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
-        torch.nn.ConvTranspose2d(8, 4, 2, 2), torch.nn.GroupNorm(2, 4), torch.nn.SiLU(), torch.nn.Upsample(scale_factor=2),
+        torch.nn.ConvTranspose2d(8, 4, 2, 2), torch.nn.GroupNorm(2, 4), torch.nn.SiLU(),
+        torch.nn.Upsample(scale_factor=2),
         torch.nn.AvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(256, 5), torch.nn.LogSoftmax(-1),
     )  # fmt: skip
     channels_last = torch.nn.Sequential(
-        torch.nn.Conv2d(4, 8, 3), torch.nn.Hardswish(), torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(), torch.nn.ELU(),
+        torch.nn.Conv2d(4, 8, 3), torch.nn.Hardswish(), torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(),
+        torch.nn.ELU(),
         torch.nn.Linear(32, 4), torch.nn.LeakyReLU(),
     )  # fmt: skip
     return {
@@ -134,10 +137,11 @@ class Noting(Drawing):
         tensors, name = tensors_in((args, kwargs)), func._schema.name
         first = tensors_in(result)
         fine = first and first[0].is_floating_point() and first[0].numel() > 1 and tensors
-        if fine and not func.is_view and not name.startswith((*UNINITIALISED, *CARRIERS)) and not is_random(func):
-            if all(one.device.type == self._device for one in tensors if one.dim()) and name not in NOT_COMPARED:
-                strided = any(not one.is_contiguous() for one in tensors)
-                self.calls.append((func, self.phase, tuple(tensors[0].shape), strided, first[0].dtype))
+        fine = fine and not name.startswith((*UNINITIALISED, *CARRIERS)) and name not in NOT_COMPARED
+        here = all(one.device.type == self._device for one in tensors if one.dim())
+        if fine and here and not func.is_view and not is_random(func):
+            strided = any(not one.is_contiguous() for one in tensors)
+            self.calls.append((func, self.phase, tuple(tensors[0].shape), strided, first[0].dtype))
         return result
 
 
@@ -153,7 +157,7 @@ def drawn(seed: int, count: int, device: str) -> list[Fault]:
         if not noted:
             continue
         func, _, shape, _, of = chance.choice(noted)
-        if kind == "dtype" and str(of) != f"torch.{dtype}" or (func, kind, dtype) in known:
+        if (kind == "dtype" and str(of) != f"torch.{dtype}") or (func, kind, dtype) in known:
             continue
         known.add((func, kind, dtype))
         times = sum(one[0] is func for one in calls[name, dtype])
@@ -316,7 +320,7 @@ def alarms(arguments: argparse.Namespace) -> dict[str, Any]:
     )
     tasks = [
         (name, dtype, phase, arguments.device)
-        for phase in ("inference", "training")
+        for phase in arguments.phases
         for name in names
         for dtype in DTYPES
         if phase in entries()[name].phases
@@ -343,8 +347,7 @@ def alarms(arguments: argparse.Namespace) -> dict[str, Any]:
         for process in pool._processes.values():
             process.terminate()
     if arguments.output:
-        with open(arguments.output, "w", encoding="utf-8") as file:
-            json.dump(done, file, indent=1)
+        Path(arguments.output).write_text(json.dumps(done, indent=1), encoding="utf-8")
     calls, wrong = (sum(one["calls"] for one in done), sum(alarm["calls"] for one in done for alarm in one["alarms"]))
     failed = [
         f"{one['workload']} {one['dtype']} {one['phase']}" for one in done if one.get("error") or one.get("failure")
@@ -396,6 +399,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workloads", type=int, default=40)
     parser.add_argument("--names", nargs="+")
+    parser.add_argument("--phases", nargs="+", default=["inference", "training"])
     parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--workload", default="bert-base")

@@ -91,7 +91,9 @@ class VerificationReport(Exportable):
     nonfinite: list[NonfiniteOrigin] = Field(default=[], description="In the order in which they began.")
     parted: str | None = Field(default=None, description="Where control flow took another course than on the CPU.")
     skipped: dict[str, str] = Field(default={}, description="Operators that were not compared, and why.")
-    failure: RunFailure | None = Field(default=None, description="What ended the run; the rest is what was found so far.")
+    failure: RunFailure | None = Field(
+        default=None, description="What ended the run; the rest is what was found so far."
+    )
     interrupted: bool = Field(default=False, description="Whether it was stopped: the rest is what was found so far.")
     elapsed_ns: int = Field(ge=0, description="What all of it took, after the model was built.")
     notes: list[str] = Field(default=[], description="What was changed so that runs can be compared.")
@@ -126,5 +128,7 @@ class PrecisionReport(Exportable):
     keep: list[str] = Field(default=[], description="Modules with which in float32 the result holds, as was tried.")
     error_with_keep: float | None = Field(default=None, description="What the output's error then is.")
     snippet: str | None = Field(default=None, description="What puts them into float32.")
-    loss_scale: float | None = Field(default=None, description="At which a `GradScaler` settles; `null`: none was asked.")
+    loss_scale: float | None = Field(
+        default=None, description="At which a `GradScaler` settles; `null`: none was asked."
+    )
     notes: list[str] = Field(default=[], description="What to know of it.")

@@ -60,7 +60,9 @@ def verify(
             has what was found before, and ``failure``.
     """
     values = converted(command, options)
-    wanted, made, file = (values.pop(name, usual) for name, usual in (("device", "auto"), ("made", True), ("reproduce", None)))
+    wanted, made, file = (
+        values.pop(name, usual) for name, usual in (("device", "auto"), ("made", True), ("reproduce", None))
+    )
     registry = get_registry()
 
     def make() -> Workload:

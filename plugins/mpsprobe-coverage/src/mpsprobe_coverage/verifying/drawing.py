@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
 
 from mpsprobe_coverage.verifying.comparing import Wrong
 from mpsprobe_coverage.verifying.copying import NARROW, WIDER, copied

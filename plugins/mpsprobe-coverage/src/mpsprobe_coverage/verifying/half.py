@@ -21,7 +21,7 @@ from mpsprobe_coverage.verifying.drawing import Drawing, settled
 from mpsprobe_coverage.verifying.runs import built
 
 HOLDS = {torch.float16: 0.02, torch.bfloat16: 0.1}
-"""The error of the output up to which a result holds, as PyTorch's tests of half precision allow (``tolerances.toml``)."""
+"""The error of the output up to which a result holds: what PyTorch's tests allow of one sum (``tolerances.toml``)."""
 MOST_KEPT = 64
 MOST_SCALES = 40
 FIRST_SCALE, GROWTH = 2.0**16, 0.5
@@ -30,15 +30,16 @@ SNIPPET = """def to(dtype):
     one = lambda value: value.to(dtype) if torch.is_tensor(value) and value.is_floating_point() else value
     return lambda values: torch.utils._pytree.tree_map(one, values)
 wide, narrow = to(torch.float32), to(torch.{dtype})
-model.to(torch.{dtype})
 keep = {keep}  # True: what it puts out is beyond the range of {dtype}
 kept = [model.get_submodule(name) for name in keep]
+weights = [{{name: value.clone() for name, value in module.state_dict().items()}} for module in kept]
+model.to(torch.{dtype})
 inside = [id(one) for module in kept for one in module.modules()]
 for module in model.modules():
     if id(module) not in inside and not list(module.children()):
         module.register_forward_pre_hook(lambda m, args, kwargs: narrow((args, kwargs)), with_kwargs=True)
-for module, stays in zip(kept, keep.values()):
-    module.float()
+for module, stays, own in zip(kept, keep.values(), weights):
+    module.float().load_state_dict(own)
     module.register_forward_pre_hook(lambda m, args, kwargs: wide((args, kwargs)), with_kwargs=True)
     if not stays:
         module.register_forward_hook(lambda m, args, output: narrow(output))
@@ -104,7 +105,9 @@ def _ran(run: TorchRun, options: RunOptions, dtype: torch.dtype) -> tuple[_Outpu
             seen.order.append(name)
             seen.first[name] = leaf.detach().clone()
             if not any(module.children()) and not options.autocast:
-                seen.inputs[name] = tree_map(lambda one: one.clone() if isinstance(one, torch.Tensor) else one, (args, kwargs))
+                seen.inputs[name] = tree_map(
+                    lambda one: one.clone() if isinstance(one, torch.Tensor) else one, (args, kwargs)
+                )
         return result
 
     torch.nn.Module.__call__ = call  # type: ignore[method-assign]
@@ -279,4 +282,3 @@ def _loss_scale(run: TorchRun, options: RunOptions) -> float | None:
                 return scale
             scale *= GROWTH
     return None
-

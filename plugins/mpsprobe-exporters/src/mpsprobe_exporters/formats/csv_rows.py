@@ -11,7 +11,16 @@ from mpsprobe_exporters.document import records
 from mpsprobe_exporters.formats import profile_rows
 from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reports import (
-    checkpoint, coverage, largest, matrix, memory, precision, ranking, several, upgrade, verification,
+    checkpoint,
+    coverage,
+    largest,
+    matrix,
+    memory,
+    precision,
+    ranking,
+    several,
+    upgrade,
+    verification,
 )  # fmt: skip
 from mpsprobe_exporters.reports.comparison import failure_lines
 from mpsprobe_exporters.reports.configurations import KEY

@@ -41,7 +41,9 @@ def document(report: PrecisionReport) -> Document:
         ],
         notes=[one_line(note, 1000) for note in report.notes],
         sections=[
-            Section("Keep in float32", bullets(Bullet("tried: with these the result holds", name) for name in report.keep)),
+            Section(
+                "Keep in float32", bullets(Bullet("tried: with these the result holds", name) for name in report.keep)
+            ),
             Section("How: the field 'snippet' of the JSON has code for it", bullets(_how(report))),
             Section("Modules, those that suffer most first", table(FIELDS, None, report.modules, "Modules", most=MOST)),
         ],
@@ -58,7 +60,8 @@ def _headline(report: PrecisionReport) -> str:
         return f"The result holds in {_dtype(report)}: {error}"
     begins = f"; it begins in {one_line(report.begins, 80)}" if report.begins else ""
     if report.keep:
-        return f"In {_dtype(report)} the result is {error}{begins}; with {plural(len(report.keep), 'module')} in float32 it holds"
+        kept = plural(len(report.keep), "module")
+        return f"In {_dtype(report)} the result is {error}{begins}; with {kept} in float32 it holds"
     return f"In {_dtype(report)} the result is {error}{begins}"
 
 

@@ -63,12 +63,14 @@ def document(report: VerificationReport) -> Document:
         alerts=list(_alerts(report)),
         lines=[
             workload_lines.workload_line(report.workload),
-            f"{number(report.calls)} calls of {plural(len(report.operators), 'operator')} were computed again on the CPU; "
+            f"{number(report.calls)} calls of {plural(len(report.operators), 'operator')} computed again on the CPU; "
             f"made with {workload_lines.made_with(report.environment)}",
         ],
         notes=[one_line(note, 1000) for note in report.notes],
         sections=[
-            Section("Wrong operators, the first one first", table(FIELDS, None, report.wrong, "Operators", entries=True)),
+            Section(
+                "Wrong operators, the first one first", table(FIELDS, None, report.wrong, "Operators", entries=True)
+            ),
             Section("Where NaN and infinity begin", table(BEGINS, None, report.nonfinite, "Operators", most=MOST)),
             Section("Wrong in the whole run", table(TENSORS, None, wrong, "Tensors", most=MOST)),
             Section("How the error grows", table(TENSORS, None, report.tensors, "Tensors", most=MOST), depth="all"),
