@@ -131,10 +131,10 @@ def _worst(excess: torch.Tensor | None, got: torch.Tensor, exact: torch.Tensor, 
         return None
     flat = int(excess.argmax())
     at = tuple(int(one) for one in torch.unravel_index(torch.tensor(flat), excess.shape)) if excess.dim() else ()
-    values = [_number(one.reshape(-1)[flat]) for one in (got, exact)]
+    there, right = (_number(one.reshape(-1)[flat]) for one in (got, exact))
     distance = (got.double() - exact.double()).abs() if not got.is_complex() else (got - exact).abs()
     error = float(distance[wrong].nan_to_num(nan=math.inf, posinf=math.inf).max())
-    return Wrong(float(excess.max()), error, cpu_error, count, got.numel(), at, *values)
+    return Wrong(float(excess.max()), error, cpu_error, count, got.numel(), at, there, right)
 
 
 def _number(value: torch.Tensor) -> float:

@@ -15,7 +15,7 @@ from mpsprobe_coverage.recording.references import REFERENCES
 _aten = torch.ops.aten
 
 
-def _attention(q: Any, k: Any, v: Any, bias: Any = None, causal: bool = False, scale: Any = None) -> torch.Tensor:
+def _attention(q: Any, k: Any, v: Any, bias: Any = None, causal: bool = False, scale: Any = None) -> Any:
     """Output (…, L, Ev), by its definition."""
     if q.dim() > 2 and q.shape[-3] != k.shape[-3]:
         k, v = (one.repeat_interleave(q.shape[-3] // one.shape[-3], -3) for one in (k, v))
@@ -29,9 +29,9 @@ def _attention(q: Any, k: Any, v: Any, bias: Any = None, causal: bool = False, s
 
 
 def _derivatives(grad: Any, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: Any) -> list[Any]:
-    inputs = [one.detach().requires_grad_() for one in (q, k, v)]
+    q, k, v = inputs = [one.detach().requires_grad_() for one in (q, k, v)]
     with torch.enable_grad():
-        out = _attention(*inputs, bias, causal, scale)
+        out = _attention(q, k, v, bias, causal, scale)
     return list(torch.autograd.grad(out, inputs, grad))
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
@@ -57,7 +58,7 @@ class Begins:
     phase: str
     origin: Origin
     call: Call
-    what: str
+    what: Literal["NaN", "infinity"]
     cpu_too: bool
 
 
@@ -158,8 +159,8 @@ class Checking(Drawing):
         call = Call(func, args, kwargs, specs_in((args, kwargs)), specs_in(got))
         on_cpu = by_cpu()
         cpu_too = on_cpu is not None and not all(map(_all_finite, on_cpu))
-        what = "NaN" if nan else "infinity"
-        self.checked.begins.append(Begins(_name(func), self.phase, origin, call, what, cpu_too))
+        one = Begins(_name(func), self.phase, origin, call, "NaN" if nan else "infinity", cpu_too)
+        self.checked.begins.append(one)
 
     def _off(self, func: Any, own: Any, given: Any) -> None:
         """Numbers that the device drew: by their distribution; what dropout makes of them exactly."""
@@ -196,7 +197,8 @@ class _Once:
     """What the CPU computes in the same dtype, when it is first asked."""
 
     def __init__(self, func: Any, before: Any) -> None:
-        self._func, self._before, self._results = func, before, None
+        self._func, self._before = func, before
+        self._results: list[Any] | None = None
         self._tried = False
 
     def __call__(self) -> list[Any] | None:
@@ -249,12 +251,17 @@ def _first_wrong(func: Any, got: list[Any], exact: list[Any], by_cpu: _Once, bef
             one, judge = one.to_dense(), judge.to_dense()
         if choice and one.dtype is torch.int64 and (number or _same_values(func, before, one, judge)):
             continue
-        same = lambda number=number: (found := by_cpu()) and found[number] if number < len(exact) else None  # noqa: E731
-        rounded = lambda number=number: _computed(func, before, wide=True, rounded=True)[number]  # noqa: E731
+        same = partial(_nth, by_cpu, number)
+        rounded = partial(_nth, partial(_computed, func, before, wide=True, rounded=True), number)
         wrong = compared(one, judge, same, tolerance_of(func._schema.name, one.dtype), rounded)
         if wrong is not None:
             return number, wrong
     return None
+
+
+def _nth(results: Callable[[], list[Any] | None], number: int) -> torch.Tensor | None:
+    found = results()
+    return found[number] if found is not None and number < len(found) else None
 
 
 def _same_values(func: Any, before: Any, got: torch.Tensor, exact: torch.Tensor) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -20,8 +20,8 @@ from mpsprobe.suggestions import in_short
 from mpsprobe_coverage.verifying.comparing import Distance, distance
 from mpsprobe_coverage.verifying.copying import to_device
 
-OUTPUT, LOSS, GRADIENT, PARAMETER = "output", "loss", "gradient", "parameter"
-Key = tuple[str, str, int]
+What = Literal["output", "loss", "gradient", "parameter"]
+Key = tuple[What, str, int]
 """What, of which module or parameter, at which of its calls."""
 
 
@@ -45,10 +45,10 @@ class Following:
         self._calls: dict[str, int] = {}
         self._same: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # what a module returns as its last child did
 
-    def add(self, what: str, name: str, tensor: torch.Tensor, number: int = 0) -> None:
+    def add(self, what: What, name: str, tensor: torch.Tensor, number: int = 0) -> None:
         if not tensor.is_floating_point():
             return
-        key = (what, name, number)
+        key: Key = (what, name, number)
         if self._judge is None:
             known = self._same.get(id(tensor))
             if known is None or known[0] is not tensor:
@@ -72,7 +72,7 @@ class Following:
                 leaves = [one for one in tree_leaves(_plain(result)) if isinstance(one, torch.Tensor)]
                 for position, leaf in enumerate(leaves):
                     with torch.no_grad(), _disable_current_modes():
-                        self.add(OUTPUT, name, leaf.detach(), number * len(leaves) + position)
+                        self.add("output", name, leaf.detach(), number * len(leaves) + position)
             return result
 
         torch.nn.Module.__call__ = call  # type: ignore[method-assign]
@@ -112,16 +112,16 @@ def taken(
             if step.scaler is not None:
                 step.unscale()
             with _disable_current_modes():
-                following.add(LOSS, "", loss.detach())
+                following.add("loss", "", loss.detach())
                 for name, parameter in run.model.named_parameters():
                     if parameter.grad is not None:
-                        following.add(GRADIENT, name, parameter.grad)
+                        following.add("gradient", name, parameter.grad)
             phase("optimizer")
             if step.scaler is None:
                 step.update()
                 with _disable_current_modes():
                     for name, parameter in run.model.named_parameters():
-                        following.add(PARAMETER, name, parameter.detach())
+                        following.add("parameter", name, parameter.detach())
     following.seen.read = list(mode.read)
     return following.seen
 
@@ -186,7 +186,3 @@ def parted(device: Seen, cpu: Seen) -> str | None:
 def narrowest(model: torch.nn.Module) -> torch.dtype:
     dtypes = (one.dtype for one in model.parameters() if one.dtype.is_floating_point)
     return next(dtypes, torch.float32)
-
-
-def distances(seen: Seen) -> dict[Key, Distance]:
-    return seen.distances

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import math
 import os
 import platform
 import time
@@ -16,7 +15,7 @@ import torch
 
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import UsageError
-from mpsprobe.protocols import Device, Progress, RunOptions, TorchRun, Workload
+from mpsprobe.protocols import Device, Progress, RunOptions, Workload
 from mpsprobe.schemas import (
     ComparedTensor,
     DeviceInfo,
@@ -253,16 +252,15 @@ def _as_on_mps(call: Call) -> Iterator[Call]:
     name = call.func._schema.name
     with contextlib.suppress(KeyError, AttributeError):
         if name == "aten::convolution":
-            shared = (of("stride"), of("dilation"), of("groups"))
+            asked = ("input", "weight", "bias", "padding", "stride", "dilation", "groups")
+            func = _aten._mps_convolution.default
             if of("transposed"):
-                args = (of("input"), of("weight"), of("padding"), of("output_padding"), *shared)
-                yield replace(call, func=_aten._mps_convolution_transpose.default, args=args, kwargs={})
-            else:
-                args = (of("input"), of("weight"), of("bias"), of("padding"), *shared)
-                yield replace(call, func=_aten._mps_convolution.default, args=args, kwargs={})
+                asked = ("input", "weight", "padding", "output_padding", "stride", "dilation", "groups")
+                func = _aten._mps_convolution_transpose.default
+            yield replace(call, func=func, args=tuple(map(of, asked)), kwargs={})
         elif name == "aten::convolution_backward" and not of("transposed"):
-            shared = (of("padding"), of("stride"), of("dilation"), of("groups"), of("output_mask")[:2])
-            args = (of("input"), of("grad_output"), of("weight"), *shared)
+            asked = ("input", "grad_output", "weight", "padding", "stride", "dilation", "groups")
+            args = (*map(of, asked), of("output_mask")[:2])
             yield replace(call, func=_aten.mps_convolution_backward.default, args=args, kwargs={})
 
 
@@ -297,10 +295,3 @@ def _free_bytes() -> int | None:
         return int(psutil.virtual_memory().available)
     except ImportError:
         return None
-
-
-def is_finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
-
-
-__all__ = ["TorchRun", "Verification", "known_wrong"]
