@@ -28,8 +28,8 @@ __all__ = [
     "MemoryUse", "ModuleRange", "ModuleTime", "NonfiniteOrigin", "NotCounted", "OnTheCpu", "OperatorCall",
     "OperatorFinding", "OperatorTime", "PickleImport", "PrecisionReport", "ProbeReading", "ProfileCell",
     "ProfilePlan", "ProfileReport", "ProgramInfo", "Quantization", "RankedOperator", "RankedRelease",
-    "RankingReport", "Recalled", "RefusedTensor", "Report", "RunFailure", "SeveralReport", "SizeRange", "Source",
-    "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "TimePrediction", "Trace", "Track",
-    "Transfers", "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell", "UpgradeReport",
+    "RankingReport", "Recalled", "RefusedTensor", "Report", "ReservedGrowth", "RunFailure", "SeveralReport",
+    "SizeRange", "Source", "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "TimePrediction",
+    "Trace", "Track", "Transfers", "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell", "UpgradeReport",
     "UpgradedWorkload", "Verdict", "VerificationReport", "Warmup", "WorkloadInfo", "WrongOperator", "read_report",
 ]  # fmt: skip
