@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from mpsprobe_coverage.callbacks.for_trainer import TransformersCallback
     from mpsprobe_coverage.commands.functions import check, coverage
     from mpsprobe_coverage.commands.program_functions import observe, run_script
+    from mpsprobe_coverage.commands.verify_function import verify
 
 __all__ = [
     "LightningCallback", "TransformersCallback", "__version__", "check", "compare", "coverage", "hookimpl",
-    "load_report", "observe", "profile", "run_script",
+    "load_report", "observe", "profile", "run_script", "verify",
 ]  # fmt: skip
 
 _HOMES = {
@@ -32,6 +33,7 @@ _HOMES = {
     "observe": "mpsprobe_coverage.commands.program_functions",
     "profile": "mpsprobe.cli.functions",
     "run_script": "mpsprobe_coverage.commands.program_functions",
+    "verify": "mpsprobe_coverage.commands.verify_function",
 }
 
 

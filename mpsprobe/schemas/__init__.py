@@ -13,21 +13,23 @@ from mpsprobe.schemas.report import *
 from mpsprobe.schemas.run import *
 from mpsprobe.schemas.time import *
 from mpsprobe.schemas.trace import *
+from mpsprobe.schemas.verification import *
 
 __all__ = [
     "SEVERITY", "Adapter", "AdvisoryMatch", "AffectedRange", "AffectedSystems", "AllocatingCall", "Allocation",
     "AllocationList", "BackendTarget", "ChangedAdvisory", "ChangedCondition", "ChangedKernel", "CheckpointFile",
     "CheckpointPart", "CheckpointReport", "ClassTime", "ComparedAdvisory", "ComparedCell", "ComparedFailure",
-    "ComparedFallback", "ComparedMemory", "ComparedOperator", "ComparedQuantity", "ComparedSide", "ComparedVerdict",
-    "ComparisonMethod", "ComparisonReport", "CompilesGraph", "ComputedOnCpu", "ConfigurationKey", "Counter",
-    "CoverageReport", "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DtypeUse", "DurationStatistics",
-    "Environment", "FallbackCost", "FitReport", "FitRow", "FrameworkTarget", "GraphCount", "GraphGrowth",
-    "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryEnd", "MemoryFigures",
-    "MemoryFit", "MemoryHolder", "MemoryPoint", "MemoryPrediction", "MemoryRange", "MemoryUse", "ModuleTime",
-    "NotCounted", "OnTheCpu", "OperatorFinding", "OperatorTime", "PickleImport", "ProbeReading", "ProfileCell",
-    "ProfilePlan", "ProfileReport", "ProgramInfo", "Quantization", "RankedOperator", "RankedRelease", "RankedRewrite",
-    "RankingReport", "Recalled", "RefusedTensor", "Report", "ReservedGrowth", "RunFailure", "SeveralReport",
-    "SizeRange", "Source", "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "TimePrediction",
-    "Trace", "Track", "Transfers", "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell", "UpgradeReport",
-    "UpgradedWorkload", "Verdict", "Warmup", "WorkloadInfo", "read_report",
+    "ComparedFallback", "ComparedMemory", "ComparedOperator", "ComparedQuantity", "ComparedSide", "ComparedTensor",
+    "ComparedVerdict", "ComparisonMethod", "ComparisonReport", "CompilesGraph", "ComputedOnCpu", "ConfigurationKey",
+    "Counter", "CoverageReport", "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DtypeUse",
+    "DurationStatistics", "Environment", "FallbackCost", "FitReport", "FitRow", "FrameworkTarget", "GraphCount",
+    "GraphGrowth", "JudgedWorkload", "KnownWrong", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve",
+    "MemoryEnd", "MemoryFigures", "MemoryFit", "MemoryHolder", "MemoryPoint", "MemoryPrediction", "MemoryRange",
+    "MemoryUse", "ModuleRange", "ModuleTime", "NonfiniteOrigin", "NotCounted", "OnTheCpu", "OperatorCall",
+    "OperatorFinding", "OperatorTime", "PickleImport", "PrecisionReport", "ProbeReading", "ProfileCell", "ProfilePlan",
+    "ProfileReport", "ProgramInfo", "Quantization", "RankedOperator", "RankedRelease", "RankedRewrite", "RankingReport",
+    "Recalled", "RefusedTensor", "Report", "ReservedGrowth", "RunFailure", "SeveralReport", "SizeRange", "Source",
+    "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "TimePrediction", "Trace", "Track",
+    "Transfers", "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell", "UpgradeReport", "UpgradedWorkload",
+    "Verdict", "VerificationReport", "Warmup", "WorkloadInfo", "WrongOperator", "read_report",
 ]  # fmt: skip

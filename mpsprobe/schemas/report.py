@@ -18,6 +18,7 @@ from mpsprobe.schemas.fit import FitReport
 from mpsprobe.schemas.profile import ProfileReport
 from mpsprobe.schemas.record import Exportable
 from mpsprobe.schemas.releases import RankingReport, UpgradeReport
+from mpsprobe.schemas.verification import PrecisionReport, VerificationReport
 from mpsprobe.suggestions import printable
 
 
@@ -32,7 +33,11 @@ JudgedReport = CoverageReport | MatrixReport | SeveralReport
 """What ``coverage`` writes."""
 AboutReleases = UpgradeReport | RankingReport
 """What is about releases of torch more than about a workload."""
-KnownReport = JudgedReport | ProfileReport | ComparisonReport | CheckpointReport | FitReport | AboutReleases
+AboutNumbers = VerificationReport | PrecisionReport
+"""What ``verify`` writes."""
+KnownReport = (
+    JudgedReport | ProfileReport | ComparisonReport | CheckpointReport | FitReport | AboutReleases | AboutNumbers
+)
 """A report whose kind this version has a schema for."""
 Report = KnownReport | UnknownReport
 """What everything before produces and everything after reads."""

@@ -63,9 +63,10 @@ COVERAGE_MAY_IMPORT = {
     "reporting": {"devices", "knowledge", "recording"},
     "scanning": {"devices", "knowledge", "recording", "reporting"},
     "programs": {"devices", "knowledge", "recording", "reporting", "scanning"},
+    "verifying": {"devices", "knowledge", "recording", "reporting"},
     "pool": set(),
     "rules": set(),
-    "commands": {"devices", "knowledge", "pool", "programs", "recording", "reporting", "scanning"},
+    "commands": {"devices", "knowledge", "pool", "programs", "recording", "reporting", "scanning", "verifying"},
     "callbacks": {"commands", "devices", "knowledge", "programs", "recording"},
 }
 # In two of them what lies deeper is ordered too.
@@ -223,8 +224,8 @@ def test_the_core_has_no_table_of_plugins_commands() -> None:
     """Some are words of reports too: ``coverage`` is a kind, ``cache`` a source, ``atlas`` a distribution."""
     registry = Registry(strict=True)
     owners = {name: registry.owner("command", name) for name in registry.declared("command")}
-    # Words of reports too, and the last part of a distribution.
-    kinds = {"advisories", "atlas", "cache", "coverage", "checkpoint", "fit", "fix", "upgrade"}
+    # Words of reports too, the last part of a distribution, and a function of ``mpsprobe``.
+    kinds = {"advisories", "atlas", "cache", "coverage", "checkpoint", "fit", "fix", "upgrade", "verify"}
     theirs = {name for name, owner in owners.items() if owner is not None and owner.found != CORE} - kinds
     assert {"kernels", "plugins check"} <= theirs
     named = [

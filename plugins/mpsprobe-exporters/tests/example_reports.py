@@ -217,6 +217,8 @@ def examples() -> dict[str, Report]:
         "fit": made["fit"],
         "upgrade": made["upgrade"],
         "ranking": made["ranking"],
+        "verification": made["verification"],
+        "precision": made["precision"],
         "generate": read_report(GALLERY / "generate.json"),
         "program": read_report(GALLERY / "program.json"),
     }

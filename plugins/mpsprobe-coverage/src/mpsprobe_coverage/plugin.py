@@ -15,6 +15,7 @@ COMMANDS = {
     "coverage": "Which operators of a workload have no MPS kernel, where, and which release fixes them.",
     "card": "Will it run on that Mac? Four lights, one sentence, the next command; also as a picture.",
     "run": "What MPS does with each operator that a whole program calls, unchanged.",
+    "verify": "Whether a device computes a step rightly, and where it first goes wrong; what half precision does.",
     "fit": "The largest batch, sequence or image that fits on a Mac, and what would save memory.",
     "upgrade": "What another torch release changes: kernels, wrong results, macOS, and your workloads.",
     "cache": "Answers that are kept, so that nothing is worked out twice.",

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     JudgedReport = AnyReport | schemas.SeveralReport
     Measured = schemas.ProfileReport | schemas.ComparisonReport
     Asked = schemas.CheckpointReport | schemas.FitReport | schemas.UpgradeReport | schemas.RankingReport
-    SupportedReport = JudgedReport | Measured | Asked
+    Compared = schemas.VerificationReport | schemas.PrecisionReport
+    SupportedReport = JudgedReport | Measured | Asked | Compared
 
 
 def supported_report(report: Report, exporter: str) -> SupportedReport:

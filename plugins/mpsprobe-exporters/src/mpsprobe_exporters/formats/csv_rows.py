@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 from mpsprobe_exporters.document import records
 from mpsprobe_exporters.formats import profile_rows
 from mpsprobe_exporters.plain_text import one_line
-from mpsprobe_exporters.reports import checkpoint, coverage, largest, matrix, memory, ranking, several, upgrade
+from mpsprobe_exporters.reports import (
+    checkpoint,
+    coverage,
+    largest,
+    matrix,
+    memory,
+    precision,
+    ranking,
+    several,
+    upgrade,
+    verification,
+)  # fmt: skip
 from mpsprobe_exporters.reports.comparison import failure_lines
 from mpsprobe_exporters.reports.configurations import KEY
 from mpsprobe_exporters.supported import supported_report
@@ -95,6 +106,8 @@ ROWS: Mapping[str, Callable[[Any], Rows]] = {
     "checkpoint": lambda report: records(checkpoint.FIELDS, report, report.dtypes),
     "fit": lambda report: records(largest.FIELDS, report, report.rows),
     "upgrade": upgrade.rows,
+    "verification": lambda report: records(verification.FIELDS, None, report.wrong),
+    "precision": lambda report: records(precision.FIELDS, None, report.modules),
     "ranking": lambda report: records(ranking.FIELDS, None, (*report.operators, *report.fallbacks)),
 }
 """The header, then the rows."""

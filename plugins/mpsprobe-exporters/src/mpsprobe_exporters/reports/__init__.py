@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 HOMES = {
     "coverage": "coverage", "coverage-matrix": "matrix", "coverage-several": "several", "profile": "profile",
     "comparison": "comparison", "checkpoint": "checkpoint", "fit": "largest", "upgrade": "upgrade",
-    "ranking": "ranking",
+    "ranking": "ranking", "verification": "verification", "precision": "precision",
 }  # fmt: skip
 """The module for each kind; those of other kinds are not imported for it."""
 

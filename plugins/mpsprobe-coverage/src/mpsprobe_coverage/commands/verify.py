@@ -1,0 +1,120 @@
+"""``mpsprobe verify WORKLOAD``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mpsprobe import options
+from mpsprobe.commands import Command
+from mpsprobe.errors import UsageError
+from mpsprobe.options import WHAT, File, Named, check_training, often, rare
+from mpsprobe.plugins.registry import Registry, get_registry
+from mpsprobe.progress import SilentProgress, make_progress
+from mpsprobe.protocols import RunOptions, Workload
+from mpsprobe.streams import note
+from mpsprobe_coverage.commands import options as flags
+from mpsprobe_coverage.commands.showing import Showing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mpsprobe.schemas import PrecisionReport, VerificationReport
+
+HOW = "How it is compared"
+HALVES = ("float16", "bfloat16")
+MADE = "the weights of '{name}' are made: what half precision does to the real ones is not known from them"
+
+
+@click.command(cls=Command)
+@click.argument("name", metavar="WORKLOAD", shell_complete=options.complete_workload)
+@often(WHAT, "--phase", type=Named("phase", ("inference", "training")), metavar="PHASE", default="training",
+       help="inference, training")  # fmt: skip
+@flags.model_options
+@often(WHAT, "--weights", is_flag=True, help="Load real weights instead of making random ones.")
+@often(HOW, "--device", default="auto", metavar="NAME", help="mps, cuda, virtual; cpu: what half precision does.")
+@often(HOW, "--reproduce", type=File(), metavar="FILE", help="Write a small program that shows the first wrong one.")
+@rare(HOW, "--made", is_flag=True, help="Ask about half precision with made weights too.")
+@options.AUTOCAST_OPTION
+@options.report_options
+@options.EVERYTHING_OPTION
+def verify(name: str, **asked: Any) -> None:
+    """Whether a device computes a step of WORKLOAD rightly, operator by operator, and where it first goes wrong.
+
+    The same weights, inputs and random numbers run on the device and on the CPU; float64 is the judge of both. With
+    half precision and no device: which modules overflow, and which have to stay in float32.
+
+    \b
+    mpsprobe verify bert-base
+    mpsprobe verify model.py:make --phase inference --reproduce issue.py
+    mpsprobe verify ./checkpoint --weights --dtype float16 --device cpu
+    """
+    showing = Showing.of_flags(asked)
+    wanted, made, file = asked.pop("device"), asked.pop("made"), asked.pop("reproduce")
+    run_options = RunOptions(**asked)
+    check_training(run_options, run_options.phase == "training")
+    registry = get_registry()
+
+    from mpsprobe.environment import check_version
+
+    check_version("torch", "mpsprobe-coverage", "verify")
+    here = place(registry, wanted, run_options)
+    showing.choose("precision" if here == "cpu" else "verification", name)
+    with make_progress() as progress:
+        if here == "cpu":
+            showing.show(precision(registry.workload(name), run_options, made, progress))
+            return
+        showing.show(verified(registry, lambda: registry.workload(name), run_options, here, file, progress, note))
+
+
+def place(registry: Registry, wanted: str, asked: RunOptions) -> str:
+    """The device; ``cpu`` for the question about half precision."""
+    from mpsprobe_coverage.verifying.opened import nowhere, there
+
+    half = asked.dtype in HALVES or asked.autocast is not None
+    found = there(registry, wanted)
+    if found is None and half:
+        return "cpu"
+    if found is None:
+        raise nowhere(registry)
+    if found == "cpu" and not half:
+        raise UsageError("the CPU is what devices are compared with", "Name another device, or --dtype float16.")
+    return found
+
+
+def verified(
+    registry: Registry,
+    make: Callable[[], Workload],
+    asked: RunOptions,
+    name: str,
+    file: str | None,
+    progress: SilentProgress,
+    say: Callable[[str], None],
+) -> VerificationReport:
+    from mpsprobe_coverage.verifying.opened import opened
+
+    with opened(registry, name) as device:
+        from mpsprobe_coverage.verifying.reproducing import program
+        from mpsprobe_coverage.verifying.verification import Verification
+
+        verification = Verification(make(), asked, device, progress, say)
+        report = verification.report()
+        if file is not None and report.wrong:
+            first = verification.found()[0]
+            text = program(report.wrong[0], first, verification.checking, "mps" if name == "virtual" else name)
+            Path(file).write_text(text, encoding="utf-8")
+            say(f"wrote {file}, which shows {first.operator}")
+        elif file is not None:
+            say(f"{file} was not written: no operator is wrong")
+    return report
+
+
+def precision(workload: Workload, asked: RunOptions, made: bool, progress: SilentProgress) -> PrecisionReport:
+    from mpsprobe_coverage.verifying.half import precision
+
+    if not (asked.weights or made or hasattr(workload, "path")):
+        hint = "Load them (--weights), name a folder or your own function, or say --made."
+        raise UsageError(MADE.format(name=workload.name), hint)
+    return precision(workload, asked, progress)

@@ -1,0 +1,166 @@
+"""A device's result next to the CPU's and to the float64 one: how far away, and whether that is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from mpsprobe_coverage.verifying.tolerances import Tolerance
+
+NOISE = 4.0
+"""A device may be so many times as far from float64 as the CPU, or as inputs rounded once more: all of these round."""
+TINY = torch.finfo(torch.float64).tiny
+PIECE = 2**20
+"""Elements that are compared at once: large tensors in float64 take longer to be given memory than to be computed."""
+
+
+class Wrong(NamedTuple):
+    """What is wrong of one result.
+
+    Attributes:
+        excess: the largest error as a multiple of what is allowed; infinite where a number is not finite.
+        error, cpu_error: the largest error, the device's and the CPU's.
+        elements, of: how many are wrong, of how many.
+        at: the indices of the worst.
+        got, expected: what the device has there, and float64.
+    """
+
+    excess: float
+    error: float
+    cpu_error: float
+    elements: int
+    of: int
+    at: tuple[int, ...] = ()
+    got: float = 0.0
+    expected: float = 0.0
+    why: str = ""
+
+
+def compared(
+    got: torch.Tensor,
+    exact: torch.Tensor,
+    on_cpu: Callable[[], torch.Tensor | None],
+    allowed: Tolerance,
+    rounded: Callable[[], torch.Tensor | None] = lambda: None,
+) -> Wrong | None:
+    """What is wrong of ``got``; ``None`` where nothing is.
+
+    An element is wrong if it is farther from ``exact`` than tolerance, and than ``NOISE`` times the CPU's largest error
+    or what rounding the inputs changes, where these are more; while the CPU's own is within tolerance.
+
+    Args:
+        got: the device's result, on the CPU.
+        exact: computed in float64 from the same inputs; for whole numbers, by the CPU.
+        on_cpu: computes it on the CPU in the dtype of ``got``; called only where ``got`` is beyond tolerance.
+        rounded: computes ``exact`` from inputs that are rounded to the dtype once more; called likewise. Where results
+            cancel, that is as near as any kernel can come.
+    """
+    if got.shape != exact.shape:
+        why = f"its shape is {tuple(got.shape)}, not {tuple(exact.shape)}"
+        return Wrong(math.inf, math.inf, 0.0, got.numel(), got.numel(), why=why)
+    if not got.numel():
+        return None
+    if not (got.is_floating_point() or got.is_complex()):
+        differ = got != exact.to(got.dtype)
+        return _worst(differ.double() * math.inf if differ.any() else None, got, exact, 0.0)
+    if _all_within(got, exact, allowed):
+        return None
+    wide = torch.complex128 if got.is_complex() else torch.float64
+    device, judge = got.to(wide), exact.to(wide)
+    bound = _bound(judge, allowed)
+    excess = _excess(device, judge, bound, got.dtype)
+    if float(excess.max()) <= 1.0:
+        return None
+    same = on_cpu()
+    cpu_error = 0.0
+    if same is not None and same.shape == got.shape:
+        by_cpu = _excess(same.to(wide), judge, bound, got.dtype)
+        finite = by_cpu[torch.isfinite(by_cpu)]
+        noise = float(finite.max()) if finite.numel() else 0.0
+        excess = torch.where(by_cpu <= 1.0, excess, torch.zeros_like(excess)) / max(1.0, NOISE * noise)
+        distance = (same.to(wide) - judge).abs()
+        distance = distance[torch.isfinite(distance)]
+        cpu_error = float(distance.max()) if distance.numel() else 0.0
+    if float(excess.max()) > 1.0 and (near := rounded()) is not None and near.shape == got.shape:
+        excess = torch.where(device.sub(judge).abs() <= NOISE * (near.to(wide) - judge).abs().max(), 0.0, excess)
+    return _worst(excess, got, exact, cpu_error)
+
+
+def _all_within(got: torch.Tensor, exact: torch.Tensor, allowed: Tolerance) -> bool:
+    """Whether no element is beyond tolerance, without memory for the whole; False also where something is infinite."""
+    flat, judge = got.reshape(-1), exact.reshape(-1)
+    scale = float(torch.linalg.vector_norm(judge)) / math.sqrt(judge.numel())
+    if not math.isfinite(scale):
+        return False
+    for start in range(0, flat.numel(), PIECE):
+        part = judge[start : start + PIECE]
+        error = (flat[start : start + PIECE].to(part.dtype) - part).abs()
+        if not bool((error <= part.abs().mul_(allowed.rtol).add_(allowed.atol * scale + TINY)).all()):
+            return False
+    return True
+
+
+def _bound(exact: torch.Tensor, allowed: Tolerance) -> torch.Tensor:
+    size = exact.abs()
+    finite = torch.where(torch.isfinite(size), size, torch.zeros_like(size))
+    scale = float(finite.square().mean().sqrt())
+    return finite.mul_(allowed.rtol).add_(allowed.atol * scale + TINY)
+
+
+def _excess(value: torch.Tensor, exact: torch.Tensor, bound: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The error of each element as a multiple of its bound: zero where neither is finite, in the same way."""
+    found = (value - exact).abs_().div_(bound)
+    strange = ~torch.isfinite(found)
+    if strange.any():
+        narrow = exact.to(dtype).to(exact.dtype)  # beyond the range of the dtype it is infinite
+        alike = (value == narrow) | (value.isnan() & narrow.isnan())
+        found = torch.where(strange, torch.where(alike, 0.0, math.inf), found)
+    return found
+
+
+def _worst(excess: torch.Tensor | None, got: torch.Tensor, exact: torch.Tensor, cpu_error: float) -> Wrong | None:
+    if excess is None:
+        return None
+    excess = torch.nan_to_num(excess, nan=0.0, posinf=math.inf)
+    wrong = excess > 1.0
+    count = int(wrong.sum())
+    if not count:
+        return None
+    flat = int(excess.argmax())
+    at = tuple(int(one) for one in torch.unravel_index(torch.tensor(flat), excess.shape)) if excess.dim() else ()
+    there, right = (_number(one.reshape(-1)[flat]) for one in (got, exact))
+    distance = (got.double() - exact.double()).abs() if not got.is_complex() else (got - exact).abs()
+    error = float(distance[wrong].nan_to_num(nan=math.inf, posinf=math.inf).max())
+    return Wrong(float(excess.max()), error, cpu_error, count, got.numel(), at, there, right)
+
+
+def _number(value: torch.Tensor) -> float:
+    return float(value.abs() if value.is_complex() else value)
+
+
+class Distance(NamedTuple):
+    """How far a whole tensor is from its float64 one: the norm of the difference, relative to the norm of that."""
+
+    relative: float
+    nonfinite: int  # elements that are not finite where the float64 ones are
+
+
+def distance(value: Any, exact: torch.Tensor) -> Distance | None:
+    """``None`` where they cannot be compared: another shape, or no floating-point numbers."""
+    if value.shape != exact.shape or not exact.is_floating_point() or not exact.numel():
+        return None
+    away = size = strange = 0.0
+    flat, judge = value.reshape(-1), exact.reshape(-1)
+    for start in range(0, flat.numel(), PIECE):
+        part, right = flat[start : start + PIECE].double(), judge[start : start + PIECE].double()
+        sums = (part - right).square_().sum(), right.square().sum()
+        if not all(map(math.isfinite, map(float, sums))):
+            fine = torch.isfinite(part) & torch.isfinite(right)
+            strange += int((~torch.isfinite(part) & torch.isfinite(right)).sum())
+            sums = (part - right)[fine].square_().sum(), right[fine].square().sum()
+        away, size = away + float(sums[0]), size + float(sums[1])
+    relative = math.sqrt(away / size) if size else (0.0 if not away else math.inf)
+    return Distance(relative, int(strange))

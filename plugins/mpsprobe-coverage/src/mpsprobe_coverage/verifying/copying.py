@@ -1,0 +1,62 @@
+"""Tensors between a device, the CPU and float64, with sizes, strides and values as they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+MOST_HOLES = 4
+"""A tensor is copied with its holes where they make it at most so many times as large."""
+NARROW = (torch.float16, torch.bfloat16, torch.float32)
+WIDER = dict.fromkeys(NARROW, torch.float64) | dict.fromkeys((torch.complex32, torch.complex64), torch.complex128)
+
+
+def to_device(tensor: torch.Tensor, device: Any) -> torch.Tensor:
+    """A copy on ``device`` with the strides of ``tensor``.
+
+    Memory is copied as it lies, because a device's own copy of a strided tensor is one of the things that may be wrong.
+    """
+    tensor = tensor.detach()
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        return tensor.to(device, copy=True)
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    held = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    if not tensor.numel() or held > MOST_HOLES * tensor.numel():
+        return tensor.to(device, copy=True)
+    memory = tensor.as_strided((held,), (1,)).to(device, copy=True)
+    return memory.as_strided(tensor.shape, tensor.stride())
+
+
+def copied(values: Any, device: Any, *, wide: bool = False) -> Any:
+    """``values`` with copies of their tensors on ``device``, devices named so too; ``wide``: floats as float64."""
+    known: dict[int, torch.Tensor] = {}
+
+    def one(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            if id(leaf) not in known:
+                made = to_device(leaf, device)
+                known[id(leaf)] = widened(made) if wide else made
+            return known[id(leaf)]
+        if isinstance(leaf, torch.device):
+            return torch.device(device)
+        if isinstance(leaf, torch.Generator):
+            return None
+        return WIDER.get(leaf, leaf) if wide and isinstance(leaf, torch.dtype) else leaf
+
+    return tree_map(one, values)
+
+
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """As float64 where it is a floating-point tensor, its strides kept."""
+    kind = WIDER.get(tensor.dtype)
+    if kind is None:
+        return tensor
+    if tensor.layout is not torch.strided or not tensor.numel():
+        return tensor.to(kind)
+    wide = torch.empty_strided(tensor.shape, tensor.stride(), dtype=kind, device=tensor.device)
+    if any(step == 0 and size > 1 for size, step in zip(tensor.shape, tensor.stride(), strict=True)):
+        return tensor.to(kind)
+    return wide.copy_(tensor)

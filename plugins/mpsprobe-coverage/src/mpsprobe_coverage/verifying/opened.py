@@ -1,0 +1,70 @@
+"""The device that is compared with the CPU: a real one, or the native virtual one, to try this without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from mpsprobe.errors import UsageError
+from mpsprobe.schemas import DeviceInfo
+
+if TYPE_CHECKING:
+    from mpsprobe.plugins.registry import Registry
+
+AUTO, CPU, VIRTUAL = "auto", "cpu", "virtual"
+NONE = "there is no device to compare with the CPU: {why}"
+WITHOUT = (
+    "Without one: --dtype float16 --device cpu says what half precision does; --device virtual tries this command."
+)
+
+
+class Virtual:
+    """The native virtual device: the CPU computes for it, so that all is right there but for what is put wrong."""
+
+    name = VIRTUAL
+
+    def describe(self) -> DeviceInfo:
+        return DeviceInfo(type=VIRTUAL, name="virtual MPS device", caveats=["its numbers are those of the CPU"])
+
+
+def there(registry: Registry, name: str) -> str | None:
+    """The device that ``name`` stands for, with ``auto`` the first one that is not the CPU; ``None``: there is none.
+
+    Raises:
+        UsageError: the one that was named cannot be used here.
+    """
+    if name in (CPU, VIRTUAL):
+        return name
+    for candidate in [one for one in registry.devices() if one != CPU] if name == AUTO else [name]:
+        why = registry.device(candidate).unavailable()
+        if why is None:
+            return candidate
+        if name != AUTO:
+            raise UsageError(f"{name} cannot be used here: {why}", WITHOUT)
+    return None
+
+
+def nowhere(registry: Registry) -> UsageError:
+    """What to say where ``there`` found none."""
+    reasons = [f"{one}: {registry.device(one).unavailable()}" for one in registry.devices() if one != CPU]
+    return UsageError(NONE.format(why="; ".join(reasons) or "mpsprobe-devices is not installed"), WITHOUT)
+
+
+@contextmanager
+def opened(registry: Registry, name: str) -> Iterator[Any]:
+    """The device called ``name`` as ``Verification`` takes it.
+
+    Raises:
+        UsageError: it cannot be opened.
+    """
+    if name != VIRTUAL:
+        yield registry.device(name)
+        return
+    from mpsprobe_coverage.devices.native.device import NativeDevice
+    from mpsprobe_coverage.knowledge.judging.chain import Chain
+    from mpsprobe_coverage.knowledge.kernels.mps import load_table
+    from mpsprobe_coverage.knowledge.kernels.releases import installed_release
+
+    with NativeDevice(Chain(load_table(installed_release())), lines=False):
+        yield Virtual()

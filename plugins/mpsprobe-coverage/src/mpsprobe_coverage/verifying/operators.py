@@ -1,0 +1,308 @@
+"""Each operator of a device's run, computed again on the CPU from the very inputs that it had there.
+
+So an error is charged to the operator that makes it: those after it get its wrong result on both sides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
+
+from mpsprobe_coverage.knowledge.calls.call import Call
+from mpsprobe_coverage.knowledge.calls.spec import Specs, specs_in, tensors_in
+from mpsprobe_coverage.recording.attribution import Attribution, Origin
+from mpsprobe_coverage.verifying.comparing import Wrong, compared
+from mpsprobe_coverage.verifying.copying import WIDER, copied, to_device, widened
+from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
+from mpsprobe_coverage.verifying.elsewhere import ELSEWHERE, NOT_COMPARED
+from mpsprobe_coverage.verifying.tolerances import tolerance_of
+
+_aten = torch.ops.aten
+TIMES = 3
+"""How often an operator that was wrong is run on the device in all: it may be so only now and then."""
+MOST_KINDS = 200
+UNINITIALISED = ("aten::empty", "aten::new_empty", "aten::resize", "aten::set_", "aten::_resize", "aten::is_", "prim::")
+"""Their results have no values of their own."""
+CHOICES = ("sort", "topk", "max", "min", "median", "mode", "kthvalue", "argsort", "argmax", "argmin", "msort", "cummax")
+"""Operators that choose positions: of equal values any may be chosen."""
+
+
+@dataclass(slots=True)
+class Found:
+    """Calls of one kind that were wrong, in the order of the first one."""
+
+    operator: str
+    phase: str
+    origin: Origin
+    call: Call
+    output: int
+    wrong: Wrong
+    inputs: Any  # copies of its arguments on the CPU, as they were before the first wrong call
+    seen: int  # how often the operator had been called before it
+    calls: int = 1
+    times: int = 1  # of ``of`` runs with the same inputs, those that were wrong
+    of: int = 1
+
+
+@dataclass(slots=True)
+class Begins:
+    """Where NaN or infinity comes from finite numbers."""
+
+    operator: str
+    phase: str
+    origin: Origin
+    call: Call
+    what: Literal["NaN", "infinity"]
+    cpu_too: bool
+
+
+@dataclass(slots=True)
+class Checked:
+    """What was seen of all operators.
+
+    Attributes:
+        calls, operators: that were compared, and calls by name.
+        skipped: operators that were not compared → why.
+    """
+
+    calls: int = 0
+    operators: dict[str, int] = field(default_factory=dict)
+    wrong: dict[Any, Found] = field(default_factory=dict)
+    begins: list[Begins] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+
+class Checking(Drawing):
+    """Compares every operator call on ``device`` while it is open; ``checked`` has what it found."""
+
+    def __init__(self, device: str, dtype: torch.dtype, attribution: Attribution, compare: bool = True) -> None:
+        super().__init__(dtype, distribution=self._off)
+        self._device, self._attribution, self._compare = device, attribution, compare
+        self.checked = Checked()
+        self.phase = "forward"
+        self.advance: Callable[[], None] = lambda: None
+
+    def computed(self, func: Any, args: Any, kwargs: Any) -> Any:
+        name: str = func._schema.name
+        tensors = tensors_in((args, kwargs))
+        here = any(one.device.type == self._device for one in tensors) or _asks(kwargs, self._device)
+        if not (here and self._compare) or func.is_view or name.startswith(UNINITIALISED):
+            return func(*args, **kwargs)
+        origin = self._attribution.current()
+        if name in NOT_COMPARED:
+            self.checked.skipped[name] = NOT_COMPARED[name]
+            return func(*args, **kwargs)
+        before = copied((args, kwargs), "cpu")
+        result = func(*args, **kwargs)
+        self._check(func, origin, (args, kwargs), before, result)
+        return result
+
+    def _check(self, func: Any, origin: Origin, given: Any, before: Any, result: Any) -> None:
+        name = _name(func)
+        seen = self.checked.operators[name] = self.checked.operators.get(name, 0) + 1
+        self.checked.calls += 1
+        self.advance()
+        try:
+            exact = _computed(func, before, wide=True)
+        except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
+            self.checked.skipped[name] = f"the CPU cannot compute it: {str(error).splitlines()[0][:120]}"
+            return
+        got = [to_device(one, "cpu") if isinstance(one, torch.Tensor) else one for one in _results(func, given, result)]
+        if isinstance(result, (bool, int, float)):
+            return
+        by_cpu = _Once(func, before)
+        worst = _first_wrong(func, got, exact, by_cpu, before)
+        self._nonfinite(func, origin, before, got, exact, by_cpu)
+        if worst is not None:
+            self._add(func, origin, before, result, worst, seen)
+
+    def _add(self, func: Any, origin: Origin, before: Any, result: Any, worst: tuple[int, Wrong], seen: int) -> None:
+        args, kwargs = before
+        call = Call(func, args, kwargs, specs_in((args, kwargs)), specs_in(result))
+        key = (func, call.inputs, self.phase, _scalars(before))
+        known = self.checked.wrong.get(key)
+        if known is not None:
+            known.calls += 1
+            return
+        if len(self.checked.wrong) >= MOST_KINDS:
+            return
+        found = Found(_name(func), self.phase, origin, call, worst[0], worst[1], before, seen)
+        self.checked.wrong[key] = found
+        for _ in range(TIMES - 1):
+            found.of += 1
+            found.times += self.is_wrong(func, before)
+
+    def is_wrong(self, func: Any, before: Any) -> bool:
+        """Run it on the device once more, with the same inputs."""
+        given = copied(before, self._device)
+        result = func(*given[0], **given[1])
+        got = [to_device(one, "cpu") if isinstance(one, torch.Tensor) else one for one in _results(func, given, result)]
+        return _first_wrong(func, got, _computed(func, before, wide=True), _Once(func, before), before) is not None
+
+    def _nonfinite(self, func: Any, origin: Origin, before: Any, got: Any, exact: Any, by_cpu: _Once) -> None:
+        strange = [one for one in got if not _all_finite(one)]
+        if not strange or not all(map(_all_finite, tensors_in(before))):
+            return
+        nan = any(bool(one.isnan().any()) for one in strange)
+        finite = all(map(_all_finite, exact))
+        if not (nan or finite) or any(
+            one.operator == _name(func) and one.origin == origin for one in self.checked.begins
+        ):
+            return
+        args, kwargs = before
+        call = Call(func, args, kwargs, specs_in((args, kwargs)), specs_in(got))
+        on_cpu = by_cpu()
+        cpu_too = on_cpu is not None and not all(map(_all_finite, on_cpu))
+        one = Begins(_name(func), self.phase, origin, call, "NaN" if nan else "infinity", cpu_too)
+        self.checked.begins.append(one)
+
+    def _off(self, func: Any, own: Any, given: Any) -> None:
+        """Numbers that the device drew: by their distribution; what dropout makes of them exactly."""
+        if not self._compare:
+            return
+        origin, before = self._attribution.current(), copied(given, "cpu")
+        name = _name(func)
+        seen = self.checked.operators[name] = self.checked.operators.get(name, 0) + 1
+        self.checked.calls += 1
+        args, kwargs = before
+        worst = None
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seen)
+            if func is _aten.native_dropout.default:
+                keep = 1.0 - args[1]
+                got, kept = own[0].cpu(), own[1].cpu()
+                exact = widened(args[0]) * kept / keep
+                one = compared(got, exact, lambda: None, tolerance_of("aten::mul", got.dtype))
+                worst = (0, one) if one else None
+                own, drawn = kept, torch.empty(kept.shape).bernoulli_(keep)
+            else:
+                try:
+                    drawn = func(*args, **kwargs)
+                except (RuntimeError, NotImplementedError) as error:
+                    self.checked.skipped[name] = f"the CPU cannot compute it: {str(error).splitlines()[0][:120]}"
+                    return
+        if worst is None and (one := off_distribution(own, drawn)) is not None:
+            worst = (0, one)
+        if worst is not None:
+            self._add(func, origin, before, own, worst, seen)
+
+
+class _Once:
+    """What the CPU computes in the same dtype, when it is first asked."""
+
+    def __init__(self, func: Any, before: Any) -> None:
+        self._func, self._before = func, before
+        self._results: list[Any] | None = None
+        self._tried = False
+
+    def __call__(self) -> list[Any] | None:
+        if not self._tried:
+            self._tried = True
+            try:
+                self._results = _computed(self._func, self._before, wide=False)
+            except (RuntimeError, NotImplementedError, TypeError, ValueError):
+                self._results = None  # the CPU has no kernel for the dtype: float64 alone judges
+        return self._results
+
+
+def _computed(func: Any, before: Any, *, wide: bool, rounded: bool = False) -> list[Any]:
+    """Its results on the CPU, and what it wrote; ``rounded``: of inputs that are rounded once more."""
+    args, kwargs = tree_map(_rounded, copied(before, "cpu")) if rounded else copied(before, "cpu", wide=wide)
+    instead = ELSEWHERE.get(func._schema.name)
+    result = func(*args, **kwargs) if instead is None else instead(*args, **kwargs)
+    return _results(func, (args, kwargs), result)
+
+
+def _rounded(leaf: Any) -> Any:
+    """A float as float64, half a unit of its last place up or down, in turns that no sum is in step with."""
+    if not (isinstance(leaf, torch.Tensor) and leaf.is_floating_point()):
+        return WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
+    turns = torch.arange(leaf.numel()).mul_(2654435761).bitwise_right_shift_(13).bitwise_and_(1).mul_(2).sub_(1)
+    return widened(leaf).mul_(1 + turns.reshape(leaf.shape) * (torch.finfo(leaf.dtype).eps / 2))
+
+
+def _results(func: Any, given: Any, result: Any) -> list[Any]:
+    """The tensors that a call returns, each ``None`` too, then those that it writes."""
+    args, kwargs = given
+    found = list(result) if isinstance(result, (tuple, list)) else [result]
+    found = [one for part in found for one in (part if isinstance(part, (tuple, list)) else [part])]
+    for position, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = args[position] if position < len(args) else kwargs.get(argument.name)
+            found += tree_leaves(value)
+    return found
+
+
+def _first_wrong(func: Any, got: list[Any], exact: list[Any], by_cpu: _Once, before: Any) -> tuple[int, Wrong] | None:
+    """The first wrong result and its position."""
+    choice = func._schema.name.partition("::")[2].strip("_") in CHOICES
+    for number, (one, judge) in enumerate(zip(got, exact, strict=False)):
+        if not (isinstance(one, torch.Tensor) and isinstance(judge, torch.Tensor)) or (
+            number and one.shape != judge.shape
+        ):
+            continue  # what has other sizes after the first result is a kernel's own workspace
+        if one.layout is not torch.strided:
+            one, judge = one.to_dense(), judge.to_dense()
+        if choice and one.dtype is torch.int64 and (number or _same_values(func, before, one, judge)):
+            continue
+        same = partial(_nth, by_cpu, number)
+        rounded = partial(_nth, partial(_computed, func, before, wide=True, rounded=True), number)
+        wrong = compared(one, judge, same, tolerance_of(func._schema.name, one.dtype), rounded)
+        if wrong is not None:
+            return number, wrong
+    return None
+
+
+def _nth(results: Callable[[], list[Any] | None], number: int) -> torch.Tensor | None:
+    found = results()
+    return found[number] if found is not None and number < len(found) else None
+
+
+def _same_values(func: Any, before: Any, got: torch.Tensor, exact: torch.Tensor) -> bool:
+    """Whether ``argmax`` and its like chose positions of equal values."""
+    args, kwargs = before
+    x, dim = args[0], (args[1] if len(args) > 1 else kwargs.get("dim"))
+    if not isinstance(dim, int) or x.dim() == 0:
+        flat = x.flatten()
+        return bool((got >= 0).all() and (got < flat.numel()).all()) and torch.equal(flat[got], flat[exact])
+    if got.dim() < x.dim():
+        got, exact = got.unsqueeze(dim), exact.unsqueeze(dim)
+    inside = bool((got >= 0).all() and (got < x.shape[dim]).all())
+    return inside and torch.equal(x.gather(dim, got), x.gather(dim, exact))
+
+
+def _scalars(before: Any) -> str:
+    return repr([leaf for leaf in tree_flatten(before)[0] if not isinstance(leaf, (torch.Tensor, float))])[:500]
+
+
+def _asks(kwargs: Any, device: str) -> bool:
+    asked = kwargs.get("device")
+    return asked is not None and torch.device(asked).type == device
+
+
+def _all_finite(value: Any) -> bool:
+    if not (isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel()):
+        return True
+    return all(bool(torch.isfinite(end)) for end in torch.aminmax(value))
+
+
+def _name(func: Any) -> str:
+    overload = func._schema.overload_name
+    return f"{func._schema.name}.{overload}" if overload else str(func._schema.name)
+
+
+def layouts(specs: Specs) -> list[str]:
+    """What of the tensors' layout is worth a word: those that are not contiguous, with their strides."""
+    from mpsprobe_coverage.knowledge.calls.spec import is_contiguous
+
+    return [f"{one!r} strides {list(one.stride)}" for one in specs if not is_contiguous(one)]
+
+
+def finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

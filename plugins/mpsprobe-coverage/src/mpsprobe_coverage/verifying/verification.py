@@ -1,0 +1,297 @@
+"""The whole of ``verify``: the runs of a step, what was wrong in them, and what is known about that."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from mpsprobe.environment import collect_environment
+from mpsprobe.errors import UsageError
+from mpsprobe.protocols import Device, Progress, RunOptions, Workload
+from mpsprobe.schemas import (
+    ComparedTensor,
+    DeviceInfo,
+    KnownWrong,
+    NonfiniteOrigin,
+    RunFailure,
+    VerificationReport,
+    WrongOperator,
+)
+from mpsprobe.stepping import workload_info
+from mpsprobe.suggestions import in_short, said, type_name
+from mpsprobe_coverage.knowledge.advisories.conditions import matches
+from mpsprobe_coverage.knowledge.advisories.store import entries_about
+from mpsprobe_coverage.knowledge.calls.call import Call, example
+from mpsprobe_coverage.knowledge.calls.spec import dtype_name
+from mpsprobe_coverage.knowledge.kernels.releases import installed_release
+from mpsprobe_coverage.recording.attribution import Attribution, Origin
+from mpsprobe_coverage.reporting.findings import site
+from mpsprobe_coverage.verifying.comparing import NOISE
+from mpsprobe_coverage.verifying.drawing import Drawing, settled
+from mpsprobe_coverage.verifying.operators import Begins, Checking, Found, finite, layouts
+from mpsprobe_coverage.verifying.runs import Seen, all_equal, built, narrowest, parted, placed, taken
+from mpsprobe_coverage.verifying.tolerances import tolerance_of
+
+MPS = "mps"
+COPIES = 4
+"""Of the model's bytes, what the float64 run needs in addition: it is twice as wide, and so are its results."""
+WITH_GRADIENTS = 4
+"""The same in training: gradients, and two moments of the optimizer, for each parameter."""
+IN_PARTS = (
+    "the model does not fit into memory together with a float64 copy: operators were compared one by one, and not "
+    "outputs, gradients and parameters of whole runs"
+)
+_aten = torch.ops.aten
+
+
+class Verification:
+    """A workload on one device. ``checked`` and ``found`` have what a run has seen so far."""
+
+    def __init__(
+        self, workload: Workload, options: RunOptions, device: Device, progress: Progress, say: Callable[[str], None]
+    ) -> None:
+        self._options, self._device, self._progress, self._say = options, device, progress, say
+        self._name = workload.name
+        self._run = built(workload, options)
+        if all_equal(self._run.model):
+            why = f"all weights of '{workload.name}' are one number: an error of a kernel would not show"
+            raise UsageError(why, "Load real weights (--weights), or make random ones.")
+        self._type = MPS if device.name == "virtual" else device.name
+        self._dtype = narrowest(self._run.model)
+        self._notes: dict[str, None] = {}
+        self._failure: RunFailure | None = None
+        self.interrupted = False
+        self.attribution = Attribution()
+        self.checking = Checking(self._type, self._dtype, self.attribution)
+        self._judge, self._cpu, self._there = Seen(), Seen(), Seen()
+
+    def report(self) -> VerificationReport:
+        """Run the step on the CPU in float64 and in its own dtype, then on the device; what was found."""
+        start = time.perf_counter_ns()
+        info = self._info()
+        try:
+            self._runs()
+        except KeyboardInterrupt:
+            self.interrupted = True
+        finally:
+            self._progress.stop()
+        checked = self.checking.checked
+        return VerificationReport(
+            workload=info,
+            device=self._describe(),
+            environment=collect_environment(),
+            calls=checked.calls,
+            operators=checked.operators,
+            wrong=[self._wrong(one) for one in checked.wrong.values()],
+            tensors=self._tensors(),
+            nonfinite=[NonfiniteOrigin(what=one.what, cpu_too=one.cpu_too, **_place(one)) for one in checked.begins],
+            parted=parted(self._there, self._cpu) if self._cpu.order and self._there.order else None,
+            skipped=checked.skipped,
+            failure=self._failure,
+            interrupted=self.interrupted,
+            elapsed_ns=time.perf_counter_ns() - start,
+            notes=list(self._notes),
+        )
+
+    def found(self) -> list[Found]:
+        return list(self.checking.checked.wrong.values())
+
+    def _runs(self) -> None:
+        model_bytes = sum(one.numel() * one.element_size() for one in self._run.model.parameters())
+        needed = model_bytes * COPIES * (WITH_GRADIENTS if self._options.phase == "training" else 1)
+        whole = (free := _free_bytes()) is None or needed < free
+        self._say(
+            f"verify: {model_bytes >> 20} MiB of weights; the CPU's runs need about {needed >> 20} MiB and activations"
+        )
+        if whole:
+            self._progress.start(2, "on the CPU, in float64")
+            start = time.monotonic()
+            self._judge = self._on_cpu(wide=True)
+            self._progress.advance("on the CPU")
+            kept = sum(one.numel() * one.element_size() for one in self._judge.kept.values())
+            self._say(
+                f"verify: float64 took {time.monotonic() - start:.1f} s, its outputs {kept >> 20} MiB; "
+                f"the device's run computes all of it once more, operator by operator"
+            )
+            self._cpu = self._on_cpu(wide=False)
+            self._progress.stop()
+        else:
+            self._notes[IN_PARTS] = None
+        self._progress.start(None, f"on {self._device.name}, operator by operator")
+        self._on_device(whole)
+
+    def _on_cpu(self, *, wide: bool) -> Seen:
+        run = placed(self._run, "cpu", wide=wide)
+        options = replace(self._options, autocast=None) if wide else self._options
+        mode = Drawing(self._dtype, wide=wide)
+        usual = torch.get_default_dtype()
+        try:
+            if wide:
+                torch.set_default_dtype(torch.float64)
+            with settled(run.model, self._note):
+                return taken(run, options, "cpu", mode, None if wide else self._judge, lambda phase: None)
+        except Exception as error:  # noqa: BLE001 - whatever a model raises: its operators are compared all the same
+            what = "in float64" if wide else f"on the CPU in {dtype_name(self._dtype)}"
+            self._note(f"the model does not run {what} ({in_short(error)}): whole runs were not compared")
+            return Seen()
+        finally:
+            torch.set_default_dtype(usual)
+            del run
+            gc.collect()
+
+    def _on_device(self, whole: bool) -> None:
+        run = placed(self._run, self._type)
+        self.attribution.name_modules(run.model)
+        self.checking.advance = self._progress.advance
+        try:
+            with settled(run.model, self._note), self.attribution:
+                follow = whole and bool(self._judge.kept)
+                self._there = taken(run, self._options, self._type, self.checking, self._judge, self._phase, follow)
+        except Exception as error:  # noqa: BLE001 - whatever the device raises is what was found
+            module = self.attribution.deepest_module
+            self._failure = RunFailure(
+                phase=self.checking.phase, error=type_name(error), message=said(error)[:500], module=module
+            )
+
+    def _phase(self, phase: str) -> None:
+        self.checking.phase = phase
+
+    def _note(self, text: str) -> None:
+        self._notes[text] = None
+
+    def _info(self) -> Any:
+        optimizer = None
+        if self._options.phase == "training":
+            from mpsprobe.stepping import make_adamw
+
+            optimizer = (self._run.optimizer or make_adamw)(self._run.model)
+        info = workload_info(self._name, self._run, self._options, optimizer)
+        return info.model_copy(update={"dtype": dtype_name(self._dtype)})
+
+    def _describe(self) -> DeviceInfo:
+        return self._device.describe()
+
+    def _wrong(self, found: Found) -> WrongOperator:
+        one, dtype = found.wrong, _result_dtype(found)
+        allowed = tolerance_of(found.operator, dtype)
+        return WrongOperator(
+            **_place(found),
+            dtype=dtype_name(dtype),
+            result=found.output,
+            rtol=allowed.rtol,
+            atol=allowed.atol,
+            source=allowed.source,
+            excess=finite(one.excess),
+            error=finite(one.error),
+            cpu_error=finite(one.cpu_error),
+            elements=one.elements,
+            of_elements=one.of,
+            at=list(one.at),
+            got=finite(one.got),
+            expected=finite(one.expected),
+            why=one.why,
+            calls=found.calls,
+            seen=found.seen,
+            times=found.times,
+            of_times=found.of,
+            advisories=known_wrong(found.call, found.phase) if self._type == MPS else [],
+        )
+
+    def _tensors(self) -> list[ComparedTensor]:
+        """Outputs of modules in the order of the run, then loss, gradients and parameters."""
+        usual = tolerance_of("", self._dtype)
+        rows = []
+        for key, there in self._there.distances.items():
+            what, name, number = key
+            cpu = self._cpu.distances.get(key)
+            allowed = max(usual.rtol + usual.atol, NOISE * cpu.relative if cpu is not None else 0.0)
+            wrong = cpu is not None and (not there.relative <= allowed or (there.nonfinite > 0 and cpu.nonfinite == 0))
+            rows.append(
+                ComparedTensor(
+                    what=what,
+                    name=name,
+                    call=number,
+                    error=finite(there.relative),
+                    cpu_error=None if cpu is None else finite(cpu.relative),
+                    nonfinite=there.nonfinite,
+                    wrong=wrong,
+                )
+            )
+        return rows
+
+
+def known_wrong(call: Call, phase: str) -> list[KnownWrong]:
+    """The advisories that ``call`` matches on the installed release, on the macOS that this is if it is one."""
+    release, macos = installed_release(), platform.mac_ver()[0] or None
+    found = []
+    for one in _as_on_mps(call):
+        name = one.func._schema.name + (f".{one.func._schema.overload_name}" if one.func._schema.overload_name else "")
+        for entry in entries_about(name):
+            if entry.effect != "numbers" or not entry.affects(release, None, macos):
+                continue
+            asked = dict.fromkeys(entry.conditions)  # what only the moment of the call tells is not known afterwards
+            answer = matches(entry, one, "training" if phase != "forward" else "inference", asked)
+            if answer is not False:
+                known = KnownWrong(id=entry.id, title=entry.title, fixed=entry.torch.fixed, undecided=answer is None)
+                found.append(known)
+    return sorted(found, key=lambda known: known.undecided)
+
+
+def _as_on_mps(call: Call) -> Iterator[Call]:
+    """``call``, and what the library of MPS makes of it below autograd, by the names that advisories have."""
+    yield call
+    of = call.argument
+    name = call.func._schema.name
+    with contextlib.suppress(KeyError, AttributeError):
+        if name == "aten::convolution":
+            asked = ("input", "weight", "bias", "padding", "stride", "dilation", "groups")
+            func = _aten._mps_convolution.default
+            if of("transposed"):
+                asked = ("input", "weight", "padding", "output_padding", "stride", "dilation", "groups")
+                func = _aten._mps_convolution_transpose.default
+            yield replace(call, func=func, args=tuple(map(of, asked)), kwargs={})
+        elif name == "aten::convolution_backward" and not of("transposed"):
+            asked = ("input", "grad_output", "weight", "padding", "stride", "dilation", "groups")
+            args = (*map(of, asked), of("output_mask")[:2])
+            yield replace(call, func=_aten.mps_convolution_backward.default, args=args, kwargs={})
+
+
+def _place(one: Found | Begins) -> dict[str, Any]:
+    origin: Origin = one.origin
+    return {
+        "operator": one.operator,
+        "phase": one.phase,
+        "module": None if origin.module is None else origin.module or "(model)",
+        "call_site": None if origin.file is None else site(origin.file, origin.line),
+        "inputs": [repr(spec) for spec in one.call.inputs],
+        "layouts": layouts(one.call.inputs),
+        "example": example(one.call),
+    }
+
+
+def _result_dtype(found: Found) -> torch.dtype:
+    specs = (*found.call.outputs, *found.call.inputs)
+    position = min(found.output, len(specs) - 1)
+    return specs[position].dtype if specs else torch.float32
+
+
+def _free_bytes() -> int | None:
+    """The memory that processes can still take; ``None`` where the system does not say."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        pass
+    try:
+        import psutil
+
+        return int(psutil.virtual_memory().available)
+    except ImportError:
+        return None

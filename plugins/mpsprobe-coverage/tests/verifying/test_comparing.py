@@ -1,0 +1,96 @@
+"""What counts as wrong: beyond tolerance, beyond the CPU's noise, beyond what rounding inputs changes."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from mpsprobe_coverage.verifying.comparing import compared, distance
+from mpsprobe_coverage.verifying.copying import to_device
+from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
+from mpsprobe_coverage.verifying.tolerances import EXACT, tolerance_of
+
+FLOAT32 = tolerance_of("aten::exp", torch.float32)
+EXACTLY = torch.linspace(1, 2, 50, dtype=torch.float64)
+
+
+def wrong(got: torch.Tensor, cpu: torch.Tensor | None = None, exact: torch.Tensor = EXACTLY) -> int:
+    found = compared(got, exact, lambda: cpu, FLOAT32 if got.is_floating_point() else EXACT)
+    return found.elements if found is not None else 0
+
+
+def test_an_element_is_wrong_beyond_tolerance_where_the_cpu_is_not() -> None:
+    got = EXACTLY.float()
+    assert wrong(got) == 0
+    got[3] *= 1.001
+    assert wrong(got) == wrong(got, EXACTLY.float()) == 1
+    assert wrong(got, got.clone()) == 0  # the CPU has it too
+    noisy = EXACTLY.float() * (1 + 3e-4)
+    assert wrong(got, noisy) == 0 and wrong(got * 2, EXACTLY.float()) == 50
+
+
+def test_what_rounded_inputs_change_is_not_wrong() -> None:
+    got = EXACTLY.float()
+    got[3] *= 1.001
+    near = EXACTLY.clone()
+    near[7] += 1e-3
+    assert compared(got, EXACTLY, lambda: EXACTLY.float(), FLOAT32, lambda: near) is None
+    assert compared(got, EXACTLY, lambda: EXACTLY.float(), FLOAT32, lambda: EXACTLY + 1e-6) is not None
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_numbers_that_are_not_finite(value: float) -> None:
+    got, exact = EXACTLY.float(), EXACTLY.clone()
+    got[0] = value
+    found = compared(got, EXACTLY, lambda: EXACTLY.float(), FLOAT32)
+    assert found is not None and found.excess == math.inf and found.at == (0,)
+    exact[0] = value
+    assert wrong(got, got, exact) == 0  # as it should be
+    assert wrong(EXACTLY.float(), got, exact) == 1  # one that was lost
+    beyond = torch.full((4,), 1e6, dtype=torch.float64)
+    assert compared(beyond.half(), beyond, lambda: None, tolerance_of("aten::exp", torch.float16)) is None
+
+
+def test_whole_numbers_are_exact_and_sizes_too() -> None:
+    ones = torch.ones(4, dtype=torch.int64)
+    assert wrong(ones, None, ones) == 0 and wrong(ones + 1, None, ones) == 4
+    found = compared(torch.ones(2), torch.ones(3).double(), lambda: None, FLOAT32)
+    assert found is not None and "shape" in found.why
+
+
+def test_tolerances_are_those_of_the_tests_of_pytorch() -> None:
+    assert tolerance_of("aten::exp", torch.float32)[:2] == (1.3e-6, 1e-5)
+    assert tolerance_of("aten::mm", torch.float16)[:2] == (5e-2, 5e-2)
+    assert "FP32_LOW" in tolerance_of("aten::convolution_backward", torch.float32).source
+    assert tolerance_of("aten::add.Tensor", torch.int64) is EXACT
+
+
+def test_memory_is_copied_as_it_lies() -> None:
+    for one in (torch.randn(3, 4).t(), torch.randn(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)[:, :2]):
+        copy = to_device(one, "cpu")
+        assert copy.stride() == one.stride() and torch.equal(copy, one) and copy.data_ptr() != one.data_ptr()
+
+
+def test_every_run_draws_the_same_numbers() -> None:
+    x = torch.ones(4, 100)
+    with Drawing(torch.float32):
+        first = torch.nn.functional.dropout(x, 0.3), torch.rand(5)
+    with Drawing(torch.float32, wide=True):
+        second = torch.nn.functional.dropout(x.t().double(), 0.3).t(), torch.rand(5)
+        fused = torch.native_dropout(x.double(), 0.3, True)[0]
+    assert torch.equal(first[1].double(), second[1]) and second[1].dtype is torch.float64
+    with Drawing(torch.float32):
+        assert torch.equal(torch.native_dropout(x, 0.3, True)[0].double(), first[0].double())
+    assert fused.shape == x.shape
+    assert off_distribution(torch.rand(5000), torch.rand(5000)) is None
+    assert off_distribution(torch.rand(5000) ** 2, torch.rand(5000)) is not None
+
+
+def test_distance_counts_what_is_not_finite() -> None:
+    got = EXACTLY.clone()
+    got[0] = math.nan
+    found = distance(got, EXACTLY)
+    assert found is not None and found.nonfinite == 1 and found.relative == 0.0
+    assert distance(torch.ones(2), EXACTLY) is None

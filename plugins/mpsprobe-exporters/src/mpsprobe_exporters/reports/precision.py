@@ -1,0 +1,79 @@
+"""What half precision does to a model: its modules as rows, and those that have to stay in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters import workload_lines
+from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, table
+from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.units import percent
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import ModuleRange, PrecisionReport
+    from mpsprobe_exporters.document import Fields
+
+NOT_FINITE = "not finite"
+MOST = 20
+
+FIELDS: Fields[None, ModuleRange] = (
+    (Column("module", "name", "name"), lambda _, one: one.name),
+    (Column("class", "name", "type", rank=2), lambda _, one: one.type),
+    (Column("largest", key="largest"), lambda _, one: _figure(one.largest)),
+    (Column("of the range", "share", "of_range"), lambda _, one: one.of_range),
+    (Column("overflowed", "number", "overflowed"), lambda _, one: one.overflowed),
+    (Column("became zero", "share", "underflowed", rank=1), lambda _, one: one.underflowed),
+    (Column("error", key="error"), lambda _, one: _figure(one.error)),
+    (Column("its own", key="own_error", about="with float32's inputs, rounded"), lambda _, one: _figure(one.own_error)),
+)
+
+
+def document(report: PrecisionReport) -> Document:
+    return Document(
+        title=f"{one_line(report.workload.name, 60)} in {_dtype(report)}",
+        headline=_headline(report),
+        tone="good" if report.holds else "bad",
+        lines=[
+            workload_lines.workload_line(report.workload),
+            f"On the CPU, next to float32; made with {workload_lines.made_with(report.environment)}",
+            *_scale(report),
+        ],
+        notes=[one_line(note, 1000) for note in report.notes],
+        sections=[
+            Section(
+                "Keep in float32", bullets(Bullet("tried: with these the result holds", name) for name in report.keep)
+            ),
+            Section("How: the field 'snippet' of the JSON has code for it", bullets(_how(report))),
+            Section("Modules, those that suffer most first", table(FIELDS, None, report.modules, "Modules", most=MOST)),
+        ],
+    )
+
+
+def _dtype(report: PrecisionReport) -> str:
+    return one_line(report.workload.autocast or report.workload.dtype, 40)
+
+
+def _headline(report: PrecisionReport) -> str:
+    error = NOT_FINITE if report.error is None else f"off by {percent(report.error)}"
+    if report.holds:
+        return f"The result holds in {_dtype(report)}: {error}"
+    begins = f"; it begins in {one_line(report.begins, 80)}" if report.begins else ""
+    if report.keep:
+        kept = plural(len(report.keep), "module")
+        return f"In {_dtype(report)} the result is {error}{begins}; with {kept} in float32 it holds"
+    return f"In {_dtype(report)} the result is {error}{begins}"
+
+
+def _how(report: PrecisionReport) -> Iterator[str]:
+    if report.keep:
+        yield f"give each of them float32 weights and inputs, and {_dtype(report)} to what follows"
+
+
+def _scale(report: PrecisionReport) -> Iterator[str]:
+    if report.loss_scale is not None:
+        yield f"A GradScaler settles at {report.loss_scale:g}"
+
+
+def _figure(value: float | None) -> str:
+    return NOT_FINITE if value is None else f"{value:.3g}"
