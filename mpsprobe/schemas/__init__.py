@@ -4,6 +4,7 @@
 from mpsprobe.declarations import SEVERITY, Verdict
 from mpsprobe.schemas.checkpoint import *
 from mpsprobe.schemas.comparison import *
+from mpsprobe.schemas.compiled import *
 from mpsprobe.schemas.coverage import *
 from mpsprobe.schemas.fit import *
 from mpsprobe.schemas.memory import *
@@ -19,15 +20,16 @@ __all__ = [
     "AllocationList", "BackendTarget", "ChangedAdvisory", "ChangedCondition", "ChangedKernel", "CheckpointFile",
     "CheckpointPart", "CheckpointReport", "ClassTime", "ComparedAdvisory", "ComparedCell", "ComparedFailure",
     "ComparedFallback", "ComparedMemory", "ComparedOperator", "ComparedQuantity", "ComparedSide", "ComparedVerdict",
-    "ComparisonMethod", "ComparisonReport", "CompilesGraph", "ComputedOnCpu", "ConfigurationKey", "Counter",
-    "CoverageReport", "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DtypeUse", "DurationStatistics",
-    "Environment", "FallbackCost", "FitReport", "FitRow", "FrameworkTarget", "GraphCount", "GraphGrowth",
-    "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve", "MemoryEnd", "MemoryFigures",
-    "MemoryFit", "MemoryHolder", "MemoryPoint", "MemoryPrediction", "MemoryRange", "MemoryUse", "ModuleTime",
-    "NotCounted", "OnTheCpu", "OperatorFinding", "OperatorTime", "PickleImport", "ProbeReading", "ProfileCell",
-    "ProfilePlan", "ProfileReport", "ProgramInfo", "Quantization", "RankedOperator", "RankedRelease", "RankingReport",
-    "Recalled", "RefusedTensor", "Report", "RunFailure", "SeveralReport", "SizeRange", "Source", "StepSample",
-    "StoredDtype", "TableProvenance", "Target", "Throughput", "TimePrediction", "Trace", "Track", "Transfers",
-    "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell", "UpgradeReport", "UpgradedWorkload", "Verdict",
-    "Warmup", "WorkloadInfo", "read_report",
+    "ComparisonMethod", "ComparisonReport", "CompiledStep", "CompilesGraph", "ComputedOnCpu", "ConfigurationKey",
+    "Counter", "CoverageReport", "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DtypeUse",
+    "DurationStatistics", "Environment", "FallbackCost", "FitReport", "FitRow", "FrameworkTarget", "GraphBreak",
+    "GraphCount", "GraphGrowth", "JudgedWorkload", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve",
+    "MemoryEnd", "MemoryFigures", "MemoryFit", "MemoryHolder", "MemoryPoint", "MemoryPrediction", "MemoryRange",
+    "MemoryUse", "MetalKernel", "ModuleTime", "NotCounted", "OnTheCpu", "OperatorFinding", "OperatorTime",
+    "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan", "ProfileReport", "ProgramInfo", "Quantization",
+    "RankedOperator", "RankedRelease", "RankingReport", "Recalled", "RefusedGraph", "RefusedTensor", "Report",
+    "RunFailure", "SeveralReport", "SizeRange", "Source", "StepCost", "StepSample", "StoredDtype", "TableProvenance",
+    "Target", "Throughput", "TimePrediction", "Trace", "Track", "Transfers", "UnavailableProbe", "Unjudged",
+    "UnknownReport", "UnpairedCell", "UpgradeReport", "UpgradedWorkload", "Verdict", "Warmup", "WorkloadInfo",
+    "read_report",
 ]  # fmt: skip

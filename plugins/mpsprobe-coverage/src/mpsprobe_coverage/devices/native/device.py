@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 import torch
 
@@ -24,6 +24,11 @@ from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.capturing import captured
 from mpsprobe_coverage.recording.phases import optimizers_followed
 from mpsprobe_coverage.recording.recorder import Recorder
+
+if TYPE_CHECKING:
+    from mpsprobe_coverage.devices.native.inductor import Generated
+
+    Shader = Callable[[Generated, str], Any]
 
 _WORDS = 5  # of one site
 _MOVED, _FROM_DEVICE, _WEIGHTS = 1, 2, 4
@@ -76,14 +81,24 @@ class NativeDevice:
 
     ``keep_going``: what a Mac refuses is computed anyway. ``lines``: record the module and the line of every call.
     ``cpu``: also follow what is computed with tensors of the CPU alone. ``chip``: that ``torch.mps`` answers for.
+    ``shader``: makes libraries of Metal kernels; then ``torch.compile`` generates them, in ``generated``.
     """
 
     name = "virtual"
 
     def __init__(
-        self, chain: Chain, *, keep_going: bool = True, lines: bool = True, cpu: bool = False, chip: str | None = None
+        self,
+        chain: Chain,
+        *,
+        keep_going: bool = True,
+        lines: bool = True,
+        cpu: bool = False,
+        chip: str | None = None,
+        shader: Shader | None = None,
     ) -> None:
         self.chain, self._keep_going, self._lines, self._cpu, self._chip = chain, keep_going, lines, cpu, chip
+        self._shader = shader
+        self.generated: Generated | None = None
         self.attribution = Attribution()
         self._exits = ExitStack()
         self._recording: Recording | None = None
@@ -107,7 +122,15 @@ class NativeDevice:
         operators = torch.ops.mpsprobe
         with ExitStack() as exits:
             kernels = exits.enter_context(registered(self.chain, self.attribution))
-            exits.enter_context(_mps_surface(self.chain.table.release, self._chip))
+            replace, put_back = exits.enter_context(_mps_surface(self.chain.table.release, self._chip))
+            if self._shader is None:
+                _without_metal(replace)
+                _compiled_eagerly(replace)
+            else:
+                from mpsprobe_coverage.devices.native.inductor import generating  # takes as long as torch itself
+
+                generated = generating(replace, self._shader, keep_going=self._keep_going)
+                self.generated = put_back.enter_context(generated)
             exits.enter_context(self.attribution)
             self._recording = Recording(kernels, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)
@@ -155,17 +178,15 @@ def _await_autograd() -> None:
 
 # What Python code asks torch about MPS, answered as on a Mac while the device is open.
 @contextmanager
-def _mps_surface(release: str, chip: str | None = None) -> Iterator[None]:
+def _mps_surface(release: str, chip: str | None = None) -> Iterator[tuple[Replace, ExitStack]]:
     """Make Python's side of torch answer as on a Mac with ``chip``; C++ answers for itself (``native/device.cpp``)."""
     limits = limits_of(machine_or_usual(chip))
     torch.ops.mpsprobe.set_limits(limits.recommended.low, limits.largest_buffer.low)
     with answering(release) as libraries, replacing() as (replace, put_back):
         mps_in_python(replace, torch.ops.mpsprobe.default_generator(), torch._C._mps_currentAllocatedMemory, chip=chip)
-        _without_metal(replace)
         _storages_on_mps(replace)
-        _compiled_eagerly(replace)
         libraries.begin(replace, put_back, note=False)
-        yield
+        yield replace, put_back
 
 
 def _without_metal(replace: Replace) -> None:
