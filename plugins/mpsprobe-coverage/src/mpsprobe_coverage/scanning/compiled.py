@@ -182,7 +182,7 @@ class _Libraries:
         self.launched: dict[Kernel, _Launched] = {}
         self.cost = _Cost()
 
-    def __call__(self, generated: Generated, source: str) -> Any:
+    def __call__(self, generated: Generated, source: str, faults: object) -> Any:
         return _Library(self, generated.defined(source))
 
 

@@ -14,6 +14,7 @@ import torch
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.compiling import DEVICE
+from mpsprobe_coverage.devices.metal.running import Fault, Library
 from mpsprobe_coverage.devices.native.recording import Recording
 from mpsprobe_coverage.devices.native.registering import registered
 from mpsprobe_coverage.devices.virtual.libraries import answering
@@ -28,7 +29,7 @@ from mpsprobe_coverage.recording.recorder import Recorder
 if TYPE_CHECKING:
     from mpsprobe_coverage.devices.native.inductor import Generated
 
-    Shader = Callable[[Generated, str], Any]
+    Shader = Callable[[Generated, str, Callable[[Fault], object]], Any]
 
 _WORDS = 5  # of one site
 _MOVED, _FROM_DEVICE, _WEIGHTS = 1, 2, 4
@@ -99,6 +100,7 @@ class NativeDevice:
         self.chain, self._keep_going, self._lines, self._cpu, self._chip = chain, keep_going, lines, cpu, chip
         self._shader = shader
         self.generated: Generated | None = None
+        self.faults: list[Fault] = []  # of launches of Metal kernels
         self.attribution = Attribution()
         self._exits = ExitStack()
         self._recording: Recording | None = None
@@ -123,14 +125,17 @@ class NativeDevice:
         with ExitStack() as exits:
             kernels = exits.enter_context(registered(self.chain, self.attribution))
             replace, put_back = exits.enter_context(_mps_surface(self.chain.table.release, self._chip))
+            _without_metal(replace, self.faults.append)
             if self._shader is None:
-                _without_metal(replace)
                 _compiled_eagerly(replace)
             else:
                 from mpsprobe_coverage.devices.native.inductor import generating  # takes as long as torch itself
 
-                generated = generating(replace, self._shader, keep_going=self._keep_going)
-                self.generated = put_back.enter_context(generated)
+                shader, faults = self._shader, self.faults.append
+                made = generating(
+                    replace, lambda generated, source: shader(generated, source, faults), keep_going=self._keep_going
+                )
+                self.generated = put_back.enter_context(made)
             exits.enter_context(self.attribution)
             self._recording = Recording(kernels, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)
@@ -189,9 +194,10 @@ def _mps_surface(release: str, chip: str | None = None) -> Iterator[tuple[Replac
         yield replace, put_back
 
 
-def _without_metal(replace: Replace) -> None:
-    """Say clearly what the virtual device cannot do, where torch's own code would find a function missing."""
-    for name in ("compileShader", "loadMetalllib", "loadMetallibFromPath"):
+def _without_metal(replace: Replace, faults: Callable[[Fault], object]) -> None:
+    """Run kernels whose source is there; say clearly that compiled ones cannot be, where torch finds no function."""
+    replace(torch._C, "_mps_compileShader", lambda source: Library(source, faults))
+    for name in ("loadMetalllib", "loadMetallibFromPath"):
         replace(torch._C, f"_mps_{name}", _no_shaders)
     for name in ("isCaptureEnabled", "isCapturing"):  # only with MTL_CAPTURE_ENABLED=1
         replace(torch._C, f"_mps_{name}", lambda: False)
@@ -199,8 +205,8 @@ def _without_metal(replace: Replace) -> None:
 
 def _no_shaders(source: Any) -> NoReturn:
     raise RuntimeError(
-        "Metal shaders run on a Mac only: the virtual MPS device of mpsprobe has PyTorch's operators. "
-        "Leave this part out there, or run the program with --device mps on a Mac."
+        "compiled Metal libraries run on a Mac only: the virtual MPS device of mpsprobe compiles source "
+        "(torch.mps.compile_shader). Leave this part out there, or run the program with --device mps on a Mac."
     )
 
 
@@ -242,7 +248,7 @@ def _compiled_eagerly(replace: Replace) -> None:
         if not said:
             _log.warning(
                 "torch.compile makes Metal shaders on a Mac. The virtual device runs the same operators one by one, "
-                "and the report has those."
+                "and the report has those; with --compile it makes and runs the shaders."
             )
             said = True
         return captured(model_.forward if isinstance(model_, torch.nn.Module) else model_)

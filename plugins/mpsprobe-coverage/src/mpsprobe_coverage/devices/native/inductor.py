@@ -77,7 +77,7 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
 
     Args:
         replace: sets an attribute until the device closes.
-        shader: what ``torch.mps.compile_shader`` returns for a source.
+        shader: what ``torch.mps.compile_shader`` returns for a source, whose headers are in it.
         keep_going: run a graph that Inductor refuses operator by operator; on a Mac it raises.
     """
     made = Generated()
@@ -129,7 +129,8 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
     replace(GraphLowering, "run_node", lowered)
     replace(output_graph.OutputGraph, "compile_subgraph", broken)
     replace(wrapper, "__call__", call)
-    replace(torch.mps, "compile_shader", lambda source: shader(made, source))
+    # Metal's compiler is asked at the end of a graph.
+    replace(torch._C, "_mps_compileShader", lambda source: shader(made, source))
     replace(torch._C, "_mps_get_core_count", lambda: torch.backends.mps.get_core_count())
     replace(torch._C, "_mps_get_name", lambda: torch.backends.mps.get_name())
     with ExitStack() as settings:
