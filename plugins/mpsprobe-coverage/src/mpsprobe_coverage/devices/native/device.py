@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 import torch
@@ -129,6 +130,8 @@ class NativeDevice:
             if self._shader is None:
                 _compiled_eagerly(replace)
             else:
+                if find_spec("torch._inductor.codegen.mps") is None:
+                    raise UsageError(f"torch {torch.__version__} has no Inductor for MPS", "It came with torch 2.7.")
                 from mpsprobe_coverage.devices.native.inductor import generating  # takes as long as torch itself
 
                 shader, faults = self._shader, self.faults.append

@@ -65,8 +65,12 @@ class Generated:
 
     def defined(self, source: str) -> dict[str, Kernel]:
         """The kernels of ``source``, by name, which Inductor has just defined."""
-        names = re.findall(r"kernel void (\w+)\(", source)
-        kernels = {name: self._pending.pop(name) for name in names if name in self._pending}
+        kernels = {}
+        for name in re.findall(r"kernel void (\w+)\(", source):
+            # Before 2.13 each is a library of its own, whose function has the same name in all of them.
+            known = name if name in self._pending else next(iter(self._pending), None)
+            if known is not None:
+                kernels[name] = self._pending.pop(known)
         self.kernels += kernels.values()
         return kernels
 
@@ -89,7 +93,7 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
         name = define(self, source, nodes, kernel)
         text = textwrap.dedent(source[source.index("'''") + 3 : source.rindex("'''")]).strip() + "\n"
         made._pending[name] = Kernel(
-            name, made.graphs - 1, text.replace("generated_kernel(", f"{name}("), *_origins(nodes)
+            name, made.graphs - 1, text.replace(" generated_kernel(", f" {name}("), *_origins(nodes)
         )
         return name
 
