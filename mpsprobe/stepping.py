@@ -102,11 +102,15 @@ class TorchStep:
         import torch
 
         with torch.no_grad():
-            forward(self.run, self.options, self.device, self.run.args, self.run.kwargs)
+            self.forward()
+
+    def forward(self) -> Any:
+        """What the model returns."""
+        return forward(self.run, self.options, self.device, self.run.args, self.run.kwargs)
 
     def loss(self) -> Any:
         """The loss of a forward pass, divided by the passes that are accumulated. Raises as ``loss_of``."""
-        output = forward(self.run, self.options, self.device, self.run.args, self.run.kwargs)
+        output = self.forward()
         loss = loss_of(self.run, output)
         if self.run.loss is None and loss is not output and hasattr(output, "dim"):
             self._loss_made_up = _MADE_UP.format(shape=tuple(output.shape))

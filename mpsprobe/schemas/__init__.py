@@ -28,8 +28,8 @@ __all__ = [
     "MemoryUse", "MetalKernel", "ModuleTime", "NotCounted", "OnTheCpu", "OperatorFinding", "OperatorTime",
     "PickleImport", "ProbeReading", "ProfileCell", "ProfilePlan", "ProfileReport", "ProgramInfo", "Quantization",
     "RankedOperator", "RankedRelease", "RankingReport", "Recalled", "RefusedGraph", "RefusedTensor", "Report",
-    "RunFailure", "SeveralReport", "SizeRange", "Source", "StepCost", "StepSample", "StoredDtype", "TableProvenance",
-    "Target", "Throughput", "TimePrediction", "Trace", "Track", "Transfers", "UnavailableProbe", "Unjudged",
-    "UnknownReport", "UnpairedCell", "UpgradeReport", "UpgradedWorkload", "Verdict", "Warmup", "WorkloadInfo",
-    "read_report",
+    "ReservedGrowth", "RunFailure", "SeveralReport", "SizeRange", "Source", "StepCost", "StepSample", "StoredDtype",
+    "TableProvenance", "Target", "Throughput", "TimePrediction", "Trace", "Track", "Transfers", "UnavailableProbe",
+    "Unjudged", "UnknownReport", "UnpairedCell", "UpgradeReport", "UpgradedWorkload", "Verdict", "Warmup",
+    "WorkloadInfo", "read_report",
 ]  # fmt: skip

@@ -42,6 +42,16 @@ class GraphCount(Record):
     most: Sum[int] = Field(ge=0, description="Together with those of operators of which some calls need not run one.")
 
 
+class ReservedGrowth(Record):
+    """What the allocator asks Metal for over batches of many sizes: it may keep buffers of each."""
+
+    batches: int = Field(ge=1, description="One after another, of sizes that were drawn.")
+    largest_bytes: int = Field(ge=0, description="Asked for by one of the largest size alone.")
+    reserved_bytes: int = Field(ge=0, description="Asked for over all of them, at most.")
+    padded_bytes: int | None = Field(default=None, ge=0, description="The same where they are padded to `padded_to`.")
+    emptied_bytes: int = Field(ge=0, description="The same with `torch.mps.empty_cache()` after each.")
+
+
 class GraphGrowth(Record):
     """How many MPSGraphs are compiled over many lengths: predicted from a few that were run."""
 
@@ -55,6 +65,9 @@ class GraphGrowth(Record):
     padded_to: int | None = Field(default=None, description="A multiple to which lengths may be padded.")
     padded: GraphCount | None = Field(default=None, description="Over all values, where they are padded so.")
     static: GraphCount | None = Field(default=None, description="Of a generation with a cache of one size.")
+    memory: ReservedGrowth | None = Field(
+        default=None, description="Of lengths and batches; `null`: of others, or the runs differ in more than sizes."
+    )
 
 
 class CoverageSummary(Record):
@@ -97,10 +110,10 @@ class OperatorFinding(Record):
     needs_macos: str | None = Field(default=None, description="The first macOS on which the same release serves it.")
     ends_process: First[bool] = Field(default=False, description="A call ends the process: no `try` catches it.")
     advice: First[str | None] = Field(default=None, description="What the user can do about it.")
-    only_if: list[str] = Field(
-        default=[],
-        description="It is called only if one of these is true: `model.py:6 is true and model.py:9 is false`, of "
-        "booleans that only values decide, by line, of both whose sides runs were made; empty: it is always called.",
+    only_if: str | None = Field(
+        default=None,
+        description="It is called only if this holds: `model.py:6 is true and model.py:9 is false`, of booleans that "
+        "only values decide, by line, of both whose sides runs were made; `null`: it is always called.",
     )
     graph: First[CompilesGraph | None] = Field(default=None, description="If new shapes compile one; `null`: not read.")
     graphs: Sum[int] = Field(default=0, ge=0, description="MPSGraphs that its calls compile in this run, at most.")
@@ -189,7 +202,7 @@ class AdvisoryMatch(Record):
     phases: Sum[dict[str, int]] = Field(description="These calls by phase.")
     modules: Unite[list[str]] = Field(default=[], description="Where in the model they are, as paths of modules.")
     call_sites: Unite[list[str]] = Field(default=[], description="Where in the source, as `file:line`.")
-    only_if: list[str] = Field(default=[], description="As of operators: when such a call is made; empty: always.")
+    only_if: str | None = Field(default=None, description="As of operators: when it is made; `null`: always.")
     undecided: Every[bool] = Field(
         default=False, description="Whether `condition` is about values that are not known: it may apply to no call."
     )

@@ -138,6 +138,12 @@ class MemoryPrediction(MemoryFigures):
     curve: list[MemoryPoint] = Field(default=[], description="What is alive over the run, in order.")
     largest_bytes: int = Field(default=0, ge=0, description="The largest single storage: one buffer of Metal.")
     kernels_bytes: int = Field(default=0, ge=0, description="The most that a kernel allocates besides its results.")
+    kept_output_bytes: int = Field(
+        default=0,
+        ge=0,
+        description="By how much the peak is higher in a loop that keeps the model's output over the backward pass, "
+        "until the next one; 0 up to 5 % of the peak.",
+    )
     not_counted: list[NotCounted] = Field(default=[], description="What takes memory and is not in these figures.")
     allocations: AllocationList | None = Field(default=None, description="Every storage, where it was asked for.")
     range: MemoryRange | None = Field(default=None, description="Where sizes are not known; all else is its high end.")

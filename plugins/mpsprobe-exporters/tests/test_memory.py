@@ -122,6 +122,7 @@ def test_a_peak_that_depends_on_values_is_a_range(low: int | None, said: str) ->
     assert said not in " ".join(TableExporter().render(stopped).split())  # it says nothing of the whole run
     drawn = " ".join(TableExporter().render(stopped.model_copy(update={"failure": None})).split())
     assert said in drawn and "aten::nonzero at rpn.py:285" in drawn
+    assert "A loop that keeps the model's output over backward() needs 427.6 MB more (19%)" in drawn
 
 
 MIB = 2**20

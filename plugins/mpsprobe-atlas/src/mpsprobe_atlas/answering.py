@@ -33,6 +33,7 @@ HELD = ("phase", "dtype", "size", "chip", "memory")
 """Options that the rows of an atlas are about, or that an answer is worked out for from a row."""
 NO_DATA = f"this mpsprobe-atlas has no data, and {VARIABLE} names no store that 'mpsprobe atlas sweep' wrote"
 NOT_SAID = "It raises for want of memory; at which call, a run with torch says"
+TIME_NOT_SAID = "How long a step takes on that chip, a run with torch says: the atlas does not keep the sizes of calls"
 OF_SHOWING = ("explain", "torch_release")
 
 
@@ -99,6 +100,9 @@ def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str], wa
     missing = [release for release in named if release not in answers.releases]
     if missing:
         return KnownAnswer(reason=f"the atlas does not hold torch {', '.join(missing[:3])}")
+    is_timed = bool(options["chip"]) and len(named) == 1
+    if wanted == SAME and is_timed:
+        return None
     documents = [answers.report(release) for release in named]
     if options["chip"] or options["memory"]:
         for release, document in zip(named, documents, strict=True):
@@ -112,7 +116,8 @@ def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str], wa
         document = matrix_fields(as_it_is(documents))
     if options["explain"]:
         document["explained"] = True
-    notes = (f"Other versions than here may answer otherwise: {', '.join(differences)}",) if differences else ()
+    notes = (TIME_NOT_SAID,) * is_timed
+    notes += (f"Other versions than here may answer otherwise: {', '.join(differences)}",) * bool(differences)
     return KnownAnswer(document, row.made.replace("+00:00", "Z"), notes)  # as reports write a time
 
 

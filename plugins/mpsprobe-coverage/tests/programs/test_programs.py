@@ -225,7 +225,7 @@ def test_without_values_a_program_is_run_again_for_the_other_side_of_a_branch(
     (read,) = report.data_dependence
     notes = " ".join(report.workload.notes)
     if again:
-        assert conditions["aten::_linalg_eigvals"] == ["asks.py:4 is true"]
+        assert conditions["aten::_linalg_eigvals"] == "asks.py:4 is true"
         assert read.assumed.startswith("tried as False and as True: `if x.max() > 2:")
         assert "was run 2 times" in notes and "if asks.py:4 is true, it ends with exit code 3" in notes
         assert report.summary.operators_by_verdict["missing"] == 1

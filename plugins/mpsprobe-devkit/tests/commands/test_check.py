@@ -44,8 +44,9 @@ def test_what_is_wrong_is_shown_in_groups_and_as_data(tmp_path: Path, monkeypatc
         "  command  hello-under-test",
         "",
         "1 error, 1 warning",
+        "--fail-on: hook-failed: its hook mpsprobe_exporters returned an int, not a list of ExporterDeclaration",
     ]
-    found = json.loads(CliRunner().invoke(check, [project, "--format", "json"]).output)
+    found = json.loads(CliRunner().invoke(check, [project, "--format", "json"]).stdout)
     assert found["summary"] == {"errors": 1, "warnings": 1}
     assert found["contributes"] == {"command": ["hello-under-test"]}
     assert (found["kind"], found["distribution"], found["version"]) == ("folder", "under-test", "1.0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters import answer, backends, sources
+from mpsprobe_exporters import backends, sources
 from mpsprobe_exporters.document import Column, Place, Table, runs, span
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
@@ -21,7 +21,7 @@ FIELDS: Fields[AnyReport, schemas.AdvisoryMatch] = (
     (Column("advisory", "name"), lambda _, one: one.id),
     (Column("title"), lambda _, one: one.title),
     (Column("if"), lambda _, one: one.condition if one.undecided else None),
-    (Column("only if"), lambda _, one: answer.either(one.only_if)),
+    (Column("only if"), lambda _, one: one.only_if),
     (Column("do", "advice"), lambda _, one: one.workaround),
     (Column("where", "places"), lambda report, one: _places(report, one)),
     (Column("calls"), lambda _, one: _calls(one)),

@@ -162,17 +162,13 @@ def _of_release(report: schemas.CoverageReport, not_native: list[schemas.Operato
     return [answer, *parts]
 
 
-def either(conditions: Sequence[str]) -> str | None:
-    """``model.py:6 is true, or model.py:9 is false``; ``None`` for what is always called."""
-    return ", or ".join(map(one_line, conditions)) or None
-
-
 def _only_if(not_native: list[schemas.OperatorFinding]) -> str:
     """On which branches alone the findings are called, where there is none that always is."""
-    conditions = list(dict.fromkeys(text for one in not_native for text in one.only_if))
-    if not all(one.only_if for one in not_native):
+    conditions = {one.only_if or "" for one in not_native}
+    if "" in conditions:
         return ""
-    return f"only if {either(conditions)}" if len(conditions) <= 2 else "each only if a boolean has one of its values"
+    several = "each only if a boolean has one of its values"
+    return several if len(conditions) > 1 else f"only if {one_line(conditions.pop())}"
 
 
 def _errors(report: schemas.CoverageReport) -> str:

@@ -118,7 +118,7 @@ def _operators(cell: CoverageReport | MatrixCell, fail_on: Collection[str], allo
         if finding.verdict in fail_on and not is_allowed(finding.operator, allow):
             where = f" ({finding.call_sites[0]})" if finding.call_sites else ""
             advice = f": {finding.advice}" if finding.advice else ""
-            only = f", only if {', or '.join(finding.only_if)}" if finding.only_if else ""
+            only = f", only if {finding.only_if}" if finding.only_if else ""
             yield f"{finding.operator} is {finding.verdict} on {release}{where}{only}{advice}"
 
 

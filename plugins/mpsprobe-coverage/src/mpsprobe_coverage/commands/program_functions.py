@@ -31,6 +31,7 @@ class ScriptOptions(TypedDict, total=False):
     Attributes:
         device: ``virtual``, or ``mps`` on a Mac.
         values: of tensors: ``real``, or ``none`` for what does not fit this machine.
+        as_cuda: lead the CUDA device that the program's own lines ask for to the MPS device.
         torch: the release to judge, ``installed`` unless given.
         macos: the version to judge for.
         chip: the Mac's: known wrong results of others are left out, and ``torch.mps`` answers as on it.
@@ -41,6 +42,7 @@ class ScriptOptions(TypedDict, total=False):
 
     device: str
     values: str
+    as_cuda: bool
     torch: str
     macos: str | None
     chip: str | None

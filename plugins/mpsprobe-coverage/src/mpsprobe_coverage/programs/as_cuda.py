@@ -15,8 +15,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import wraps
-from types import FunctionType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from types import FrameType, FunctionType, SimpleNamespace
+from typing import Any, Protocol
 
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
@@ -27,23 +27,14 @@ from mpsprobe_coverage.devices.virtual.mps_in_python import GeneratorType, Repla
 from mpsprobe_coverage.knowledge.chips.limits import limits_of
 from mpsprobe_coverage.recording.capturing import captured
 
-if TYPE_CHECKING:
-    from mpsprobe_coverage.programs.cuda import CudaHints
-
 A_DEVICE = "a CUDA device"
 MPS, CUDA = torch.device("mps", 0), torch.device("cuda", 0)
 NAME = re.compile(r"cuda(:\d+)?")
 _DEVICE, _IS_CUDA = torch.Tensor.device.__get__, torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
 _ANSWERS = (_DEVICE, _IS_CUDA, torch.Tensor.type)  # that say which device it is
 _POOLS, _FIGURES = ("all", "large_pool", "small_pool"), ("current", "peak", "allocated", "freed")
-_METRICS: tuple[str, ...] = (
-    "allocated_bytes",
-    "reserved_bytes",
-    "active_bytes",
-    "requested_bytes",
-    "inactive_split_bytes",
-)
-_METRICS += ("allocation", "segment", "active", "inactive_split")
+_METRICS = ["allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes", "inactive_split_bytes"]
+_METRICS += ["allocation", "segment", "active", "inactive_split"]
 
 
 def is_cuda(value: object) -> bool:
@@ -58,15 +49,25 @@ def led(value: Any) -> Any:
     return ("mps" if type(value) is str else MPS) if is_cuda(value) else value
 
 
+class Hints(Protocol):
+    """Where it is noted what a program asks for, by whom its files are known (``cuda.py``)."""
+
+    internal: Callable[[str], bool]
+
+    def note(self, what: str, frame: FrameType | None, everyone: bool = False) -> None: ...
+    def sees_cuda(self, asking: FrameType | None) -> bool: ...
+    def is_own(self, file: str) -> bool: ...
+
+
 class AsCuda(TorchFunctionMode):
     """The mode, of the thread that enters it; ``everywhere`` is the whole.
 
     Args:
-        hints: note what the program asks for, and know its files.
+        hints: where it is noted what the program asks for.
         chip: of the Mac for which ``torch.cuda`` answers.
     """
 
-    def __init__(self, hints: CudaHints, chip: str | None = None) -> None:
+    def __init__(self, hints: Hints, chip: str | None = None) -> None:
         super().__init__()
         self._hints, self._chip = hints, chip
 

@@ -139,10 +139,10 @@ class Ways:
         seen = self._seen()
         return {site.line for site, answer in seen if (site, not answer) in seen}
 
-    def only_if(self, numbers: Collection[int]) -> list[str]:
-        """What is true of the runs ``numbers`` and of no other that came to its end; empty if those are all that did.
+    def only_if(self, numbers: Collection[int]) -> str | None:
+        """What is true of the runs ``numbers`` and of no other that came to its end; ``None``: those are all that did.
 
-        ``model.py:6 is true and model.py:9 is false``; of several such texts one is true.
+        ``model.py:6 is true and model.py:9 is false, or model.py:12 is true``.
         """
         others = [way for number, way in enumerate(self.ways) if way.failure is None and number not in numbers]
         terms: list[dict[Site, bool]] = []
@@ -155,9 +155,8 @@ class Ways:
                 if not any(fewer.items() <= other.answers.items() for other in others):
                     way = fewer
             terms.append(way)
-        return [
-            " and ".join(f"{self._name(site)} is {str(answer).lower()}" for site, answer in t.items()) for t in terms
-        ]
+        names = ([f"{self._name(site)} is {str(answer).lower()}" for site, answer in term.items()] for term in terms)
+        return ", or ".join(map(" and ".join, names)) or None
 
     def said(self, taken: str, line: str = "") -> str:
         """What became of the answer ``taken as False`` at ``line``."""
@@ -172,7 +171,7 @@ class Ways:
         for number, way in enumerate(self.ways):
             if way.failure is not None and self.ways[self.main].failure is None:
                 failures.setdefault(way.failure, []).append(number)
-        said = [f"if {' or if '.join(self.only_if(runs))}, {failure}" for failure, runs in failures.items()]
+        said = [f"if {self.only_if(runs)}, {failure}" for failure, runs in failures.items()]
         if self._queue and self.ways:
             seen = self._seen()
             lone = sum((site, not answer) not in seen for site, answer in seen)

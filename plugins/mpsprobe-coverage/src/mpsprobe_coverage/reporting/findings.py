@@ -152,10 +152,10 @@ def same_fields(schema: type[BaseModel], of: object) -> dict[str, Any]:
     return {name: getattr(of, name) for name in schema.model_fields if hasattr(of, name)}
 
 
-def only_if(records: Iterable[CallRecord | Advised], ways: Ways | None) -> list[str]:
-    """Under which conditions the calls of ``records`` are made; empty where each run that was united makes them."""
+def only_if(records: Iterable[CallRecord | Advised], ways: Ways | None) -> str | None:
+    """Under which conditions the calls of ``records`` are made; ``None`` where each run that was united makes them."""
     runs = [one.runs for one in records]
-    return ways.only_if(frozenset().union(*runs)) if ways is not None and all(runs) else []
+    return ways.only_if(frozenset().union(*runs)) if ways is not None and all(runs) else None
 
 
 def add_place(tally: Tally, record: CallRecord | Advised) -> None:

@@ -25,14 +25,15 @@ from mpsprobe_coverage.knowledge.calls.spec import tensors_in
 from mpsprobe_coverage.knowledge.memory import lifetimes
 from mpsprobe_coverage.knowledge.memory.allocator import Allocator, Place, replay
 from mpsprobe_coverage.knowledge.memory.inside import not_counted
-from mpsprobe_coverage.knowledge.memory.lifetimes import Event, Held, Made, Phase, label
+from mpsprobe_coverage.knowledge.memory.lifetimes import Event, Held, Made, label, of_step
 from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits, allocator_of
-from mpsprobe_coverage.knowledge.memory.timeline import Change, Timeline, timeline
+from mpsprobe_coverage.knowledge.memory.timeline import Change, Timeline, peak_with_output_kept, timeline
 from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.reporting.fitting import Needs
 
 MOST_HOLDERS = 12
 MOST_MODULES = 24
+KEPT_SHARE = 0.05  # of the peak: what an output adds that is kept is said from here on
 DEEP = 4  # of lists and objects in which a cache keeps its tensors
 
 
@@ -48,6 +49,13 @@ def label_inputs(*values: Any) -> None:
 def label_cache(*values: Any) -> None:
     """Say which storages ``values``, a cache or an output that has one, keep for the next token."""
     _label(((None, tensor) for tensor in _tensors(values, DEEP + 1)), lifetimes.CACHE)
+
+
+def label_outputs(output: Any) -> None:
+    """Say which storages a model returned in training."""
+    for tensor in _tensors(output):
+        for held in _held(tensor):
+            held.block.is_output = True
 
 
 @contextmanager
@@ -110,11 +118,11 @@ def prediction(
     ``macos`` is the version that is asked about, None for a new one; ``fits`` says whether what is needed fits, on the
     Mac that was asked about or on several.
     """
-    ends = [number for number, event in enumerate(events) if type(event) is Phase]
-    events = events[: ends[-1] + 1] if ends else events  # after the step Python deletes things
+    events = of_step(events)
     line = timeline(events)
     if not line.peak:
         return None
+    kept = peak_with_output_kept(line.changes) - line.peak
     needs = Needs(release, line.changes)
     found = fits(needs, events)
     return MemoryPrediction(
@@ -129,6 +137,7 @@ def prediction(
         allocated_bytes=needs.unlimited.in_use,
         reserved_bytes=needs.unlimited.reserved,
         kernels_bytes=line.kernels,
+        kept_output_bytes=kept if kept > KEPT_SHARE * line.peak else 0,
         not_counted=[NotCounted(what=what, bytes=most) for what, most in not_counted(events, macos)],
         fit=found[0] if len(found) == 1 else None,
         fits=[*found] if len(found) > 1 else [],

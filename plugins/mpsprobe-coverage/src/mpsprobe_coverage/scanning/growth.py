@@ -13,9 +13,13 @@ from mpsprobe.errors import MpsprobeError, UsageError, WorkloadError
 from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import GraphCount, GraphGrowth
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+from mpsprobe_coverage.knowledge.memory.lifetimes import of_step
+from mpsprobe_coverage.knowledge.memory.timeline import changes
+from mpsprobe_coverage.reporting.fitting import Needs
 from mpsprobe_coverage.reporting.graphs import Key, Keys, compiles, keys_of
 from mpsprobe_coverage.scanning import images
 from mpsprobe_coverage.scanning.generation import PREFILL
+from mpsprobe_coverage.scanning.many_sizes import reserved_growth
 from mpsprobe_coverage.scanning.tracing import Tracer, built
 from mpsprobe_coverage.scanning.vary import SIZE, Vary, with_value
 
@@ -30,6 +34,7 @@ class _Graphs(NamedTuple):
 
     first: Keys
     whole: Keys
+    needs: Needs
 
 
 def growth(workload: Workload, options: RunOptions, table: KernelTable, vary: Vary, progress: Progress) -> GraphGrowth:
@@ -58,7 +63,8 @@ def growth(workload: Workload, options: RunOptions, table: KernelTable, vary: Va
             raise WorkloadError(f"with {vary.what} {value}: {trace.failure.error}: {trace.failure.message}")
         records = [*trace.recorder.calls()]
         first = [record for record in records if not generates or record.phase == PREFILL]
-        return _Graphs(keys_of(first, table), keys_of(records, table))
+        needs = Needs(table.release, changes(of_step(trace.events)))
+        return _Graphs(keys_of(first, table), keys_of(records, table), needs)
 
     if vary.what == "new-tokens":
         static = None
@@ -67,13 +73,14 @@ def growth(workload: Workload, options: RunOptions, table: KernelTable, vary: Va
                 static = _of_tokens(vary, graphs, replace(options, cache=STATIC)).total
         return _of_tokens(vary, graphs, options, static)
     steps = options.new_tokens - 1 if generates and vary.what == "seq-len" else 0  # the prompt gives the first token
-    return _of_lengths(vary, graphs, steps)
+    return _of_lengths(vary, graphs, steps, table.release)
 
 
-def _of_lengths(vary: Vary, graphs: Callable[[int], _Graphs], steps: int) -> GraphGrowth:
+def _of_lengths(vary: Vary, graphs: Callable[[int], _Graphs], steps: int, release: str) -> GraphGrowth:
     """``steps``: of a generation, whose step after a prompt has the shapes of the one before after a longer prompt."""
     tried = sorted({vary.first, (vary.first + vary.last) // 2, vary.last}, reverse=True)  # the last may be too long
     runs = [graphs(value) for value in tried]
+    needs = {value: run.needs for value, run in zip(tried, runs, strict=True)}
     fixed, each = _shared([run.whole for run in runs])
     again = NONE  # what a length compiles that the next one does not have to
     if steps:
@@ -96,6 +103,7 @@ def _of_lengths(vary: Vary, graphs: Callable[[int], _Graphs], steps: int) -> Gra
         total=_both(lambda fixed, each, again: fixed + lengths * each + again, fixed, each, again),
         padded_to=step,
         padded=_both(lambda fixed, each, again: fixed + rounded * (each + again), fixed, each, again),
+        memory=None if vary.what == SIZE else reserved_growth(vary, needs, release, step),
     )
 
 

@@ -18,7 +18,7 @@ from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.stepping import ADAMW, TorchStep, parameter_groups
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
-from mpsprobe_coverage.reporting.memory import label_inputs, labelling
+from mpsprobe_coverage.reporting.memory import label_inputs, label_outputs, labelling
 from mpsprobe_coverage.scanning.generation import DECODE, Generation
 
 FUSED_BY_DEFAULT_SINCE = "2.8"
@@ -66,6 +66,12 @@ class ReleaseStep(TorchStep):
         super().__init__(run, options, table.backend.device, adamw=adamw, foreach=foreach)
         # GradScaler went through float64 on every device before 2.8.0 (`torch/amp/grad_scaler.py`).
         self._scale_is_double = not table.at_least(SCALED_IN_FLOAT32_SINCE)
+
+    def forward(self) -> Any:
+        output = super().forward()
+        if self.options.phase == "training":
+            label_outputs(output)
+        return output
 
     def unscale(self) -> None:
         scale: Any = self.scaler._scale

@@ -216,7 +216,7 @@ def _united(traces: Sequence[Trace], ways: Ways) -> Trace:
     highest = max(whole, key=lambda number: timeline(traces[number].events).peak, default=ways.main)
     if traces[highest] is not main and timeline(traces[highest].events).peak > timeline(main.events).peak:
         main.events = traces[highest].events
-        main.notes = [*main.notes, f"memory is what the run needs if {' or if '.join(ways.only_if([highest]))}"]
+        main.notes = [*main.notes, f"memory is what the run needs if {ways.only_if([highest])}"]
     return main
 
 

@@ -19,8 +19,9 @@ from mpsprobe.stepping import TorchStep
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.memory.lifetimes import Block, Lifetimes, Phase
-from mpsprobe_coverage.knowledge.memory.timeline import timeline
+from mpsprobe_coverage.knowledge.memory.timeline import peak_with_output_kept, timeline
 from mpsprobe_coverage.reporting.memory import label_inputs, label_model, labelling
+from mpsprobe_coverage.scanning.step import ReleaseStep
 
 TRAINING = RunOptions(phase="training")
 
@@ -116,15 +117,14 @@ def _on_the_cpu(name: str, steps: int) -> list[dict[str, list[int]]]:
     return found
 
 
-def _on_the_device(name: str) -> Any:
-    run, options = _run(name)
+def _on_the_device(run: TorchRun, options: RunOptions) -> Any:
     lifetimes = Lifetimes()
     with VirtualDevice(load_table("2.13.0"), lifetimes=lifetimes) as device:
         device.move(run.model)
         label_model(run.model)
         run.args = device.move(run.args)
         label_inputs(run.args)
-        step = TorchStep(run, options, "mps")
+        step = ReleaseStep(run, options, device.table)
         step.take(lambda phase: labelling(device, step, phase))
         return lifetimes.end()
 
@@ -132,7 +132,7 @@ def _on_the_device(name: str) -> Any:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_alive_is_what_is_alive_on_the_cpu(name: str) -> None:
     """The bytes before, in and after each phase; in training, the peak is that of a second step."""
-    events, (first, second) = _on_the_device(name), _on_the_cpu(name, 2)
+    events, (first, second) = _on_the_device(*_run(name)), _on_the_cpu(name, 2)
     options, otherwise = PROGRAMS[name][2], _OTHERWISE.get(name, 0)
     on_device = _heights(events)
     assert on_device.keys() == first.keys()
@@ -145,6 +145,42 @@ def test_what_is_alive_is_what_is_alive_on_the_cpu(name: str) -> None:
         kept = second["forward"][3 * options.grad_accum] - second["forward"][0]
         assert predicted.by_category["optimizer state"] == kept
         assert sum(predicted.by_category.values()) == predicted.peak == max(predicted.by_phase.values())
+
+
+@pytest.mark.parametrize("accumulated", [1, 3])
+def test_a_loop_that_keeps_the_output_needs_more(accumulated: int) -> None:
+    model, x, target = nn.Linear(64, 3000), torch.rand(32, 64), torch.arange(32)
+
+    def loss(output: Any) -> torch.Tensor:
+        return nn.functional.cross_entropy(output["logits"].float(), target.to(output["logits"].device))
+
+    class Returning(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"logits": self.model(x)}
+
+    run = TorchRun(Returning(), (x,), loss=loss)
+    run.optimizer = lambda model: torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
+    optimizer = run.optimizer(run.model)
+    with Tracking(lifetimes := Lifetimes(), "cpu") as tracking:
+        tracking.add((*run.model.parameters(), x))
+        for _ in range(2):
+            lifetimes.phase("step")
+            for _ in range(accumulated):
+                output = run.model(x)
+                (loss(output) / accumulated).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            lifetimes.phase(None)
+        events = lifetimes.end()
+    run.model.zero_grad()
+    predicted = timeline(_on_the_device(run, RunOptions(phase="training", grad_accum=accumulated)))
+    kept = peak_with_output_kept(predicted.changes)
+    assert kept > predicted.peak and output is not None
+    assert kept == pytest.approx(_heights(events)["step"][4], abs=2000)  # but for what the loss makes of `target`
 
 
 def test_views_and_writes_share_memory_and_resizing_does_not() -> None:

@@ -70,7 +70,7 @@ FIELDS: Fields[AnyReport, schemas.OperatorFinding] = (
     (Column("MPSGraph", where="more"), lambda _, one: _graphs(one)),
     (Column("native since", key="native_since", where="record"), lambda _, one: one.native_since),
     (Column("native since", about=SINCE, rank=1, where="column"), lambda report, one: _since(report, one)),
-    (Column("only if", key="only_if", where="more"), lambda _, one: answer.either(one.only_if)),
+    (Column("only if", key="only_if", where="more"), lambda _, one: one.only_if),
     (Column("why", key="reason", where="more"), lambda _, one: one.reason),
     (
         Column("known by", where="more"),
@@ -234,7 +234,7 @@ def one_for_each_cure(findings: Iterable[schemas.OperatorFinding]) -> list[schem
     """The findings, those of which the same is said and to be done as one: all that touches one float64 tensor."""
     groups: dict[object, list[schemas.OperatorFinding]] = {}
     for one in findings:
-        cure = (one.verdict, one.reason, one.evidence, one.advice, *one.only_if) if one.advice else one.operator
+        cure = (one.verdict, one.reason, one.evidence, one.advice, one.only_if) if one.advice else one.operator
         groups.setdefault(cure, []).append(one)
     return [
         folded(group).model_copy(update={"operator": _names(group)} | ({"shapes": []} if len(group) > 1 else {}))
@@ -268,6 +268,13 @@ def _growth(
         lines.append(f"It is a range because of {some}: some of their calls have ready kernels, which compile nothing.")
     if growth.padded is not None and growth.padded_to is not None and growth.padded_to > 1:
         lines.append(f"Padded to multiples of {number(growth.padded_to)} they compile {_counted(growth.padded)}.")
+    if (memory := growth.memory) is not None:
+        lines.append(
+            f"Over {memory.batches} batches of such a {one_line(growth.varied)} PyTorch asks Metal for "
+            f"{byte_size(memory.reserved_bytes)}, for the largest alone {byte_size(memory.largest_bytes)}; "
+            + (f"padded likewise {byte_size(memory.padded_bytes)}, " if memory.padded_bytes is not None else "")
+            + f"with torch.mps.empty_cache() after each {byte_size(memory.emptied_bytes)}."
+        )
     if growth.static is not None:
         lines.append(f"With a cache of one size (--cache static) it compiles {_counted(growth.static)}.")
     yield Section(f"MPSGraphs on {on}", bullets(lines))

@@ -78,6 +78,9 @@ def line(memory: schemas.MemoryPrediction | None) -> list[str]:
     if memory.range:
         where = ", ".join(one_line(one, 160) for one in memory.range.because)
         lines.append(f"A range, because how many are found is not known ({where}); all else here is its high end")
+    if kept := memory.kept_output_bytes:
+        more = f"{byte_size(kept)} more ({kept / memory.peak_bytes:.0%})"
+        lines.append(f"A loop that keeps the model's output over backward() needs {more}: del it before, keep the loss")
     return lines
 
 

@@ -40,6 +40,9 @@ class Allocator(Protocol):
 
     def place(self, handle: Any) -> Place: ...
 
+    def empty(self) -> None:
+        """Give back to the driver what is cached, as ``empty_cache`` does."""
+
 
 @dataclass(slots=True)
 class Figures:
@@ -186,6 +189,10 @@ class Merging:
 
     def place(self, handle: tuple[Ranges, Range]) -> Place:
         return handle[1].place
+
+    def empty(self) -> None:
+        for pool in (self._small, self._large):
+            self.reserved -= sum(segment.size for segment in pool.whole())
 
     def _rounded(self, nbytes: int) -> int:
         raise NotImplementedError

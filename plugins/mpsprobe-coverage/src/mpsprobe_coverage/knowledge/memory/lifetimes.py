@@ -7,7 +7,7 @@ Nothing is worked out before the run is over: a storage costs two objects and tw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from mpsprobe_coverage.knowledge.calls.spec import Specs
@@ -20,14 +20,18 @@ FORWARD, BACKWARD = "forward", "backward"
 
 
 class Block:
-    """The bytes of one storage; ``category`` and ``owner`` (a module) are set where somebody knows them."""
+    """The bytes of one storage; ``category`` and ``owner`` (a module) are set where somebody knows them.
 
-    __slots__ = ("category", "nbytes", "owner")
+    ``is_output``: the model returned it, so that a loop may keep it.
+    """
+
+    __slots__ = ("category", "is_output", "nbytes", "owner")
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
         self.category: str | None = None
         self.owner: str | None = None
+        self.is_output = False
 
 
 class Held:
@@ -76,6 +80,12 @@ class Phase(NamedTuple):
 
 Event = Block | Made | Phase
 """In a list of events a block stands twice: where it is allocated and where it is freed."""
+
+
+def of_step(events: Sequence[Event]) -> Sequence[Event]:
+    """Those up to the end of the last phase: after the step Python deletes things."""
+    ends = [number for number, event in enumerate(events) if type(event) is Phase]
+    return events[: ends[-1] + 1] if ends else events
 
 
 class Lifetimes:

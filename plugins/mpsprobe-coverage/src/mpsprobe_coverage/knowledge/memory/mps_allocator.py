@@ -188,9 +188,7 @@ class Buffers(_Heaps):
             self._release_one(pool, size)
             buffer = self._new(pool, size)
         if buffer is None:
-            for other in self._pools.values():
-                for _, _, cached in other.free.copy():
-                    self._release(other, cached)
+            self.empty()
             buffer = self._new(pool, size)
         if buffer is None:
             self._raise(size)
@@ -205,6 +203,11 @@ class Buffers(_Heaps):
 
     def place(self, handle: tuple[_Pool, _Buffer]) -> Place:
         return handle[1].range.place
+
+    def empty(self) -> None:
+        for pool in self._pools.values():
+            for _, _, cached in pool.free.copy():
+                self._release(pool, cached)
 
     def _cached(self, pool: _Pool, size: int) -> _Buffer | None:
         if not self._fits(size):
@@ -286,11 +289,7 @@ class Placed(_Heaps, Merging):
 
     def _segment(self, size: int) -> int:
         if not self._fits(size) or self._short:
-            self._release()
+            self.empty()
         if not self._fits(size):
             self._raise(size)
         return self._heap(size)
-
-    def _release(self) -> None:
-        for pool in (self._small, self._large):
-            self.reserved -= sum(segment.size for segment in pool.whole())

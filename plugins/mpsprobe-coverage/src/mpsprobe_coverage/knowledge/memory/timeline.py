@@ -37,6 +37,7 @@ class Storage:
     module: str | None
     phase: str | None
     call: Made | None = None
+    is_output: bool = False  # the model returned it
 
 
 @dataclass(slots=True)
@@ -89,7 +90,7 @@ def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
             storage = alive.pop(event, None)
             begins = storage is None
             if storage is None:
-                storage = Storage(event.nbytes, event.category or TEMPORARY, event.owner, phase)
+                storage = Storage(event.nbytes, event.category or TEMPORARY, event.owner, phase, None, event.is_output)
                 alive[event] = storage
                 new.append(storage)
             early = begins and steady and storage.category == OPTIMIZER
@@ -150,6 +151,28 @@ def timeline(events: Sequence[Event], *, steady: bool = True) -> Timeline:
     ended = {id(change.storage) for change in before if not change.begins}
     _at(made, (change.storage for change in before if change.begins and id(change.storage) not in ended))
     return made
+
+
+def peak_with_output_kept(changes: Iterable[Change]) -> int:
+    """The peak in a loop that has a name for what the model returns: it lives until the next forward pass has ended."""
+    live = peak = new = 0
+    previous: int | None = None  # bytes of the output before this one; None in the first forward pass
+    phase: str | None = None
+    for change in changes:
+        storage = change.storage
+        is_kept = storage.is_output and storage.category in (ACTIVATIONS, TEMPORARY)
+        if change.begins:
+            if phase == FORWARD and storage.phase != FORWARD:
+                # The step before this one had the same output: the first peak is that much higher.
+                live, peak = (live, peak + new) if previous is None else (live - previous, peak)
+                previous, new = new, 0
+            phase = storage.phase
+            live += storage.nbytes
+            new += storage.nbytes * is_kept
+            peak = max(peak, live)
+        elif not is_kept:
+            live -= storage.nbytes
+    return peak
 
 
 def _at(made: Timeline, alive: Iterable[Storage]) -> None:
