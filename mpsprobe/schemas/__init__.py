@@ -4,6 +4,7 @@
 from mpsprobe.declarations import SEVERITY, Verdict
 from mpsprobe.schemas.checkpoint import *
 from mpsprobe.schemas.comparison import *
+from mpsprobe.schemas.compiled import *
 from mpsprobe.schemas.coverage import *
 from mpsprobe.schemas.fit import *
 from mpsprobe.schemas.memory import *
@@ -20,16 +21,17 @@ __all__ = [
     "AllocationList", "BackendTarget", "ChangedAdvisory", "ChangedCondition", "ChangedKernel", "CheckpointFile",
     "CheckpointPart", "CheckpointReport", "ClassTime", "ComparedAdvisory", "ComparedCell", "ComparedFailure",
     "ComparedFallback", "ComparedMemory", "ComparedOperator", "ComparedQuantity", "ComparedSide", "ComparedTensor",
-    "ComparedVerdict", "ComparisonMethod", "ComparisonReport", "CompilesGraph", "ComputedOnCpu", "ConfigurationKey",
-    "Counter", "CoverageReport", "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo", "DtypeUse",
-    "DurationStatistics", "Environment", "FallbackCost", "FitReport", "FitRow", "FrameworkTarget", "GraphCount",
-    "GraphGrowth", "JudgedWorkload", "KnownWrong", "MacosCondition", "MatrixCell", "MatrixReport", "MemoryCurve",
-    "MemoryEnd", "MemoryFigures", "MemoryFit", "MemoryHolder", "MemoryPoint", "MemoryPrediction", "MemoryRange",
-    "MemoryUse", "ModuleRange", "ModuleTime", "NonfiniteOrigin", "NotCounted", "OnTheCpu", "OperatorCall",
-    "OperatorFinding", "OperatorTime", "PickleImport", "PrecisionReport", "ProbeReading", "ProfileCell", "ProfilePlan",
-    "ProfileReport", "ProgramInfo", "Quantization", "RankedOperator", "RankedRelease", "RankedRewrite", "RankingReport",
-    "Recalled", "RefusedTensor", "Report", "ReservedGrowth", "RunFailure", "SeveralReport", "SizeRange", "Source",
-    "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "TimePrediction", "Trace", "Track",
-    "Transfers", "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell", "UpgradeReport", "UpgradedWorkload",
-    "Verdict", "VerificationReport", "Warmup", "WorkloadInfo", "WrongOperator", "read_report",
+    "ComparedVerdict", "ComparisonMethod", "ComparisonReport", "CompiledStep", "CompilesGraph", "ComputedOnCpu",
+    "ConfigurationKey", "Counter", "CoverageReport", "CoverageSummary", "CudaHint", "DataDependence", "DeviceInfo",
+    "DtypeUse", "DurationStatistics", "Environment", "FallbackCost", "FitReport", "FitRow", "FrameworkTarget",
+    "GraphBreak", "GraphCount", "GraphGrowth", "JudgedWorkload", "KnownWrong", "MacosCondition", "MatrixCell",
+    "MatrixReport", "MemoryCurve", "MemoryEnd", "MemoryFigures", "MemoryFit", "MemoryHolder", "MemoryPoint",
+    "MemoryPrediction", "MemoryRange", "MemoryUse", "MetalKernel", "ModuleRange", "ModuleTime", "NonfiniteOrigin",
+    "NotCounted", "OnTheCpu", "OperatorCall", "OperatorFinding", "OperatorTime", "PickleImport", "PrecisionReport",
+    "ProbeReading", "ProfileCell", "ProfilePlan", "ProfileReport", "ProgramInfo", "Quantization", "RankedOperator",
+    "RankedRelease", "RankedRewrite", "RankingReport", "Recalled", "RefusedGraph", "RefusedTensor", "Report",
+    "ReservedGrowth", "RunFailure", "SeveralReport", "SizeRange", "Source", "StepCost", "StepSample", "StoredDtype",
+    "TableProvenance", "Target", "Throughput", "TimePrediction", "Trace", "Track", "Transfers", "UnavailableProbe",
+    "Unjudged", "UnknownReport", "UnpairedCell", "UpgradeReport", "UpgradedWorkload", "Verdict", "VerificationReport",
+    "Warmup", "WorkloadInfo", "WrongOperator", "read_report",
 ]  # fmt: skip

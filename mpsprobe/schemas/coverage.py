@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mpsprobe.declarations import Verdict
+from mpsprobe.schemas.compiled import GraphBreak, MetalKernel, RefusedGraph, StepCost
 from mpsprobe.schemas.memory import MemoryFigures, MemoryFit, MemoryPrediction
 from mpsprobe.schemas.record import Every, Exportable, First, Record, Sum, Unite
 from mpsprobe.schemas.run import AnyTarget, Environment, WorkloadInfo
@@ -217,6 +218,20 @@ class RunFailure(Record):
     call_site: str | None = Field(default=None, description="In the source, as `file:line`.")
 
 
+class CompiledStep(Record):
+    """The step with its model compiled: as the installed torch generates it, and without values."""
+
+    torch: str = Field(description="The installed release, whose generator it is.")
+    graphs: int = Field(ge=0, description="That Inductor got.")
+    breaks: list[GraphBreak] = Field(default=[], description="By place, the most frequent first.")
+    refused: list[RefusedGraph] = Field(default=[], description="They were run operator by operator here.")
+    kernels: list[MetalKernel] = Field(default=[], description="In the order in which they were generated.")
+    operators: list[OperatorFinding] = Field(default=[], description="Those that are still called, by verdict.")
+    eager: StepCost = Field(description="Without `torch.compile`.")
+    compiled: StepCost = Field(description="With it.")
+    failure: RunFailure | None = Field(default=None, description="What ended the step.")
+
+
 class CudaHint(Record):
     """Something in a program that is written for CUDA, and that a Mac does not have."""
 
@@ -294,6 +309,7 @@ class CoverageReport(Exportable):
         default=None, description="How long a step takes on the chip asked about."
     )
     growth: First[GraphGrowth | None] = Field(default=None, description="What --vary asked for.")
+    compiled: First[CompiledStep | None] = Field(default=None, description="What --compile asked for.")
     explained: bool = Field(default=False, description="Whether --explain asked for the evidence to be shown.")
     failure: RunFailure | None = Field(default=None, description="What ended the run, and the report.")
     program: Unite[ProgramInfo | None] = Field(default=None, description="What a whole program has besides.")

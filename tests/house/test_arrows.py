@@ -82,7 +82,8 @@ KNOWLEDGE_MAY_IMPORT = {
 DEVICES_MAY_IMPORT = {
     "virtual": set(),
     "compiling": set(),
-    "native": {"compiling", "virtual"},
+    "metal": {"compiling"},
+    "native": {"compiling", "metal", "virtual"},
     "observed": {"compiling"},
 }
 

@@ -166,7 +166,7 @@ def test_its_options_are_the_flags_of_the_command() -> None:
     flags = {option.opts[0].removeprefix("--").replace("-", "_") for option in command.params}
     of_the_command_line = {"names", "format", "o", "output", "export", "fail_on", "allow", "q", "torch", "all"}
     of_the_command_line |= {"workloads", "jobs", "timeout"}  # of several
-    of_the_command_line |= {"vary", "watch"}  # several runs of one workload
+    of_the_command_line |= {"vary", "watch", "compile", "metal"}  # several runs of one workload
     assert set(CoverageOptions.__annotations__) == {name.lstrip("_") for name in flags} - of_the_command_line
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,6 +37,10 @@ GRAPHS = ("plain", "optimized", "eager")
     WHAT, "--vary", type=flags.vary_range, metavar="WHAT=A..B",
     help="Count the MPSGraphs that many lengths compile: seq-len=1..512.",
 )  # fmt: skip
+@rare(WHAT, "--compile", "compiles", is_flag=True, help="Also run the step under torch.compile: breaks, kernels.")
+@rare(
+    WHAT, "--metal", type=click.Path(file_okay=False), metavar="FOLDER", help="Of --compile: write the kernels there."
+)
 @rare(WHAT, "--graph", type=Named("graph", GRAPHS), default="plain", help="TensorFlow: which operations.")
 @flags.torch_option("installed", "PyTorch; also latest, all\f: the releases to judge, with commas between them.")
 @flags.mac_options()
@@ -78,6 +83,8 @@ def coverage(
     atlas: bool | None,
     no_cache: bool,
     watch: bool,
+    compiles: bool,
+    metal: str | None,
     **asked: Any,
 ) -> None:
     """Which operators of WORKLOAD have no MPS kernel, where they are called, and which release fixes them.
@@ -101,6 +108,11 @@ def coverage(
         files = ()  # of a variable or a file: what is typed goes before
     if not (names or files):
         raise UsageError("what should be judged?", "Name a WORKLOAD of 'mpsprobe workloads list', or file.py:function.")
+    if metal is not None and not compiles:
+        raise UsageError("--metal writes the kernels that --compile generates", "Add --compile.")
+    if compiles and asked["phase"] == flags.GENERATE:
+        raise UsageError("--compile is about a step of the model", "Leave out --phase generate.")
+    asked["compiles"] = compiles
     showing = Showing.of_flags(asked)
     if watch:
         if files or len(names) != 1 or showing.goes_elsewhere:
@@ -112,20 +124,21 @@ def coverage(
     asked["allocations"] |= showing.asks("allocations")
     many = bool(files) or len(names) > 1 or flags.is_pattern(names[0])
     question = None if many else Question.of_command(ctx.command, names[0], asked, cached=not no_cache)
-    answer = find(question, atlas) if question is not None else None
+    answer = find(question, atlas) if question is not None and metal is None else None
     if answer is not None and showing.at_once(answer):
         return
 
     from mpsprobe.progress import make_progress
+    from mpsprobe.schemas import CoverageReport
     from mpsprobe_coverage.commands import judge, several
 
     registry = get_registry()
     wanted = several.names(names, files, registry) if many else [*names]
     judging = judge.Judging.of_flags(asked, flags.framework(wanted, registry), showing.fail_on)
     kind = "coverage-several" if many else "coverage" if len(judging.releases) == 1 else "coverage-matrix"
-    for name in ("vary", "allocations"):
+    for name, flag in (("vary", "vary"), ("allocations", "allocations"), ("compiles", "compile")):
         if asked[name] and kind != "coverage":
-            raise UsageError(f"--{name} is about one workload on one torch release", "Name one of each.")
+            raise UsageError(f"--{flag} is about one workload on one torch release", "Name one of each.")
     showing.choose(kind, files[0].removesuffix(".txt") if files else names[0])
     report: Report | None = answer.report() if answer is not None else None
     with make_progress() as progress:
@@ -135,5 +148,13 @@ def coverage(
         elif report is None:
             progress.start_loading(STEPS)
             report = judge.judged(names[0], judging, progress)
+            if isinstance(report, CoverageReport) and compiles:
+                from mpsprobe_coverage.commands.compiling import with_compiled
+
+                report = with_compiled(report, names[0], judging.options, timeout)
             keep(question, report)
+    if metal is not None and isinstance(report, CoverageReport) and report.compiled is not None:
+        from mpsprobe_coverage.commands.compiling import write_kernels
+
+        write_kernels(report.compiled, Path(metal))
     sys.exit(showing.exit_code(report, showing.show(report)))

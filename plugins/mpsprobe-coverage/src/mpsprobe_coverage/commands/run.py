@@ -43,6 +43,7 @@ WRONG_USE = 2  # the exit code of argparse and click; the program has said why
     is_flag=True,
     help="Where it asks for CUDA\f, give it the MPS device, and list what has to change.",
 )
+@rare(HOW, "--compile", "compiles", is_flag=True, help="Let torch.compile make its Metal kernels, and run them here.")
 @rare(
     HOW, "--keep-going/--no-keep-going", default=True,
     help="Go on where a Mac refuses, so that the report has everything; or raise there, as on a Mac.",
@@ -131,6 +132,10 @@ def ran(
         raise UsageError("--device mps observes what is installed here", "Leave out --torch and --macos.")
     if settings.get("as_cuda") and (settings.get("device") == "mps" or settings.get("values") == "none"):
         raise UsageError("--as-cuda leads to the virtual device, with values", "Leave out --device and --values.")
+    if settings.get("compiles") and (settings.get("device") == "mps" or settings.get("values") == "none"):
+        raise UsageError(
+            "--compile runs kernels on the virtual device, with values", "Leave out --device and --values."
+        )
     registry = get_registry()
     shown = f"-m {program[0]}" if as_module else program[0]
     registry.announce("mpsprobe_before_run", workload=shown, phase="program")

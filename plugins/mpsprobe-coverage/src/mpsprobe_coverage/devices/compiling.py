@@ -64,12 +64,12 @@ class Library(NamedTuple):
         digest = hashlib.sha256()
         for source in (*self.sources, *sorted((HERE / self.folder).glob("*.h"))):
             digest.update(source.read_bytes())
-        digest.update(repr((FLAGS, torch.__version__, _compiler(), platform.machine())).encode())
+        digest.update(repr((FLAGS, torch.__version__, compiler(), platform.machine())).encode())
         return Path(user_folder(), "compiled", f"mpsprobe_{self.name}_{digest.hexdigest()[:16]}{SUFFIX}")
 
     @property
     def is_there(self) -> bool:
-        return self.shipped.is_file() or _is_own(self.kept)
+        return self.shipped.is_file() or is_own_file(self.kept)
 
     def load(self) -> None:
         if self.shipped.is_file():
@@ -95,9 +95,9 @@ class Library(NamedTuple):
                     "from there",
                     "Make both yours alone (chmod 700), or name another folder in XDG_CACHE_HOME.",
                 )
-            if not _is_own(target):
+            if not is_own_file(target):
                 with FileLock(target.parent / "compiling.lock"):  # of several processes that need it, one compiles
-                    if not _is_own(target):
+                    if not is_own_file(target):
                         self._compile(target)
         except OSError as error:
             raise UsageError(f"no folder for the {self.name}: {error}", "XDG_CACHE_HOME names another one.") from error
@@ -112,7 +112,7 @@ class Library(NamedTuple):
             library = folder / target.name
             if code != 0 or not library.is_file():
                 raise UsageError(
-                    f"the {self.name} cannot be built: {_reason(output)}",
+                    f"the {self.name} cannot be built: {reason_of(output)}",
                     f"Install a C++ compiler{_ON_A_MAC}; without one {self.without}.",
                 )
             library.chmod(0o700)
@@ -143,7 +143,7 @@ DEVICE = Library("device", "native", "the device in Python serves, more slowly")
 OBSERVER = Library("observer", "observed", "nothing can be observed on a real device")
 
 
-def _reason(output: str) -> str:
+def reason_of(output: str) -> str:
     """What the compiler says is wrong; where no line of it says so, the first that names an error, Python's too."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     compilers = (line for line in lines if "error: " in line or "error C" in line)
@@ -151,12 +151,12 @@ def _reason(output: str) -> str:
     return printable(next(compilers, next(any_error, lines[-1] if lines else "no reason")))
 
 
-def _compiler() -> str:
+def compiler() -> str:
     name = os.environ.get("CXX") or ("cl" if sys.platform == "win32" else "c++")
     return shutil.which(name) or name
 
 
-def _is_own(file: Path) -> bool:
+def is_own_file(file: Path) -> bool:
     return file.is_file() and is_own(str(file))
 
 

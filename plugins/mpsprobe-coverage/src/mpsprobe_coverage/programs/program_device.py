@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import torch
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.compiling import DEVICE
+from mpsprobe_coverage.devices.metal.running import Fault, Library
 from mpsprobe_coverage.devices.native.device import NativeDevice
 from mpsprobe_coverage.devices.observed.observe import Observation, observe
 from mpsprobe_coverage.devices.virtual import VirtualDevice
@@ -23,6 +24,9 @@ from mpsprobe_coverage.recording.branches import Branches, Site
 from mpsprobe_coverage.recording.phases import FORWARD, ProgramRecorder, optimizers_followed
 from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.reporting.reports import check_macos
+
+if TYPE_CHECKING:
+    from mpsprobe_coverage.devices.native.inductor import Generated
 
 
 class DeviceInPython:
@@ -89,12 +93,20 @@ def open_program_device(settings: Settings, chain: Chain) -> tuple[ProgramDevice
                 lines=settings.lines,
                 cpu=settings.lines,
                 chip=settings.chip,
+                shader=_kernels if settings.compiles else None,
             ), []
     except UsageError as error:
         return _in_python(settings, chain, error.message)
 
 
+def _kernels(generated: Generated, source: str, faults: Callable[[Fault], object]) -> Library:
+    generated.defined(source)
+    return Library(source, faults)
+
+
 def _in_python(settings: Settings, chain: Chain, why: str) -> tuple[ProgramDevice, list[str]]:
+    if settings.compiles:
+        raise UsageError(f"--compile needs the native device: {why}", "Leave it out.")
     if not settings.keep_going:
         raise UsageError(f"--no-keep-going needs the native device: {why}", "Leave it out.")
     values = settings.values == "real"

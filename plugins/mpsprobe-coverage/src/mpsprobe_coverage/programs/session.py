@@ -26,6 +26,7 @@ from mpsprobe_coverage.reporting.reports import reported
 
 OURS = str(Path(__file__).parents[1])
 MOST_CLASSES = 3
+MOST_FAULTS = 8
 _CALL = torch.nn.Module._call_impl.__code__
 
 
@@ -106,7 +107,7 @@ class Session:
             threads=native.threads if native else 0,
             stayed_on_cpu=stayed,
             computed_on_cpu=computed_on_cpu,
-            notes=self._notes,
+            notes=[*self._notes, *(_of_kernels(native) if native else [])],
             cuda=self._cuda.found(on_the_device, bool(stayed or computed_on_cpu)),
         )
 
@@ -129,3 +130,15 @@ class Session:
             module=attribution.name_of(called[-1].f_locals["self"]) if called else None,
             call_site=site(frames[-1].filename, frames[-1].lineno or 0) if frames else None,
         )
+
+
+def _of_kernels(device: NativeDevice) -> list[str]:
+    """What is wrong with Metal kernels that the program, or ``torch.compile`` for it, has compiled."""
+    refused = device.generated.refused if device.generated else []
+    said = [
+        f"torch.compile raises on a Mac{f' at {site(*one.line)}' if one.line else ''}: "
+        f"{one.operator or 'a graph'}: {one.reason}; run operator by operator here"
+        for one in refused
+    ]
+    faults = dict.fromkeys(f"the Metal kernel {one.kernel}: {one.text}" for one in device.faults)
+    return [*said, *list(faults)[:MOST_FAULTS]]

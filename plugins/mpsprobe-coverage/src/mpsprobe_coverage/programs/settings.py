@@ -29,6 +29,7 @@ class Settings(MacOptions):
         prefix: ``sys.prefix`` of the interpreter that runs it; in others nothing happens.
         torch: the release that is judged; ``installed`` for that of the program's process.
         as_cuda: whether its own lines see a CUDA device, which leads to the MPS device.
+        compiles: whether ``torch.compile`` makes Metal kernels, which are run.
         keep_going: whether the program goes on where a Mac refuses.
         lines: whether the source lines of calls are looked for.
         chosen: of a run without values: line, column, and what is answered there (``recording/branches.py``).
@@ -43,6 +44,7 @@ class Settings(MacOptions):
     device: str = "virtual"
     values: str = "real"
     as_cuda: bool = False
+    compiles: bool = False
     keep_going: bool = True
     chosen: Sequence[tuple[str, int, bool]] = field(default_factory=list)
 

@@ -35,6 +35,11 @@ _INTERNAL = (
 _SCANNER = stepping.__file__
 
 
+def is_internal(file: str) -> bool:
+    """Whether a source file belongs to torch or mpsprobe, or is none."""
+    return file.startswith(_INTERNAL)
+
+
 class Origin(NamedTuple):
     module: str | None  # the qualified name; "" for the root, None outside every module
     file: str | None
@@ -204,7 +209,7 @@ class Attribution:
     def is_internal(self, file: str) -> bool:
         internal = self._internal.get(file)
         if internal is None:
-            internal = self._internal[file] = file.startswith(_INTERNAL)
+            internal = self._internal[file] = is_internal(file)
         return internal
 
     def frame(self) -> FrameType | None:

@@ -13,7 +13,7 @@ from mpsprobe_exporters import advisories, answer, backends, fitting, sources, w
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import call_site, one_line, plural, shortened
-from mpsprobe_exporters.reports import memory, time
+from mpsprobe_exporters.reports import compiled, memory, time
 from mpsprobe_exporters.units import between, byte_size, number
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ def document(report: schemas.CoverageReport) -> Document:
         fields: Fields[AnyReport, schemas.OperatorFinding] = (FIELDS[0], (Column("evidence"), _evidence))
         sections.append(Section(EXPLAINED, table(fields, report, answer.natives(report)), view="Evidence"))
     sections += _growth(report.growth, report.operators, backends.on_release(target))
+    kernels = [*compiled.sections(report)]
+    sections += [one for one in kernels if one.depth == "first"]
     notes = [
         *(workload_lines.program_notes(program) if program else []),
         *report.workload.notes,
@@ -118,7 +120,7 @@ def document(report: schemas.CoverageReport) -> Document:
     ]
     notes = [*(one_line(note, 400) for note in notes), *allowed(report.allowed)]
     memory_lines = [] if report.failure else [*memory.line(predicted), *(fitting.lines(fit) if fit else [])]
-    memory_lines += time.line(report.time)
+    memory_lines += [*time.line(report.time), *compiled.line(report.compiled)]
     clean = (
         bool(report.operators)
         and not alerts
@@ -142,6 +144,7 @@ def document(report: schemas.CoverageReport) -> Document:
             Section("In figures", list(figures(report.summary)), depth="page"),
             *memory.sections(predicted, report.environment),
             *time.sections(report.time),
+            *(one for one in kernels if one.depth != "first"),
             all_operators(report, "Overview" if clean else OPERATORS),
         ],
         brief=[*brief, *(f"{line}." for line in recalled), NEXT] if clean else [],
@@ -314,6 +317,8 @@ def records(report: schemas.CoverageReport) -> Iterator[dict[str, Cell]]:
         yield memory.record(report.memory)
     if report.time:
         yield time.record(report.time)
+    if report.compiled:
+        yield from compiled.records(report.compiled)
     program = report.program
     for stayed in program.stayed_on_cpu if program else ():
         where = [stayed.call_site or ""]

@@ -8,12 +8,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
-from typing import Any, NamedTuple, NoReturn, Self
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 import torch
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.compiling import DEVICE
+from mpsprobe_coverage.devices.metal.running import Fault, Library
 from mpsprobe_coverage.devices.native.recording import Recording
 from mpsprobe_coverage.devices.native.registering import registered
 from mpsprobe_coverage.devices.virtual.libraries import answering
@@ -24,6 +26,11 @@ from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.capturing import captured
 from mpsprobe_coverage.recording.phases import optimizers_followed
 from mpsprobe_coverage.recording.recorder import Recorder
+
+if TYPE_CHECKING:
+    from mpsprobe_coverage.devices.native.inductor import Generated
+
+    Shader = Callable[[Generated, str, Callable[[Fault], object]], Any]
 
 _WORDS = 5  # of one site
 _MOVED, _FROM_DEVICE, _WEIGHTS = 1, 2, 4
@@ -76,14 +83,25 @@ class NativeDevice:
 
     ``keep_going``: what a Mac refuses is computed anyway. ``lines``: record the module and the line of every call.
     ``cpu``: also follow what is computed with tensors of the CPU alone. ``chip``: that ``torch.mps`` answers for.
+    ``shader``: makes libraries of Metal kernels; then ``torch.compile`` generates them, in ``generated``.
     """
 
     name = "virtual"
 
     def __init__(
-        self, chain: Chain, *, keep_going: bool = True, lines: bool = True, cpu: bool = False, chip: str | None = None
+        self,
+        chain: Chain,
+        *,
+        keep_going: bool = True,
+        lines: bool = True,
+        cpu: bool = False,
+        chip: str | None = None,
+        shader: Shader | None = None,
     ) -> None:
         self.chain, self._keep_going, self._lines, self._cpu, self._chip = chain, keep_going, lines, cpu, chip
+        self._shader = shader
+        self.generated: Generated | None = None
+        self.faults: list[Fault] = []  # of launches of Metal kernels
         self.attribution = Attribution()
         self._exits = ExitStack()
         self._recording: Recording | None = None
@@ -107,7 +125,20 @@ class NativeDevice:
         operators = torch.ops.mpsprobe
         with ExitStack() as exits:
             kernels = exits.enter_context(registered(self.chain, self.attribution))
-            exits.enter_context(_mps_surface(self.chain.table.release, self._chip))
+            replace, put_back = exits.enter_context(_mps_surface(self.chain.table.release, self._chip))
+            _without_metal(replace, self.faults.append)
+            if self._shader is None:
+                _compiled_eagerly(replace)
+            else:
+                if find_spec("torch._inductor.codegen.mps") is None:
+                    raise UsageError(f"torch {torch.__version__} has no Inductor for MPS", "It came with torch 2.7.")
+                from mpsprobe_coverage.devices.native.inductor import generating  # takes as long as torch itself
+
+                shader, faults = self._shader, self.faults.append
+                made = generating(
+                    replace, lambda generated, source: shader(generated, source, faults), keep_going=self._keep_going
+                )
+                self.generated = put_back.enter_context(made)
             exits.enter_context(self.attribution)
             self._recording = Recording(kernels, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)
@@ -155,22 +186,21 @@ def _await_autograd() -> None:
 
 # What Python code asks torch about MPS, answered as on a Mac while the device is open.
 @contextmanager
-def _mps_surface(release: str, chip: str | None = None) -> Iterator[None]:
+def _mps_surface(release: str, chip: str | None = None) -> Iterator[tuple[Replace, ExitStack]]:
     """Make Python's side of torch answer as on a Mac with ``chip``; C++ answers for itself (``native/device.cpp``)."""
     limits = limits_of(machine_or_usual(chip))
     torch.ops.mpsprobe.set_limits(limits.recommended.low, limits.largest_buffer.low)
     with answering(release) as libraries, replacing() as (replace, put_back):
         mps_in_python(replace, torch.ops.mpsprobe.default_generator(), torch._C._mps_currentAllocatedMemory, chip=chip)
-        _without_metal(replace)
         _storages_on_mps(replace)
-        _compiled_eagerly(replace)
         libraries.begin(replace, put_back, note=False)
-        yield
+        yield replace, put_back
 
 
-def _without_metal(replace: Replace) -> None:
-    """Say clearly what the virtual device cannot do, where torch's own code would find a function missing."""
-    for name in ("compileShader", "loadMetalllib", "loadMetallibFromPath"):
+def _without_metal(replace: Replace, faults: Callable[[Fault], object]) -> None:
+    """Run kernels whose source is there; say clearly that compiled ones cannot be, where torch finds no function."""
+    replace(torch._C, "_mps_compileShader", lambda source: Library(source, faults))
+    for name in ("loadMetalllib", "loadMetallibFromPath"):
         replace(torch._C, f"_mps_{name}", _no_shaders)
     for name in ("isCaptureEnabled", "isCapturing"):  # only with MTL_CAPTURE_ENABLED=1
         replace(torch._C, f"_mps_{name}", lambda: False)
@@ -178,8 +208,8 @@ def _without_metal(replace: Replace) -> None:
 
 def _no_shaders(source: Any) -> NoReturn:
     raise RuntimeError(
-        "Metal shaders run on a Mac only: the virtual MPS device of mpsprobe has PyTorch's operators. "
-        "Leave this part out there, or run the program with --device mps on a Mac."
+        "compiled Metal libraries run on a Mac only: the virtual MPS device of mpsprobe compiles source "
+        "(torch.mps.compile_shader). Leave this part out there, or run the program with --device mps on a Mac."
     )
 
 
@@ -221,7 +251,7 @@ def _compiled_eagerly(replace: Replace) -> None:
         if not said:
             _log.warning(
                 "torch.compile makes Metal shaders on a Mac. The virtual device runs the same operators one by one, "
-                "and the report has those."
+                "and the report has those; with --compile it makes and runs the shaders."
             )
             said = True
         return captured(model_.forward if isinstance(model_, torch.nn.Module) else model_)

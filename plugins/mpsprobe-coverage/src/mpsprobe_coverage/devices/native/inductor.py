@@ -1,0 +1,204 @@
+"""What Inductor generates for MPS in this process: kernels, refusals, graph breaks; and what answers for Metal.
+
+Facts, from ``torch/_inductor`` of 2.13: ``MetalScheduling.define_kernel`` gives each kernel its name, and
+``AsyncCompile.wait`` passes the kernels of a graph to ``torch.mps.compile_shader`` as one source. The generator is
+Python and does not look at a device, but for the GPU's name and its number of cores.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch._dynamo import output_graph
+from torch._inductor.codegen.mps import MetalScheduling
+from torch._inductor.graph import GraphLowering
+
+from mpsprobe.suggestions import first_line, type_name
+from mpsprobe_coverage.recording.attribution import is_internal
+from mpsprobe_coverage.recording.capturing import captured
+
+_FRAME = re.compile(r'File "(.+)", line (\d+)')
+Line = tuple[str, int]
+Replace = Callable[[Any, str, Any], None]
+
+
+class Kernel(NamedTuple):
+    """One kernel that Inductor generated; ``operators`` are those of ATen that it computes."""
+
+    name: str
+    graph: int  # of the graphs in the order of their compilation, from 0 on
+    source: str
+    operators: tuple[str, ...]
+    lines: tuple[Line, ...]  # of the program
+
+
+class Refused(NamedTuple):
+    graph: int
+    operator: str | None
+    reason: str
+    line: Line | None
+
+
+class Broken(NamedTuple):
+    reason: str
+    line: Line | None
+
+
+@dataclass(slots=True)
+class Generated:
+    """What was generated since this was opened. ``lines``: where the program called each node of a graph."""
+
+    kernels: list[Kernel] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    broken: list[Broken] = field(default_factory=list)
+    lines: dict[str, Line] = field(default_factory=dict)
+    graphs: int = 0
+    _pending: dict[str, Kernel] = field(default_factory=dict)
+    _node: Any = None  # of the graph: what is lowered, or generated, now
+
+    def defined(self, source: str) -> dict[str, Kernel]:
+        """The kernels of ``source``, by name, which Inductor has just defined."""
+        kernels = {}
+        for name in re.findall(r"kernel void (\w+)\(", source):
+            # Before 2.13 each is a library of its own, whose function has the same name in all of them.
+            known = name if name in self._pending else next(iter(self._pending), None)
+            if known is not None:
+                kernels[name] = self._pending.pop(known)
+        self.kernels += kernels.values()
+        return kernels
+
+
+@contextmanager
+def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, keep_going: bool) -> Iterator[Generated]:
+    """Let Inductor generate for MPS, as it would on a Mac.
+
+    Args:
+        replace: sets an attribute until the device closes.
+        shader: what ``torch.mps.compile_shader`` returns for a source, whose headers are in it.
+        keep_going: run a graph that Inductor refuses operator by operator; on a Mac it raises.
+    """
+    made = Generated()
+    define, lower, wrapper = MetalScheduling.define_kernel, GraphLowering.run_node, torch._TorchCompileInductorWrapper
+    compiled, subgraph = wrapper.__call__, output_graph.OutputGraph.compile_subgraph
+    codegen = MetalScheduling.codegen_node
+
+    def defined(self: Any, source: str, nodes: Any, kernel: Any) -> str:
+        name = define(self, source, nodes, kernel)
+        text = textwrap.dedent(source[source.index("'''") + 3 : source.rindex("'''")]).strip() + "\n"
+        made._pending[name] = Kernel(
+            name, made.graphs - 1, text.replace(" generated_kernel(", f" {name}("), *_origins(nodes)
+        )
+        return name
+
+    def lowered(self: Any, node: Any) -> Any:
+        made._node = node
+        return lower(self, node)
+
+    def generated(self: Any, node: Any) -> Any:
+        origins = [one for part in node.get_nodes() for one in (part.node.origins if part.node is not None else ())]
+        made._node = next(iter(origins), made._node)
+        return codegen(self, node)
+
+    def broken(self: Any, tx: Any, reason: Any, *args: Any, **kwargs: Any) -> Any:
+        if reason.graph_break:
+            stack = [frame for frame in reason.user_stack if frame.lineno]
+            line = (stack[-1].filename, stack[-1].lineno or 0) if stack else None
+            made.broken.append(Broken(first_line(Exception(reason.reason)), line))
+        return subgraph(self, tx, reason, *args, **kwargs)
+
+    def call(self: Any, model_: Any, inputs_: Any, **options: Any) -> Any:
+        if not _on_mps(model_, inputs_):
+            return compiled(self, model_, inputs_, **options)
+        made.graphs += 1
+        graph = made.graphs - 1
+        if isinstance(model_, torch.fx.GraphModule):
+            made.lines |= {node.name: line for node in model_.graph.nodes if (line := _line(node)) is not None}
+        try:
+            return compiled(self, model_, inputs_, **options)
+        except Exception as error:
+            made.refused.append(_refused(graph, error, made._node))
+            if not keep_going:
+                raise
+            return captured(model_.forward if isinstance(model_, torch.nn.Module) else model_)
+
+    replace(MetalScheduling, "define_kernel", defined)
+    replace(MetalScheduling, "codegen_node", generated)
+    replace(GraphLowering, "run_node", lowered)
+    replace(output_graph.OutputGraph, "compile_subgraph", broken)
+    replace(wrapper, "__call__", call)
+    # Metal's compiler is asked at the end of a graph.
+    replace(torch._C, "_mps_compileShader", lambda source: shader(made, source))
+    replace(torch._C, "_mps_get_core_count", lambda: torch.backends.mps.get_core_count())
+    replace(torch._C, "_mps_get_name", lambda: torch.backends.mps.get_name())
+    with ExitStack() as settings:
+        # A graph that is kept from another run is not generated again, and other processes would not call back.
+        settings.enter_context(torch._inductor.config.patch(force_disable_caches=True, compile_threads=1))
+        settings.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
+        yield made
+
+
+def _on_mps(model: Any, inputs: Iterable[Any]) -> bool:
+    known = [*inputs, *(model.buffers() if isinstance(model, torch.nn.Module) else ())]
+    nodes = model.graph.nodes if isinstance(model, torch.fx.GraphModule) else ()
+    known += [node.meta.get("example_value") for node in nodes]
+    return any(isinstance(one, torch.Tensor) and one.device.type == "mps" for one in known)
+
+
+def _origins(nodes: Iterable[Any]) -> tuple[tuple[str, ...], tuple[Line, ...]]:
+    """The operators and the lines of the program of the graph's nodes that the scheduler put into one kernel."""
+    origins = [one for node in nodes if getattr(node, "node", None) is not None for one in node.node.origins]
+    origins.sort()
+    operators = dict.fromkeys(name for one in origins if (name := _operator(one)) is not None)
+    lines = dict.fromkeys(line for one in origins if (line := _line(one)) is not None)
+    return tuple(operators), tuple(lines)
+
+
+def _operator(node: Any) -> str | None:
+    func = node.meta.get("original_aten") or node.target
+    if not isinstance(func, torch._ops.OpOverload):
+        return None
+    return str(func.name()).removesuffix(".default")
+
+
+def _line(node: Any) -> Line | None:
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "") if isinstance(node, torch.fx.Node) else []
+    return next(((file, int(line)) for file, line in reversed(frames) if not is_internal(file)), None)
+
+
+def _refused(graph: int, error: BaseException, node: Any) -> Refused:
+    """Why Inductor gave up: what was raised first."""
+    inner: BaseException = error
+    while (deeper := getattr(inner, "inner_exception", None) or inner.__cause__) is not None:
+        inner = deeper
+    reason = f"{type_name(inner)}: {first_line(inner)}"
+    if isinstance(inner, KeyError) and inner.args and isinstance(inner.args[0], torch.dtype):
+        reason = f"its generator for Metal has no type for {str(inner.args[0]).removeprefix('torch.')}"
+    elif isinstance(inner, NotImplementedError) and not str(inner):
+        reason = "its generator for Metal does not have this operation"
+    operator = None if not isinstance(node, torch.fx.Node) else _operator(node)
+    return Refused(graph, operator, reason, _line(node))
+
+
+_SOURCE_NODES = re.compile(r"# Topologically Sorted Source Nodes: \[([^\]]*)\]")
+
+
+def line_of_call(text: Iterable[str], number: int, lines: Mapping[str, Line]) -> Line | None:
+    """The program's line behind line ``number`` of a generated wrapper, whose comments name the graph's nodes."""
+    for line in reversed(list(text)[:number]):
+        found = _SOURCE_NODES.search(line)
+        if found is not None:
+            return next((lines[name] for name in found[1].split(", ") if name in lines), None)
+    return None
+
+
+def is_generated(file: str) -> bool:
+    """Whether a source file is one that Inductor wrote."""
+    codecache: Any = sys.modules.get("torch._inductor.codecache")
+    return codecache is not None and file.startswith(codecache.cache_dir())

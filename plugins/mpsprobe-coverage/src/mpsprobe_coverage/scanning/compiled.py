@@ -1,0 +1,312 @@
+"""One step of a workload under ``torch.compile``, on the native device and without values.
+
+Tensors are PyTorch's fake ones on ``mps``. Below autograd they are dispatched as on a Mac, because the native device is
+registered for MPS: so TorchDynamo, AOTAutograd and Inductor come to the graphs that they come to there. What Inductor
+generates is run with fake tensors too: its wrapper calls operators, which are judged, and kernels, which are counted.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch._guards import TracingContext
+from torch._inductor import codecache, compile_fx
+from torch._subclasses import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from mpsprobe.errors import MpsprobeError
+from mpsprobe.protocols import RunOptions, TorchRun, Workload
+from mpsprobe.schemas import (
+    AdvisoryMatch,
+    CompiledStep,
+    GraphBreak,
+    MetalKernel,
+    RefusedGraph,
+    RunFailure,
+    StepCost,
+)
+from mpsprobe.suggestions import first_line, type_name
+from mpsprobe_coverage.devices.native.device import NativeDevice
+from mpsprobe_coverage.devices.native.inductor import (
+    Generated,
+    Kernel,
+    Line,
+    is_generated,
+    line_of_call,
+)
+from mpsprobe_coverage.devices.virtual.mps_in_python import replacing
+from mpsprobe_coverage.devices.virtual.wrapping import NotStrided, Wrapper
+from mpsprobe_coverage.knowledge.calls.call import Call
+from mpsprobe_coverage.knowledge.calls.spec import spec_of, specs_in, tensors_in
+from mpsprobe_coverage.knowledge.judging.chain import Chain
+from mpsprobe_coverage.knowledge.kernels.releases import installed_release
+from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+from mpsprobe_coverage.recording.attribution import Attribution, Origin
+from mpsprobe_coverage.recording.capturing import captured, is_captured
+from mpsprobe_coverage.recording.dispatch import Entry, Plan
+from mpsprobe_coverage.recording.phases import FORWARD, ProgramRecorder, optimizers_followed, phase_now
+from mpsprobe_coverage.recording.recorder import Watching
+from mpsprobe_coverage.reporting.findings import advisory_matches, findings, site
+from mpsprobe_coverage.scanning.step import ReleaseStep
+from mpsprobe_coverage.scanning.tracing import built, chain_for
+
+_NO_WORK = ("empty", "new_empty", "_unsafe_view", "_reshape_alias", "lift_fresh", "detach")
+UNCOUNTED = "prim"
+
+
+@dataclass(slots=True)
+class _Cost:
+    launches: int = 0
+    moved_bytes: int = 0
+
+    def add(self, *tensors: Any) -> None:
+        self.launches += 1
+        self.moved_bytes += sum({id(one): spec_of(one).nbytes for one in tensors_in(tensors)}.values())
+
+
+@dataclass(slots=True)
+class _Launched:
+    """What became of one kernel in the step."""
+
+    phases: Counter[str] = field(default_factory=Counter)
+    moved_bytes: int = 0
+
+
+class _Calls(TorchDispatchMode):
+    """Judges each call that a step makes on the device, but for those that compiling makes."""
+
+    def __init__(self, chain: Chain, attribution: Attribution, generated: Generated) -> None:
+        super().__init__()
+        self.recorder, self.cost = ProgramRecorder(), _Cost()
+        self._chain, self._attribution, self._generated = chain, attribution, generated
+        self.recorder.phase = FORWARD  # of this thread: a new recorder mutes it
+        self._plans: dict[Any, Plan] = {}
+        self._watching = Watching(_Knowing(), chain.table)
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        return True  # else TorchDynamo would compile nothing below it
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if TracingContext.try_get() is not None or torch.compiler.is_compiling() or func.namespace == UNCOUNTED:
+            return func(*args, **kwargs)
+        inputs = specs_in((args, kwargs))
+        result = func(*args, **kwargs)
+        if any(one.device.type == "mps" for one in tensors_in((args, kwargs, result))):
+            self._record(func, args, kwargs, inputs, result)
+        return result
+
+    def _record(self, func: Any, args: Any, kwargs: Any, inputs: Any, result: Any) -> None:
+        plan = self._plans.get(func)
+        if plan is None:
+            plan = self._plans[func] = Plan(func, Entry.KERNEL, self._chain.judges_of(func))
+            self._watching.watch(plan)
+        outputs = specs_in(result)
+        call = Call(func, tuple(args), kwargs, inputs, outputs)
+        judgement, origin = plan.judges.judge(call), self._origin()
+        self.recorder.call(plan.name, judgement, origin, inputs, outputs)
+        if judgement.verdict != "native":
+            self.recorder.example(plan.name, judgement, call)
+        if judgement.verdict == "unknown":
+            self.recorder.unjudged(plan.name, judgement.reason or "", origin)
+        if plan.watchers:
+            answers = self._watching.decided(plan, args, kwargs)
+            for advisory, undecided in self._watching.matching(plan, call, phase_now(), answers):
+                self.recorder.advised(advisory, undecided, plan.name, origin)
+        if not (func.is_view or func._schema.name.partition("::")[2].startswith(_NO_WORK)):
+            self.cost.add(args, tuple(kwargs.values()), result)
+
+    def _origin(self) -> Origin:
+        frame: Any = sys._getframe(1)
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if is_generated(file):
+                line = line_of_call(linecache.getlines(file), frame.f_lineno, self._generated.lines)
+                return Origin(None, *(line or (None, 0)))
+            frame = frame.f_back
+        return self._attribution.current()
+
+
+class _Knowing:
+    """What advisories ask of each call: without values, and without storages of one's own."""
+
+    is_captured = staticmethod(is_captured)
+
+    def place(self, tensor: torch.Tensor) -> Any:
+        from mpsprobe_coverage.knowledge.advisories.conditions import Place
+
+        storage = tensor.untyped_storage()
+        return Place(storage._cdata, int(tensor.storage_offset()), storage.nbytes())
+
+    def values(self, _tensor: torch.Tensor) -> None:
+        return None
+
+
+class _Fakes(Wrapper):
+    """Fake tensors on the device in place of what a workload is built of."""
+
+    def __init__(self, mode: FakeTensorMode) -> None:
+        super().__init__(0)
+        self._mode = mode
+
+    def tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        earlier = self._made.get(id(tensor))
+        if earlier is not None:
+            return earlier[1]
+        if tensor.layout is not torch.strided or torch.nn.parameter.is_lazy(tensor) or tensor.is_nested:
+            raise NotStrided(f"the step cannot be compiled without values: {type(tensor).__name__} is not strided")
+        with self._mode:
+            fake = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="mps")
+            if isinstance(tensor, torch.nn.Parameter):
+                fake = torch.nn.Parameter(fake, tensor.requires_grad)
+            else:
+                fake.requires_grad_(tensor.requires_grad)
+        self._made[id(tensor)] = (tensor, fake)
+        return fake
+
+
+class _Libraries:
+    """Stands for ``torch.mps.compile_shader``: its kernels are launched, and do nothing."""
+
+    def __init__(self) -> None:
+        self.launched: dict[Kernel, _Launched] = {}
+        self.cost = _Cost()
+
+    def __call__(self, generated: Generated, source: str, faults: object) -> Any:
+        return _Library(self, generated.defined(source))
+
+
+class _Library:
+    def __init__(self, libraries: _Libraries, kernels: dict[str, Kernel]) -> None:
+        self._libraries, self._kernels = libraries, kernels
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._kernels:
+            raise AttributeError(name)
+        libraries, launched = self._libraries, self._libraries.launched.setdefault(self._kernels[name], _Launched())
+
+        def launch(*args: Any, **_sizes: Any) -> None:
+            before = libraries.cost.moved_bytes
+            libraries.cost.add(args)
+            launched.phases[phase_now()] += 1
+            launched.moved_bytes += libraries.cost.moved_bytes - before
+
+        return launch
+
+
+def compiled_step(
+    workload: Workload, options: RunOptions, table: KernelTable
+) -> tuple[CompiledStep, list[AdvisoryMatch]]:
+    """The step with its model compiled, and the advisories that are about compiled calls of it.
+
+    To be called once in a process, before anything asks torch for MPS. Raises ``MpsprobeError`` where there is no
+    native device, or the workload cannot be built.
+    """
+    chain, libraries = chain_for(table, options), _Libraries()
+    device = NativeDevice(chain, lines=False, chip=options.chip, shader=libraries)
+    run, _ = built(workload, options, table)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    fakes = _Fakes(mode)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, device, _without_storages(folder):
+        assert device.generated is not None
+        fakes.module(run.model)
+        run = replace(run, args=fakes.nested(run.args), kwargs=fakes.nested(dict(run.kwargs)))
+        device.attribution.name_modules(run.model)
+        with mode, optimizers_followed():
+            eager = _Calls(chain, device.attribution, device.generated)
+            failure = _taken(run, options, table, eager, compiled=False)
+            calls = _Calls(chain, device.attribution, device.generated)
+            torch._dynamo.reset()
+            failure = _taken(run, options, table, calls, compiled=True) or failure
+    made = device.generated
+    step = CompiledStep(
+        torch=installed_release(),
+        graphs=made.graphs,
+        breaks=_breaks(made),
+        refused=[RefusedGraph(reason=o.reason, operator=o.operator, call_site=_site(o.line)) for o in made.refused],
+        kernels=[_kernel(one, libraries.launched.get(one, _Launched())) for one in made.kernels],
+        operators=findings(calls.recorder, table),
+        eager=StepCost(launches=eager.cost.launches, moved_bytes=eager.cost.moved_bytes),
+        compiled=StepCost(
+            launches=calls.cost.launches + libraries.cost.launches,
+            moved_bytes=calls.cost.moved_bytes + libraries.cost.moved_bytes,
+        ),
+        failure=failure,
+    )
+    return step, advisory_matches(eager.recorder, table, options)
+
+
+def _taken(
+    run: TorchRun, options: RunOptions, table: KernelTable, calls: _Calls, *, compiled: bool
+) -> RunFailure | None:
+    model = run.model
+    moved = replace(run, model=torch.compile(model)) if compiled else run
+    if not compiled:  # what advisories of captured calls are about
+        moved = replace(run, call=captured(run.call or (lambda of, args, kwargs: of(*args, **kwargs))))
+    step = ReleaseStep(moved, options, table)
+    try:
+        with calls:
+            step.take()
+    except MpsprobeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a model raises belongs into its report
+        frames = [one for one in traceback.extract_tb(error.__traceback__) if "site-packages" not in one.filename]
+        return RunFailure(
+            phase=phase_now(),
+            error=type_name(error),
+            message=first_line(error),
+            call_site=site(frames[-1].filename, frames[-1].lineno or 0) if frames else None,
+        )
+    finally:
+        for parameter in model.parameters():
+            parameter.grad = None
+    return None
+
+
+@contextmanager
+def _without_storages(folder: str) -> Iterator[None]:
+    """Let generated wrappers run with fake tensors, which have no storage to look into."""
+    with replacing() as (replace_, _), torch._inductor.config.patch(_CHECKS):
+        guards = torch._C._dynamo.guards
+        replace_(
+            guards, "_reinterpret_tensor", lambda one, size, stride, offset=0: one.as_strided(size, stride, offset)
+        )
+        replace_(codecache, "cache_dir", lambda: folder)
+        replace_(compile_fx, "get_input_idxs_to_check", lambda *_: [])
+        yield
+
+
+_CHECKS: dict[str, Any] = {"size_asserts": False, "alignment_asserts": False, "nan_asserts": False}
+
+
+def _breaks(made: Generated) -> list[GraphBreak]:
+    counted = Counter(made.broken)
+    return [
+        GraphBreak(reason=one.reason, times=times, call_site=_site(one.line)) for one, times in counted.most_common()
+    ]
+
+
+def _kernel(kernel: Kernel, launched: _Launched) -> MetalKernel:
+    return MetalKernel(
+        name=f"graph_{kernel.graph}/{kernel.name}",
+        launches=launched.phases.total(),
+        phases=dict(launched.phases),
+        moved_bytes=launched.moved_bytes,
+        operators=list(kernel.operators),
+        call_sites=[site(*line) for line in kernel.lines],
+        source=kernel.source,
+    )
+
+
+def _site(line: Line | None) -> str | None:
+    return None if line is None else site(*line)

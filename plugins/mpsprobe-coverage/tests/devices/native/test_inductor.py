@@ -1,0 +1,93 @@
+"""``coverage --compile``: what the installed Inductor generates for MPS, refuses, and leaves to operators."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpsprobe_devkit.testing import run_cli
+
+MODEL = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last, self.norm = torch.nn.Linear(32, 48), torch.nn.Linear(48, 8), torch.nn.LayerNorm(48)
+
+    def forward(self, x):
+        x = self.norm(torch.nn.functional.gelu(self.first(x)))
+{more}
+        return self.last(x).cumsum(-1)
+
+
+def make():
+    return Model(), torch.randn(16, 32)
+"""
+
+
+def _compiled(folder: Path, more: str, *options: str) -> dict[str, Any]:
+    (folder / "model.py").write_text(MODEL.format(more=more), encoding="utf-8")
+    arguments = ("coverage", "model.py:make", "--compile", *options, "-o", "report.json")
+    ran = run_cli(*arguments, cwd=folder, process=False)
+    assert ran.code == 0, ran.stderr
+    step: dict[str, Any] = json.loads((folder / "report.json").read_bytes())["compiled"]
+    assert step["failure"] is None
+    return step
+
+
+@pytest.mark.slow
+def test_kernels_of_a_step_and_the_operators_that_are_left(tmp_path: Path) -> None:
+    step = _compiled(tmp_path, "", "--metal", "kernels")
+    assert (step["graphs"], step["breaks"], step["refused"]) == (1, [], [])
+    [kernel] = step["kernels"]
+    assert kernel["operators"] == ["aten::linear", "aten::gelu", "aten::native_layer_norm"]
+    assert kernel["call_sites"] == ["model.py:11"] and kernel["phases"] == {"forward": 1}
+    assert kernel["moved_bytes"] == 4 * (16 * 48 * 2 + 48 * 3)  # what it reads and writes, weights and biases
+    calls = {one["operator"]: one["calls"] for one in step["operators"] if one["verdict"] == "native"}
+    assert calls["aten::cumsum"] == 1 and calls["aten::mm.out"] + calls.get("aten::addmm.out", 0) == 2
+    assert step["eager"]["launches"] == 5 and step["compiled"]["launches"] == 4
+    written = (tmp_path / "kernels/graph_0/generated_kernel_0.metal").read_text(encoding="utf-8")
+    assert "c10::metal::threadgroup_welford_reduce" in written and "kernel void generated_kernel_0(" in written
+
+
+@pytest.mark.slow
+def test_where_graphs_end_and_what_inductor_refuses(tmp_path: Path) -> None:
+    step = _compiled(tmp_path, "        print('between')\n        x = torch.nextafter(x, x + 1)")
+    [broken] = step["breaks"]
+    assert broken["call_site"] == "model.py:12" and broken["times"] == 1
+    [refused] = step["refused"]
+    assert (refused["operator"], refused["call_site"]) == ("aten::nextafter", "model.py:13")
+    assert refused["reason"] == "its generator for Metal does not have this operation"
+    assert step["graphs"] == 2
+    [nextafter] = [one for one in step["operators"] if one["operator"] == "aten::nextafter"]
+    assert nextafter["calls"] == 1  # run as an operator, so that what follows is seen
+
+
+@pytest.mark.slow
+def test_kernels_of_the_backward_pass(tmp_path: Path) -> None:
+    step = _compiled(tmp_path, "", "--phase", "training")
+    phases = [phase for kernel in step["kernels"] for phase in kernel["phases"]]
+    assert "forward" in phases and "backward" in phases
+    calls = {one["operator"]: one["phases"] for one in step["operators"]}
+    assert calls["aten::linear_backward"] == {"backward": 2}  # its forward is MPS's own, unlike the CPU's
+    assert "optimizer" in calls["aten::_fused_adamw_"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--metal", "kernels"], "--metal writes the kernels that --compile generates"),
+        (["--compile", "--torch", "2.6.0,2.13.0"], "--compile is about one workload on one torch release"),
+        (["--compile", "--torch", "2.6.0"], "whose generator it runs, not 2.6.0"),
+        (["--compile", "--phase", "generate"], "--compile is about a step of the model"),
+    ],
+)
+def test_what_does_not_go_together(tmp_path: Path, options: list[str], said: str) -> None:
+    (tmp_path / "model.py").write_text(MODEL.format(more=""), encoding="utf-8")
+    ran = run_cli("coverage", "model.py:make", *options, cwd=tmp_path, process=False)
+    assert ran.code == 2 and said in " ".join(ran.stderr.split())

@@ -1,0 +1,49 @@
+"""``run --compile``: a compiled step runs the kernels of Inductor, and what is wrong with a kernel is noted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mpsprobe_devkit.testing import run_cli
+
+PROGRAM = """
+import torch
+torch.manual_seed(0)
+from torch import nn; net = nn.Sequential(nn.Linear(32, 64), nn.LayerNorm(64), nn.GELU(), nn.Linear(64, 4)).to("mps")
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+step, x, y = torch.compile(net), torch.randn(64, 32).to("mps"), torch.randint(0, 4, (64,)).to("mps")
+for _ in range(3):
+    loss = torch.nn.functional.cross_entropy(step(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print(f"{loss.item():.3f}")
+code = "kernel void twice(device float* o, uint i [[thread_position_in_grid]]) { o[i + 1] = 2.0; }"
+torch.mps.compile_shader(code).twice(torch.zeros(8, device="mps"))
+print(torch.compile(lambda a: torch.nextafter(a, a + 1))(x).shape)
+"""
+
+
+@pytest.mark.slow
+def test_a_program_prints_the_same_with_its_kernels(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
+    printed, notes = [], []
+    for more in ([], ["--compile"]):
+        ran = run_cli("run", *more, "-o", "report.json", "train.py", cwd=tmp_path)
+        assert ran.code == 0, ran.stderr
+        printed.append(ran.stdout)
+        notes.append(json.loads((tmp_path / "report.json").read_bytes())["program"]["notes"])
+    assert printed[0] == printed[1] and len(printed[0].splitlines()) == 4
+    outside = "the Metal kernel twice: o[8] is outside its tensor, in thread (7, 0, 0)"
+    assert notes[0] == [outside]
+    refused = "its generator for Metal does not have this operation; run operator by operator here"
+    assert notes[1] == [f"torch.compile raises on a Mac at train.py:15: aten::nextafter: {refused}", outside]
+
+
+def test_kernels_need_values(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch", encoding="utf-8")
+    ran = run_cli("run", "--compile", "--values", "none", "train.py", cwd=tmp_path, process=False)
+    assert ran.code == 2 and "--compile runs kernels on the virtual device, with values" in ran.stderr

@@ -1,0 +1,88 @@
+"""The step under ``torch.compile``: what it saves, where its graphs end, what is refused, and the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mpsprobe_exporters import sources
+from mpsprobe_exporters.document import Bullet, Column, Section, bullets, table
+from mpsprobe_exporters.plain_text import call_site, one_line, plural
+from mpsprobe_exporters.units import byte_size, number
+
+if TYPE_CHECKING:
+    from mpsprobe import schemas
+    from mpsprobe_exporters.document import Cell, Fields
+
+TITLE = "Under torch.compile"
+MOST = 100  # rows that a terminal and Markdown show
+KERNELS: Fields[schemas.Environment, schemas.MetalKernel] = (
+    (Column("kernel", "name"), lambda _, one: one.name),
+    (Column("launches", "number"), lambda _, one: one.launches),
+    (Column("data", "bytes", rank=1), lambda _, one: one.moved_bytes),
+    (Column("operators", "names", rank=2), lambda _, one: tuple(one.operators)),
+    (Column("lines", "places", rank=3), lambda environment, one: sources.lines(one.call_sites, environment)),
+)
+
+
+def line(step: schemas.CompiledStep | None) -> list[str]:
+    """``Under torch.compile: 1 graph and 8 Metal kernels; 26 launches instead of 52``; nothing where not asked."""
+    if step is None or step.failure is not None:
+        return []
+    made = f"{plural(step.graphs, 'graph')} and {plural(len(step.kernels), 'Metal kernel')}"
+    launches = f"{number(step.compiled.launches)} launches instead of {number(step.eager.launches)}"
+    data = f"{byte_size(step.compiled.moved_bytes)} of tensors read and written instead of "
+    return [f"{TITLE}: {made}; {launches}, {data}{byte_size(step.eager.moved_bytes)}"]
+
+
+def sections(report: schemas.CoverageReport) -> Iterator[Section]:
+    """What is to be known of the step first; its kernels with ``--all``."""
+    step = report.compiled
+    if step is None:
+        return
+    found = [Bullet(_ended(step.failure))] if step.failure is not None else []
+    found += [Bullet(f"raises{_at(one.call_site)}: {one_line(one.reason)}", one.operator or "") for one in step.refused]
+    found += [
+        Bullet(f"a graph ends{_at(one.call_site)}: {one_line(one.reason)} ({plural(one.times, 'time')})")
+        for one in step.breaks
+    ]
+    not_native = [one for one in step.operators if one.verdict not in ("native", "composite")]
+    found += [Bullet(f"{one.verdict}: {one_line(one.reason or '')}", one.operator) for one in not_native]
+    yield Section(f"{TITLE} on torch {one_line(step.torch)}", bullets(found), view=TITLE)
+    rows = table(KERNELS, report.environment, step.kernels, "Kernels", most=MOST)
+    yield Section("Kernels that Inductor generates", rows, view=TITLE, depth="all")
+
+
+def records(step: schemas.CompiledStep) -> Iterator[dict[str, Cell]]:
+    """Rows of CSV, under verdicts of their own."""
+    for refused in step.refused:
+        yield _record(refused.operator or "", "compile_refused", 1, refused.reason, refused.call_site)
+    for broken in step.breaks:
+        yield _record("", "graph_break", broken.times, broken.reason, broken.call_site)
+    for kernel in step.kernels:
+        yield {
+            "operator": kernel.name,
+            "verdict": "metal_kernel",
+            "calls": kernel.launches,
+            "phases": kernel.phases,
+            "reason": ", ".join(kernel.operators),
+            "call_sites": kernel.call_sites,
+        }
+
+
+def _record(name: str, verdict: str, calls: int, reason: str, site: str | None) -> dict[str, Cell]:
+    return {
+        "operator": name,
+        "verdict": verdict,
+        "calls": calls,
+        "reason": reason,
+        "call_sites": [site] if site else [],
+    }
+
+
+def _ended(failure: schemas.RunFailure) -> str:
+    return f"the step ended{_at(failure.call_site)}: {one_line(failure.error)}: {one_line(failure.message)}"
+
+
+def _at(site: str | None) -> str:
+    return f" at {call_site(site)}" if site else ""
