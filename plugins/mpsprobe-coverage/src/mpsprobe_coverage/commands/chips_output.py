@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 100
 COLUMNS = ("GPU family", "GPU cores", "GB/s", "memory in GB", "bfloat16 in")
-COMPARED = ("GPU cores", "fits with", "ms a step, predicted", "samples/s", "tokens/s", "bound by", "of the fastest")
 FACTS = ("title", "GPU", "bandwidth", "memory", "bfloat16", "macOS", "sources")
 LIMITS = ("", "recommended", "published", "largest buffer", "published")
 BASES = {
@@ -46,7 +45,10 @@ def print_details(chip: Chip, memories: list[int]) -> None:
 
 def print_compared(info: WorkloadInfo, release: str, found: Iterable[Choice], enough: Choice | None) -> None:
     """Every Mac, and the smallest that is enough, if one was asked for."""
-    table = Table((Column("chip", "name"), *map(Column, COMPARED)), [*map(_compared, found)])
+    found = [*found]
+    rate = "tokens/s" if found and found[0].time.tokens_per_s else "samples/s"
+    columns = ("cores", "memory", "ms a step", rate, "bound by", "× fastest")
+    table = Table((Column("chip", "name"), *map(Column, columns)), [*map(_compared, found)])
     sizes_of = [f"batch {info.batch_size}" if info.batch_size else "", f"{info.seq_len} long" if info.seq_len else ""]
     ran = ", ".join(filter(None, [info.name, info.phase, info.dtype, *sizes_of, f"torch {release}"]))
     said = [Paragraph(f"{ran}. Predicted, not measured: how well that holds is in docs/explanation/time.md.")]
@@ -63,8 +65,7 @@ def _compared(one: Choice) -> Row:
         str(time.gpu_cores),
         "-" if one.memory_bytes is None else f"{one.memory_bytes / GIB:g} GB",
         _between(time.step_ms),
-        _between(time.samples_per_s),
-        _between(time.tokens_per_s),
+        _between(time.tokens_per_s or time.samples_per_s),
         time.bound_by,
         f"{one.relative:.2f}",
     )
@@ -72,13 +73,10 @@ def _compared(one: Choice) -> Row:
 
 def _between(values: list[float] | None) -> str:
     """``18-30``: three digits of the low and the high end."""
-    return (
-        "-"
-        if values is None
-        else f"{values[0]:,.3g}-{values[2]:,.3g}"
-        if values[2] < 1e3
-        else (f"{values[0]:,.0f}-{values[2]:,.0f}")
-    )
+    if values is None:
+        return "-"
+    digits = ",.3g" if values[2] < 1e3 else ",.0f"
+    return f"{values[0]:{digits}}-{values[2]:{digits}}"
 
 
 def gib(low: int, high: int | None = None) -> str:
