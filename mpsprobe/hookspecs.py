@@ -161,8 +161,9 @@ def mpsprobe_doctor(environment: Mapping[str, Any]) -> Iterable[declared.DoctorF
 @hookspec
 @answers(declared.DoctorFinding, several=True, open_space=True)
 def mpsprobe_project(path: str, mac: Mapping[str, str]) -> Iterable[declared.DoctorFinding]:
-    """Findings for ``mpsprobe doctor PATH``, about a project of which nothing has to be installed. ``mac`` has those of
-    ``macos``, ``torch`` and ``chip`` that ``--for`` names.
+    """Findings for ``mpsprobe doctor PATH``, about the project at ``path``, of which nothing has to be installed.
+
+    ``mac`` has those of ``macos``, ``torch`` and ``chip`` that ``--for`` names.
     """
 
 

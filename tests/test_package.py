@@ -17,7 +17,7 @@ from mpsprobe_devkit.testing import install_plugin
 
 OFFERED = [
     "LightningCallback", "TransformersCallback", "__version__", "check", "compare", "coverage", "hookimpl",
-    "load_report", "observe", "profile", "run_script",
+    "load_report", "observe", "profile", "run_script", "verify",
 ]  # fmt: skip
 
 STRANGER = """

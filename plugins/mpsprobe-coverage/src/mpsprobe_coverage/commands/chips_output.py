@@ -47,7 +47,7 @@ def print_compared(info: WorkloadInfo, release: str, found: Iterable[Choice], en
     """Every Mac, and the smallest that is enough, if one was asked for."""
     found = [*found]
     rate = "tokens/s" if found and found[0].time.tokens_per_s else "samples/s"
-    columns = ("cores", "memory", "ms a step", rate, "bound by", "× fastest")
+    columns = ("cores", "memory", "ms a step", rate, "bound by", "x fastest")
     table = Table((Column("chip", "name"), *map(Column, columns)), [*map(_compared, found)])
     sizes_of = [f"batch {info.batch_size}" if info.batch_size else "", f"{info.seq_len} long" if info.seq_len else ""]
     ran = ", ".join(filter(None, [info.name, info.phase, info.dtype, *sizes_of, f"torch {release}"]))

@@ -56,7 +56,7 @@ def with_compiled(report: CoverageReport, workload: str, options: RunOptions, se
     )
 
 
-def write_kernels(step: CompiledStep, folder: Path) -> None:
+def write_kernels(step: CompiledStep, folder: str) -> None:
     """Each kernel as ``graph_0/generated_kernel_2.metal`` below ``folder``, which need not be there.
 
     Raises:
@@ -64,11 +64,11 @@ def write_kernels(step: CompiledStep, folder: Path) -> None:
     """
     try:
         for kernel in step.kernels:
-            file = folder / f"{kernel.name}.metal"
+            file = Path(folder, f"{kernel.name}.metal")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(kernel.source, encoding="utf-8")
     except OSError as error:
-        shown = printable(str(folder))
+        shown = printable(folder)
         raise UsageError(f"no kernels can be written to {shown}: {error.strerror}", "Name another folder.") from error
 
 

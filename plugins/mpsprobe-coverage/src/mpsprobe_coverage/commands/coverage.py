@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -156,5 +155,5 @@ def coverage(
     if metal is not None and isinstance(report, CoverageReport) and report.compiled is not None:
         from mpsprobe_coverage.commands.compiling import write_kernels
 
-        write_kernels(report.compiled, Path(metal))
+        write_kernels(report.compiled, metal)
     sys.exit(showing.exit_code(report, showing.show(report)))

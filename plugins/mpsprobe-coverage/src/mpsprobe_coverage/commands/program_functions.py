@@ -34,6 +34,7 @@ class ScriptOptions(TypedDict, total=False):
         as_cuda: lead the CUDA device that the program's own lines ask for to the MPS device.
         torch: the release to judge, ``installed`` unless given.
         macos: the version to judge for.
+        compile: let ``torch.compile`` make its Metal kernels, and run them here.
         chip: the Mac's: known wrong results of others are left out, and ``torch.mps`` answers as on it.
         keep_going: go on where a Mac refuses; ``False`` raises there.
         no_lines: do not look for the source lines of calls.
@@ -43,6 +44,7 @@ class ScriptOptions(TypedDict, total=False):
     device: str
     values: str
     as_cuda: bool
+    compile: bool
     torch: str
     macos: str | None
     chip: str | None

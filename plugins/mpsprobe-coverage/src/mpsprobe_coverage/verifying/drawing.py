@@ -152,15 +152,15 @@ def settled(model: torch.nn.Module, note: Callable[[str], None]) -> Iterator[Non
         one.dropout = 0.0
     if recurrent:
         note(DROPOUT_OFF)
-    switches: list[Any] = [torch.backends.cudnn, torch.backends.cuda.matmul]
-    allowed = [one.allow_tf32 for one in switches]
+    matrices = torch.backends.cuda.matmul
+    allowed, by_cudnn = matrices.allow_tf32, torch._C._get_cudnn_allow_tf32()
     try:
-        for one in switches:
-            one.allow_tf32 = False
+        matrices.allow_tf32 = False
+        torch._C._set_cudnn_allow_tf32(False)  # the attribute of `torch.backends.cudnn` may be frozen
         with _AttentionWithoutDropout(note):
             yield
     finally:
-        for one, usual in zip(switches, allowed, strict=True):
-            one.allow_tf32 = usual
+        matrices.allow_tf32 = allowed
+        torch._C._set_cudnn_allow_tf32(by_cudnn)
         for one, rate in zip(recurrent, rates, strict=True):
             one.dropout = rate

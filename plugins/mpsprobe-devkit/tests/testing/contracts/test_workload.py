@@ -107,7 +107,7 @@ CASES: list[tuple[str, str, Any, dict[str, Any]]] = [
         {},
     ),
     ("leaves_the_process_alone", "torch's default dtype", _leaving(lambda: torch.set_default_dtype(torch.half)), {}),
-    ("leaves_the_process_alone", "torch's random numbers", _leaving(lambda: torch.rand(1)), {}),
+    ("leaves_the_process_alone", "torch's random numbers", _leaving(lambda: torch.rand(1, device="cpu")), {}),
     ("leaves_the_process_alone", "Python's random numbers", _leaving(random.random), {}),
     ("leaves_the_process_alone", "torch's grad mode", _leaving(lambda: torch.set_grad_enabled(False)), {}),
     ("leaves_the_process_alone", "prints 'loading", _leaving(lambda: sys.stdout.write("loading\n")), {}),
