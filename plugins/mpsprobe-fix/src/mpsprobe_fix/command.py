@@ -92,7 +92,8 @@ def _chosen(rules: dict[str, Rule], only: tuple[str, ...] | None, skip: tuple[st
 
 def _summary(patch: Patch, files: int, written: bool, proved: bool) -> None:
     for line in patch.complaints:
-        click.echo(printable(line), err=True)
+        path, _, why = line.partition(": ")  # a long path must not hide why
+        click.echo(f"{printable(path)}: {printable(why)}", err=True)
     for one in patch.decisions:
         click.echo(f"{printable(one.file)}:{one.line}: to decide: {one.text} [{one.rule}]", err=True)
     counts = Counter(one.rule for one in patch.changes)

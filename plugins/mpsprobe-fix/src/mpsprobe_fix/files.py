@@ -86,7 +86,7 @@ def gather(paths: Sequence[str]) -> Found:
             real = path.resolve()
             if not real.is_relative_to(inside):
                 if path.suffix in PYTHON | {NOTEBOOK}:
-                    found.complaints.append(f"{path}: a symbolic link out of {root}; not changed")
+                    found.complaints.append(f"{path}: a symbolic link out of what was named; not changed")
             elif real not in done:
                 done.add(real)
                 _read(path, real, found)
