@@ -48,11 +48,11 @@ def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
         _declared("annotations", ".annotations", COVERAGE, "formats.annotations:AnnotationsExporter"),
         _declared("prometheus", ".prom", ALL_KINDS, "formats.prometheus:PrometheusExporter"),
         _declared("memory-viz", ".pickle", COVERAGE[:1], "formats.memory_viz:MemoryVizExporter", **snapshot),
-        _declared("card", ".svg", COVERAGE[:1], "card:CardExporter"),
+        _declared("card", ".card.svg", COVERAGE[:1], "card:CardExporter"),
         _declared("card-markdown", ".card.md", COVERAGE[:1], "card:MarkdownCardExporter"),
-        _declared("card-png", ".png", COVERAGE[:1], "card:PngExporter", binary=True),
-        _declared("card-png-dark", ".dark.png", COVERAGE[:1], "card:DarkPngExporter", binary=True),
-        _declared("card-badge", ".badge.svg", COVERAGE[:1], "card:BadgeExporter"),
+        _declared("card-png", ".card.png", COVERAGE[:1], "card:PngExporter", binary=True),
+        _declared("card-png-dark", ".card.dark.png", COVERAGE[:1], "card:DarkPngExporter", binary=True),
+        _declared("card-badge", ".card.badge.svg", COVERAGE[:1], "card:BadgeExporter"),
         _declared("parquet", ".parquet", PROFILE, "formats.parquet:ParquetExporter", binary=True),
     ]
 

@@ -12,7 +12,7 @@ from mpsprobe.answers.question import Question, cache_option
 from mpsprobe.commands import Command
 from mpsprobe.errors import UsageError
 from mpsprobe.options import ANSWER, JSON, OUTPUT_OPTION, QUIET_OPTION, completing, often
-from mpsprobe.plugins.registry import get_registry
+from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.streams import note
 from mpsprobe_coverage.commands import options as flags
@@ -20,6 +20,8 @@ from mpsprobe_coverage.commands.coverage import STEPS, coverage
 from mpsprobe_coverage.commands.judge import Judging, judged
 
 EXPORTER = "card"
+OF_CARDS = ".card"
+"""How the extensions of cards begin; here they go without it, so that ``.svg`` is a card."""
 
 
 @click.command(cls=Command)
@@ -53,7 +55,7 @@ def card(name: str, format_name: str | None, output: str | None, no_cache: bool,
     from mpsprobe import exporting
 
     registry = get_registry()
-    format_name = format_name or (EXPORTER if output in (None, "-") else None)
+    format_name = format_name or (EXPORTER if output in (None, "-") else _of_card(registry, str(output)))
     exporter = exporting.choose(registry, format_name, output, "coverage")
     judging = Judging.of_flags(asked, flags.framework([name], registry))
     if len(judging.releases) > 1:
@@ -68,3 +70,11 @@ def card(name: str, format_name: str | None, output: str | None, no_cache: bool,
         keep(question, report)
     if (written := exporting.write(registry, exporter, report, output)) is not None:
         note(f"wrote {written}")
+
+
+def _of_card(registry: Registry, output: str) -> str | None:
+    """The exporter of cards that writes files like ``output``; ``None`` where it is another one, or none."""
+    declared = {name: one.extension for name, one in registry.exporters().items()}
+    ends = {name: end.removeprefix(OF_CARDS) for name, end in declared.items() if end.startswith(OF_CARDS)}
+    fitting = [name for name, end in ends.items() if output.lower().endswith(end)]
+    return max(fitting, key=lambda name: len(ends[name]), default=None)
