@@ -196,7 +196,7 @@ def test_the_help_of_the_reference_is_what_each_command_prints() -> None:
 
 HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith(HOOK_PREFIX)}
 PAGES = [DOCS / "plugins" / "hooks.md", DOCS / "plugins" / "measuring-hooks.md"]
-HOOKED = [block for page in PAGES for block in blocks(page) if block.value("file")]
+HOOKED = [block for page in PAGES for block in blocks(page) if block.language == "python" and block.value("file")]
 
 
 def _sections() -> dict[str, str]:
