@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.nn.modules.module import register_module_forward_hook
 from torch.utils._pytree import tree_leaves, tree_map
 
 from mpsprobe.environment import collect_environment
@@ -96,10 +97,9 @@ class _Outputs:
 
 def _ran(run: TorchRun, options: RunOptions, dtype: torch.dtype) -> tuple[_Outputs, list[torch.Tensor]]:
     seen, names = _Outputs(), {id(module): name for name, module in run.model.named_modules()}
-    original: Any = torch.nn.Module.__call__
 
-    def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        result, name = original(module, *args, **kwargs), names.get(id(module))
+    def ended(module: torch.nn.Module, args: Any, kwargs: Any, result: Any) -> None:
+        name = names.get(id(module))
         leaf = next((one for one in _floats(result)), None)
         if name and leaf is not None and name not in seen.first:
             seen.order.append(name)
@@ -108,15 +108,10 @@ def _ran(run: TorchRun, options: RunOptions, dtype: torch.dtype) -> tuple[_Outpu
                 seen.inputs[name] = tree_map(
                     lambda one: one.clone() if isinstance(one, torch.Tensor) else one, (args, kwargs)
                 )
-        return result
 
-    torch.nn.Module.__call__ = call  # type: ignore[method-assign]
     autocast = torch.autocast("cpu", dtype) if options.autocast and dtype is not torch.float32 else nullcontext()
-    try:
-        with autocast, Drawing(torch.float32):
-            output = forward(run, replace(options, autocast=None), "cpu", run.args, run.kwargs)
-    finally:
-        torch.nn.Module.__call__ = original  # type: ignore[method-assign]
+    with register_module_forward_hook(ended, with_kwargs=True), autocast, Drawing(torch.float32):
+        output = forward(run, replace(options, autocast=None), "cpu", run.args, run.kwargs)
     return seen, _floats(output)
 
 

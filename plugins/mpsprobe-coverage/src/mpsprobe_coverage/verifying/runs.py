@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Literal
 
 import torch
+from torch.nn.modules.module import register_module_forward_hook
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -61,10 +62,7 @@ class Following:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        original: Any = torch.nn.Module.__call__
-
-        def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-            result = original(module, *args, **kwargs)
+        def ended(module: torch.nn.Module, _args: Any, result: Any) -> None:
             name = self._names.get(id(module))
             if name is not None:
                 self.seen.order.append(name)
@@ -73,13 +71,9 @@ class Following:
                 for position, leaf in enumerate(leaves):
                     with torch.no_grad(), _disable_current_modes():
                         self.add("output", name, leaf.detach(), number * len(leaves) + position)
-            return result
 
-        torch.nn.Module.__call__ = call  # type: ignore[method-assign]
-        try:
+        with register_module_forward_hook(ended):
             yield
-        finally:
-            torch.nn.Module.__call__ = original  # type: ignore[method-assign]
 
 
 def _plain(value: Any) -> Any:
