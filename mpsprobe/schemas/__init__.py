@@ -29,7 +29,7 @@ __all__ = [
     "MemoryPrediction", "MemoryRange", "MemoryUse", "MetalKernel", "ModuleRange", "ModuleTime", "NonfiniteOrigin",
     "NotCounted", "OnTheCpu", "OperatorCall", "OperatorFinding", "OperatorTime", "PickleImport", "PrecisionReport",
     "ProbeReading", "ProfileCell", "ProfilePlan", "ProfileReport", "ProgramInfo", "Quantization", "RankedOperator",
-    "RankedRelease", "RankedRewrite", "RankingReport", "Recalled", "RefusedGraph", "RefusedTensor", "Report",
+    "RankedRelease", "RankedRewrite", "RankingReport", "Recalled", "Recompilation", "RefusedGraph", "RefusedTensor", "Report",
     "ReservedGrowth", "RunFailure", "SeveralReport", "SizeRange", "Source", "StepCost", "StepSample", "StoredDtype",
     "TableProvenance", "Target", "Throughput", "TimePrediction", "Trace", "Track", "Transfers", "UnavailableProbe",
     "Unjudged", "UnknownReport", "UnpairedCell", "UpgradeReport", "UpgradedWorkload", "Verdict", "VerificationReport",
