@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import traceback
@@ -19,6 +20,7 @@ from mpsprobe_coverage.devices.native.device import NativeDevice
 from mpsprobe_coverage.devices.native.inductor import Generated
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
+from mpsprobe_coverage.verifying.kernels import Kernels
 
 F = torch.nn.functional
 CLOSE = {torch.float32: (1e-4, 1e-4), torch.float16: (2e-2, 1e-2), torch.bfloat16: (6e-2, 5e-2)}
@@ -45,14 +47,9 @@ NOT_DIFFERENTIATED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-def shader(generated: Generated, source: str, faults: Callable[[Fault], object]) -> Library:
-    generated.defined(source)
-    return Library(source, faults)
-
-
-def on(*, compiles: bool = False) -> NativeDevice:
+def on(*, compiles: bool = False, kernels: Kernels | None = None) -> NativeDevice:
     chain = Chain(load_table("2.13.0"))
-    return NativeDevice(chain, lines=False, keep_going=False, shader=shader if compiles else None)
+    return NativeDevice(chain, lines=False, keep_going=False, shader=kernels or (Kernels() if compiles else None))
 
 
 def compiled(dtype: torch.dtype) -> None:
@@ -74,7 +71,10 @@ def compiled(dtype: torch.dtype) -> None:
     with device:
         found = grown("mps", torch.compile(run, fullgraph=True, dynamic=False))
         assert device.generated is not None
-        assert len(device.generated.kernels) > len(FUNCTIONS) and not device.generated.refused and not device.faults
+        assert len(device.generated.kernels) > len(FUNCTIONS) and not device.generated.refused
+        launched = device.shader.launched.values()
+        assert not [one.faults for one in launched if one.faults]
+        assert sum(bool(one.compared) for one in launched) > len(launched) * 0.7
     scale = expected["gradient"].abs().max().item()
     torch.testing.assert_close(
         found.pop("gradient"), expected.pop("gradient"), atol=absolute * scale, rtol=relative, msg="gradient"
@@ -99,6 +99,32 @@ def random_numbers_are_those_of_the_headers() -> None:
     with on(compiles=True):
         drawn = torch.compile(lambda: torch.rand(4096, device="mps"))().cpu()
     assert 0.45 < drawn.mean() < 0.55 and drawn.min() >= 0 and drawn.max() < 1 and len({*drawn.tolist()}) > 4000
+
+
+CHANGED = [
+    (lambda x: torch.softmax(x * 3, -1), r"= (\w*in_ptr0\[)([^\]]+)\]", r"= \1max(long(\2) - 1, 0L)]", "is wrong in"),
+    (lambda x: x.relu() + x, r"(out_ptr0\[)(\w+)\] =", r"\1\2 + 1] =", "out_ptr0[360] is outside its tensor"),
+    (lambda x: torch.cat([x] * 30, 1).var(-1), r"(r\w+ < )(\d+)", r"\g<1>7", "is wrong in"),
+]
+
+
+class Changed(Kernels):
+    """What Inductor generates, with a mistake in it."""
+
+    pattern = replacement = ""
+
+    def __call__(self, generated: Generated, source: str) -> Any:
+        return super().__call__(generated, re.sub(self.pattern, self.replacement, source, count=1))
+
+
+def a_mistake_in_a_generated_kernel_is_found() -> None:
+    kernels = Changed()
+    with on(kernels=kernels):
+        for function, kernels.pattern, kernels.replacement, said in CHANGED:
+            torch._dynamo.reset()
+            kernels.launched.clear()
+            torch.compile(function, fullgraph=True, dynamic=False)(torch.randn(9, 40).to("mps"))
+            assert any(said in one for of in kernels.launched.values() for one in of.faults), said
 
 
 OUTSIDE = "out[i + {by}] = a[i] * 2.0;"
@@ -185,7 +211,8 @@ def what_is_not_known_is_named_with_its_line() -> None:
 
 
 ASKED = [
-    compiled_in_float32, compiled_in_float16, compiled_in_bfloat16, random_numbers_are_those_of_the_headers,
+    compiled_in_float32, compiled_in_float16, compiled_in_bfloat16, a_mistake_in_a_generated_kernel_is_found,
+    random_numbers_are_those_of_the_headers,
     an_index_outside_its_tensor_is_found, an_atomic_outside_its_tensor_is_found,
     lanes_wait_at_a_barrier_and_a_race_shows_in_another_order, a_kernel_that_never_ends_is_stopped,
     what_is_not_known_is_named_with_its_line,

@@ -26,6 +26,9 @@ from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage.recording.attribution import is_internal
 from mpsprobe_coverage.recording.capturing import captured
 
+_GUARD = re.compile(
+    r"(?:\d+/\d+: )?(?P<guard>[^\n]*?)\s*(?:#[^\n]*?(?:# (?P<file>[^\s:]+):(?P<line>\d+) in \w+)?)?$", re.MULTILINE
+)
 _FRAME = re.compile(r'File "(.+)", line (\d+)')
 Line = tuple[str, int]
 Replace = Callable[[Any, str, Any], None]
@@ -86,12 +89,13 @@ class Generated:
     _scheduled: Any = ()  # nodes of the scheduler: the last kernel's
 
     def recompiled(self) -> list[Broken]:
-        """Why functions were compiled again, as the guard that failed, each with where its function begins."""
-        return [
-            Broken(one.recompile_reason.strip(), (one.co_filename or "", one.co_firstlineno or 0))
-            for one in get_compilation_metrics()
-            if one.recompile_reason and one.is_forward is not False
-        ]
+        """Why functions were compiled again: the guard that failed, and its line, or where the function begins."""
+        found = []
+        for one in get_compilation_metrics():
+            if one.recompile_reason and (guard := _GUARD.match(one.recompile_reason.strip())) is not None:
+                line = (guard["file"], int(guard["line"])) if guard["file"] else None
+                found.append(Broken(guard["guard"], line or (one.co_filename or "", one.co_firstlineno or 0)))
+        return found
 
     def defined(self, source: str) -> dict[str, Kernel]:
         """The kernels of ``source``, by name, which Inductor has just defined."""
