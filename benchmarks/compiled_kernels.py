@@ -178,7 +178,7 @@ KINDS: dict[str, tuple[str, Callable[[re.Match[str]], str]]] = {
     "an index that is written": (r"(out_ptr\d+\[)([^\];]+)\](?= =)", lambda m: f"{m[1]}{m[2]} + 1]"),
     "a bound": (r"(; r\w+ < |< )(\d+)(?=[;) ])", lambda m: f"{m[1]}{max(int(m[2]) - 1, 0)}"),
     "a barrier": (r"threadgroup_barrier\([^;]*\);", lambda _: ""),
-    "an accumulator": (r"(?<=\n)( +)float (?=tmp_acc|\w*acc)", lambda m: f"{m[1]}half "),
+    "an accumulator": (r"(?<= )float (?=tmp_acc)", lambda _: "half "),
     "a constant": (r"(?<== )(-?\d+\.\d+)(?=;)", lambda m: repr(float(m[1]) * 1.05 + 0.05)),
     "an operation": (r"(?<=tmp\d) [+*] (?=tmp\d)", lambda m: " - "),
 }
