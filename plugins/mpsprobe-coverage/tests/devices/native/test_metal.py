@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,6 +17,7 @@ from mpsprobe_coverage.devices.native.inductor import Generated
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.verifying.kernels import Kernels
+from tests.asked import Child, answer, child_of
 
 F = torch.nn.functional
 CLOSE = {torch.float32: (1e-4, 1e-4), torch.float16: (2e-2, 1e-2), torch.bfloat16: (6e-2, 5e-2)}
@@ -220,20 +217,15 @@ ASKED = [
 
 
 @pytest.fixture(scope="module")
-def child() -> Iterator[subprocess.Popen[str]]:
-    """The device can be opened only before torch has looked for MPS."""
-    command = [sys.executable, "-W", "ignore", __file__]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+def child() -> Iterator[Child]:
+    with child_of(__file__) as process:
         yield process
-        process.communicate()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [one.__name__ for one in ASKED])
-def test_there(name: str, child: subprocess.Popen[str]) -> None:
-    assert child.stdin is not None and child.stdout is not None
-    print(name, file=child.stdin, flush=True)
-    assert json.loads(child.stdout.readline()) == ""
+def test_there(name: str, child: Child) -> None:
+    child(name)
 
 
 @pytest.mark.parametrize(
@@ -256,12 +248,4 @@ def test_a_bracket_that_is_not_closed_is_no_crash() -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    by_name = {one.__name__: one for one in ASKED}
-    for line in sys.stdin:
-        raised = ""
-        torch.manual_seed(0)  # whichever came before
-        try:
-            by_name[line.strip()]()
-        except BaseException:  # noqa: BLE001 - the test shows it
-            raised = traceback.format_exc()
-        print(json.dumps(raised), flush=True)  # noqa: T201 - to the test
+    answer(ASKED)
