@@ -27,7 +27,8 @@ class Child:
     def __call__(self, name: str) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
         print(name, file=self._process.stdin, flush=True)
-        assert json.loads(self._process.stdout.readline()) == ""
+        raised = json.loads(self._process.stdout.readline())
+        assert not raised, raised
 
 
 @contextmanager

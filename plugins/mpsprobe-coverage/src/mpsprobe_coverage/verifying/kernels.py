@@ -103,8 +103,8 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
     values = [_Values(known, dict(zip(place.sizes, numbers, strict=False)), wide=wide) for wide in (True, False)]
     nodes = [node for node, _ in place.outputs]
     drawn = {node: got for node, got in zip(nodes, written, strict=True) if values[0].or_none(node) is None}
-    for one in values:  # what the kernel drew, and has written, is where its other results come from
-        one.know(drawn)
+    for part in values:  # what the kernel drew, and has written, is where its other results come from
+        part.know(drawn)
     for number, node in enumerate(nodes):
         got, name = written[number], run.parameters[number].name
         allowed = max((tolerance_of(one, got.dtype) for one in kernel.operators or ("",)), key=lambda one: one.rtol)
@@ -202,7 +202,7 @@ class _Values:
         self._known[node] = value
         return value
 
-    def know(self, values: Mapping[torch.fx.Node | None, torch.Tensor]) -> None:
+    def know(self, values: Mapping[Any, torch.Tensor]) -> None:
         for node, value in values.items():
             if node is not None:
                 self._known[node] = widened(value) if self._wide else value

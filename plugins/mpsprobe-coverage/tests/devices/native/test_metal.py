@@ -99,7 +99,12 @@ def random_numbers_are_those_of_the_headers() -> None:
 
 
 CHANGED = [
-    (lambda x: torch.softmax(x * 3, -1), r"= (\w*in_ptr0\[)([^\]]+)\]", r"= \1max(long(\2) - 1, 0L)]", "is wrong in"),
+    (
+        lambda x: torch.softmax(x * 3, -1),
+        r"= (\w*in_ptr0\[)([^\]]+)\]",
+        r"= \1metal::max(long(\2) - 1, 0L)]",
+        "is wrong in",
+    ),
     (lambda x: x.relu() + x, r"(out_ptr0\[)(\w+)\] =", r"\1\2 + 1] =", "out_ptr0[360] is outside its tensor"),
     (lambda x: torch.cat([x] * 30, 1).var(-1), r"(r\w+ < )(\d+)", r"\g<1>7", "is wrong in"),
 ]
@@ -111,7 +116,8 @@ class Changed(Kernels):
     pattern = replacement = ""
 
     def __call__(self, generated: Generated, source: str) -> Any:
-        return super().__call__(generated, re.sub(self.pattern, self.replacement, source, count=1))
+        headers, kernel, body = source.partition("kernel void")
+        return super().__call__(generated, headers + kernel + re.sub(self.pattern, self.replacement, body, count=1))
 
 
 def a_mistake_in_a_generated_kernel_is_found() -> None:

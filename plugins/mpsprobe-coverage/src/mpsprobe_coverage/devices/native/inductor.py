@@ -97,6 +97,10 @@ class Generated:
                 found.append(Broken(guard["guard"], line or (one.co_filename or "", one.co_firstlineno or 0)))
         return found
 
+    def has(self, source: str) -> bool:
+        """Whether ``source`` is of a graph, and not the program's own."""
+        return bool(self._pending) and "kernel void generated_kernel" in source
+
     def defined(self, source: str) -> dict[str, Kernel]:
         """The kernels of ``source``, by name, which Inductor has just defined."""
         kernels = {}
@@ -176,8 +180,9 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
     replace(GraphLowering, "run_node", lowered)
     replace(output_graph.OutputGraph, "compile_subgraph", broken)
     replace(wrapper, "__call__", call)
-    # Metal's compiler is asked at the end of a graph.
-    replace(torch._C, "_mps_compileShader", lambda source: shader(made, source))
+    # Metal's compiler is asked at the end of a graph, and by the program for kernels of its own.
+    own: Any = vars(torch._C)["_mps_compileShader"]
+    replace(torch._C, "_mps_compileShader", lambda source: shader(made, source) if made.has(source) else own(source))
     replace(torch._C, "_mps_get_core_count", lambda: torch.backends.mps.get_core_count())
     replace(torch._C, "_mps_get_name", lambda: torch.backends.mps.get_name())
     clear_compilation_metrics()
