@@ -196,7 +196,6 @@ START: dict[str, Any] = {
     "rate": {"m1": 250.0, "m2": 260.0, "m3": 280.0, "m4": 320.0, "m5": 360.0},
     "float16": {"m1": 1.1, "m2": 1.1, "m3": 1.1, "m4": 1.1, "m5": 3.6},
     "bfloat16": {"m1": 0.54, "m2": 0.54, "m3": 1.0, "m4": 1.0, "m5": 3.6},
-    "scaling": {"cores": 1.0},
     "fixed": {"batch_norm": 100.0},
     "arithmetic": {
         "all": {
@@ -349,7 +348,7 @@ def ranges(known: Mapping[str, Any], figures: list[Figure]) -> dict[str, Any]:
 HEAD = """# How fast kernels run on Apple's chips: fitted by benchmarks/fit_times.py to what lies in benchmarks/times/.
 # Not written by hand: change the figures or the script, and run it again.
 # rate: GFLOP/s of float32 products of matrices for each core of the GPU. float16, bfloat16: times that.
-# scaling: with more than 10 cores it grows by this power of them. fixed: GB/s that a class does not exceed on any chip.
+# fixed: GB/s that a class does not exceed on any chip.
 # arithmetic: what other classes of kernels reach of it, all: on every chip. bandwidth: of the chip's, for bytes counted
 # once.
 # early: Apple7 and Apple8 (M1, M2); late: since. before: how much longer releases before that one take.

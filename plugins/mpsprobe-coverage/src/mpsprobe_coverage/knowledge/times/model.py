@@ -99,8 +99,7 @@ def kernel_ms(cost: Cost, chip: Chip, cores: int, release: str, known: Numbers) 
     arithmetic = 0.0
     if cost.flops:
         share = known["arithmetic"][when].get(kind) or known["arithmetic"]["all"].get(kind, 1.0)
-        # More cores are not used as well as few: 10 of them as `rate` has it
-        rate = known["rate"][chip.generation] * 10 * (cores / 10) ** known["scaling"]["cores"] * share
+        rate = known["rate"][chip.generation] * cores * share
         if cost.dtype != "float32":
             rate *= known[cost.dtype][chip.generation]
         arithmetic = cost.flops / (rate * 1e6)
