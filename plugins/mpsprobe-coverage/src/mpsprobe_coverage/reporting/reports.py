@@ -95,7 +95,7 @@ def single(
         },
         environment=environment,
         memory=memory,
-        time=time_of(trace, options, info),
+        time=time_of(trace, options, info, memory),
         failure=trace.failure,
     )
 

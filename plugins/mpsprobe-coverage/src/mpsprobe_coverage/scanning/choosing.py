@@ -18,7 +18,8 @@ from mpsprobe_coverage.knowledge.times.model import estimate
 from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting.fitting import Needs, fit_on
 from mpsprobe_coverage.reporting.memory import prediction
-from mpsprobe_coverage.reporting.timing import calls_of, section_of
+from mpsprobe_coverage.reporting.timing import section_of
+from mpsprobe_coverage.reporting.works import calls_of, works_of
 from mpsprobe_coverage.scanning.releases import memory_sizes
 from mpsprobe_coverage.scanning.scan import scanned
 from mpsprobe_coverage.scanning.unknown_sizes import Again, predicted
@@ -84,7 +85,7 @@ class Choice:
     def document(self) -> dict[str, Any]:
         return {
             "memory_bytes": self.memory_bytes, "relative": round(self.relative, 3), "enough": self.enough,
-            "time": self.time.model_dump(mode="json", exclude={"by_operator", "by_module"}),
+            "time": self.time.model_dump(mode="json", exclude={"by_operator", "by_module", "faster"}),
         }  # fmt: skip
 
 
@@ -114,7 +115,7 @@ def choices(
             f"'{workload.name}' stops on torch {table.release}: {traces[0].failure.message}",
             f"See mpsprobe coverage {printable(workload.name)}.",
         )
-    calls = calls_of(traces[0].recorder.calls())
+    calls = calls_of(works_of(traces[0].recorder.calls()))
     found = []
     section = partial(section_of, options=options, info=info)
     for chip in all_chips().values():

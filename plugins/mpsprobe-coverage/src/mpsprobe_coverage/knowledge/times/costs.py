@@ -6,6 +6,7 @@ not at all. What a fused kernel keeps inside is not counted.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from math import prod
 from typing import NamedTuple
@@ -26,6 +27,7 @@ class Cost(NamedTuple):
     kernels: int = 1
 
 
+@functools.lru_cache(maxsize=2**14)
 def cost(operator: str, inputs: Specs, outputs: Specs) -> Cost:
     """What a call of ``operator`` (``aten::linear``) with tensors of these specs costs."""
     name = operator.partition("::")[2].partition(".")[0]

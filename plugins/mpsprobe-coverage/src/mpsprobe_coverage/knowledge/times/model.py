@@ -28,7 +28,6 @@ LATE = 9  # the first GPU family of which efficiencies are like those of later o
 FIRST_CHECKED = "2.0.0"
 ALIKE = 0.5  # half of the time goes to the same kernels
 RARE_SHARE = 0.2
-ON_CPU = ("fallback", "missing")
 CPU = "cpu"
 
 
@@ -48,6 +47,10 @@ class Range:
     low: float
     likely: float
     high: float
+
+    def digits(self) -> list[float]:
+        """Three of each."""
+        return [float(f"{value:.3g}") for value in (self.low, self.likely, self.high)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,11 @@ class Estimate:
 def numbers() -> Numbers:
     """The fitted file."""
     return tomllib.loads((files("mpsprobe_coverage.knowledge.times") / "data" / "times.toml").read_text("utf-8"))
+
+
+def slow_before() -> frozenset[str]:
+    """The releases before which something was slower."""
+    return frozenset(numbers()["before"])
 
 
 def era(chip: Chip) -> str:
@@ -223,7 +231,8 @@ def likeness(shares: Mapping[str, float], others: Mapping[str, float]) -> float:
     return sum(min(share, others.get(name, 0.0)) for name, share in shares.items())
 
 
-def likely_ms(cost: Cost, on_cpu: bool, chip: Chip, cores: int, release: str) -> float:
-    """Milliseconds of one call, on the CPU where it is left to that."""
+def one_ms(cost: Cost, on_cpu: bool, chip: Chip, cores: int, release: str) -> tuple[float, float]:
+    """Milliseconds of one call in a step, and of one that the program waits for, as who times single operators does."""
     known = numbers()
-    return cpu_ms(cost, known) if on_cpu else kernel_ms(cost, chip, cores, release, known)[0]
+    alone = on_cores([Call(cost, 1, on_cpu)], chip, cores, release, known).step
+    return cpu_ms(cost, known) if on_cpu else kernel_ms(cost, chip, cores, release, known)[0], alone
