@@ -217,6 +217,7 @@ START: dict[str, Any] = {
             "reduction": 0.7, "reduction_inner": 0.7,
             "argmax": 0.2, "argmax_inner": 0.2, "copy": 0.7, "gather": 0.2, "scatter": 0.2, "scatter_reduce": 0.3,
             "sort": 0.02, "random": 0.4, "loss": 0.4, "pooling": 0.5, "optimizer": 0.6,
+            "other_operators": 0.1,
         }
         for when in ("early", "late")
     },

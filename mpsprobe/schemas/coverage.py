@@ -229,6 +229,9 @@ class CompiledStep(Record):
     operators: list[OperatorFinding] = Field(default=[], description="Those that are still called, by verdict.")
     eager: StepCost = Field(description="Without `torch.compile`.")
     compiled: StepCost = Field(description="With it.")
+    step_ms: list[float] | None = Field(
+        default=None, description="With it, predicted for the chip asked about: low, likely, high milliseconds."
+    )
     failure: RunFailure | None = Field(default=None, description="What ended the step.")
 
 

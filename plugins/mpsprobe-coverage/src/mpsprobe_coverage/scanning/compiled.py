@@ -47,15 +47,20 @@ from mpsprobe_coverage.devices.virtual.mps_in_python import replacing
 from mpsprobe_coverage.devices.virtual.wrapping import NotStrided, Wrapper
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import spec_of, specs_in, tensors_in
+from mpsprobe_coverage.knowledge.chips.store import machine_named
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+from mpsprobe_coverage.knowledge.times.costs import Cost, gathers
+from mpsprobe_coverage.knowledge.times.model import Call as TimedCall
+from mpsprobe_coverage.knowledge.times.model import estimate
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.capturing import captured, is_captured
 from mpsprobe_coverage.recording.dispatch import Entry, Plan
 from mpsprobe_coverage.recording.phases import FORWARD, ProgramRecorder, optimizers_followed, phase_now
 from mpsprobe_coverage.recording.recorder import Watching
 from mpsprobe_coverage.reporting.findings import advisory_matches, findings, site
+from mpsprobe_coverage.reporting.works import calls_of, works_of
 from mpsprobe_coverage.scanning.step import ReleaseStep
 from mpsprobe_coverage.scanning.tracing import built, chain_for
 
@@ -79,6 +84,7 @@ class _Launched:
 
     phases: Counter[str] = field(default_factory=Counter)
     moved_bytes: int = 0
+    largest_bytes: int = 0  # of these, what the largest tensor of each launch holds
 
 
 class _Calls(TorchDispatchMode):
@@ -200,6 +206,7 @@ class _Library:
             libraries.cost.add(args)
             launched.phases[phase_now()] += 1
             launched.moved_bytes += libraries.cost.moved_bytes - before
+            launched.largest_bytes += max((spec_of(one).nbytes for one in tensors_in(args)), default=0)
 
         return launch
 
@@ -241,9 +248,25 @@ def compiled_step(
             launches=calls.cost.launches + libraries.cost.launches,
             moved_bytes=calls.cost.moved_bytes + libraries.cost.moved_bytes,
         ),
+        step_ms=None if failure or not options.chip else _step_ms(options.chip, calls, libraries, table.release),
         failure=failure,
     )
     return step, advisory_matches(eager.recorder, table, options)
+
+
+def _step_ms(chip: str, calls: _Calls, libraries: _Libraries, release: str) -> list[float] | None:
+    """Of the operators that are still called, and of generated kernels, as long as their bytes take to move."""
+    kernels = []
+    for kernel, launched in libraries.launched.items():
+        # Of a table, such as that of an embedding, a few rows are read: about as much as is written
+        table = launched.largest_bytes if any(map(gathers, kernel.operators)) else 0
+        if number := launched.phases.total():
+            moved = (launched.moved_bytes - table) / number
+            kernels.append(TimedCall(Cost("elementwise", 0.0, moved, "float32"), number))
+    machine = machine_named(chip)
+    operators = calls_of(works_of(calls.recorder.calls()))
+    found = estimate([*operators, *kernels], machine.chip, machine.gpu_cores, release)
+    return None if found is None else found.step_ms.digits()
 
 
 def _taken(

@@ -221,7 +221,7 @@ def _why_wide(taken: Taken, chip: Chip, release: str, ranges: Numbers) -> Iterat
         yield f"no published {half} step of any {chip.generation} was fitted"
     rare = [kind for kind in ranges["rare"] if shares.get(kind, 0.0) > RARE_SHARE]
     if rare:
-        yield f"few figures of {', '.join(rare)} were published"
+        yield f"few figures of {', '.join(rare).replace('_', ' ')} were published"
     if CPU in taken.by_class:
         yield "some operators are left to the CPU, of which no step was published"
 
