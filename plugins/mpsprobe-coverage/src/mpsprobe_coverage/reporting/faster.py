@@ -80,12 +80,12 @@ def with_change(time: TimePrediction, kind: Any, change: str, step_ms: list[floa
 Gain = Callable[[Change], tuple[float, Estimate] | None]
 
 
-def _changed(works: Works, of: Callable[[TensorSpec], TensorSpec]) -> Works:
-    changed: Works = type(works)()
+def changed(works: Works, of: Callable[[TensorSpec], TensorSpec]) -> Works:
+    found: Works = Works()
     for work, number in works.items():
         inputs, outputs = (tuple(map(of, part)) for part in (work.inputs, work.outputs))
-        changed[work._replace(inputs=inputs, outputs=outputs)] += number
-    return changed
+        found[work._replace(inputs=inputs, outputs=outputs)] += number
+    return found
 
 
 def _dtypes(works: Works, trace: Trace, machine: Machine, info: WorkloadInfo) -> Iterator[Change]:
@@ -94,22 +94,22 @@ def _dtypes(works: Works, trace: Trace, machine: Machine, info: WorkloadInfo) ->
         name = dtype_name(dtype)
         in_hardware = machine.chip.bf16 == "hardware" if dtype is torch.bfloat16 else info.phase != "training"
         if info.autocast is None and info.dtype not in (name, None) and in_hardware and _is_taken(trace, dtype):
-            yield Change("dtype", name, calls_of(_changed(works, partial(_in, dtype=dtype))))
+            yield Change("dtype", name, calls_of(changed(works, partial(in_dtype, dtype=dtype))))
 
 
-def _in(spec: TensorSpec, dtype: torch.dtype) -> TensorSpec:
+def in_dtype(spec: TensorSpec, dtype: torch.dtype) -> TensorSpec:
     is_other = spec.dtype in FLOATS and spec.dtype is not dtype and spec.layout is torch.strided
     return interned(spec.shape, spec.stride, dtype) if is_other else spec
 
 
 def _is_taken(trace: Trace, dtype: torch.dtype) -> bool:
     """Whether all that was called has kernels that take tensors of ``dtype`` in place of those that they got."""
-    if trace.chain is None or trace.chain.table is not trace.table:
+    if trace.chain is None or trace.chain.table is not trace.table or any(map(is_on_cpu, trace.recorder.calls())):
         return False
 
     def other(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return _in(spec_of(value), dtype).empty()
+            return in_dtype(spec_of(value), dtype).empty()
         if isinstance(value, (list, tuple)):
             return type(value)(map(other, value))
         return dtype if isinstance(value, torch.dtype) and value in FLOATS else value
@@ -118,7 +118,7 @@ def _is_taken(trace: Trace, dtype: torch.dtype) -> bool:
         judges = trace.chain.judges_of(func, key)
         for call in calls:
             args, kwargs = tuple(map(other, call.args)), {name: other(value) for name, value in call.kwargs.items()}
-            inputs, outputs = (tuple(_in(spec, dtype) for spec in part) for part in (call.inputs, call.outputs))
+            inputs, outputs = (tuple(in_dtype(spec, dtype) for spec in part) for part in (call.inputs, call.outputs))
             then = Called(func, args, kwargs, inputs, outputs, call.generator, call.cpu_generator)
             if judges.judge(then).verdict not in ("native", "composite"):
                 return False
@@ -131,21 +131,25 @@ def _larger(
     """Twice the batch for as long as that gains something and fits, taking all memory to grow with it."""
     batch, fits = info.batch_size, [] if memory is None else [*memory.fits, *([memory.fit] if memory.fit else [])]
     room = max((fit.low.recommended_bytes for fit in fits), default=0)
-    # One that begins with 1, of positions for example, has the shape of an activation of batch 1
-    own = [shape for shape in trace.weights if shape[:1] != (1,)]
-    weights = frozenset((*own, *(shape[::-1] for shape in own)))
     best, before = None, 1.0
     for times in (2**doubling for doubling in range(1, DOUBLINGS + 1)):
         if not batch or memory is None or memory.reserved_bytes * times > room:
             break
-        grown = _changed(works, partial(_grown, times=times, batch=batch, weights=weights))
-        change = Change("batch", f"batch {batch * times}", calls_of(grown), times)
+        change = Change("batch", f"batch {batch * times}", calls_of(of_batch(works, trace, batch, times)), times)
         found = gain(change)
         if found is None or found[0] < before * LEAST:
             break
         best, before = change, found[0]
     if best is not None:
         yield best
+
+
+def of_batch(works: Works, trace: Trace, batch: int, times: int) -> Works:
+    """The calls of a batch of ``times`` as many as ``batch``."""
+    # A weight that begins with 1, of positions for example, has the shape of an activation of batch 1
+    own = [shape for shape in trace.weights if shape[:1] != (1,)]
+    weights = frozenset((*own, *(shape[::-1] for shape in own)))
+    return changed(works, partial(_grown, times=times, batch=batch, weights=weights))
 
 
 def _grown(spec: TensorSpec, times: int, batch: int, weights: frozenset[Shape]) -> TensorSpec:
@@ -170,11 +174,11 @@ def _contiguous(works: Works) -> Iterator[Change]:
 
     strided = [work for work in works if work.operator == "aten::linear" and not is_contiguous(work.inputs[1])]
     if strided:
-        changed = Works(works)
+        found = works.copy()
         for work in strided:
             x, weight, *bias = work.inputs
-            changed[work._replace(inputs=(x, packed(weight), *bias))] += changed.pop(work)
-        yield Change("layout", "contiguous weights", calls_of(changed))
+            found[work._replace(inputs=(x, packed(weight), *bias))] += found.pop(work)
+        yield Change("layout", "contiguous weights", calls_of(found))
 
 
 def _attention(works: Works, records: list[CallRecord], trace: Trace, info: WorkloadInfo) -> Iterator[Change]:
@@ -184,16 +188,16 @@ def _attention(works: Works, records: list[CallRecord], trace: Trace, info: Work
     modules: dict[Any, list[CallRecord]] = defaultdict(list)
     for record in records:
         modules[record.origin.module, record.phase].append(record)
-    changed = Works(works)
+    found = works.copy()
     for inside in modules.values():
         for softmax in (one for one in inside if one.operator.startswith("aten::_softmax")):
             fused = _fused(softmax, inside)
             if fused is not None:
                 for record in fused[1]:
-                    changed[Work(record.operator, record.inputs, record.outputs, is_on_cpu(record))] -= record.calls
-                changed[fused[0]] += softmax.calls
-    if changed != works:
-        yield Change("attention", "scaled_dot_product_attention", calls_of(+changed))
+                    found[Work(record.operator, record.inputs, record.outputs, is_on_cpu(record))] -= record.calls
+                found[fused[0]] += softmax.calls
+    if found != works:
+        yield Change("attention", "scaled_dot_product_attention", calls_of(+found))
 
 
 def _fused(softmax: CallRecord, inside: Iterable[CallRecord]) -> tuple[Work, list[CallRecord]] | None:
