@@ -124,7 +124,7 @@ AGAINST: Fields[None, ClassAgainst] = (
     (Column("class", "name"), lambda _, one: one.kind),
     (Column("measured", "time"), lambda _, one: round(one.measured_ms * 1e6)),
     (Column("predicted", "time", about="the likely time"), lambda _, one: round(one.predicted_ms * 1e6)),
-    (Column("measured ÷ predicted"), lambda _, one: times(one.measured_ms, one.predicted_ms)),
+    (Column("ratio", about="measured, divided by predicted"), lambda _, one: times(one.measured_ms, one.predicted_ms)),
     (Column("operators", rank=1), lambda _, one: ", ".join(shortened(one.operators, MOST_NAMED))),
 )
 
@@ -139,7 +139,7 @@ def _against_chip(cell: ProfileCell) -> Iterator[Block]:
     predicted = cell.chip.step_ms
     if len(predicted) == len(("low", "likely", "high")):
         low, high = (duration(predicted[at] * 1e6) for at in (0, 2))
-        yield Paragraph(f"Predicted for {one_line(cell.chip.chip, 60)}: {low} to {high} a step.")
+        yield Paragraph(f"{low} to {high} a step were predicted for {one_line(cell.chip.chip, 60)}.")
     yield from table(AGAINST, None, cell.chip.by_class)
 
 
