@@ -64,6 +64,13 @@ def time_of(model: nn.Module, x: torch.Tensor, chip: str, release: str = RELEASE
     return report.time
 
 
+def test_what_computes_nothing_has_no_time_and_the_report_says_so() -> None:
+    workload = get_registry().workload_of(nn.Flatten(), torch.zeros(4, 2))
+    report = CoverageScanner().scan(workload, RunOptions(chip="m2"), [RELEASE], FakeProgress())
+    assert report.kind == "coverage" and report.time is None
+    assert "no time is predicted: nothing is computed on the device" in report.workload.notes
+
+
 def changes(time: TimePrediction) -> dict[str, str]:
     assert [one.gain for one in time.faster] == sorted((one.gain for one in time.faster), reverse=True)
     assert all(one.gain >= 1.05 and len(one.step_ms) == 3 for one in time.faster)
