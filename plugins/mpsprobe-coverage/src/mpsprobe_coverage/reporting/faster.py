@@ -111,7 +111,7 @@ def _is_taken(trace: Trace, dtype: torch.dtype) -> bool:
         if isinstance(value, torch.Tensor):
             return in_dtype(spec_of(value), dtype).empty()
         if isinstance(value, (list, tuple)):
-            return type(value)(map(other, value))
+            return [*map(other, value)]
         return dtype if isinstance(value, torch.dtype) and value in FLOATS else value
 
     for (func, key), calls in trace.calls.items():
@@ -159,9 +159,8 @@ def _grown(spec: TensorSpec, times: int, batch: int, weights: frozenset[Shape]) 
     outermost = 0 if not stride[0] else max(range(len(shape)), key=lambda dim: (stride[dim], -dim))
     if shape[outermost] % batch:
         return spec
-    return interned(
-        tuple(size * (times if dim == outermost else 1) for dim, size in enumerate(shape)), stride, spec.dtype
-    )
+    grown = (*shape[:outermost], shape[outermost] * times, *shape[outermost + 1 :])
+    return interned(grown, stride, spec.dtype)
 
 
 def _contiguous(works: Works) -> Iterator[Change]:
@@ -210,7 +209,8 @@ def _fused(softmax: CallRecord, inside: Iterable[CallRecord]) -> tuple[Work, lis
     about = [one for one in inside if has_scores(one.inputs) or has_scores(one.outputs)]
     made = [one for one in about if not has_scores(one.inputs) and len(one.inputs) > 1]
     used = [one for one in about if not has_scores(one.outputs) and len(one.inputs) == 2]
-    if [len(scores.shape) > 2, [one.calls for one in (*made, *used)]] != [True, [softmax.calls] * 2] or len(made) != 1:
+    calls = [[one.calls for one in some] for some in (made, used)]
+    if len(scores.shape) < 3 or calls != [[softmax.calls], [softmax.calls]]:
         return None
     query, key = made[0].inputs[-2:]
     value = next(one for one in used[0].inputs if not has_scores((one,)))
