@@ -35,9 +35,9 @@ MODULES: Fields[None, tuple[str, float]] = (
     (Column("time", "time"), lambda _, one: round(one[1] * 1e6)),
 )
 FASTER: Fields[None, schemas.Faster] = (
-    (Column("change", "name"), lambda _, one: one.change),
+    (Column("faster with", "name"), lambda _, one: one.change),
     (Column("speed"), lambda _, one: f"{amount(one.gain)} x"),
-    (Column("a step"), lambda _, one: _between(one.step_ms)),
+    (Column("a step then"), lambda _, one: _between(one.step_ms)),
 )
 MOST = 12  # operators that are shown
 
@@ -84,7 +84,7 @@ def sections(time: schemas.TimePrediction | None) -> Iterator[Section]:
     operators = table(OPERATORS, None, time.by_operator[:MOST], "By operator")
     modules = table(MODULES, None, [*time.by_module.items()], "By module")
     faster = table(FASTER, None, time.faster, "What would make it faster, each change alone")
-    blocks = [*rows, *operators, *modules, *launches, *faster]
+    blocks = [*faster, *rows, *operators, *modules, *launches]
     yield Section(f"{TITLE} of the GPU", blocks, view="Time", depth="all")
 
 
