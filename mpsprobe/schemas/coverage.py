@@ -235,6 +235,9 @@ class CompiledStep(Record):
     )
     eager: StepCost | None = Field(default=None, description="Of a step without `torch.compile`; of a program `null`.")
     compiled: StepCost | None = Field(default=None, description="Of a step with it.")
+    step_ms: list[float] | None = Field(
+        default=None, description="With it, predicted for the chip asked about: low, likely, high milliseconds."
+    )
     failure: RunFailure | None = Field(default=None, description="What ended the step.")
 
 

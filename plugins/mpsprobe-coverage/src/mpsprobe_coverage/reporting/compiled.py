@@ -21,6 +21,7 @@ class Launched:
 
     phases: Counter[str] = field(default_factory=Counter)
     moved_bytes: int = 0
+    largest_bytes: int = 0  # of these, what the largest tensor of each launch holds
     compared: int = 0
     faults: list[str] = field(default_factory=list)
 
@@ -29,6 +30,7 @@ class Launched:
         moved = bytes_in(args)
         self.phases[phase_now()] += 1
         self.moved_bytes += moved
+        self.largest_bytes += max((spec_of(one).nbytes for one in tensors_in(args)), default=0)
         return moved
 
 

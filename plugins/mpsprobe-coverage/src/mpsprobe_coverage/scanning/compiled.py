@@ -42,8 +42,12 @@ from mpsprobe_coverage.devices.virtual.mps_in_python import replacing
 from mpsprobe_coverage.devices.virtual.wrapping import NotStrided, Wrapper
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import specs_in, tensors_in
+from mpsprobe_coverage.knowledge.chips.store import machine_named
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+from mpsprobe_coverage.knowledge.times.costs import Cost, gathers
+from mpsprobe_coverage.knowledge.times.model import Call as TimedCall
+from mpsprobe_coverage.knowledge.times.model import estimate
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.capturing import captured, is_captured
 from mpsprobe_coverage.recording.dispatch import Entry, Plan
@@ -51,6 +55,7 @@ from mpsprobe_coverage.recording.phases import FORWARD, ProgramRecorder, optimiz
 from mpsprobe_coverage.recording.recorder import Watching
 from mpsprobe_coverage.reporting.compiled import Launched, bytes_in, made
 from mpsprobe_coverage.reporting.findings import advisory_matches, findings, site
+from mpsprobe_coverage.reporting.works import calls_of, works_of
 from mpsprobe_coverage.scanning.step import ReleaseStep
 from mpsprobe_coverage.scanning.tracing import built, chain_for
 
@@ -221,9 +226,25 @@ def compiled_step(
             launches=calls.cost.launches + libraries.cost.launches,
             moved_bytes=calls.cost.moved_bytes + libraries.cost.moved_bytes,
         ),
+        step_ms=None if failure or not options.chip else _step_ms(options.chip, calls, libraries, table.release),
         failure=failure,
     )
     return step, advisory_matches(eager.recorder, table, options)
+
+
+def _step_ms(chip: str, calls: _Calls, libraries: _Libraries, release: str) -> list[float] | None:
+    """Of the operators that are still called, and of generated kernels, as long as their bytes take to move."""
+    kernels = []
+    for kernel, launched in libraries.launched.items():
+        # Of a table, such as that of an embedding, a few rows are read: about as much as is written
+        table = launched.largest_bytes if any(map(gathers, kernel.operators)) else 0
+        if number := launched.phases.total():
+            moved = (launched.moved_bytes - table) / number
+            kernels.append(TimedCall(Cost("elementwise", 0.0, moved, "float32"), number))
+    machine = machine_named(chip)
+    operators = calls_of(works_of(calls.recorder.calls()))
+    found = estimate([*operators, *kernels], machine.chip, machine.gpu_cores, release)
+    return None if found is None else found.step_ms.digits()
 
 
 def _taken(
