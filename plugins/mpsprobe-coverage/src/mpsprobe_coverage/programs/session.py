@@ -107,7 +107,7 @@ class Session:
             threads=native.threads if native else 0,
             stayed_on_cpu=stayed,
             computed_on_cpu=computed_on_cpu,
-            notes=[*self._notes, *(_of_kernels(native) if native else [])],
+            notes=[*self._notes, *(_of_kernels(native) if native else []), *_of_bugs(native)],
             cuda=self._cuda.found(on_the_device, bool(stayed or computed_on_cpu)),
         )
 
@@ -142,3 +142,7 @@ def _of_kernels(device: NativeDevice) -> list[str]:
     ]
     faults = dict.fromkeys(f"the Metal kernel {one.kernel}: {one.text}" for one in device.faults)
     return [*said, *list(faults)[:MOST_FAULTS]]
+
+
+def _of_bugs(device: NativeDevice | None) -> list[str]:
+    return device.wrong.notes() if device is not None and device.wrong is not None else []

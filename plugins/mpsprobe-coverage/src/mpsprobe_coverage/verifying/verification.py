@@ -64,6 +64,7 @@ class Verification:
         if all_equal(self._run.model):
             why = f"all weights of '{workload.name}' are one number: an error of a kernel would not show"
             raise UsageError(why, "Load real weights (--weights), or make random ones.")
+        self._release = getattr(device, "release", None) or installed_release()
         self._type = MPS if device.name == "virtual" else device.name
         self._dtype = narrowest(self._run.model)
         self._notes: dict[str, None] = {}
@@ -202,7 +203,7 @@ class Verification:
             seen=found.seen,
             times=found.times,
             of_times=found.of,
-            advisories=known_wrong(found.call, found.phase) if self._type == MPS else [],
+            advisories=known_wrong(found.call, found.phase, self._release) if self._type == MPS else [],
         )
 
     def _tensors(self) -> list[ComparedTensor]:
@@ -228,9 +229,9 @@ class Verification:
         return rows
 
 
-def known_wrong(call: Call, phase: str) -> list[KnownWrong]:
-    """The advisories that ``call`` matches on the installed release, on the macOS that this is if it is one."""
-    release, macos = installed_release(), platform.mac_ver()[0] or None
+def known_wrong(call: Call, phase: str, release: str) -> list[KnownWrong]:
+    """The advisories that ``call`` matches on ``release``, on the macOS that this is if it is one."""
+    macos = platform.mac_ver()[0] or None
     found = []
     for one in _as_on_mps(call):
         name = one.func._schema.name + (f".{one.func._schema.overload_name}" if one.func._schema.overload_name else "")

@@ -18,6 +18,7 @@ from mpsprobe_coverage.devices.compiling import DEVICE
 from mpsprobe_coverage.devices.metal.running import Fault, Library
 from mpsprobe_coverage.devices.native.recording import Recording
 from mpsprobe_coverage.devices.native.registering import registered
+from mpsprobe_coverage.devices.native.wrong import Wrong
 from mpsprobe_coverage.devices.virtual.libraries import answering
 from mpsprobe_coverage.devices.virtual.mps_in_python import Replace, machine_or_usual, mps_in_python, replacing
 from mpsprobe_coverage.knowledge.chips.limits import limits_of
@@ -83,6 +84,7 @@ class NativeDevice:
 
     ``keep_going``: what a Mac refuses is computed anyway. ``lines``: record the module and the line of every call.
     ``cpu``: also follow what is computed with tensors of the CPU alone. ``chip``: that ``torch.mps`` answers for.
+    ``with_bugs``: known wrong results that can be computed come out wrong; ``wrong`` counts them.
     ``shader``: makes libraries of Metal kernels; then ``torch.compile`` generates them, in ``generated``.
     """
 
@@ -97,9 +99,11 @@ class NativeDevice:
         cpu: bool = False,
         chip: str | None = None,
         shader: Shader | None = None,
+        with_bugs: bool = False,
     ) -> None:
         self.chain, self._keep_going, self._lines, self._cpu, self._chip = chain, keep_going, lines, cpu, chip
         self._shader = shader
+        self.wrong = Wrong(chain, chip) if with_bugs else None
         self.generated: Generated | None = None
         self.faults: list[Fault] = []  # of launches of Metal kernels
         self.attribution = Attribution()
@@ -124,7 +128,7 @@ class NativeDevice:
     def __enter__(self) -> Self:
         operators = torch.ops.mpsprobe
         with ExitStack() as exits:
-            kernels = exits.enter_context(registered(self.chain, self.attribution))
+            kernels = exits.enter_context(registered(self.chain, self.attribution, self.wrong))
             replace, put_back = exits.enter_context(_mps_surface(self.chain.table.release, self._chip))
             _without_metal(replace, self.faults.append)
             if self._shader is None:
