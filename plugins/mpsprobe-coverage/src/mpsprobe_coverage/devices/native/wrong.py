@@ -99,7 +99,7 @@ class _Knowing:
 def _compute(entry: Advisory, call: Call, result: Any, memory: Any, before: Any) -> bool:
     """Put the wrong values in the place of the right ones; whether they could be computed, and are others."""
     assert entry.computes is not None
-    word, *objects = entry.computes
+    word, objects = str(entry.computes[0]), entry.computes[1:]
     after = [one.clone() for one in memory]
     _put(memory, before)
     if word == KEEPS:
