@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +97,25 @@ def _ran(function: Any, device: str, phase: str) -> list[torch.Tensor]:
     return [one.detach().cpu() for one in results if isinstance(one, torch.Tensor)]
 
 
-def _alike(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
-    pairs = zip(some, others, strict=True)
+def alike(function: Any, phase: str) -> bool:
+    """Whether its results are on the device as on the CPU."""
+    pairs = zip(_ran(function, "mps", phase), _ran(function, "cpu", phase), strict=True)
     return all(torch.allclose(one, other, rtol=1e-4, atol=1e-5, equal_nan=True) for one, other in pairs)
+
+
+def calls(names: list[str]) -> Iterator[tuple[str, tuple[Any, Any], str, str]]:
+    """Each advisory of ``names``, a call of it and one next to it, phase and release; tensors of zeros get numbers."""
+    sys.path.insert(0, str(PAIRS))
+    pairs = {name: pair for path in PAIRS.glob("pairs*.py") for name, pair in import_module(path.stem).PAIRS.items()}
+    vars(torch)["Tensor"].new_zeros = _numbers
+    for name in sorted(names, key=lambda name: pairs[name].release):
+        pair = pairs[name]
+        yield (
+            name,
+            INSTEAD.get(name, (pair.hit, pair.miss)),
+            "inference" if name in INSTEAD else pair.phase,
+            pair.release,
+        )
 
 
 def child() -> None:
@@ -106,21 +124,16 @@ def child() -> None:
     from mpsprobe_coverage.knowledge.judging.chain import Chain
     from mpsprobe_coverage.knowledge.kernels.mps import load_table
 
-    sys.path.insert(0, str(PAIRS))
-    pairs = {name: pair for path in PAIRS.glob("pairs*.py") for name, pair in import_module(path.stem).PAIRS.items()}
-    vars(torch)["Tensor"].new_zeros = _numbers
-    names = sorted((one.id for one in all_advisories() if one.computes), key=lambda name: pairs[name].release)
     found: dict[str, Any] = {}
-    for release, group in groupby(names, key=lambda name: pairs[name].release):
+    for release, group in groupby(calls([one.id for one in all_advisories() if one.computes]), key=itemgetter(3)):
         with NativeDevice(Chain(load_table(release)), lines=False, with_bugs=True) as device:
             assert device.wrong is not None
-            for name in group:
-                pair, found[name] = pairs[name], []
-                phase = "inference" if name in INSTEAD else pair.phase
-                for function in INSTEAD.get(name, (pair.hit, pair.miss)):
+            for name, functions, phase, _ in group:
+                found[name] = []
+                for function in functions:
                     device.wrong.computed.clear()
-                    alike = _alike(_ran(function, "mps", phase), _ran(function, "cpu", phase))
-                    found[name].append([alike, sum(n for (one, _), n in device.wrong.computed.items() if one == name)])
+                    right = alike(function, phase)
+                    found[name].append([right, sum(n for (one, _), n in device.wrong.computed.items() if one == name)])
     sys.stdout.write(json.dumps(found) + "\n")
 
 
