@@ -1,4 +1,4 @@
-"""Predictions against a Mac, for which the native virtual device stands: no difference, but for what it does rightly."""
+"""Predictions against a Mac, where the native virtual device stands in: only what it computes rightly differs."""
 
 from __future__ import annotations
 

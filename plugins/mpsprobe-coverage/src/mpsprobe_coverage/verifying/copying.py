@@ -30,21 +30,18 @@ def to_device(tensor: torch.Tensor, device: Any) -> torch.Tensor:
     return memory.as_strided(tensor.shape, tensor.stride())
 
 
-def copied(values: Any, device: Any, *, wide: bool = False) -> Any:
-    """``values`` with copies of their tensors on ``device``, devices named so too; ``wide``: floats as float64."""
+def copied(values: Any, device: Any) -> Any:
+    """``values`` with copies of their tensors on ``device``, devices named so too."""
     known: dict[int, torch.Tensor] = {}
 
     def one(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             if id(leaf) not in known:
-                made = to_device(leaf, device)
-                known[id(leaf)] = widened(made) if wide else made
+                known[id(leaf)] = to_device(leaf, device)
             return known[id(leaf)]
         if isinstance(leaf, torch.device):
             return torch.device(device)
-        if isinstance(leaf, torch.Generator):
-            return None
-        return WIDER.get(leaf, leaf) if wide and isinstance(leaf, torch.dtype) else leaf
+        return None if isinstance(leaf, torch.Generator) else leaf
 
     return tree_map(one, values)
 
