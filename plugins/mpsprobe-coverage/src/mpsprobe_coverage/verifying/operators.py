@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import Specs, specs_in, tensors_in
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
+from mpsprobe_coverage.recording.phases import FORWARD, phase_now
 from mpsprobe_coverage.verifying.comparing import NOISE, Wrong, all_within, compared
 from mpsprobe_coverage.verifying.copying import WIDER, copied, to_device, widened
 from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
@@ -87,19 +88,18 @@ class Checked:
 class Checking(Drawing):
     """Compares every operator call on ``device`` while it is open; ``checked`` has what it found."""
 
-    def __init__(self, device: str, dtype: torch.dtype, attribution: Attribution, compare: bool = True) -> None:
-        super().__init__(dtype, distribution=self._off)
-        self._device, self._attribution, self._compare = device, attribution, compare
+    def __init__(self, device: str, dtype: torch.dtype, attribution: Attribution) -> None:
+        super().__init__(dtype, distribution=self.compare_drawn)
+        self._device, self._attribution = device, attribution
         self.checked = Checked()
-        self.phase = "forward"
+        self.phase = FORWARD  # of the last call
         self.advance: Callable[[], None] = lambda: None
 
     def computed(self, func: Any, args: Any, kwargs: Any) -> Any:
         name: str = func._schema.name
-        tensors = tensors_in((args, kwargs))
-        here = any(one.device.type == self._device for one in tensors) or _asks(kwargs, self._device)
-        if not (here and self._compare) or func.is_view or name.startswith(UNINITIALISED):
+        if not self.concerns(args, kwargs) or func.is_view or name.startswith(UNINITIALISED):
             return func(*args, **kwargs)
+        self.phase = phase_now()
         origin = self._attribution.current()
         if name in NOT_COMPARED:
             self.checked.skipped[name] = NOT_COMPARED[name]
@@ -108,6 +108,11 @@ class Checking(Drawing):
         result = func(*args, **kwargs)
         self._check(func, origin, (args, kwargs), before, result)
         return result
+
+    def concerns(self, args: Any, kwargs: Any) -> bool:
+        """Whether a call is one on the device."""
+        there = any(one.device.type == self._device for one in tensors_in((args, kwargs)))
+        return there or _asks(kwargs, self._device)
 
     def _check(self, func: Any, origin: Origin, given: Any, before: Any, result: Any) -> None:
         name = _name(func)
@@ -168,10 +173,9 @@ class Checking(Drawing):
         one = Begins(_name(func), self.phase, origin, call, "NaN" if nan else "infinity", cpu_too)
         self.checked.begins.append(one)
 
-    def _off(self, func: Any, own: Any, given: Any) -> None:
+    def compare_drawn(self, func: Any, own: Any, given: Any) -> None:
         """Numbers that the device drew: by their distribution; what dropout makes of them exactly."""
-        if not self._compare:
-            return
+        self.phase = phase_now()
         origin, before = self._attribution.current(), copied(given, "cpu")
         name = _name(func)
         seen = self.checked.operators[name] = self.checked.operators.get(name, 0) + 1
