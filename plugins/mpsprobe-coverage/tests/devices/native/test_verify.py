@@ -162,6 +162,20 @@ def test_what_cannot_be_compared_is_refused_in_a_line(found: Any) -> None:
     assert "one number" in equal and "cannot be copied" in uncopied and "without values" in empty
 
 
+LATE = """
+import mpsprobe, torch
+model, inputs = torch.nn.Linear(2, 2), torch.ones(1, 2)
+model(inputs).sum().backward()
+mpsprobe.verify(model, inputs, device="virtual")
+"""
+
+
+def test_a_virtual_device_that_comes_too_late_is_refused_with_what_to_do() -> None:
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=False, cwd=ROOT)
+    error, hint = done.stderr.splitlines()[-2:]
+    assert "looks only once" in error and "FILE.py:FUNCTION" in hint
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [6, pytest.param(60, marks=pytest.mark.thorough)])
 def test_planted_faults_are_named_first(count: int) -> None:

@@ -117,7 +117,8 @@ class NativeDevice:
         if not operators.is_found():
             raise UsageError(
                 "torch has looked for MPS in this process before, and looks only once",
-                "Open the device before anything else is done with torch.",
+                "Open the device before anything else is done with torch. Commands do: for a model, write a function "
+                "that returns it and its inputs, and name it as FILE.py:FUNCTION; for a program, mpsprobe run.",
             )
 
     @property
