@@ -19,7 +19,7 @@ from mpsprobe_coverage.knowledge.calls.spec import Specs, specs_in, tensors_in
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.phases import FORWARD, phase_now
 from mpsprobe_coverage.verifying.comparing import NOISE, Wrong, all_within, compared
-from mpsprobe_coverage.verifying.copying import WIDER, copied, to_device, widened
+from mpsprobe_coverage.verifying.copying import WIDER, Copies, copied, to_device, widened
 from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
 from mpsprobe_coverage.verifying.elsewhere import ELSEWHERE, NOT_COMPARED
 from mpsprobe_coverage.verifying.tolerances import tolerance_of
@@ -91,6 +91,7 @@ class Checking(Drawing):
     def __init__(self, device: str, dtype: torch.dtype, attribution: Attribution) -> None:
         super().__init__(dtype, distribution=self.compare_drawn)
         self._device, self._attribution = device, attribution
+        self._copies = Copies()
         self.checked = Checked()
         self.phase = FORWARD  # of the last call
         self.advance: Callable[[], None] = lambda: None
@@ -104,10 +105,16 @@ class Checking(Drawing):
         if name in NOT_COMPARED:
             self.checked.skipped[name] = NOT_COMPARED[name]
             return func(*args, **kwargs)
-        before = copied((args, kwargs), "cpu")
+        before = self._before(func, (args, kwargs))
         result = func(*args, **kwargs)
         self._check(func, origin, (args, kwargs), before, result)
         return result
+
+    def _before(self, func: Any, given: Any) -> Any:
+        """Copies of the arguments; new ones of what is written, as that cannot be looked at once more."""
+        if func._schema.is_mutable or UNDECLARED in func._schema.name:
+            return copied(given, "cpu")
+        return copied(given, "cpu", self._copies.of)
 
     def concerns(self, args: Any, kwargs: Any) -> bool:
         """Whether a call is one on the device."""
@@ -119,9 +126,15 @@ class Checking(Drawing):
         seen = self.checked.operators[name] = self.checked.operators.get(name, 0) + 1
         self.checked.calls += 1
         self.advance()
-        got = [to_device(one, "cpu") if isinstance(one, torch.Tensor) else one for one in _results(func, given, result)]
+        made = _results(func, given, result)
+        got = [to_device(one, "cpu") if isinstance(one, torch.Tensor) else one for one in made]
+        for one, copy in zip(made, got, strict=True):
+            if isinstance(one, torch.Tensor):
+                self._copies.add(one, copy)
         if isinstance(result, (bool, int, float)) or _as_near(func, got, _Once(func, before, _at_least_float32)()):
             return
+        if not (func._schema.is_mutable or UNDECLARED in func._schema.name):
+            before = copied(given, "cpu", partial(self._copies.of, fresh=True))
         try:
             exact = _computed(func, before, _wide)
         except UNCOMPUTED as error:
