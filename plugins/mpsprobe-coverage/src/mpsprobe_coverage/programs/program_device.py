@@ -93,6 +93,7 @@ def open_program_device(settings: Settings, chain: Chain) -> tuple[ProgramDevice
                 cpu=settings.lines,
                 chip=settings.chip,
                 shader=_checked_kernels() if settings.compiles else None,
+                with_bugs=settings.with_bugs,
             ), []
     except UsageError as error:
         return _in_python(settings, chain, error.message)
@@ -107,8 +108,9 @@ def _checked_kernels() -> Kernels:
 def _in_python(settings: Settings, chain: Chain, why: str) -> tuple[ProgramDevice, list[str]]:
     if settings.compiles:
         raise UsageError(f"--compile needs the native device: {why}", "Leave it out.")
-    if not settings.keep_going:
-        raise UsageError(f"--no-keep-going needs the native device: {why}", "Leave it out.")
+    for flag, given in (("--no-keep-going", not settings.keep_going), ("--with-bugs", settings.with_bugs)):
+        if given:
+            raise UsageError(f"{flag} needs the native device: {why}", "Leave it out.")
     values = settings.values == "real"
     branches = Branches(site, {Site(line, column): answer for line, column, answer in settings.chosen})
     if values:
