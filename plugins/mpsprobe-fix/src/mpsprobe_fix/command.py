@@ -75,8 +75,14 @@ def fix(
     elif held:
         if not force:
             check_clean(changed)
-        for one in changed:
-            one.write(patch.texts[one.name])
+        written = 0
+        try:
+            for one in changed:
+                one.write(patch.texts[one.name])
+                written += 1
+        finally:
+            if written < len(changed):  # Ctrl-C, a full disk
+                click.echo(f"{written} of {len(changed)} files were written, the others are as before", err=True)
     _summary(patch, len(changed), written=held and not as_diff, proved=program is not None and held)
     if not held:
         click.echo("no diff: the edits do not do what they should", err=True)

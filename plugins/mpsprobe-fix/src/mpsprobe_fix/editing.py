@@ -12,12 +12,12 @@ from typing import Any
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from mpsprobe_fix.facts import Facts, conditions
+from mpsprobe_fix.facts import Facts, conditions, run_at_import
 from mpsprobe_fix.rule import PACKAGES, Edit, Rule
 
 WORDS = re.compile(
     r"cuda|nccl|float64|double|complex128|pin_memory|num_workers|8bit|load_in_|tf32|flash|torch\.compile|autocast|"
-    rf"GradScaler|DataParallel|DDP\b|deepspeed|\.to\(\s*\d|device=\d|{'|'.join(sorted(PACKAGES))}"
+    rf"GradScaler|DataParallel|DDP\b|device_ids|deepspeed|\.to\(\s*\d|device=\d|{'|'.join(sorted(PACKAGES))}"
 )
 """What a line has where a rule has something to say."""
 KEEP = "# mpsprobe: keep"
@@ -102,6 +102,7 @@ class Place:
         self._kept = {number for number, line in enumerate(lines, 1) if KEEP in line}
         self._decided = {line.strip() for line in lines if DECIDE in line}
         self.names = imported(tree)
+        self.at_import = run_at_import(tree)
         ours = [re.escape(one) for one, full in self.names.items() if WORDS.search(full)]
         words = re.compile("|".join([WORDS.pattern, *ours, *map(re.escape, (*facts.settings, *facts.types))]))
         self._met = sorted({*seen, *(number for number, line in enumerate(lines, 1) if words.search(line))})

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 DEVICE_NAME = re.compile(r"(^|_)(device|dev|devices|accelerator)(_|$|\d)")
 CUDA = re.compile(r"cuda(:\d+)?")
 _PLACE = re.compile(rf"{CUDA.pattern}|torch\.cuda\.\w+Tensor")
-MAC = re.compile("mps|accelerator", re.IGNORECASE)
+MAC = re.compile(
+    r"(?<![a-z])mps|torch\.accelerator|current_accelerator", re.IGNORECASE
+)  # not timestamps, nor accelerate's
 ASKED = "torch.cuda.is_available"
+DEEPEST = 150
+"""Levels of a tree; Python walks it with some calls for each, and ends at a thousand."""
 _FORK = {"fork", "forkserver"}
 _TYPES = re.compile(r"torch\.cuda\.(\w+Tensor) if .* else torch\.(\w+Tensor)$")
 _WITHOUT_PARAMETERS = re.compile(r"(?:torch\.)?nn\.(\w+(?:Loss|Pool[123]d)|Fold|Unfold|Upsample\w*)")
@@ -60,6 +65,21 @@ class Facts:
                 self.modules.update(dict.fromkeys(names, module[1]))
 
 
+def parsed(code: str) -> ast.Module | str:
+    """The tree of ``code``, or why there is none: what is nested too deeply ends ``ast.unparse`` and libcst."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(code)
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        return f"does not parse, line {line}" if line else "does not parse"
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEPEST):
+        level = [inner for one in level for inner in ast.iter_child_nodes(one)]
+    return "is nested too deeply" if level else tree
+
+
 def facts_of(trees: Iterable[ast.Module], settings: Mapping[str, str]) -> Facts:
     facts = Facts(settings=dict(settings))
     guards: dict[str, list[ast.If | ast.IfExp]] = {}
@@ -84,6 +104,24 @@ def facts_of(trees: Iterable[ast.Module], settings: Mapping[str, str]) -> Facts:
 
 def _guards(node: ast.If | ast.IfExp) -> bool:
     return any(places(one) for one in (node.body if isinstance(node.body, list) else [node.body]))
+
+
+def run_at_import(tree: ast.Module) -> set[str]:
+    """Functions and classes of a file that are called when it is imported, and those that they call in turn."""
+    defined = {one.name: one for one in tree.body if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
+    waiting = [one for one in tree.body if one not in defined.values() and not is_main(one)]
+    found: set[str] = set()
+    while waiting:
+        names = {last_name(one.func) for one in ast.walk(waiting.pop()) if isinstance(one, ast.Call)}
+        new = {name for name in names if name in defined} - found
+        found |= new
+        waiting += [defined[name] for name in new]
+    return found
+
+
+def is_main(node: ast.stmt) -> bool:
+    """Whether a statement is the main guard of a script."""
+    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
 
 
 def _is_choice(node: ast.expr) -> bool:

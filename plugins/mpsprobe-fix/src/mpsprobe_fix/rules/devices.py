@@ -24,6 +24,11 @@ from mpsprobe_fix.matching import (
 from mpsprobe_fix.rule import rule
 
 _DEVICE_KEYWORDS = {"device", "map_location", "device_map"}
+# Where functions take a device by position; each has it by name too.
+_POSITIONS = {
+    "torch.device": 0, "torch.Generator": 0, "torch.set_default_device": 0, "torch.load": 1, "torch.jit.load": 1,
+    "safetensors.torch.load_file": 1,
+}  # fmt: skip
 _FORMATTED = re.compile(r"""f(["'])cuda:\{[^{}]+\}\1""")
 
 
@@ -87,7 +92,7 @@ def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
     if guarded(place) or name.startswith(("torch.cuda", "triton")) or "autocast" in name or "GradScaler" in name:
         return None
     moves = method(call, "to")
-    position = 0 if moves or name == "torch.device" else 1 if name == "torch.load" else None
+    position = 0 if moves else _POSITIONS.get(name)
     chosen = argument(call, "device", position) if position is not None else None
     if name == "torch.device" and len(call.args) == 2 and cuda_text(call.args[0].value):
         number = cuda_index(call.args[1].value)
@@ -165,6 +170,15 @@ def _default(node: cst.BaseExpression, place: Place, whole: bool = False) -> cst
             elements=[one.with_changes(value=new) for one, new in zip(node.elements, devices, strict=True)]
         )
     return None
+
+
+def _returned(node: cst.Return, place: Place) -> cst.CSTNode | None:
+    """``return f"cuda:{rank}"`` of a function that is called after a device"""
+    function = next((one for one in reversed(place.around) if isinstance(one, cst.FunctionDef)), None)
+    if function is None or not place.facts.is_device(function.name.value) or node.value is None or guarded(place):
+        return None
+    value = _default(node.value, place, whole=True)
+    return None if value is None else node.with_changes(value=value)
 
 
 def _parameter(node: cst.Param, place: Place) -> cst.CSTNode | None:
@@ -248,6 +262,7 @@ rule(
     "def load(device=DEVICE):\n    return torch.ones(3, device=device)\n",
     (cst.Assign, _assigned),
     (cst.AnnAssign, _assigned),
+    (cst.Return, _returned),
     (cst.Param, _parameter),
     (cst.DictElement, _entry),
     (cst.Call, _option),

@@ -80,6 +80,16 @@ def _scaler(call: cst.Call, place: Place) -> cst.CSTNode | None:
     return _on_device(call, place, name in _CUDA_SCALER, "amp.GradScaler", names)
 
 
+def _custom(node: cst.Decorator, place: Place) -> cst.CSTNode | None:
+    """``@torch.cuda.amp.custom_fwd`` of a function for autograd; it names its device from torch 2.4 on."""
+    call = node.decorator if isinstance(node.decorator, cst.Call) else cst.Call(node.decorator)
+    name = (place.qualified(call.func) or "").removeprefix("torch.cuda.amp.")
+    if name not in {"custom_fwd", "custom_bwd"} or place.facts.release < (2, 4):
+        return None
+    made = call.with_changes(func=cst.parse_expression(f"{place.torch}.amp.{name}"))
+    return node.with_changes(decorator=with_keyword(made, "device_type", place.device()))
+
+
 rule(
     "autocast",
     'autocast of "cuda" does nothing on a Mac; MPS has its own, from torch 2.5 on (pytorch#99272).',
@@ -88,6 +98,7 @@ rule(
     'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n\n'
     'with torch.autocast(DEVICE, enabled=DEVICE != "cpu"):\n    pass\n',
     (cst.Call, _autocast),
+    (cst.Decorator, _custom),
 )
 rule(
     "grad-scaler",
