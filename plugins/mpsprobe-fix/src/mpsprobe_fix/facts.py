@@ -33,6 +33,9 @@ class Facts:
         asked: names that say whether there is CUDA.
         flags: those of them that guard work on the device.
         types: names of a type of tensors that is CUDA's where there is CUDA, and what it is called: ``FloatTensor``.
+        scopes: names of a function that is autocast, or nothing.
+        processes: names of how many processes are started.
+        cuda: whether something is put on a CUDA device.
         modules: names of modules without parameters, and their class: ``CTCLoss``.
         release: of torch, as numbers, that is judged: some edits are for older ones only.
         early: whether asking CUDA at import would change the program: it forks, or chooses its GPUs itself, and CUDA
@@ -45,6 +48,9 @@ class Facts:
     asked: set[str] = field(default_factory=set)
     flags: set[str] = field(default_factory=set)
     types: dict[str, str] = field(default_factory=dict)
+    scopes: set[str] = field(default_factory=set)
+    processes: set[str] = field(default_factory=set)
+    cuda: bool = False
     modules: dict[str, str] = field(default_factory=dict)
     release: tuple[int, ...] = (0,)
     early: bool = False
@@ -59,6 +65,8 @@ class Facts:
             code = ast.unparse(value)
             if ASKED in code and not _is_choice(value):
                 self.asked.update(names)
+            if isinstance(value, ast.IfExp) and "autocast" in code:
+                self.scopes.update(names)
             if isinstance(value, ast.IfExp) and (found := _TYPES.match(code)) and found[1] == found[2]:
                 self.types.update(dict.fromkeys(names, found[1]))
             elif isinstance(value, ast.Call) and (module := _WITHOUT_PARAMETERS.fullmatch(ast.unparse(value.func))):
@@ -88,8 +96,13 @@ def facts_of(trees: Iterable[ast.Module], settings: Mapping[str, str]) -> Facts:
             if isinstance(node, ast.Call):
                 facts.devices.update(filter(None, map(last_name, _device_arguments(node))))
                 facts.early = facts.early or _forks(node)
-            elif isinstance(node, ast.Constant) and node.value == "CUDA_VISIBLE_DEVICES":
-                facts.early = True
+                facts.processes.update(
+                    filter(None, (last_name(one.value) for one in node.keywords if one.arg == "nprocs"))
+                )
+                facts.cuda = facts.cuda or getattr(node.func, "attr", "") == "cuda"
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                facts.early = facts.early or node.value == "CUDA_VISIBLE_DEVICES"
+                facts.cuda = facts.cuda or CUDA.fullmatch(node.value) is not None
             elif isinstance(node, ast.ClassDef):
                 methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
                 if "cuda" in methods and "to" not in methods and not node.bases:

@@ -20,6 +20,7 @@ from mpsprobe_fix.matching import (
     name_of,
     text,
     with_arguments,
+    with_keyword,
 )  # fmt: skip
 from mpsprobe_fix.rule import rule
 
@@ -114,6 +115,24 @@ def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
         return _lookup(one.value, place) or _mapping(one.value, place) if keyword != "device_map" else None
 
     return with_arguments(call, changed)
+
+
+def _unmapped(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """``torch.load(file)`` of a program for CUDA"""
+    whole = place.facts.cuda and not place.knows_mac and not any(one.star for one in call.args)
+    if place.qualified(call.func) != "torch.load" or not whole or argument(call, "map_location", 1) or guarded(place):
+        return None
+    return with_keyword(call, "map_location", f'None if {place.has_cuda()} else "cpu"')
+
+
+rule(
+    "map-location",
+    "What was saved on CUDA cannot be loaded without it, unless torch.load is given another place.",
+    'import torch\n\nmodel.cuda()  # mpsprobe: keep\nstate = torch.load("a.pt")\n',
+    "import torch\n\nmodel.cuda()  # mpsprobe: keep\n"
+    'state = torch.load("a.pt", map_location=None if torch.cuda.is_available() else "cpu")\n',
+    (cst.Call, _unmapped),
+)
 
 
 def _lookup(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None:

@@ -7,7 +7,7 @@ import ast
 import libcst as cst
 
 from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import argument, called, conditional, guarded, method, text, with_arguments
+from mpsprobe_fix.matching import argument, called, conditional, guarded, method, name_of, text, with_arguments
 from mpsprobe_fix.rule import rule
 
 _PLATFORM = 'sys.platform == "darwin"'
@@ -132,10 +132,20 @@ def _group(call: cst.Call, place: Place) -> cst.CSTNode | None:
     return None
 
 
+def _count(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """``n = torch.cuda.device_count()``, of which so many processes are started: a Mac has one device."""
+    parent = place.parent()
+    asked = isinstance(parent, cst.Assign) and name_of(parent.targets[0].target) in place.facts.processes
+    asked = asked or (isinstance(parent, cst.Arg) and parent.keyword is not None and parent.keyword.value == "nprocs")
+    counts = place.qualified(call.func) == "torch.cuda.device_count" and not guarded(place)
+    return expression(f"max({code_of(call)}, 1)", call) if asked and counts else None
+
+
 rule(
     "process-group",
     "nccl is CUDA's; a Mac has one GPU, and DataParallel passes its model through there.",
     'import torch\n\ntorch.distributed.init_process_group("nccl")\n',
     'import torch\n\ntorch.distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")\n',
     (cst.Call, _group),
+    (cst.Call, _count),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import argument, cuda_text, guarded, with_keyword
+from mpsprobe_fix.matching import argument, cuda_text, guarded, with_arguments, with_keyword
 from mpsprobe_fix.rule import rule
 
 _AUTOCAST = {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
@@ -67,7 +67,15 @@ def _off_on_the_cpu(call: cst.Call, place: Place) -> cst.Call:
 
 def _autocast(call: cst.Call, place: Place) -> cst.CSTNode | None:
     name = place.qualified(call.func)
-    if name not in _AUTOCAST | _CUDA_AUTOCAST or guarded(place):
+    if guarded(place):
+        return None
+    if isinstance(call.func, cst.Name) and call.func.value in place.facts.scopes:
+        # What else the name stands for takes no argument of autocast's, so it is not off on the CPU but as before.
+        return with_arguments(
+            call,
+            lambda one: expression(f'"mps" if {place.device()} == "mps" else "cuda"') if cuda_text(one.value) else None,
+        )
+    if name not in _AUTOCAST | _CUDA_AUTOCAST:
         return None
     return _on_device(call, place, name in _CUDA_AUTOCAST, "autocast", ["enabled", "dtype", "cache_enabled"])
 
