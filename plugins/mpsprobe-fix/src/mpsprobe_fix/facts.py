@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 DEVICE_NAME = re.compile(r"(^|_)(device|dev|devices|accelerator)(_|$|\d)")
 CUDA = re.compile(r"cuda(:\d+)?")
 _PLACE = re.compile(rf"{CUDA.pattern}|torch\.cuda\.\w+Tensor")
-MAC = re.compile(
-    r"(?<![a-z])mps|torch\.accelerator|current_accelerator", re.IGNORECASE
-)  # not timestamps, nor accelerate's
+# Neither "timestamps" nor a comment for mpsprobe, nor the accelerator of accelerate.
+MAC = re.compile(r"(?<![a-z])mps(?!probe)|torch\.accelerator|current_accelerator", re.IGNORECASE)
 ASKED = "torch.cuda.is_available"
 DEEPEST = 150
 """Levels of a tree; Python walks it with some calls for each, and ends at a thousand."""
