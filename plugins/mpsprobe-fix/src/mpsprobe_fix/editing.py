@@ -318,8 +318,10 @@ class _Walk(cst.CSTTransformer):
 
 
 def imported(tree: ast.Module) -> dict[str, str]:
-    """Every name that an import anywhere in the file binds, with what it names; none that is also assigned."""
-    names: dict[str, str] = {}
+    """Every name that an import anywhere in the file binds, with what it names; none that is also assigned. A file that
+    only uses ``torch`` has it from an import of everything, or from another cell.
+    """
+    names = {"torch": "torch"}
     others: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):

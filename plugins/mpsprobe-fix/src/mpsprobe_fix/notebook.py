@@ -28,13 +28,14 @@ class Notebook:
             raise ValueError("no notebook with cells")
         self._spans: dict[int, tuple[int, int]] = {}
         self._codes: dict[int, str] = {}
-        start = next(begin for key, begin, _ in _members(text, text.index("{")) if key == "cells")
-        for number, (cell, (_, begin, _)) in enumerate(zip(document["cells"], _members(text, start), strict=True)):
+        cells = _members(text, _spans(text, text.index("{"))["cells"][0])
+        for number, (cell, (_, begin, _)) in enumerate(zip(document["cells"], cells, strict=True)):
             lines = cell.get("source") if isinstance(cell, dict) and cell.get("cell_type") == "code" else None
-            code = "".join(map(str, lines)) if isinstance(lines, (str, list)) else ""
+            known = isinstance(lines, str) or (isinstance(lines, list) and all(isinstance(one, str) for one in lines))
+            code = "".join(lines) if known else ""
             if code and _parses(_hidden(code)):
                 self._codes[number] = code
-                self._spans[number] = next((a, b) for key, a, b in _members(text, begin) if key == "source")
+                self._spans[number] = _spans(text, begin)["source"]
         self.code = "".join(f"{_CELL.format(number)}{_hidden(code)}\n" for number, code in self._codes.items())
 
     def with_code(self, code: str) -> str:
@@ -69,6 +70,11 @@ def _members(text: str, at: int) -> Iterator[tuple[str | None, int, int]]:
         at = _behind(text, end)
         if text[at] == ",":
             at = _behind(text, at + 1)
+
+
+def _spans(text: str, at: int) -> dict[str | None, tuple[int, int]]:
+    """Where each value of an object begins and ends; of a key that is there twice the last counts, as in ``json``."""
+    return {key: (begin, end) for key, begin, end in _members(text, at)}
 
 
 def _behind(text: str, at: int) -> int:

@@ -30,6 +30,9 @@ _POSITIONS = {
     "torch.device": 0, "torch.Generator": 0, "torch.set_default_device": 0, "torch.load": 1, "torch.jit.load": 1,
     "safetensors.torch.load_file": 1,
 }  # fmt: skip
+_OF_SETTINGS = re.compile(
+    r"(?i)^self$|(^|[._])(cfg|conf|config|args|opts?|options|hparams|hps|params|settings)([._]|$)"
+)
 _FORMATTED = re.compile(r"""f(["'])cuda:\{[^{}]+\}\1""")
 
 
@@ -141,6 +144,8 @@ def _lookup(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None
     if value is None or not isinstance(node, (cst.Subscript, cst.Attribute, cst.Call)):
         return None
     code = code_of(node)
+    if isinstance(node, cst.Attribute) and not _OF_SETTINGS.search(code_of(node.value)):
+        return None  # the device of a tensor
     return expression(f'{place.device(value)} if {code} == "{value}" else {code}')
 
 
