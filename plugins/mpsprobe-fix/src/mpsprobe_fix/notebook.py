@@ -31,9 +31,8 @@ class Notebook:
         cells = _members(text, _spans(text, text.index("{"))["cells"][0])
         for number, (cell, (_, begin, _)) in enumerate(zip(document["cells"], cells, strict=True)):
             lines = cell.get("source") if isinstance(cell, dict) and cell.get("cell_type") == "code" else None
-            known = isinstance(lines, str) or (isinstance(lines, list) and all(isinstance(one, str) for one in lines))
-            code = "".join(lines) if known else ""
-            if code and _parses(_hidden(code)):
+            code = "".join(lines) if isinstance(lines, list) and all(isinstance(one, str) for one in lines) else lines
+            if isinstance(code, str) and code and _parses(_hidden(code)):
                 self._codes[number] = code
                 self._spans[number] = _spans(text, begin)["source"]
         self.code = "".join(f"{_CELL.format(number)}{_hidden(code)}\n" for number, code in self._codes.items())

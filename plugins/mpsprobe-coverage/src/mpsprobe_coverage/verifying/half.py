@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.nn.modules.module import register_module_forward_hook
 from torch.utils._pytree import tree_leaves, tree_map
 
 from mpsprobe.environment import collect_environment
@@ -118,7 +117,9 @@ def _ran(
                 seen.inputs[name] = tree_map(kept, (args, kwargs))
 
     autocast = torch.autocast("cpu", dtype) if options.autocast and dtype is not torch.float32 else nullcontext()
-    with register_module_forward_hook(ended, with_kwargs=True), autocast, Drawing(torch.float32):
+    with ExitStack() as exits, autocast, Drawing(torch.float32):
+        for module in run.model.modules():  # of a hook on all modules with keywords PyTorch keeps an entry for ever
+            exits.enter_context(module.register_forward_hook(ended, with_kwargs=True))
         output = forward(run, replace(options, autocast=None), "cpu", run.args, run.kwargs)
     return seen, _floats(output)
 
