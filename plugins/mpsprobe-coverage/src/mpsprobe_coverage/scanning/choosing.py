@@ -57,7 +57,7 @@ class Wish:
         if self.rate in (None, STEPS):
             return 1e3 / time.step_ms[1]
         rates: list[float] | None = getattr(time, self.rate or "")
-        return rates and rates[1]
+        return rates[1] if rates else None
 
     def is_met(self, time: TimePrediction) -> bool:
         """Whether the likely time does that."""
