@@ -30,8 +30,9 @@ __all__ = [
     "NonfiniteOrigin", "NotCounted", "OnTheCpu", "OperatorAgainst", "OperatorCall", "OperatorFinding", "OperatorTime",
     "OperatorTimeShare", "PickleImport", "PrecisionReport", "ProbeReading", "ProfileCell", "ProfilePlan",
     "ProfileReport", "ProgramInfo", "Quantization", "RankedOperator", "RankedRelease", "RankedRewrite", "RankingReport",
-    "Recalled", "RefusedGraph", "RefusedTensor", "Report", "ReservedGrowth", "RunFailure", "SeveralReport", "SizeRange",
-    "Source", "StepCost", "StepSample", "StoredDtype", "TableProvenance", "Target", "Throughput", "TimePrediction",
-    "Trace", "Track", "Transfers", "UnavailableProbe", "Unjudged", "UnknownReport", "UnpairedCell", "UpgradeReport",
-    "UpgradedWorkload", "Verdict", "VerificationReport", "Warmup", "WorkloadInfo", "WrongOperator", "read_report",
+    "Recalled", "Recompilation", "RefusedGraph", "RefusedTensor", "Report", "ReservedGrowth", "RunFailure",
+    "SeveralReport", "SizeRange", "Source", "StepCost", "StepSample", "StoredDtype", "TableProvenance", "Target",
+    "Throughput", "TimePrediction", "Trace", "Track", "Transfers", "UnavailableProbe", "Unjudged", "UnknownReport",
+    "UnpairedCell", "UpgradeReport", "UpgradedWorkload", "Verdict", "VerificationReport", "Warmup", "WorkloadInfo",
+    "WrongOperator", "read_report",
 ]  # fmt: skip
