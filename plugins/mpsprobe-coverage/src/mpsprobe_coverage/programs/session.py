@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from mpsprobe.schemas import CoverageReport, ProgramInfo, RunFailure, WorkloadInfo
+from mpsprobe.schemas import CompiledStep, CoverageReport, ProgramInfo, RunFailure, WorkloadInfo
 from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage.devices.native.device import NativeDevice
 from mpsprobe_coverage.devices.observed.observe import Observation
@@ -87,7 +87,9 @@ class Session:
             method="observed" if observation else "predicted",
             failure=failure_of(device.attribution, device.recorder.last_phase),
         )
-        return report.model_copy(update={"program": self._program(seconds, bool(report.operators))})
+        compiled = _compiled(device) if isinstance(device, NativeDevice) else None
+        program = self._program(seconds, bool(report.operators))
+        return report.model_copy(update={"program": program, "compiled": compiled})
 
     def _program(self, seconds: float, on_the_device: bool) -> ProgramInfo:
         stayed = self._roots.stayed()
@@ -102,7 +104,7 @@ class Session:
             threads=native.threads if native else 0,
             stayed_on_cpu=stayed,
             computed_on_cpu=computed_on_cpu,
-            notes=[*self._notes, *(_of_kernels(native) if native else []), *_of_bugs(native)],
+            notes=[*self._notes, *(_of_shaders(native) if native else []), *_of_bugs(native)],
             cuda=self._cuda.found(on_the_device, bool(stayed or computed_on_cpu)),
         )
 
@@ -139,16 +141,18 @@ def failure_of(attribution: Attribution, last_phase: str | None) -> RunFailure |
     )
 
 
-def _of_kernels(device: NativeDevice) -> list[str]:
-    """What is wrong with Metal kernels that the program, or ``torch.compile`` for it, has compiled."""
-    refused = device.generated.refused if device.generated else []
-    said = [
-        f"torch.compile raises on a Mac{f' at {site(*one.line)}' if one.line else ''}: "
-        f"{one.operator or 'a graph'}: {one.reason}; run operator by operator here"
-        for one in refused
-    ]
+def _compiled(device: NativeDevice) -> CompiledStep | None:
+    if device.generated is None:
+        return None
+    from mpsprobe_coverage.reporting.compiled import made
+
+    return CompiledStep(**made(device.generated, device.shader.launched))
+
+
+def _of_shaders(device: NativeDevice) -> list[str]:
+    """What is wrong with Metal kernels that the program compiled itself."""
     faults = dict.fromkeys(f"the Metal kernel {one.kernel}: {one.text}" for one in device.faults)
-    return [*said, *list(faults)[:MOST_FAULTS]]
+    return list(faults)[:MOST_FAULTS]
 
 
 def _of_bugs(device: NativeDevice | None) -> list[str]:

@@ -31,8 +31,6 @@ from mpsprobe_coverage.recording.recorder import Recorder
 if TYPE_CHECKING:
     from mpsprobe_coverage.devices.native.inductor import Generated
 
-    Shader = Callable[[Generated, str, Callable[[Fault], object]], Any]
-
 _WORDS = 5  # of one site
 _MOVED, _FROM_DEVICE, _WEIGHTS = 1, 2, 4
 _open: list[NativeDevice] = []
@@ -85,7 +83,8 @@ class NativeDevice:
     ``keep_going``: what a Mac refuses is computed anyway. ``lines``: record the module and the line of every call.
     ``cpu``: also follow what is computed with tensors of the CPU alone. ``chip``: that ``torch.mps`` answers for.
     ``with_bugs``: known wrong results that can be computed come out wrong; ``wrong`` counts them.
-    ``shader``: makes libraries of Metal kernels; then ``torch.compile`` generates them, in ``generated``.
+    ``shader``: makes a library of what was generated and its source; then ``torch.compile`` generates for Metal, in
+    ``generated``.
     """
 
     name = "virtual"
@@ -98,11 +97,11 @@ class NativeDevice:
         lines: bool = True,
         cpu: bool = False,
         chip: str | None = None,
-        shader: Shader | None = None,
+        shader: Any = None,
         with_bugs: bool = False,
     ) -> None:
         self.chain, self._keep_going, self._lines, self._cpu, self._chip = chain, keep_going, lines, cpu, chip
-        self._shader = shader
+        self.shader = shader
         self.wrong = Wrong(chain, chip) if with_bugs else None
         self.generated: Generated | None = None
         self.faults: list[Fault] = []  # of launches of Metal kernels
@@ -132,17 +131,14 @@ class NativeDevice:
             kernels = exits.enter_context(registered(self.chain, self.attribution, self.wrong))
             replace, put_back = exits.enter_context(_mps_surface(self.chain.table.release, self._chip))
             _without_metal(replace, self.faults.append)
-            if self._shader is None:
+            if self.shader is None:
                 _compiled_eagerly(replace)
             else:
                 if find_spec("torch._inductor.codegen.mps") is None:
                     raise UsageError(f"torch {torch.__version__} has no Inductor for MPS", "It came with torch 2.7.")
                 from mpsprobe_coverage.devices.native.inductor import generating  # takes as long as torch itself
 
-                shader, faults = self._shader, self.faults.append
-                made = generating(
-                    replace, lambda generated, source: shader(generated, source, faults), keep_going=self._keep_going
-                )
+                made = generating(replace, self.shader, keep_going=self._keep_going)
                 self.generated = put_back.enter_context(made)
             exits.enter_context(self.attribution)
             self._recording = Recording(kernels, lines=self._lines, keep_going=self._keep_going)
