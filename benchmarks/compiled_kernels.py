@@ -34,7 +34,7 @@ from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.verifying.comparing import compared
-from mpsprobe_coverage.verifying.copying import copied
+from mpsprobe_coverage.verifying.copying import WIDER, copied, widened
 from mpsprobe_coverage.verifying.kernels import Kernels
 from mpsprobe_coverage.verifying.tolerances import tolerance_of
 
@@ -134,7 +134,8 @@ def _compiled(group: Sequence[Function], kernels: Kernels) -> Outcome:
     kernels.launched.clear()
     torch._dynamo.reset()
     inputs = [one.inputs for one in group]
-    on_cpu, same = (_results(group, _leaves(copied(inputs, "cpu", wide=wide))) for wide in (True, False))
+    same = _results(group, _leaves(copied(inputs, "cpu")))
+    on_cpu = _results(group, _leaves(tree_map(_wide, copied(inputs, "cpu"))))
     functions = [one.call for one in group]
 
     def run(given: Any) -> list[Any]:
@@ -150,6 +151,16 @@ def _compiled(group: Sequence[Function], kernels: Kernels) -> Outcome:
     launched = kernels.launched.items()
     faults = [f"{kernel.title} ({', '.join(kernel.operators)}): {one}" for kernel, of in launched for one in of.faults]
     return Outcome(len(launched), sum(bool(of.compared) for _, of in launched), faults, differ)
+
+
+def _wide(leaf: Any) -> Any:
+    return (
+        widened(leaf)
+        if isinstance(leaf, torch.Tensor)
+        else WIDER.get(leaf, leaf)
+        if isinstance(leaf, torch.dtype)
+        else leaf
+    )
 
 
 def _same(value: torch.Tensor) -> torch.Tensor:

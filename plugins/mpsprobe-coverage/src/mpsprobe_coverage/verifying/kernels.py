@@ -101,7 +101,11 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
         if over and node is not None and isinstance(base := node.args[0], torch.fx.Node) and _is_value(base, value):
             known[base] = value
     values = [_Values(known, dict(zip(place.sizes, numbers, strict=False)), wide=wide) for wide in (True, False)]
-    nodes = [node for node, _ in place.outputs]
+    # A node that is written into a part of a buffer has other sizes, and is not what the kernel's output is.
+    nodes = [
+        node if node is not None and _is_value(node, one) else None
+        for (node, _), one in zip(place.outputs, written, strict=True)
+    ]
     drawn = {node: got for node, got in zip(nodes, written, strict=True) if values[0].or_none(node) is None}
     for part in values:  # what the kernel drew, and has written, is where its other results come from
         part.know(drawn)
