@@ -45,11 +45,23 @@ class GraphCount(Record):
 class ReservedGrowth(Record):
     """What the allocator asks Metal for over batches of many sizes: it may keep buffers of each."""
 
-    batches: int = Field(ge=1, description="One after another, of sizes that were drawn.")
+    batches: int = Field(ge=1, description="One after another: of sizes that were drawn, or the steps of a program.")
+    sizes: int = Field(default=0, ge=0, description="That they have; 0: not counted.")
+    complete: bool = Field(default=True, description="Whether all steps are in it; of a long program the first are.")
+    in_use_bytes: int | None = Field(default=None, ge=0, description="Of tensors, at most at one time.")
     largest_bytes: int = Field(ge=0, description="Asked for by one of the largest size alone.")
     reserved_bytes: int = Field(ge=0, description="Asked for over all of them, at most.")
-    padded_bytes: int | None = Field(default=None, ge=0, description="The same where they are padded to `padded_to`.")
+    padded_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        description="The same where they are padded: to `padded_to`, or to 8 of the program's sizes.",
+    )
     emptied_bytes: int = Field(ge=0, description="The same with `torch.mps.empty_cache()` after each.")
+    low_watermark: float | None = Field(
+        default=None, description="`PYTORCH_MPS_LOW_WATERMARK_RATIO` that leaves room for the largest alone."
+    )
+    low_watermark_bytes: int | None = Field(default=None, ge=0, description="Asked for with it, on `machine`.")
+    machine: str | None = Field(default=None, description="The Mac of whose memory that is a part.")
 
 
 class GraphGrowth(Record):
@@ -286,6 +298,9 @@ class ProgramInfo(Record):
     stayed_on_cpu: Unite[list[OnTheCpu]] = Field(default=[], description="Models that were never moved to the device.")
     computed_on_cpu: Unite[list[ComputedOnCpu]] = Field(default=[], description="Where it did, the largest first.")
     cuda: Unite[list[CudaHint]] = Field(default=[], description="What is written for CUDA, in the order of the run.")
+    memory: First[ReservedGrowth | None] = Field(
+        default=None, description="Over its steps, if they have several sizes; `null`: one, or it was not followed."
+    )
     notes: Unite[list[str]] = Field(default=[], description="What else to know of the run.")
 
 

@@ -13,6 +13,7 @@ from mpsprobe.schemas import SEVERITY, CoverageReport, MatrixCell, MatrixReport,
 from mpsprobe.streams import because
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.commands.options import ADVISORY, ASSUMED, MEMORY
+from mpsprobe_exporters.units import byte_size
 
 UNKNOWN = "unknown"
 MOST_NAMED = 3  # workloads in an error, lines of the source
@@ -67,7 +68,8 @@ def _too_large(fit: MemoryFit) -> str:
     if fit.answer == "raises":
         return fit.low.message or "PyTorch raises for want of memory"
     taken = max(fit.low.reserved_bytes, fit.high.reserved_bytes)
-    return f"it takes {taken:,} bytes of memory, and the Mac has {fit.memory_bytes:,}" if exceeds(fit) else ""
+    more = byte_size(taken - fit.memory_bytes)
+    return f"it needs {byte_size(taken)} of memory, {more} more than the Mac has" if exceeds(fit) else ""
 
 
 def _unproven(report: Report, fail_on: Collection[str], allow: Collection[str]) -> Iterator[str]:

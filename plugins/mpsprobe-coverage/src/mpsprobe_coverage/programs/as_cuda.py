@@ -322,12 +322,13 @@ def _below_cuda(replace: Replace, chip: str | None) -> None:
         pools |= {f"oversize_{name}": dict.fromkeys(_FIGURES, 0) for name in ("allocations", "segments")}
         return {**pools, "num_alloc_retries": 0, "num_ooms": 0, "num_sync_all_streams": 0, "max_split_size": -1}
 
-    idle = "setDevice synchronize emptyCache ipc_collect setStream setMemoryFraction sleep set_sync_debug_mode"
+    idle = "setDevice synchronize ipc_collect setStream setMemoryFraction sleep set_sync_debug_mode"
     idle += " resetPeakMemoryStats resetAccumulatedMemoryStats record_memory_history"
     answers: dict[str, Any] = {
         **{name: lambda *_, **__: None for name in idle.split()},
         **{name: lambda *_: 0 for name in ("getDevice", "exchangeDevice", "maybeExchangeDevice")},
         **{name: lambda *_: (0, 0, 0) for name in ("getCurrentStream", "getDefaultStream")},
+        "emptyCache": lambda: torch.mps.empty_cache(),
         "memoryStats": statistics,
         "resetPeakMemoryStats": getattr(torch._C, "_accelerator_resetPeakStats", lambda _: None),
     }

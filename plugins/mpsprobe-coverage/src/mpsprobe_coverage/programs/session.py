@@ -25,6 +25,7 @@ from mpsprobe_coverage.recording.attribution import Attribution
 from mpsprobe_coverage.recording.phases import FORWARD, phase_now
 from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.reporting.reports import reported
+from mpsprobe_coverage.scanning.many_sizes import growth_of_program
 
 OURS = str(Path(__file__).parents[1])
 MOST_CLASSES = 3
@@ -45,7 +46,7 @@ class Session:
         self._device, self._notes = open_program_device(settings, self._chain)
         attribution = self._device.attribution
         self._roots = Roots(attribution)
-        attribution.follow_program(self._roots.called)
+        attribution.follow_program(self._called)
         self._cuda = CudaHints(
             attribution.is_internal,
             absent=settings.device == "virtual",
@@ -56,6 +57,11 @@ class Session:
         self._open.enter_context(without_our_frames(lambda file: file.startswith(OURS)))
         self._open.enter_context(self._device)
         self._open.enter_context(self._cuda())
+
+    def _called(self, module: torch.nn.Module) -> None:
+        self._roots.called(module)
+        if isinstance(self._device, NativeDevice):
+            self._device.called()
 
     def end(self, seconds: float) -> str:
         """Close the device; the report as JSON, on a program that took ``seconds``."""
@@ -104,6 +110,9 @@ class Session:
             threads=native.threads if native else 0,
             stayed_on_cpu=stayed,
             computed_on_cpu=computed_on_cpu,
+            memory=growth_of_program(native.memory_order(), self._chain.table.release, self._settings)
+            if native
+            else None,
             notes=[*self._notes, *(_of_shaders(native) if native else []), *_of_bugs(native)],
             cuda=self._cuda.found(on_the_device, bool(stayed or computed_on_cpu)),
         )

@@ -19,11 +19,10 @@ from mpsprobe_coverage.reporting.fitting import Needs
 from mpsprobe_coverage.reporting.graphs import Key, Keys, compiles, keys_of
 from mpsprobe_coverage.scanning import images
 from mpsprobe_coverage.scanning.generation import PREFILL
-from mpsprobe_coverage.scanning.many_sizes import reserved_growth
+from mpsprobe_coverage.scanning.many_sizes import FEW_LENGTHS, reserved_growth
 from mpsprobe_coverage.scanning.tracing import Tracer, built
 from mpsprobe_coverage.scanning.vary import SIZE, Vary, with_value
 
-FEW_LENGTHS = 8  # that padding should leave
 SHORT = 8  # tokens of the shorter of two generations that are compared
 STATIC = "static"  # a cache of one size, as --cache has it
 NONE = GraphCount(least=0, most=0)
@@ -73,10 +72,12 @@ def growth(workload: Workload, options: RunOptions, table: KernelTable, vary: Va
                 static = _of_tokens(vary, graphs, replace(options, cache=STATIC)).total
         return _of_tokens(vary, graphs, options, static)
     steps = options.new_tokens - 1 if generates and vary.what == "seq-len" else 0  # the prompt gives the first token
-    return _of_lengths(vary, graphs, steps, table.release)
+    return _of_lengths(vary, graphs, steps, table.release, options)
 
 
-def _of_lengths(vary: Vary, graphs: Callable[[int], _Graphs], steps: int, release: str) -> GraphGrowth:
+def _of_lengths(
+    vary: Vary, graphs: Callable[[int], _Graphs], steps: int, release: str, options: RunOptions
+) -> GraphGrowth:
     """``steps``: of a generation, whose step after a prompt has the shapes of the one before after a longer prompt."""
     tried = sorted({vary.first, (vary.first + vary.last) // 2, vary.last}, reverse=True)  # the last may be too long
     runs = [graphs(value) for value in tried]
@@ -103,7 +104,7 @@ def _of_lengths(vary: Vary, graphs: Callable[[int], _Graphs], steps: int, releas
         total=_both(lambda fixed, each, again: fixed + lengths * each + again, fixed, each, again),
         padded_to=step,
         padded=_both(lambda fixed, each, again: fixed + rounded * (each + again), fixed, each, again),
-        memory=None if vary.what == SIZE else reserved_growth(vary, needs, release, step),
+        memory=None if vary.what == SIZE else reserved_growth(vary, needs, release, step, options),
     )
 
 

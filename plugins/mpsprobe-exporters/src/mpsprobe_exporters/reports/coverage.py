@@ -120,7 +120,7 @@ def document(report: schemas.CoverageReport) -> Document:
     ]
     notes = [*(one_line(note, 400) for note in notes), *allowed(report.allowed)]
     memory_lines = [] if report.failure else [*memory.line(predicted), *(fitting.lines(fit) if fit else [])]
-    memory_lines += [*time.line(report.time), *compiled.line(report.compiled)]
+    memory_lines += [*memory.of_program(program), *time.line(report.time), *compiled.line(report.compiled)]
     clean = (
         bool(report.operators)
         and not alerts
@@ -269,13 +269,9 @@ def _growth(
         lines.append(f"It is a range because of {some}: some of their calls have ready kernels, which compile nothing.")
     if growth.padded is not None and growth.padded_to is not None and growth.padded_to > 1:
         lines.append(f"Padded to multiples of {number(growth.padded_to)} they compile {_counted(growth.padded)}.")
-    if (memory := growth.memory) is not None:
-        lines.append(
-            f"Over {memory.batches} batches of such a {one_line(growth.varied)} PyTorch asks Metal for "
-            f"{byte_size(memory.reserved_bytes)}, for the largest alone {byte_size(memory.largest_bytes)}; "
-            + (f"padded likewise {byte_size(memory.padded_bytes)}, " if memory.padded_bytes is not None else "")
-            + f"with torch.mps.empty_cache() after each {byte_size(memory.emptied_bytes)}."
-        )
+    if growth.memory is not None:
+        over = f"Over {growth.memory.batches} batches of such a {one_line(growth.varied)}"
+        lines.append(f"{memory.over_many_sizes(growth.memory, over, 'likewise')}.")
     if growth.static is not None:
         lines.append(f"With a cache of one size (--cache static) it compiles {_counted(growth.static)}.")
     yield Section(f"MPSGraphs on {on}", bullets(lines))

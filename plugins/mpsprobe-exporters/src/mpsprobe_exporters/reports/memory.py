@@ -10,7 +10,7 @@ from mpsprobe_exporters import sources
 from mpsprobe_exporters.document import Column, Section, Tile, Tiles, bullets, runs, span, table, written
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import one_line
-from mpsprobe_exporters.units import between, byte_size
+from mpsprobe_exporters.units import between, byte_size, number
 
 if TYPE_CHECKING:
     from mpsprobe import schemas
@@ -26,6 +26,7 @@ FIELDS: Fields[schemas.Environment, schemas.MemoryHolder] = (
     (Column("where", "names", rank=4), lambda _, one: tuple(fold_names(one.modules))),
     (Column("line", "places", rank=1), lambda made, one: sources.lines([one.call_site] if one.call_site else [], made)),
 )
+LEAST_GROWTH = 1.05  # over what `empty_cache` leaves: less is not worth a line
 LARGEST = 2**63  # a report may hold any number, also one that no float can
 FIGURES = {"peak_bytes": "peak", "allocated_bytes": "handed out", "reserved_bytes": "asked of Metal"}
 """Their names in records → what a reader sees."""
@@ -82,6 +83,28 @@ def line(memory: schemas.MemoryPrediction | None) -> list[str]:
         more = f"{byte_size(kept)} more ({kept / memory.peak_bytes:.0%})"
         lines.append(f"A loop that keeps the model's output over backward() needs {more}: del it before, keep the loss")
     return lines
+
+
+def over_many_sizes(growth: schemas.ReservedGrowth, over: str, padded: str) -> str:
+    """What ``over`` many sizes the allocator asks for, and what would save it; ``padded`` says to which lengths."""
+    said = f"{over} PyTorch asks Metal for {byte_size(growth.reserved_bytes)}"
+    said += f", for the largest alone {byte_size(growth.largest_bytes)}"
+    cures = {
+        f"padded {padded}": growth.padded_bytes,
+        "with torch.mps.empty_cache() after each": growth.emptied_bytes,
+        f"with PYTORCH_MPS_LOW_WATERMARK_RATIO={growth.low_watermark} on {growth.machine}": growth.low_watermark_bytes,
+    }
+    return f"{said}; " + ", ".join(f"{how} {byte_size(most)}" for how, most in cures.items() if most is not None)
+
+
+def of_program(program: schemas.ProgramInfo | None) -> list[str]:
+    """The same over the steps of a program, where one of the cures saves something."""
+    growth = program.memory if program else None
+    if growth is None or growth.reserved_bytes <= LEAST_GROWTH * growth.emptied_bytes:
+        return []
+    first = "" if growth.complete else "the first "
+    over = f"Over {first}{number(growth.batches)} steps of {number(growth.sizes)} sizes"
+    return [over_many_sizes(growth, over, "to 8 of these sizes")]
 
 
 def _ends(peak: schemas.MemoryRange | None) -> str:

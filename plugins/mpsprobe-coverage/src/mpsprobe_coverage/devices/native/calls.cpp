@@ -389,5 +389,10 @@ TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
     return node ? static_cast<int64_t>(node->thread_id()) : 0;
   });
   // Whether this thread is in the step of an optimizer.
-  m.def("in_optimizer(bool now) -> ()", [](bool now) { in_optimizer = now; });
+  m.def("in_optimizer(bool now) -> ()", [](bool now) {
+    in_optimizer = now;
+    if (!now) {
+      mpsprobe::updated();
+    }
+  });
 }

@@ -31,15 +31,65 @@ std::atomic<int64_t> allocated{0}, peak{0}, taken{0}, freed{0};
 // What Metal says on the Mac that the device stands for, in bytes: Python sets them (mpsprobe_coverage.knowledge.chips).
 std::atomic<int64_t> recommended{0}, largest_buffer{0};
 
+// What a model of Metal's allocator needs of a program, in order: the bytes of each block that begins, and for one that
+// ends, -1 and below, its number from the first on. `kUpdated` and `kCalled` end and begin steps of the program.
+constexpr int64_t kUpdated = 0, kCalled = INT64_MIN, kEmptied = INT64_MIN + 1;
+constexpr int64_t kMostBlocks = 1 << 17;
+std::atomic<bool> in_order{false};
+
+struct Order {
+  std::mutex mutex;
+  int64_t first = 0, blocks = 0; // their numbers: of the first that is followed, and of the next
+  std::vector<int64_t> entries;
+};
+
+// Never destroyed: tensors may live longer than what is static.
+Order& order() {
+  static auto* one = new Order;
+  return *one;
+}
+
+void mark(int64_t entry) {
+  if (in_order) {
+    std::lock_guard<std::mutex> lock(order().mutex);
+    order().entries.push_back(entry);
+  }
+}
+
+// The number of the block; -1: nobody follows it.
+int64_t begun(int64_t bytes) {
+  if (!in_order || bytes == 0) {
+    return -1;
+  }
+  auto& all = order();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  if (all.blocks - all.first == kMostBlocks) {
+    in_order = false;
+    return -1;
+  }
+  all.entries.push_back(bytes);
+  return all.blocks++;
+}
+
+void ended(int64_t number) {
+  if (in_order && number >= 0) {
+    std::lock_guard<std::mutex> lock(order().mutex);
+    if (number >= order().first) {
+      order().entries.push_back(order().first - number - 1);
+    }
+  }
+}
+
 struct Block {
   c10::DataPtr memory;
-  int64_t bytes;
+  int64_t bytes, number;
 };
 
 void release(void* context) {
   auto* block = static_cast<Block*>(context);
   allocated -= block->bytes;
   freed += block->bytes;
+  ended(block->number);
   delete block;
 }
 
@@ -49,7 +99,7 @@ c10::DataPtr counted(c10::DataPtr memory, int64_t bytes) {
   auto now = allocated += bytes;
   for (auto most = peak.load(); most < now && !peak.compare_exchange_weak(most, now);) {
   }
-  return {data, new Block{std::move(memory), bytes}, &release, kDevice};
+  return {data, new Block{std::move(memory), bytes, begun(bytes)}, &release, kDevice};
 }
 
 #ifdef MPSPROBE_STATISTICS
@@ -67,7 +117,7 @@ struct Memory final : Base {
   }
 #ifdef MPSPROBE_STATISTICS
   bool initialized() override { return true; }
-  void emptyCache(c10::MempoolId_t) override {}
+  void emptyCache(c10::MempoolId_t) override { mark(kEmptied); }
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
     c10::CachingDeviceAllocator::DeviceStats all;
@@ -103,8 +153,7 @@ struct Pinned final : c10::Allocator {
   }
 
  private:
-  // Never destroyed: tensors may live longer than what is static.
-  static std::mutex& mutex() {
+  static std::mutex& mutex() {  // as `order`
     static auto* one = new std::mutex;
     return *one;
   }
@@ -214,7 +263,7 @@ struct MPSHooks final : at::MPSHooksInterface {
   bool isPinnedPtr(const void* data) const override { return Pinned::has(data); }
   void deviceSynchronize() const override {}
   void commitStream() const override {}
-  void emptyCache() const override {}
+  void emptyCache() const override { mark(kEmptied); }
   size_t getCurrentAllocatedMemory() const override { return static_cast<size_t>(allocated.load()); }
   size_t getDriverAllocatedMemory() const override { return getCurrentAllocatedMemory(); }
   size_t getRecommendedMaxMemory() const override { return static_cast<size_t>(recommended); }
@@ -238,6 +287,10 @@ c10::Allocator* allocator() {
 
 c10::DataPtr taken_over(c10::DataPtr memory, int64_t bytes) {
   return counted(std::move(memory), bytes);
+}
+
+void updated() {
+  mark(kUpdated);
 }
 
 at::Generator generator_of_cpu(const at::Generator& generator) {
@@ -264,6 +317,23 @@ TORCH_LIBRARY(mpsprobe, m) {
   m.def("set_limits(int recommended, int largest_buffer) -> ()", [](int64_t memory, int64_t buffer) {
     mpsprobe::recommended = memory;
     mpsprobe::largest_buffer = buffer;
+  });
+  // Whether blocks are noted from now on; what was noted is forgotten where they are.
+  m.def("follow_memory(bool now) -> ()", [](bool now) {
+    if (now) {
+      auto& all = mpsprobe::order();
+      std::lock_guard<std::mutex> lock(all.mutex);
+      all.entries.clear();
+      all.first = all.blocks;
+    }
+    mpsprobe::in_order = now;
+  });
+  m.def("called() -> ()", []() { mpsprobe::mark(mpsprobe::kCalled); });
+  m.def("emptied() -> ()", []() { mpsprobe::mark(mpsprobe::kEmptied); });
+  m.def("memory_order() -> int[]", []() {
+    auto& all = mpsprobe::order();
+    std::lock_guard<std::mutex> lock(all.mutex);
+    return all.entries;
   });
   // The allocator's address, with which `torch.UntypedStorage` makes storages on the device.
   m.def("allocator() -> int", []() { return reinterpret_cast<int64_t>(mpsprobe::allocator()); });

@@ -17,6 +17,9 @@ c10::Allocator* allocator();
 // Memory that was the CPU's, of `bytes`, as the device's.
 c10::DataPtr taken_over(c10::DataPtr memory, int64_t bytes);
 
+// The step of an optimizer has ended.
+void updated();
+
 // The generator of the CPU that draws the numbers of one of the device.
 at::Generator generator_of_cpu(const at::Generator& generator);
 

@@ -57,6 +57,11 @@ class OnCpu(NamedTuple):
     device_bytes: int = 0  # what calls on the device read and wrote
 
 
+def _followed_no_more() -> None:
+    torch.ops.mpsprobe.follow_cpu(False)
+    torch.ops.mpsprobe.follow_memory(False)
+
+
 def _seen(place_of: Callable[[int], tuple[str, Origin]]) -> OnCpu:
     words, names, pairs, device_bytes = torch.ops.mpsprobe.on_cpu()
     sites = []
@@ -71,7 +76,7 @@ def _seen(place_of: Callable[[int], tuple[str, Origin]]) -> OnCpu:
 def _stop_in_children() -> None:
     """A forked process sees no such calls."""
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: torch.ops.mpsprobe.follow_cpu(False))
+        os.register_at_fork(after_in_child=_followed_no_more)
 
 
 class NativeDevice:
@@ -81,7 +86,8 @@ class NativeDevice:
     for what is recorded. ``UsageError`` where it cannot be built, or torch has looked for MPS in this process.
 
     ``keep_going``: what a Mac refuses is computed anyway. ``lines``: record the module and the line of every call.
-    ``cpu``: also follow what is computed with tensors of the CPU alone. ``chip``: that ``torch.mps`` answers for.
+    ``cpu``: also follow what is computed with tensors of the CPU alone, and the order in which memory is taken.
+    ``chip``: that ``torch.mps`` answers for.
     ``with_bugs``: known wrong results that can be computed come out wrong; ``wrong`` counts them.
     ``shader``: makes a library of what was generated and its source; then ``torch.compile`` generates for Metal, in
     ``generated``.
@@ -146,8 +152,9 @@ class NativeDevice:
             self._recording.start()
             if self._cpu:
                 _stop_in_children()
-                exits.callback(operators.follow_cpu, False)
+                exits.callback(_followed_no_more)
                 operators.follow_cpu(True)
+                operators.follow_memory(True)
             exits.enter_context(optimizers_followed(operators.in_optimizer))
             exits.callback(_open.remove, self)
             _open.append(self)
@@ -165,6 +172,15 @@ class NativeDevice:
     def on_cpu(self) -> OnCpu:
         assert self._recording is not None
         return _seen(self._recording.place_of)
+
+    def called(self) -> None:
+        """A model of the program is called now."""
+        torch.ops.mpsprobe.called()
+
+    def memory_order(self) -> list[int]:
+        """The memory that was taken and given back, as ``device.cpp`` notes it."""
+        order: list[int] = torch.ops.mpsprobe.memory_order()
+        return order
 
     def taken(self) -> Recorder:
         """What was called since this was last asked; it is not in ``recorder`` then."""
@@ -193,6 +209,7 @@ def _mps_surface(release: str, chip: str | None = None) -> Iterator[tuple[Replac
     torch.ops.mpsprobe.set_limits(limits.recommended.low, limits.largest_buffer.low)
     with answering(release) as libraries, replacing() as (replace, put_back):
         mps_in_python(replace, torch.ops.mpsprobe.default_generator(), torch._C._mps_currentAllocatedMemory, chip=chip)
+        replace(torch._C, "_mps_emptyCache", torch.ops.mpsprobe.emptied.default)
         _storages_on_mps(replace)
         libraries.begin(replace, put_back, note=False)
         yield replace, put_back

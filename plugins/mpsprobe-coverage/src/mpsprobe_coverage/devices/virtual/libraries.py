@@ -322,18 +322,20 @@ class Libraries:
 
     def begin(self, replace: Replace, put_back: ExitStack, *, note: bool) -> None:
         """Answer for the version until ``put_back`` closes, with what else ``replace`` changes; ``note`` the asked."""
-        lookup: Any = vars(torch)["__getattr__"]
         installed: Any = inspect.getattr_static(importlib.metadata.Distribution, "version")
+        version_for = self._version_for
 
-        def of_torch(name: str) -> Any:
-            return self._version_for(_asker()) if name == "__version__" else lookup(name)
+        class OfRelease:  # in ``torch.__getattr__`` it would be a frame: warnings would name its line, not the caller's
+            def __get__(self, module: Any, kind: type) -> Any:
+                return version_for(_asker())
 
         def of_distribution(distribution: Any) -> Any:
             # Reading the metadata takes long.
             name = getattr(distribution, "_normalized_name", None) or distribution.metadata["Name"]
             return str(self._version_for(_asker())) if name == "torch" else installed.fget(distribution)
 
-        replace(torch, "__getattr__", of_torch)
+        put_back.callback(setattr, torch, "__class__", torch.__class__)
+        torch.__class__ = type("module", (torch.__class__,), {"__version__": OfRelease(), "__reduce__": _by_name})
         put_back.callback(setattr, torch, "__version__", torch.__version__)
         del torch.__version__
         replace(importlib.metadata.Distribution, "version", property(of_distribution))
@@ -443,6 +445,10 @@ class Libraries:
         for (module, name), value in self._before.items():
             vars(module)[name] = value
         self._ask()
+
+
+def _by_name(module: ModuleType) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+    return importlib.import_module, (module.__name__,)  # cloudpickle asks all but the type of a plain module
 
 
 def _asker() -> FrameType | None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:  # the limits of an allocator are asked for where there is no 
     from mpsprobe_coverage.knowledge.memory.timeline import Change, Storage
 
 
+EMPTIES = "empty_cache"  # the category of a storage of no bytes that stands for that
+
+
 class OutOfMemory(Exception):
     """The allocator raises; the text is what PyTorch says."""
 
@@ -63,6 +66,8 @@ def replay(changes: Iterable[Change], allocator: Allocator, placed: list[Place] 
     for change in changes:
         storage = change.storage
         if not storage.nbytes:
+            if storage.category == EMPTIES:
+                allocator.empty()
             continue
         if not change.begins:
             live -= storage.nbytes
