@@ -90,6 +90,7 @@ def test_what_has_to_stay_in_float32_is_found_by_trying(name: str) -> None:
     got = model(inputs.half()).detach().float()
     assert float((got - exact).norm() / exact.norm()) == pytest.approx(report.error_with_keep, rel=0.05)
     assert asked(make().eval(), inputs, dtype="bfloat16", phase="inference").begins is None
+    assert not torch.nn.modules.module._global_forward_hooks_with_kwargs  # torch.compile would warn of one
 
 
 def test_the_scale_at_which_training_settles() -> None:
