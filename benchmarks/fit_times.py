@@ -41,6 +41,7 @@ FITTED = 0.45  # the share of steps that is fitted
 STEP_WEIGHT, OPERATOR_WEIGHT = 4.0, 1.0
 STEPS = (1.6, 1.2, 1.06, 1.02)
 SHORT = 2.0
+SMALL_SHARE = 0.02
 FEW = 4  # figures of a class of kernels
 PULL = 1.0  # what moving a parameter by a factor of e has to be worth, so that few figures do not carry it far away
 EARLY_RELEASE = "2.1.0"
@@ -63,7 +64,7 @@ class Figure:
 
     def predicted(self, known: Mapping[str, Any]) -> float:
         counts = self.chip.gpu_cores if self.cores is None else (self.cores,)
-        each = [model.on_cores(self.calls, self.chip, count, self.release, known)[0] for count in counts]
+        each = [model.on_cores(self.calls, self.chip, count, self.release, known).step for count in counts]
         return (max(each) * min(each)) ** 0.5
 
 
@@ -154,7 +155,8 @@ def operators() -> Iterator[Figure]:
 
 def steps() -> tuple[list[Figure], list[Figure]]:
     """Those that are fitted, and those that are checked."""
-    fitted, checked = [], []
+    fitted: list[Figure] = []
+    checked: list[Figure] = []
     for row in csv.DictReader((DATA / "steps.csv").open(encoding="utf-8")):
         if row["left_out"]:
             continue
@@ -196,7 +198,6 @@ START: dict[str, Any] = {
     "rate": {"m1": 250.0, "m2": 260.0, "m3": 280.0, "m4": 320.0, "m5": 360.0},
     "float16": {"m1": 1.1, "m2": 1.1, "m3": 1.1, "m4": 1.1, "m5": 3.6},
     "bfloat16": {"m1": 0.54, "m2": 0.54, "m3": 1.0, "m4": 1.0, "m5": 3.6},
-    "scaling": {"cores": 1.0},
     "fixed": {"batch_norm": 100.0},
     "arithmetic": {
         "all": {
@@ -216,6 +217,7 @@ START: dict[str, Any] = {
             "reduction": 0.7, "reduction_inner": 0.7,
             "argmax": 0.2, "argmax_inner": 0.2, "copy": 0.7, "gather": 0.2, "scatter": 0.2, "scatter_reduce": 0.3,
             "sort": 0.02, "random": 0.4, "loss": 0.4, "pooling": 0.5, "optimizer": 0.6,
+            "other_operators": 0.1,
         }
         for when in ("early", "late")
     },
@@ -317,46 +319,65 @@ def rounded(tree: Any) -> Any:
 
 
 def ranges(known: Mapping[str, Any], figures: list[Figure]) -> dict[str, Any]:
-    """Factors that hold nine of ten fitted steps, each by a fit without its chip; wider where none is near."""
+    """Factors that hold nine of ten fitted steps: ``near`` by a fit without its chip, ``far`` without its workload."""
     steps_only = [figure for figure in figures if figure.is_step]
-    apart = []
-    for name in sorted({figure.chip.name for figure in steps_only}):
-        without = fitted([one for one in figures if one.chip.name != name or not one.is_step], known, (1.2,))
-        apart += [one.ms / one.predicted(without) for one in steps_only if one.chip.name == name]
-    apart.sort()
-    low, high = apart[int(0.05 * len(apart))], apart[math.ceil(0.95 * len(apart)) - 1]
-    low, high = min(low, 1 / high), max(high, 1 / low)
+
+    def apart(name_of: Callable[[Figure], str]) -> list[float]:
+        found = []
+        for name in dict.fromkeys(map(name_of, steps_only)):
+            own = [figure for figure in steps_only if name_of(figure) == name]
+            without = fitted([one for one in figures if one not in own], known, (1.2,))
+            found += [one.ms / one.predicted(without) for one in own]
+        ordered = sorted(found)
+        low, high = ordered[int(0.05 * len(ordered))], ordered[math.ceil(0.95 * len(ordered)) - 1]
+        return [min(low, 1 / high), max(high, 1 / low)]
+
     seen: dict[str, int] = defaultdict(int)
     for figure in figures:
         for kind in {one.cost.kind for one in figure.calls}:
             seen[kind] += 1
-    kinds = {kind for shares in known["bandwidth"].values() for kind in shares}
+    kinds = {kind for of_era in known["bandwidth"].values() for kind in of_era}
     halves = {
         f"{one.cost.dtype} {figure.chip.generation}"
         for figure in steps_only
         for one in figure.calls
         if one.cost.dtype != "float32"
     }
+    like: dict[str, dict[str, list[dict[str, float]]]] = {"early": {}, "later": {}}
+    for figure in steps_only:
+        cores = figure.cores or figure.chip.gpu_cores[0]
+        shares = model.on_cores(figure.calls, figure.chip, cores, figure.release, known).shares()
+        era = "early" if model.is_before(figure.release, model.FIRST_CHECKED) else "later"
+        like[era].setdefault(" ".join(figure.name.split()[:2]), []).append(shares)
     return {
-        "near": [low, high],
-        "far": [low**1.7, high**1.7],
+        "near": apart(lambda figure: figure.chip.name),
+        "far": apart(lambda figure: figure.name.split()[0]),
         "rare": sorted(kind for kind in kinds if seen[kind] < FEW),
-        "chips": sorted({figure.chip.name for figure in steps_only}),
+        "generations": sorted({figure.chip.generation for figure in steps_only}),
         "dtypes": sorted(halves),
+        "like": {era: {name: _mean(some) for name, some in own.items()} for era, own in like.items()},
     }
+
+
+def _mean(some: list[dict[str, float]]) -> dict[str, float]:
+    """The mean shares, of which the small ones are left out."""
+    names = sorted({name for one in some for name in one})
+    means = {name: statistics.fmean(one.get(name, 0.0) for one in some) for name in names}
+    return {name: share for name, share in means.items() if share >= SMALL_SHARE}
 
 
 HEAD = """# How fast kernels run on Apple's chips: fitted by benchmarks/fit_times.py to what lies in benchmarks/times/.
 # Not written by hand: change the figures or the script, and run it again.
 # rate: GFLOP/s of float32 products of matrices for each core of the GPU. float16, bfloat16: times that.
-# scaling: with more than 10 cores it grows by this power of them. fixed: GB/s that a class does not exceed on any chip.
+# fixed: GB/s that a class does not exceed on any chip.
 # arithmetic: what other classes of kernels reach of it, all: on every chip. bandwidth: of the chip's, for bytes counted
 # once.
 # early: Apple7 and Apple8 (M1, M2); late: since. before: how much longer releases before that one take.
 # host: microseconds of an M1's CPU for a kernel and a view, of the GPU to start a kernel, and to wait for it;
 # each_generation: how much of that the CPU of the next generation takes.
 # cpu: what is left to the CPU. It is set, not fitted: no step was published.
-# range: the factors of the shown range, where a step of such a chip was fitted, and where none was.
+# range: the factors of the shown range; near: where a step like it was fitted, far: where none was. like: to which
+# kernels those steps give their time, on releases before 2.0.0 (early) and since.
 """
 
 

@@ -33,6 +33,7 @@ from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
 from mpsprobe_coverage.knowledge.calls.spec import tensors_in
+from mpsprobe_coverage.recording.phases import optimizers_followed, phase_now
 from mpsprobe_coverage.verifying.copying import copied
 from mpsprobe_coverage.verifying.drawing import Drawing, is_random, settled
 from mpsprobe_coverage.verifying.elsewhere import ELSEWHERE, NOT_COMPARED
@@ -128,7 +129,7 @@ class Noting(Drawing):
 
     def __init__(self, device: str, dtype: torch.dtype) -> None:
         super().__init__(dtype)
-        self._device, self.phase = device, "forward"
+        self._device = device
         self.calls: list[tuple[Any, str, tuple[int, ...], bool, torch.dtype]] = []
 
     def computed(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -141,7 +142,7 @@ class Noting(Drawing):
         here = all(one.device.type == self._device for one in tensors if one.dim())
         if fine and here and not func.is_view and not is_random(func):
             strided = any(not one.is_contiguous() for one in tensors)
-            self.calls.append((func, self.phase, tuple(tensors[0].shape), strided, first[0].dtype))
+            self.calls.append((func, phase_now(), tuple(tensors[0].shape), strided, first[0].dtype))
         return result
 
 
@@ -199,11 +200,8 @@ def _calls(name: str, dtype: str, device: str) -> list[Any]:
     run, mode = built(_workload(name, dtype), _options(dtype)), Noting(device, getattr(torch, dtype))
     run = placed(run, device)
 
-    def phase(now: str) -> None:
-        mode.phase = now
-
-    with settled(run.model, lambda text: None):
-        taken(run, _options(dtype), device, mode, None, phase, follow=False)
+    with settled(run.model, lambda text: None), optimizers_followed():
+        taken(run, _options(dtype), device, mode, None, follow=False)
     return [one for one in mode.calls if one[1] != "optimizer"]
 
 

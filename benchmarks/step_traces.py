@@ -18,7 +18,7 @@ from mpsprobe.protocols import RunOptions
 from mpsprobe_coverage.knowledge.calls.spec import TensorSpec, dtype_name, interned
 from mpsprobe_coverage.knowledge.kernels.backends import family_named
 from mpsprobe_coverage.knowledge.times.model import Call
-from mpsprobe_coverage.reporting.timing import calls_of
+from mpsprobe_coverage.reporting.works import calls_of, works_of
 from mpsprobe_coverage.scanning.tracing import Tracer, built
 
 sys.path.insert(0, str(Path(__file__).parent / "times"))
@@ -37,7 +37,7 @@ def traced(row: Mapping[str, str]) -> list[Call]:
         KEPT.mkdir(exist_ok=True)
         file.write_text(json.dumps([*_recorded(asked)]), encoding="utf-8")
     only = ONLY.get(asked["phase"])
-    return calls_of((_read(*one) for one in json.loads(file.read_text(encoding="utf-8"))), only)
+    return calls_of(works_of((_read(*one) for one in json.loads(file.read_text(encoding="utf-8"))), only))
 
 
 def _recorded(asked: Mapping[str, str]) -> Iterator[Any]:

@@ -382,7 +382,6 @@ def check(calls_file: Path, measured_file: Path, write: Path | None) -> None:
         "arithmetic": {"all": {kind: 0.6 for kind in with_flops if kind != "matmul"}, "early": {}},
         "bandwidth": {"early": dict.fromkeys({*kinds, "elementwise"}, 0.6)},
         "before": {},
-        "scaling": {"cores": 1.0},
         "fixed": {},
         "host": {"launch_us": 6.0, "view_us": 1.5, "kernel_us": 3.0, "sync_us": 5.0, "each_generation": 1.0},
         "cpu": {"gb_per_s": 25.0, "gflops": 300.0},

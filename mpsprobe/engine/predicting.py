@@ -1,4 +1,4 @@
-"""Which operators of a profile fall back on MPS: the scanner's prediction, next to what was measured.
+"""Which operators of a profile fall back on MPS, and how long its chip should take: what the scanner predicts.
 
 It runs when all steps are measured: the virtual device changes the dispatcher of this process for a while.
 """
@@ -6,12 +6,13 @@ It runs when all steps are measured: the virtual device changes the dispatcher o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from mpsprobe.answers.lookup import find, keep
 from mpsprobe.answers.question import Question
+from mpsprobe.engine.chip_times import chip_times, chips
 from mpsprobe.engine.request import Run
-from mpsprobe.errors import MpsprobeError
+from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.protocols import Progress, RunOptions, Scanner
 from mpsprobe.schemas.coverage import CoverageReport, OperatorFinding
 from mpsprobe.schemas.profile import FallbackCost, ProfileCell, ProfileReport
@@ -19,6 +20,7 @@ from mpsprobe.suggestions import in_short
 
 LEAVES = ("missing", "fallback", "unsupported")  # the verdicts of operators that do not run on MPS
 RELEASE = "installed"
+MPS = "mps"
 NOT_PREDICTED = "which operators fall back on MPS was not predicted: {reason}"
 STOPPED = "the prediction of fallbacks knows the operators before it stopped: {reason}"
 
@@ -28,13 +30,14 @@ def predict(
 ) -> ProfileReport:
     """``report`` with what is predicted for ``runs``, of which its cells are in order; what fails is a note."""
     scans: dict[tuple[str, RunOptions], CoverageReport | str] = {}
+    of_chips = [name for device in report.devices if device.type == MPS for name in chips(device)]
     cells, notes, table, backend = [], list(report.notes), report.predicted_with, report.backend
     progress.start(None, "predicting fallbacks")
     try:
         for cell, run in zip(report.cells, runs, strict=False):
             key = run.workload.name, run.options
             if key not in scans:
-                scans[key] = _scanned(run, scanner_for, progress)
+                scans[key] = _scanned(run, of_chips, scanner_for, progress)
             scan = scans[key]
             if isinstance(scan, str):
                 notes.append(NOT_PREDICTED.format(reason=scan))
@@ -43,28 +46,44 @@ def predict(
             table, backend = table or scan.target.table, scan.target.backend
             if scan.failure is not None and cell.failure is None:
                 notes.append(STOPPED.format(reason=f"{scan.failure.error}: {scan.failure.message}"))
-            cells.append(_with_costs(cell, scan.operators))
+            on_chip = chip_times(cell, scan) if cell.device == MPS else None
+            cells.append(_with_costs(cell, scan.operators).model_copy(update={"chip": on_chip}))
     finally:
         progress.stop()
     update = {"cells": cells, "notes": list(dict.fromkeys(notes)), "predicted_with": table, "backend": backend}
     return report.model_copy(update=update)
 
 
-def _scanned(run: Run, scanner_for: Callable[[str], Scanner], progress: Progress) -> CoverageReport | str:
-    try:
-        question = Question("coverage", run.workload.name, asdict(run.options), cached=None if run.named else False)
-        answer = find(question) if run.named else None
-        report = answer.report() if answer is not None else None
-        if report is None:
-            scanner = scanner_for(run.workload.framework)
-            releases = scanner.releases(RELEASE) if hasattr(scanner, "releases") else [RELEASE]
-            report = scanner.scan(run.workload, run.options, releases, progress)
-            keep(question, report)
-    except MpsprobeError as error:
-        return f"{error.message}. {error.hint}" if error.hint else error.message
-    except Exception as error:  # noqa: BLE001 - a plugin's code; the measurement must not be lost with it
-        return in_short(error)
-    return report if isinstance(report, CoverageReport) else f"the scanner returned a report of kind '{report.kind}'"
+def _scanned(
+    run: Run, of_chips: Sequence[str], scanner_for: Callable[[str], Scanner], progress: Progress
+) -> CoverageReport | str:
+    """For the first of ``of_chips`` that is known, or for any Mac."""
+    for chip in (*of_chips, None):
+        options = replace(run.options, chip=chip) if chip else run.options
+        try:
+            question = Question("coverage", run.workload.name, asdict(options), cached=None if run.named else False)
+            answer = find(question) if run.named else None
+            report = answer.report() if answer is not None else None
+            if report is None:
+                scanner = scanner_for(run.workload.framework)
+                releases = scanner.releases(RELEASE) if hasattr(scanner, "releases") else [RELEASE]
+                report = scanner.scan(run.workload, options, releases, progress)
+                keep(question, report)
+        except UsageError as error:
+            if chip is None:
+                return _said(error)
+        except MpsprobeError as error:
+            return _said(error)
+        except Exception as error:  # noqa: BLE001 - a plugin's code; the measurement must not be lost with it
+            return in_short(error)
+        else:
+            wrong = f"the scanner returned a report of kind '{report.kind}'"
+            return report if isinstance(report, CoverageReport) else wrong
+    raise AssertionError("any Mac is asked about last")
+
+
+def _said(error: MpsprobeError) -> str:
+    return f"{error.message}. {error.hint}" if error.hint else error.message
 
 
 def _with_costs(cell: ProfileCell, operators: Sequence[OperatorFinding]) -> ProfileCell:

@@ -15,6 +15,14 @@ class GraphBreak(Record):
     call_site: str | None = Field(default=None, description="In the source, as `file:line`.")
 
 
+class Recompilation(Record):
+    """A function that TorchDynamo compiles again, because what it had compiled holds for other arguments."""
+
+    reason: str = Field(description="What no longer holds, as TorchDynamo says it.")
+    times: int = Field(ge=1, description="How often that was so.")
+    call_site: str | None = Field(default=None, description="Where the function begins, as `file:line`.")
+
+
 class RefusedGraph(Record):
     """A graph for which Inductor raises: on a Mac the call ends with that error."""
 
@@ -32,6 +40,8 @@ class MetalKernel(Record):
     moved_bytes: int = Field(ge=0, description="What the tensors that it gets hold, over the step.")
     operators: list[str] = Field(default=[], description="That it computes, of the graph before it was lowered.")
     call_sites: list[str] = Field(default=[], description="Their places in the source, as `file:line`.")
+    compared: int = Field(default=0, ge=0, description="Launches whose results were computed again by its operators.")
+    faults: list[str] = Field(default=[], description="What was wrong in a launch.")
     source: str = Field(default="", description="In the Metal shading language, with the includes of its graph.")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mpsprobe.declarations import Verdict
-from mpsprobe.schemas.compiled import GraphBreak, MetalKernel, RefusedGraph, StepCost
+from mpsprobe.schemas.compiled import GraphBreak, MetalKernel, Recompilation, RefusedGraph, StepCost
 from mpsprobe.schemas.memory import MemoryFigures, MemoryFit, MemoryPrediction
 from mpsprobe.schemas.record import Every, Exportable, First, Record, Sum, Unite
 from mpsprobe.schemas.run import AnyTarget, Environment, WorkloadInfo
@@ -231,16 +231,25 @@ class RunFailure(Record):
 
 
 class CompiledStep(Record):
-    """The step with its model compiled: as the installed torch generates it, and without values."""
+    """A step with its model compiled, without values; or what a program compiles, with them.
+
+    It is the installed torch that compiles.
+    """
 
     torch: str = Field(description="The installed release, whose generator it is.")
     graphs: int = Field(ge=0, description="That Inductor got.")
     breaks: list[GraphBreak] = Field(default=[], description="By place, the most frequent first.")
+    recompiled: list[Recompilation] = Field(default=[], description="By reason, as they came.")
     refused: list[RefusedGraph] = Field(default=[], description="They were run operator by operator here.")
     kernels: list[MetalKernel] = Field(default=[], description="In the order in which they were generated.")
-    operators: list[OperatorFinding] = Field(default=[], description="Those that are still called, by verdict.")
-    eager: StepCost = Field(description="Without `torch.compile`.")
-    compiled: StepCost = Field(description="With it.")
+    operators: list[OperatorFinding] = Field(
+        default=[], description="Those that a step still calls, by verdict; a program's are the report's."
+    )
+    eager: StepCost | None = Field(default=None, description="Of a step without `torch.compile`; of a program `null`.")
+    compiled: StepCost | None = Field(default=None, description="Of a step with it.")
+    step_ms: list[float] | None = Field(
+        default=None, description="With it, predicted for the chip asked about: low, likely, high milliseconds."
+    )
     failure: RunFailure | None = Field(default=None, description="What ended the step.")
 
 

@@ -165,6 +165,35 @@ class FallbackCost(Record):
     native_since: str | None = Field(default=None, description="From this release on, without a gap, it is native.")
 
 
+class ClassAgainst(Record):
+    """One class of kernels: what it took, and what it was likely to take on the chip. Of one step."""
+
+    kind: str = Field(description="As `by_class` of a predicted time has it.")
+    operators: list[str] = Field(default=[], description="Of it; one of several classes counts where most of it is.")
+    measured_ms: float = Field(ge=0, description="Of the device.")
+    predicted_ms: float = Field(ge=0, description="Likely, with the wait for each call where that was measured too.")
+
+
+class OperatorAgainst(Record):
+    """An operator that took much longer than its chip was likely to take. Of one step."""
+
+    operator: str = Field(description="`namespace::name.overload`.")
+    measured_ms: float = Field(ge=0, description="Of the device.")
+    predicted_ms: float = Field(ge=0, description="Likely.")
+    share: float = Field(ge=0, description="Of what all operators took.")
+    remedy: str | None = Field(default=None, description="What an advisory or a finding about it says to do.")
+
+
+class ChipTimes(Record):
+    """What was predicted of the chip that ran it, next to what it took."""
+
+    chip: str = Field(description="As `mpsprobe chips list` has it.")
+    gpu_cores: int | None = Field(default=None, description="Of its GPU; `null`: they are not known.")
+    step_ms: list[float] = Field(description="Predicted milliseconds of a step: low, likely, high.")
+    by_class: list[ClassAgainst] = Field(default=[], description="What took most first.")
+    slow: list[OperatorAgainst] = Field(default=[], description="Operators that took more than twice as long.")
+
+
 class ConfigurationKey(Record):
     """What distinguishes the configurations of a profile."""
 
@@ -200,6 +229,7 @@ class ProfileCell(ConfigurationKey):
     modules: list[ModuleTime] = Field(default=[], description="Time by module.")
     fallbacks: list[FallbackCost] = Field(default=[], description="Operators that leave MPS.")
     trace: Trace | None = Field(default=None, description="The profiled steps as a time line.")
+    chip: ChipTimes | None = Field(default=None, description="Against what was predicted of the chip; `null`: nothing.")
     notes: list[str] = Field(default=[], description="What else a reader should know.")
     failure: RunFailure | None = Field(default=None, description="What ended it; what was measured before is there.")
 

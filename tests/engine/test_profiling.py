@@ -16,7 +16,15 @@ from mpsprobe.engine.request import Plan, ProfileRequest, Run
 from mpsprobe.engine.statistics import bootstrap_interval, clustered_interval, duration_statistics
 from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import Device, RunOptions, Workload
-from mpsprobe.schemas import FallbackCost, ProfilePlan, ProfileReport, Report, RunFailure
+from mpsprobe.schemas import (
+    FallbackCost,
+    OperatorTimeShare,
+    ProfilePlan,
+    ProfileReport,
+    Report,
+    RunFailure,
+    TimePrediction,
+)
 from mpsprobe_devkit.testing import sample_cell, sample_coverage_report, sample_profile_report
 from mpsprobe_devkit.testing.fakes import FakeDevice, FakeProbe, FakeProgress, FakeScanner, FakeSteps, FakeWorkload
 
@@ -250,6 +258,57 @@ def test_equal_runs_are_predicted_once_whatever_their_order() -> None:
     predict(report, RUNS[::-1], lambda _: scanner, FakeProgress())
     # Two batch sizes; the devices differ, the prediction does not.
     assert [options.batch_size for _, options, asked in scanner.scanned if asked == ("installed",)] == [2, None]
+
+
+def _on_a_mac(name: str, cores: str, scanner: FakeScanner) -> ProfileReport:
+    """The sample's cell, of an M3 Max in the slow mode, with what ``scanner`` predicts of the chip."""
+    sample = sample_profile_report()
+    mac = sample.devices[0].model_copy(update={"name": name, "capabilities": {"gpu_cores": cores}})
+    run = Run(FakeWorkload(sample.cells[0].workload), RunOptions(phase=sample.cells[0].phase), FakeDevice("mps"))
+    report = sample.model_copy(update={"devices": [mac], "cells": sample.cells[:1]})
+    return predict(report, [run], lambda _: scanner, FakeProgress())
+
+
+def test_what_a_mac_took_stands_next_to_what_its_chip_was_predicted_to_take() -> None:
+    cell = sample_profile_report().cells[0]
+    took = {one.operator: (one.self_device_ns or 0) / cell.profiled_steps / 1e6 for one in cell.operators}
+    slow, *usual = sorted(took, key=lambda name: -took[name])
+    times = [
+        OperatorTimeShare(
+            operator=name, kind="matmul", calls=1, ms=0.001, alone_ms=took[name] / (3 if name == slow else 1)
+        )
+        for name in took
+    ]
+    time = TimePrediction(chip="m3-max", gpu_cores=40, step_ms=[1, 2, 3], bound_by="arithmetic", by_operator=times)
+    scan = COVERAGE.model_copy(update={"time": time, "operators": [], "advisories": []})
+    scanner = _Scanner(scan)
+    chip = _on_a_mac("Apple M3 Max", "40", scanner).cells[0].chip
+    assert scanner.scanned[0][1].chip == "Apple M3 Max 40core"
+    assert chip is not None and (chip.chip, chip.gpu_cores) == ("m3-max", 40)
+    [kind] = chip.by_class
+    assert kind.measured_ms == pytest.approx(sum(took.values()))
+    assert kind.predicted_ms == pytest.approx(sum(took.values()) - took[slow] * 2 / 3)
+    [found] = chip.slow
+    assert found.operator == slow and found.measured_ms == pytest.approx(3 * found.predicted_ms)
+    assert found.remedy is None and usual
+    advised = COVERAGE.advisories[0].model_copy(update={"operators": [slow], "workaround": "Do it otherwise."})
+    of_advisory = scan.model_copy(update={"advisories": [advised]})
+    chip = _on_a_mac("Apple M3 Max", "40", _Scanner(of_advisory)).cells[0].chip
+    assert chip is not None and chip.slow[0].remedy == "Do it otherwise."
+
+
+def test_a_chip_that_is_not_known_is_judged_as_any_mac() -> None:
+    class Knows(_Scanner):
+        def scan(self, *asked: Any) -> Report:
+            super().scan(*asked)
+            if asked[1].chip:
+                raise UsageError(f"there is no chip {asked[1].chip}")
+            return COVERAGE
+
+    scanner = Knows(COVERAGE)
+    report = _on_a_mac("Apple M9 Max", "99", scanner)
+    assert [options.chip for _, options, _ in scanner.scanned] == ["Apple M9 Max 99core", "Apple M9 Max", None]
+    assert report.cells[0].fallbacks and report.cells[0].chip is None
 
 
 def test_a_scanner_that_is_not_there_says_what_to_do() -> None:

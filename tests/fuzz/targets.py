@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import json
 import pickletools
+import shutil
 import struct
 import sys
 from collections.abc import Callable, Sequence
@@ -248,6 +249,47 @@ def workloads(folder: Path) -> Attack:
     return attack
 
 
+def programs(folder: Path) -> Attack:
+    """Programs for CUDA with their settings, notebook and requirements: fixed twice, and looked at by ``doctor``."""
+    from mpsprobe_fix.files import gather
+    from mpsprobe_fix.fixing import diff, fixed
+    from mpsprobe_fix.project.checks import findings
+    from mpsprobe_fix.rules import RULES
+
+    made = _module(ROOT / "plugins/mpsprobe-fix/tests/programs.py")
+    codes = [code for files in (*made.CUDA_PROGRAMS.values(), made.STAY) for code in files.values()]
+    lines = sorted({line for code in codes for line in code.splitlines(keepends=True)})
+    wanted = "torch==2.6.0+cu118 ; sys_platform == 'linux'\nnumpy>=1\n-r a.txt\n[project]\ndependencies = ['triton']\n"
+    settings = "train:\n  device: cuda:0\n  - a: &a [1, *a]\n[x]\ndevice = 'cuda'\n"
+    tokens = (*TEXTS, *"()[]{}:,.*@#\\'\"\0\r\t", "\n", "\ufeff", "f'{", "lambda: ", "if x:\n", "cuda", *lines)
+    rules, names = list(RULES.values()), ("a.py", "a b.py", "\x1b[31m.py", "\n.pyw", "é.py")
+
+    def attack(random: Random) -> None:
+        shutil.rmtree(folder)
+        folder.mkdir()
+        text = random.choice(codes) if random.random() < 0.7 else "".join(random.choices(lines, k=12))
+        data = _with_tokens(text.encode(), tokens, random, most=3)
+        (folder / random.choice(names)).write_bytes(bytes_changed(data, random) if random.random() < 0.2 else data)
+        cells = [{"cell_type": "code", "source": random.choices(lines, k=4), "outputs": [1.5]} for _ in range(3)]
+        notebook = json.dumps(document_changed({"cells": cells, "nbformat": 4}, random), indent=1).encode()
+        (folder / "a.ipynb").write_bytes(_with_tokens(notebook, tokens, random, most=1))
+        (folder / "a.yaml").write_bytes(_with_tokens(settings.encode(), tokens, random, most=2))
+        for name in ("requirements.txt", "pyproject.toml", "setup.cfg", "environment.yml"):
+            (folder / name).write_bytes(_with_tokens(wanted.encode(), tokens, random, most=2))
+        with suppress(MpsprobeError):
+            list(findings(str(folder), {}))
+        found = gather([str(folder)])
+        patch = fixed(found, rules)
+        diff(found.sources, patch).encode("utf-8")
+        for one in found.sources:
+            if one.name in patch.texts:
+                one.write(patch.texts[one.name])
+        again = fixed(gather([str(folder)]), rules)
+        assert not again.texts, diff(gather([str(folder)]).sources, again)
+
+    return attack
+
+
 def _with_tokens(data: bytes, tokens: Sequence[str], random: Random, most: int) -> bytes:
     for _ in range(random.randint(0, most)):
         place = random.randrange(len(data) + 1)
@@ -267,5 +309,6 @@ def _module(path: Path) -> Any:
 
 
 TARGETS: dict[str, Callable[[Path], Attack]] = {
-    one.__name__: one for one in (reports, traces, tables, machos, checkpoints, expectations, settings, workloads)
+    one.__name__: one
+    for one in (reports, traces, tables, machos, checkpoints, expectations, settings, workloads, programs)
 }

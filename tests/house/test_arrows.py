@@ -62,7 +62,7 @@ COVERAGE_MAY_IMPORT = {
     "devices": {"knowledge", "recording"},
     "reporting": {"devices", "knowledge", "recording"},
     "scanning": {"devices", "knowledge", "recording", "reporting"},
-    "programs": {"devices", "knowledge", "recording", "reporting", "scanning"},
+    "programs": {"devices", "knowledge", "recording", "reporting", "scanning", "verifying"},
     "verifying": {"devices", "knowledge", "recording", "reporting"},
     "pool": set(),
     "rules": set(),

@@ -231,6 +231,9 @@ def test_mps_against_a_double(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (described.capabilities["gpu_cores"], described.capabilities["bfloat16"]) == ("40", "yes")
     made.pop("is_macos_or_newer").assert_called_once_with(14, 0)
     assert [name for name, function in made.items() if function.call_count != 1] == []
+    monkeypatch.delattr(torch.backends.mps, "get_name")  # before torch 2.9
+    monkeypatch.setattr("mpsprobe_devices.mps.processor_name", lambda: "Apple M1 Pro")
+    assert device.describe().name == "Apple M1 Pro", "the chip of a profile"
 
 
 def test_a_release_without_peaks_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,13 +210,48 @@ PACKAGE = {
     "torch.manual_seed(0)\nnet = Net()\nx = torch.ones(SIZES).to(WHERE)\n"
     'y = torch.ones(SIZES).to(config["device"])\nprint(net(x + y).shape, config["name"])\n',
 }
+BY_POSITION = """\
+import io
+import json
+
+import torch
+
+
+def get_device(rank=None):
+    if rank is not None:
+        return f"cuda:{rank}"
+    if torch.cuda.is_available():
+        return "cuda"
+    return "cpu"
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("steps", torch.arange(3, dtype=torch.float64))
+
+    def forward(self, x):
+        return x * self.steps
+
+
+timestamps = json.dumps([0.5])
+generator = torch.Generator("cuda").manual_seed(0)
+file = io.BytesIO()
+torch.save(torch.ones(3), file)
+file.seek(0)
+scope = torch.autocast if len(timestamps) > 90 else torch.enable_grad
+if timestamps:
+    y = torch.load(file).cuda()
+net = Net().to(get_device())
+print(net(torch.rand(3, generator=generator, device="cuda")).shape, y.sum().item())
+"""
 CUDA_PROGRAMS: dict[str, dict[str, str]] = {
     name: {"main.py": code}
     for name, code in {
         "mnist": MNIST, "hard_coded": HARD_CODED, "mixed": MIXED, "float64": FLOAT64, "types": TYPES,
         "checkpoint": CHECKPOINT, "branches": BRANCHES, "loader": LOADER, "flash": FLASH, "apex": APEX,
         "parallel": PARALLEL, "named_types": NAMED_TYPES, "options": OPTIONS, "half_known": HALF_KNOWN,
-        "streams": STREAMS, "default_type": DEFAULT_TYPE,
+        "streams": STREAMS, "default_type": DEFAULT_TYPE, "by_position": BY_POSITION,
     }.items()
 } | {"package": PACKAGE}  # fmt: skip
 STAY = {

@@ -115,6 +115,27 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: p
     assert [one.name for one in tmp_path.iterdir()] == ["a.py"]
 
 
+def test_what_was_changed_meanwhile_is_not_written(tmp_path: Path) -> None:
+    inner, outside = tmp_path / "in", tmp_path / "outside.py"
+    inner.mkdir()
+    for path in (inner / "a.py", inner / "b.py", outside):
+        path.write_text(CODE)
+    changed, replaced = gather([str(inner)]).sources
+    (inner / "a.py").write_text("new")
+    (inner / "b.py").unlink()
+    (inner / "b.py").symlink_to(outside)
+    for source in (changed, replaced):
+        with pytest.raises(MpsprobeError, match="changed while"):
+            source.write("edited")
+    assert (inner / "a.py").read_text() == "new" and outside.read_text() == CODE
+
+
+def test_a_name_that_draws_on_the_terminal_is_quoted(tmp_path: Path) -> None:
+    (tmp_path / "a\x1b[31m\n.py").write_text(CODE)
+    result = run(str(tmp_path))
+    assert "\\033[31m\\012.py" in result.stdout and "\x1b" not in result.output
+
+
 def test_only_skip_and_keep(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text(CODE + "y = torch.ones(3).cuda()  # mpsprobe: keep\ntorch.cuda.synchronize()\n")
@@ -130,6 +151,18 @@ def test_outputs_are_the_same_but_for_devices_times_and_the_last_digits() -> Non
     assert proof._differences("loss 0.50000 on cpu in 1.2 s\n", "loss 0.50001 on mps:0 in 9 s\n") is None
     assert proof._differences("loss 0.5\n", "loss 0.6\n")
     assert proof._differences("a\nb\n", "a\n")
+
+
+@pytest.mark.slow
+def test_a_program_that_does_not_end_proves_nothing_and_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.txt").write_text("mine")
+    (tmp_path / "a.py").write_text(CODE + "open('log.txt', 'w').write('theirs')\nwhile True: pass\n")
+    result = run("a.py", "--run", "a.py", "--timeout", "5")
+    assert result.exit_code == 1 and "--timeout" in result.stderr
+    assert (tmp_path / "log.txt").read_text() == "mine"
 
 
 @pytest.mark.slow

@@ -44,6 +44,36 @@ def test_what_a_run_found_is_edited_where_one_call_can_be_it(
     assert bool(made.decisions) == (after is None)
 
 
+# Lines that the edits of whole programs do not reach on every machine, and what becomes of them.
+LINES = [
+    (
+        "n = torch.cuda.device_count()\nspawn(run, nprocs=n)",
+        "n = max(torch.cuda.device_count(), 1)\nspawn(run, nprocs=n)",
+    ),
+    (
+        "scope = autocast if a else b\nwith scope('cuda'): pass",
+        'with scope("mps" if DEVICE == "mps" else "cuda"): pass',
+    ),
+    ("if x.device.type == 'cuda':\n    x = x.half()", 'if x.device.type in ("cuda", "mps"):\n    x = x.half()'),
+    ("dist.barrier(device_ids=[0])", "dist.barrier(device_ids=[0] if torch.cuda.is_available() else None)"),
+    ("pipe.enable_xformers_memory_efficient_attention()", "if torch.cuda.is_available():\n    pipe.enable_xformers"),
+    ("@torch.cuda.amp.custom_fwd\ndef f(): pass", "@torch.amp.custom_fwd(device_type=DEVICE)"),
+    ("if accelerator.is_main_process:\n    x.cuda()", "    x.to(DEVICE)"),
+    (
+        "def make(): return DataLoader(d, num_workers=2, persistent_workers=True)\nmake()",
+        'num_workers=0 if sys.platform == "darwin" else 2, persistent_workers=False if',
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "after"), LINES)
+def test_a_line_becomes_what_runs_on_every_device(line: str, after: str) -> None:
+    code = f"import torch\n\n{line}\n"
+    facts = facts_of([ast.parse(code)], {})
+    facts.release = (2, 8)
+    assert after in edit(code, "a.py", facts, RULES.values()).code
+
+
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
 def test_a_rule_makes_its_example_after_out_of_the_one_before(rule: Rule) -> None:
     made = edit(rule.before, "a.py", facts_of([ast.parse(rule.before)], {}), [rule], SEEN.get(rule.name))

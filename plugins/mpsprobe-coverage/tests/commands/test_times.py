@@ -44,10 +44,13 @@ def test_every_mac_is_compared_and_the_smallest_that_is_enough_is_named() -> Non
 
 
 def test_wishes_that_are_wrong_or_that_no_mac_meets_are_one_line() -> None:
-    for arguments, said in (
-        (("--at-least", "20parsecs/s"), "is no speed"),
-        (("--within", "soon"), "is no duration"),
-        (("--within", "0.001ms"), "no Mac is predicted to do that"),
+    for workload, arguments, said in (
+        ("bert-base", ("--at-least", "20tokens/h"), "unknown unit 'tokens/h'; did you mean 'tokens/s'"),
+        ("bert-base", ("--at-least", "fast"), "'fast' is no speed"),
+        ("bert-base", ("--within", "soon"), "'soon' is no duration"),
+        ("bert-base", ("--within", "0.001ms"), "no Mac is predicted to do that"),
+        ("bert-base", ("--at-least", "100000000tok/s"), "no Mac is predicted to do that"),
+        ("resnet50", ("--at-least", "9tok/s"), "'resnet50' has no such number a second"),
     ):
-        result = run_cli("chips", "compare", "bert-base", *SMALL, *arguments, process=False)
+        result = run_cli("chips", "compare", workload, *SMALL, *arguments, process=False)
         assert result.code == 2 and said in result.stderr and "Traceback" not in result.stderr, arguments

@@ -20,7 +20,7 @@ import torch
 from packaging.version import Version
 
 from mpsprobe.schemas import DeviceInfo
-from mpsprobe_devices.machine import Memory
+from mpsprobe_devices.machine import Memory, processor_name
 from mpsprobe_devices.torch_device import TorchDevice
 
 PEAKS_SINCE = Version("2.13")
@@ -55,7 +55,7 @@ class MpsDevice(TorchDevice):
             capabilities["gpu_cores"] = str(cores())
         return DeviceInfo(
             type=self.name,
-            name=str(named()) if named is not None else "Apple GPU",
+            name=str(named()) if named is not None else processor_name(),  # Apple M1 Pro is both
             memory_bytes=int(torch.mps.recommended_max_memory()),
             capabilities=capabilities,
             caveats=["memory is shared with the CPU: the figure is what Metal recommends to use at most"],

@@ -10,7 +10,7 @@ import click
 
 from mpsprobe.commands import Command
 from mpsprobe.errors import UnknownName, UsageError
-from mpsprobe.options import Names
+from mpsprobe.options import Names, Positive
 from mpsprobe.streams import write_stdout
 from mpsprobe.suggestions import printable
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.argument("paths", nargs=-1, metavar="PATH…")
 @click.option("--diff/--write", "as_diff", default=True, help="Print the edits as a diff [default], or write them.")
 @click.option("--run", "program", metavar="COMMAND", help='Prove it: "train.py --epochs 1" before and after.')
+@click.option("--timeout", type=Positive(), default=600, show_default=True, help="Seconds that one run may take.")
 @click.option(
     "--torch", "release", default="installed", show_default=True, metavar="VERSION", help="To edit and judge for."
 )
@@ -34,6 +35,7 @@ def fix(
     paths: tuple[str, ...],
     as_diff: bool,
     program: str | None,
+    timeout: int,
     release: str,
     only: tuple[str, ...] | None,
     skip: tuple[str, ...] | None,
@@ -65,7 +67,7 @@ def fix(
     if program is not None:
         from mpsprobe_fix.proof import prove
 
-        patch, reasons = prove(program, release, found, rules, patch)
+        patch, reasons = prove(program, release, found, rules, patch, timeout)
         held = not reasons
         for reason in reasons:
             click.echo(f"not proved: {printable(reason)}", err=True)
@@ -75,8 +77,14 @@ def fix(
     elif held:
         if not force:
             check_clean(changed)
-        for one in changed:
-            one.write(patch.texts[one.name])
+        written = 0
+        try:
+            for one in changed:
+                one.write(patch.texts[one.name])
+                written += 1
+        finally:
+            if written < len(changed):  # Ctrl-C, a full disk
+                click.echo(f"{written} of {len(changed)} files were written, the others are as before", err=True)
     _summary(patch, len(changed), written=held and not as_diff, proved=program is not None and held)
     if not held:
         click.echo("no diff: the edits do not do what they should", err=True)

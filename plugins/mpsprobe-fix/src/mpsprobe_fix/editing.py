@@ -12,12 +12,12 @@ from typing import Any
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from mpsprobe_fix.facts import Facts, conditions
+from mpsprobe_fix.facts import MAC, Facts, conditions, run_at_import
 from mpsprobe_fix.rule import PACKAGES, Edit, Rule
 
 WORDS = re.compile(
     r"cuda|nccl|float64|double|complex128|pin_memory|num_workers|8bit|load_in_|tf32|flash|torch\.compile|autocast|"
-    rf"GradScaler|DataParallel|DDP\b|deepspeed|\.to\(\s*\d|device=\d|{'|'.join(sorted(PACKAGES))}"
+    rf"GradScaler|DataParallel|DDP\b|device_ids|deepspeed|\.to\(\s*\d|device=\d|torch\.load|{'|'.join(sorted(PACKAGES))}"
 )
 """What a line has where a rule has something to say."""
 KEEP = "# mpsprobe: keep"
@@ -98,10 +98,12 @@ class Place:
         lines = re.split(r"\r\n|\r|\n", code)
         tree = ast.parse(code)
         self._widened, self._with_mac = conditions(tree)
+        self.knows_mac = MAC.search(code) is not None
         self.known: dict[int, tuple[bool, bool]] = {}
         self._kept = {number for number, line in enumerate(lines, 1) if KEEP in line}
         self._decided = {line.strip() for line in lines if DECIDE in line}
         self.names = imported(tree)
+        self.at_import = run_at_import(tree)
         ours = [re.escape(one) for one, full in self.names.items() if WORDS.search(full)]
         words = re.compile("|".join([WORDS.pattern, *ours, *map(re.escape, (*facts.settings, *facts.types))]))
         self._met = sorted({*seen, *(number for number, line in enumerate(lines, 1) if words.search(line))})
@@ -316,8 +318,10 @@ class _Walk(cst.CSTTransformer):
 
 
 def imported(tree: ast.Module) -> dict[str, str]:
-    """Every name that an import anywhere in the file binds, with what it names; none that is also assigned."""
-    names: dict[str, str] = {}
+    """Every name that an import anywhere in the file binds, with what it names; none that is also assigned. A file that
+    only uses ``torch`` has it from an import of everything, or from another cell.
+    """
+    names = {"torch": "torch"}
     others: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 DEVICE_NAME = re.compile(r"(^|_)(device|dev|devices|accelerator)(_|$|\d)")
 CUDA = re.compile(r"cuda(:\d+)?")
 _PLACE = re.compile(rf"{CUDA.pattern}|torch\.cuda\.\w+Tensor")
-MAC = re.compile("mps|accelerator", re.IGNORECASE)
+# Neither "timestamps" nor a comment for mpsprobe, nor the accelerator of accelerate.
+MAC = re.compile(r"(?<![a-z])mps(?!probe)|torch\.accelerator|current_accelerator", re.IGNORECASE)
 ASKED = "torch.cuda.is_available"
+DEEPEST = 150
+"""Levels of a tree; Python walks it with some calls for each, and ends at a thousand."""
 _FORK = {"fork", "forkserver"}
 _TYPES = re.compile(r"torch\.cuda\.(\w+Tensor) if .* else torch\.(\w+Tensor)$")
 _WITHOUT_PARAMETERS = re.compile(r"(?:torch\.)?nn\.(\w+(?:Loss|Pool[123]d)|Fold|Unfold|Upsample\w*)")
@@ -28,6 +32,9 @@ class Facts:
         asked: names that say whether there is CUDA.
         flags: those of them that guard work on the device.
         types: names of a type of tensors that is CUDA's where there is CUDA, and what it is called: ``FloatTensor``.
+        scopes: names of a function that is autocast, or nothing.
+        processes: names of how many processes are started.
+        cuda: whether something is put on a CUDA device.
         modules: names of modules without parameters, and their class: ``CTCLoss``.
         release: of torch, as numbers, that is judged: some edits are for older ones only.
         early: whether asking CUDA at import would change the program: it forks, or chooses its GPUs itself, and CUDA
@@ -40,6 +47,9 @@ class Facts:
     asked: set[str] = field(default_factory=set)
     flags: set[str] = field(default_factory=set)
     types: dict[str, str] = field(default_factory=dict)
+    scopes: set[str] = field(default_factory=set)
+    processes: set[str] = field(default_factory=set)
+    cuda: bool = False
     modules: dict[str, str] = field(default_factory=dict)
     release: tuple[int, ...] = (0,)
     early: bool = False
@@ -54,10 +64,27 @@ class Facts:
             code = ast.unparse(value)
             if ASKED in code and not _is_choice(value):
                 self.asked.update(names)
+            if isinstance(value, ast.IfExp) and "autocast" in code:
+                self.scopes.update(names)
             if isinstance(value, ast.IfExp) and (found := _TYPES.match(code)) and found[1] == found[2]:
                 self.types.update(dict.fromkeys(names, found[1]))
             elif isinstance(value, ast.Call) and (module := _WITHOUT_PARAMETERS.fullmatch(ast.unparse(value.func))):
                 self.modules.update(dict.fromkeys(names, module[1]))
+
+
+def parsed(code: str) -> ast.Module | str:
+    """The tree of ``code``, or why there is none: what is nested too deeply ends ``ast.unparse`` and libcst."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(code)
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        return f"does not parse, line {line}" if line else "does not parse"
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEPEST):
+        level = [inner for one in level for inner in ast.iter_child_nodes(one)]
+    return "is nested too deeply" if level else tree
 
 
 def facts_of(trees: Iterable[ast.Module], settings: Mapping[str, str]) -> Facts:
@@ -68,8 +95,13 @@ def facts_of(trees: Iterable[ast.Module], settings: Mapping[str, str]) -> Facts:
             if isinstance(node, ast.Call):
                 facts.devices.update(filter(None, map(last_name, _device_arguments(node))))
                 facts.early = facts.early or _forks(node)
-            elif isinstance(node, ast.Constant) and node.value == "CUDA_VISIBLE_DEVICES":
-                facts.early = True
+                facts.processes.update(
+                    filter(None, (last_name(one.value) for one in node.keywords if one.arg == "nprocs"))
+                )
+                facts.cuda = facts.cuda or getattr(node.func, "attr", "") == "cuda"
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                facts.early = facts.early or node.value == "CUDA_VISIBLE_DEVICES"
+                facts.cuda = facts.cuda or CUDA.fullmatch(node.value) is not None
             elif isinstance(node, ast.ClassDef):
                 methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
                 if "cuda" in methods and "to" not in methods and not node.bases:
@@ -84,6 +116,24 @@ def facts_of(trees: Iterable[ast.Module], settings: Mapping[str, str]) -> Facts:
 
 def _guards(node: ast.If | ast.IfExp) -> bool:
     return any(places(one) for one in (node.body if isinstance(node.body, list) else [node.body]))
+
+
+def run_at_import(tree: ast.Module) -> set[str]:
+    """Functions and classes of a file that are called when it is imported, and those that they call in turn."""
+    defined = {one.name: one for one in tree.body if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
+    waiting = [one for one in tree.body if one not in defined.values() and not is_main(one)]
+    found: set[str] = set()
+    while waiting:
+        names = {last_name(one.func) for one in ast.walk(waiting.pop()) if isinstance(one, ast.Call)}
+        new = {name for name in names if name in defined} - found
+        found |= new
+        waiting += [defined[name] for name in new]
+    return found
+
+
+def is_main(node: ast.stmt) -> bool:
+    """Whether a statement is the main guard of a script."""
+    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
 
 
 def _is_choice(node: ast.expr) -> bool:

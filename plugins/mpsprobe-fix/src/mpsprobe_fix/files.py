@@ -9,18 +9,24 @@ import stat
 import subprocess
 import tokenize
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mpsprobe.errors import UsageError
 from mpsprobe.output import write_atomically
+from mpsprobe.suggestions import first_line, printable
 from mpsprobe_fix.notebook import Notebook
 
 PYTHON = {".py", ".pyw"}
 NOTEBOOK = ".ipynb"
 SETTINGS = {".yaml", ".yml", ".toml"}
 _LEFT_OUT = {"__pycache__", "node_modules", "site-packages", "build", "dist"}
-_YAML = re.compile(r"""^[\s-]*["']?([\w.-]+)["']?\s*[:=]\s*["']?(cuda(?::\d+)?)["']?\s*(#.*)?$""", re.MULTILINE)
+_SETTING = re.compile(
+    r"""^[ \t]*(?:-[ \t]+)?["']?([\w.-]{1,100})["']?[ \t]*[:=][ \t]*["']?(cuda(?::\d+)?)["']?[ \t]*(?:\#.*)?\r?$""",
+    re.MULTILINE,
+)
+LARGEST = 2_000_000
+"""Characters of code; libcst needs about 400 bytes for each."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -39,12 +45,22 @@ class Source:
     def code(self) -> str:
         return self.text if self.notebook is None else self.notebook.code
 
+    def edited(self, text: str) -> Source:
+        """This file with another text."""
+        return replace(self, text=text, notebook=None if self.notebook is None else Notebook(text))
+
     def after(self, code: str) -> str:
         """The text of the file whose code is ``code``."""
         return code if self.notebook is None else self.notebook.with_code(code)
 
     def write(self, text: str) -> None:
-        """Replace the file at once: whoever is interrupted leaves the old one or the new one."""
+        """Replace the file at once: whoever is interrupted leaves the old one or the new one.
+
+        Raises:
+            UsageError: it is no longer what was read, or a link has taken its place.
+        """
+        if self.path.resolve() != self.path or self.path.read_bytes() != self.encoded(self.text):
+            raise UsageError(f"{self.name} was changed while it was looked at", "Start again.")
         write_atomically(self.path, self.encoded(text))
 
     def encoded(self, text: str) -> bytes:
@@ -82,7 +98,7 @@ def gather(paths: Sequence[str]) -> Found:
             continue
         if root.is_file() and root.suffix not in PYTHON | SETTINGS | {NOTEBOOK}:
             found.complaints.append(f"{root}: not a Python file or notebook; not changed")
-        for path in [root] if root.is_file() else _below(root):
+        for path in [root] if root.is_file() else _below(root, found):
             real = path.resolve()
             if not real.is_relative_to(inside):
                 if path.suffix in PYTHON | {NOTEBOOK}:
@@ -93,40 +109,57 @@ def gather(paths: Sequence[str]) -> Found:
     return found
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    for name in sorted(os.listdir(folder)):  # noqa: PTH208 - names, not paths
-        path = folder / name
-        if path.is_dir():
-            if not (name.startswith(".") or name in _LEFT_OUT or path.is_symlink() or (path / "pyvenv.cfg").exists()):
-                yield from _below(path)
-        elif path.is_file():
-            yield path
+def _below(root: Path, found: Found) -> Iterator[Path]:
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            paths = [folder / name for name in sorted(os.listdir(folder))]  # noqa: PTH208 - names, not paths
+        except OSError as error:
+            found.complaints.append(f"{folder}: cannot be read ({error.strerror}); not looked at")
+            continue
+        # os.path says no where it may not look, and pathlib raises.
+        yield from (path for path in paths if os.path.isfile(path))  # noqa: PTH113
+        inner = [path for path in paths if os.path.isdir(path) and not path.is_symlink()]  # noqa: PTH112
+        waiting += [path for path in reversed(inner) if not is_left_out(path)]
+
+
+def is_left_out(folder: Path) -> bool:
+    """Whether a folder has nothing of the program's own: hidden ones, builds, environments."""
+    return folder.name.startswith(".") or folder.name in _LEFT_OUT or os.path.exists(folder / "pyvenv.cfg")  # noqa: PTH110
 
 
 def _read(path: Path, real: Path, found: Found) -> None:
-    if path.suffix in SETTINGS:
-        text = real.read_bytes().decode("utf-8", "replace")
-        found.settings.update({hit[1].split(".")[-1]: hit[2] for hit in _YAML.finditer(text)})
-    if path.suffix not in PYTHON | {NOTEBOOK}:
+    if path.suffix not in PYTHON | SETTINGS | {NOTEBOOK}:
         return
     try:
         data = real.read_bytes()
+        if path.suffix in SETTINGS:
+            hits = _SETTING.finditer(data.decode("utf-8", "replace"))
+            found.settings.update({hit[1].split(".")[-1]: hit[2] for hit in hits})
+            return
         bom = _BOM if data.startswith(_BOM) else b""
         encoding = "utf-8"
         if path.suffix in PYTHON:
             encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0].removesuffix("-sig")
         text = data[len(bom) :].decode(encoding)
         notebook = Notebook(text) if path.suffix == NOTEBOOK else None
-    except (SyntaxError, ValueError, LookupError) as error:
-        found.complaints.append(f"{path}: cannot be read ({str(error).splitlines()[0]}); not changed")
-        return
+        source = Source(real, path.as_posix(), text, encoding, bom, notebook)
+        writable = real.stat().st_mode & stat.S_IWUSR
+        same = source.encoded(text) == data
+    except (SyntaxError, ValueError, LookupError, RecursionError) as error:
+        found.complaints.append(f"{path}: cannot be read ({first_line(error)}); not changed")
     except OSError as error:
         found.complaints.append(f"{path}: cannot be read ({error.strerror}); not changed")
-        return
-    if not real.stat().st_mode & stat.S_IWUSR:
-        found.complaints.append(f"{path}: read-only; not changed")
-        return
-    found.sources.append(Source(real, path.as_posix(), text, encoding, bom, notebook))
+    else:
+        if not writable:
+            found.complaints.append(f"{path}: read-only; not changed")
+        elif not same:
+            found.complaints.append(f"{path}: cannot be written again as {encoding}; not changed")
+        elif len(source.code) > LARGEST:
+            found.complaints.append(f"{path}: more than {LARGEST:,} characters of code; not changed")
+        else:
+            found.sources.append(source)
 
 
 def check_clean(sources: Sequence[Source]) -> None:
@@ -135,11 +168,13 @@ def check_clean(sources: Sequence[Source]) -> None:
     for one in sources:
         folders.setdefault(one.path.parent, []).append(one.path.name)
     for folder, names in folders.items():
-        command = ["git", "status", "--porcelain", "--", *names]
+        # The repository may be anybody's: no program that its settings name is started, and a name is no pattern.
+        settings = ["-c", "core.fsmonitor=false", "--literal-pathspecs"]
+        command = ["git", *settings, "status", "--porcelain", "--", *names]
         try:
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        except OSError:
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, errors="replace")
+        except FileNotFoundError:
             return  # no git here
         if done.returncode == 0 and done.stdout.strip():
-            name = done.stdout.splitlines()[0][3:]
+            name = printable(done.stdout.splitlines()[0][3:])
             raise UsageError(f"{name} has changes that are not committed", "Commit them, or write anyway: --force.")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
+import os
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -13,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 import libcst as cst
 
 from mpsprobe_fix.editing import WORDS, Change, edit
-from mpsprobe_fix.facts import facts_of
+from mpsprobe_fix.facts import facts_of, parsed
 from mpsprobe_fix.files import Found, Source
 from mpsprobe_fix.rule import Rule
 
@@ -43,26 +42,20 @@ def fixed(
     codes: dict[str, str] = {}
     trees = []
     for source in found.sources:
-        code = source.code
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                trees.append(ast.parse(code))
-        except (SyntaxError, ValueError, RecursionError) as error:
-            line = getattr(error, "lineno", None)
-            if before is None:
-                where = f", line {line}" if line else ""
-                patch.complaints.append(f"{source.name}: does not parse{where}; not changed")
-        else:
-            codes[source.name] = code
+        tree = parsed(source.code)
+        if not isinstance(tree, str):
+            trees.append(tree)
+            codes[source.name] = source.code
+        elif before is None:
+            patch.complaints.append(f"{source.name}: {tree}; not changed")
     facts = facts_of(trees, found.settings)
     facts.release = tuple(map(int, re.findall(r"\d+", release)[:2])) or _installed()
     for source in found.sources:
         if source.name not in codes:
             continue
         there = (seen or {}).get(source.name, {})
-        text = patch.texts.get(source.name, source.text)
-        code = codes[source.name] if text == source.text else Source(**{**vars(source), "text": text}).code
+        text = patch.texts.get(source.name)
+        code = codes[source.name] if text is None else source.edited(text).code
         if not there and not (WORDS.search(code) or any(key in code for key in facts.settings)):
             continue
         try:
@@ -74,7 +67,7 @@ def fixed(
         known = {(one.rule, one.file, one.text) for one in patch.decisions if before is not None}
         patch.decisions += [one for one in made.decisions if (one.rule, one.file, one.text) not in known]
         if made.code != code:
-            patch.texts[source.name] = source.after(made.code)
+            patch.texts[source.name] = (source if text is None else source.edited(text)).after(made.code)
     return patch
 
 
@@ -91,9 +84,17 @@ def diff(sources: Iterable[Source], patch: Patch) -> str:
     for source in sources:
         if source.name in patch.texts:
             old, new = (text.splitlines(keepends=True) for text in (source.text, patch.texts[source.name]))
-            name = source.name.lstrip("/")
+            before, after = (_quoted(f"{side}/{source.name.lstrip('/')}") for side in "ab")
             parts += [
                 line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-                for line in difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
+                for line in difflib.unified_diff(old, new, before, after)
             ]
     return "".join(parts)
+
+
+def _quoted(name: str) -> str:
+    """A name as git writes it: one with control characters, or none of UTF-8, in quotes with octal numbers."""
+    if name.isprintable() and not {'"', "\\"} & {*name}:
+        return name
+    plain = (chr(one) if 32 <= one < 127 and one not in b'"\\' else f"\\{one:03o}" for one in os.fsencode(name))
+    return f'"{"".join(plain)}"'

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import json
 import re
-from typing import Any
+from collections.abc import Iterator
 
 _CELL = "# mpsprobe-cell {}\n"
 _MAGIC = "#mpsprobe-magic:"
 _OF_PYTHON = re.compile(r"\s*%%(time|timeit|capture|prun|memit|mprun)\b")
+_SPACE = re.compile(r"[ \t\r\n]*")
 _LINE = re.compile(r"^(\s*)([%!?].*)$")
 
 
@@ -22,34 +23,72 @@ class Notebook:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._document: Any = json.loads(text)
-        cells = self._document.get("cells") if isinstance(self._document, dict) else None
-        if not isinstance(cells, list):
+        document = json.loads(text)
+        if not isinstance(document, dict) or not isinstance(document.get("cells"), list):
             raise ValueError("no notebook with cells")
-        self._codes = {
-            number: "".join(cell.get("source", []))
-            for number, cell in enumerate(cells)
-            if isinstance(cell, dict) and cell.get("cell_type") == "code"
-        }
-        self._codes = {number: code for number, code in self._codes.items() if _parses(_hidden(code))}
+        self._spans: dict[int, tuple[int, int]] = {}
+        self._codes: dict[int, str] = {}
+        cells = _members(text, _spans(text, text.index("{"))["cells"][0])
+        for number, (cell, (_, begin, _)) in enumerate(zip(document["cells"], cells, strict=True)):
+            lines = cell.get("source") if isinstance(cell, dict) and cell.get("cell_type") == "code" else None
+            code = "".join(lines) if isinstance(lines, list) and all(isinstance(one, str) for one in lines) else lines
+            if isinstance(code, str) and code and _parses(_hidden(code)):
+                self._codes[number] = code
+                self._spans[number] = _spans(text, begin)["source"]
         self.code = "".join(f"{_CELL.format(number)}{_hidden(code)}\n" for number, code in self._codes.items())
 
     def with_code(self, code: str) -> str:
-        """The document whose cells have ``code``, in the format of this one."""
+        """The document whose cells have ``code``; everything else stays, letter by letter."""
         parts = re.split(r"^# mpsprobe-cell (\d+)\n", code, flags=re.MULTILINE)
         # What stands before the first mark was put at the head: it belongs to the first cell.
         changed = dict(zip(map(int, parts[1::2]), parts[2::2], strict=True))
         if parts[0] and changed:
             first = min(changed)
             changed[first] = parts[0] + changed[first]
-        for number, text in changed.items():
+        made = self._text
+        for number, text in sorted(changed.items(), reverse=True):
             shown = _shown(text.removesuffix("\n"))
             if shown != self._codes[number]:
-                cell = self._document["cells"][number]
-                cell["source"] = shown if isinstance(cell["source"], str) else shown.splitlines(keepends=True)
-        indent = re.search(r"\n( +)\"", self._text)
-        made = json.dumps(self._document, indent=len(indent[1]) if indent else None, ensure_ascii=False)
-        return made + self._text[len(self._text.rstrip()) :]
+                begin, end = self._spans[number]
+                made = made[:begin] + _like(made[begin:end], shown) + made[end:]
+        return made
+
+
+def _members(text: str, at: int) -> Iterator[tuple[str | None, int, int]]:
+    """Each value of the object or list of JSON that begins at ``at``: its key, and where it begins and ends."""
+    decoder = json.JSONDecoder()
+    closing = "}" if text[at] == "{" else "]"
+    at = _behind(text, at + 1)
+    while text[at] != closing:
+        key = None
+        if closing == "}":
+            key, at = decoder.raw_decode(text, at)
+            at = _behind(text, _behind(text, at) + 1)
+        _, end = decoder.raw_decode(text, at)
+        yield key, at, end
+        at = _behind(text, end)
+        if text[at] == ",":
+            at = _behind(text, at + 1)
+
+
+def _spans(text: str, at: int) -> dict[str | None, tuple[int, int]]:
+    """Where each value of an object begins and ends; of a key that is there twice the last counts, as in ``json``."""
+    return {key: (begin, end) for key, begin, end in _members(text, at)}
+
+
+def _behind(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _like(old: str, code: str) -> str:
+    """``code`` as JSON, written as ``old`` is: a text or a list, on as many lines, with or without escapes."""
+    plain = not old.isascii() or code.isascii()
+    if old.startswith('"'):
+        return json.dumps(code, ensure_ascii=not plain)
+    lines = [json.dumps(line, ensure_ascii=not plain) for line in code.splitlines(keepends=True)]
+    opening, closing = old[1 : _behind(old, 1)], old[len(old[:-1].rstrip()) : -1]
+    return "[" + opening + f",{opening or ' '}".join(lines) + closing + "]"
 
 
 def _hidden(code: str) -> str:
@@ -71,6 +110,6 @@ def _shown(code: str) -> str:
 def _parses(code: str) -> bool:
     try:
         ast.parse(code)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
     return True

@@ -8,16 +8,18 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mpsprobe.errors import UsageError
-from mpsprobe_fix.files import Found
+from mpsprobe_fix.files import Found, is_left_out
 from mpsprobe_fix.fixing import Patch, fixed
 from mpsprobe_fix.rule import Rule
 
@@ -31,7 +33,11 @@ _TIMED = re.compile(
 )
 _NUMBER = re.compile(r"[-+]?(\d+\.\d*|\.\d+|\d+)([eE][-+]?\d+)?")
 _MAIN = "from mpsprobe.cli.main import main; main()"
-_LEFT_OUT = {"__pycache__", ".git"}
+_NOT_NEEDED = {"__pycache__", ".git"}
+COPIED = 200e6
+"""Bytes of the working folder that are copied for each run, with 4 KiB for each file."""
+TIMED_OUT = 124
+MOST_OUTPUT = 10_000_000
 
 
 @dataclass
@@ -61,11 +67,13 @@ class Outcome:
         return len(self.program.get("stayed_on_cpu", [])) + len(self.program.get("computed_on_cpu", []))
 
 
-def prove(program: str, release: str, found: Found, rules: Sequence[Rule], patch: Patch) -> tuple[Patch, list[str]]:
+def prove(
+    program: str, release: str, found: Found, rules: Sequence[Rule], patch: Patch, timeout: float
+) -> tuple[Patch, list[str]]:
     """The patch, with the edits that a run asks for, and what did not hold: nothing, if it is proved.
 
-    The program runs in a copy of the working folder (links, where nothing is edited), so that the files stay as they
-    are until the patch is proved.
+    Each run of at most ``timeout`` seconds has a copy of the working folder, so that the files stay as they are until
+    the patch is proved, and no run finds what another one left.
 
     Raises:
         UsageError: the command is no Python program, or a path is not below the working folder.
@@ -74,23 +82,27 @@ def prove(program: str, release: str, found: Found, rules: Sequence[Rule], patch
     here = Path.cwd().resolve()
     if any(not one.path.is_relative_to(here) for one in found.sources):
         raise UsageError("--run needs all paths below the working folder", "Change to the folder that has them.")
-    with tempfile.TemporaryDirectory(prefix="mpsprobe-fix-") as folder:
-        old = _mirror(here, Path(folder) / "before", {})
-        before = _on_cpu(command, old), _on_virtual(command, release, old)
-        for number in range(ROUNDS + 1):
-            texts = {one.path: one.encoded(patch.texts.get(one.name, one.text)) for one in found.sources}
-            new = _mirror(here, Path(folder) / f"after-{number}", texts)
-            after = _on_virtual(command, release, new)
-            seen = _seen(after, found, here)
-            if not seen or number == ROUNDS:
-                break
-            count = len(patch.changes)
+    sources = {one.path: one for one in found.sources}
+
+    def run(runner: Callable[..., Outcome], texts: Mapping[str, str]) -> Outcome:
+        data = {path: one.encoded(texts.get(one.name, one.text)) for path, one in sources.items()}
+        with tempfile.TemporaryDirectory(prefix="mpsprobe-fix-") as folder:  # its own: programs leave files behind
+            _copy(here, Path(folder) / here.name, data, [COPIED])
+            return runner(command, Path(folder) / here.name, release, timeout)
+
+    before = run(_on_cpu, {}), run(_on_virtual, {})
+    for number in range(ROUNDS + 1):
+        after = run(_on_virtual, patch.texts)
+        seen = _seen(after, found, here)
+        count = len(patch.changes)
+        if seen and number < ROUNDS:
             patch = fixed(found, rules, seen, patch, release)
-            if len(patch.changes) == count:
-                break
-        reasons = list(_what_fails(before, _on_cpu(command, new), after, bool(patch.changes)))
-        if reasons and before[0].code == 0 and _differences(before[0].output, _on_cpu(command, old).output):
-            reasons.append("the program itself prints something else each time: give it a seed")
+        if len(patch.changes) == count:
+            break
+    on_cpu = run(_on_cpu, patch.texts)
+    reasons = list(_what_fails(before, on_cpu, after, bool(patch.changes)))
+    if reasons and before[0].code == 0 and _differences(before[0].output, run(_on_cpu, {}).output):
+        reasons.append("the program itself prints something else each time: give it a seed")
     return patch, reasons
 
 
@@ -148,50 +160,85 @@ def _arguments(program: str) -> list[str]:
     return words
 
 
-def _on_cpu(command: Sequence[str], folder: Path) -> Outcome:
-    done = _process([sys.executable, *command], folder)
-    return Outcome(done.stdout, done.returncode, done.stderr)
+def _on_cpu(command: Sequence[str], folder: Path, _: str, timeout: float) -> Outcome:
+    return _process([sys.executable, *command], folder, timeout)
 
 
-def _on_virtual(command: Sequence[str], release: str, folder: Path) -> Outcome:
+def _on_virtual(command: Sequence[str], folder: Path, release: str, timeout: float) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="mpsprobe-fix-report-") as out:
         report = Path(out) / "report.json"
         flags = ["run", "--torch", release, "--format", "json", "-o", str(report)]
-        done = _process([sys.executable, "-c", _MAIN, *flags, *command], folder)
+        done = _process([sys.executable, "-c", _MAIN, *flags, *command], folder, timeout)
         made = json.loads(report.read_text(encoding="utf-8")) if report.is_file() else None
-    code = done.returncode or (made or {}).get("program", {}).get("exit_code", 0)
-    return Outcome(done.stdout, code, done.stderr, made)
+    code = done.code or (made or {}).get("program", {}).get("exit_code", 0)
+    return Outcome(done.output, code, done.errors, made)
 
 
-def _process(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def _process(command: Sequence[str], folder: Path, timeout: float) -> Outcome:
     path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run(
-        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        errors="replace", check=False,
-    )  # fmt: skip
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:  # pipes wait for whoever has them open
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return Outcome("", TIMED_OUT, f"it ran for {timeout:g} s: more with --timeout")
+        finally:
+            _end(process)
+        texts = []
+        for file in (output, errors):
+            file.seek(0)
+            texts.append(file.read(MOST_OUTPUT).decode("utf-8", "replace"))
+    return Outcome(texts[0], code, texts[1])
 
 
-def _mirror(folder: Path, to: Path, texts: Mapping[Path, bytes]) -> Path:
-    """A copy of ``folder``: Python files are copied, as Python looks for modules next to them; the rest are links."""
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process with all that it started."""
+    if os.name == "posix":
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+
+
+def _copy(folder: Path, to: Path, texts: Mapping[Path, bytes], left: list[float]) -> None:
+    """A copy of ``folder``; what is large or not the program's own is a link.
+
+    Args:
+        folder: what is copied.
+        to: the copy.
+        texts: files with other content.
+        left: how many bytes may still be copied.
+    """
     to.mkdir(parents=True)
-    for one in folder.iterdir():
-        if one.name in _LEFT_OUT:
+    for one in sorted(folder.iterdir()):
+        if one.name in _NOT_NEEDED:
             continue
-        if _has_python(one):
-            _mirror(one, to / one.name, texts)
-        elif one in texts:
+        readable = os.access(one, os.R_OK)
+        size = one.stat().st_size if one.is_file() else 0
+        if one in texts:
             (to / one.name).write_bytes(texts[one])
-        elif one.suffix == ".py" and one.is_file():
+        elif (
+            readable
+            and one.is_dir()
+            and not one.is_symlink()
+            and not is_left_out(one)
+            and (left[0] > 0 or _has_python(one))
+        ):
+            _copy(one, to / one.name, texts, left)
+        elif (
+            readable and one.is_file() and (one.suffix == ".py" or size <= left[0])
+        ):  # Python looks for modules next to a script
             shutil.copy2(one, to / one.name)
+            left[0] -= size + 4096
         else:
             (to / one.name).symlink_to(one, target_is_directory=one.is_dir())
-    return to
 
 
 def _has_python(folder: Path) -> bool:
-    if not folder.is_dir() or folder.is_symlink() or folder.name.startswith(".") or (folder / "pyvenv.cfg").exists():
-        return False
     return any(folder.rglob("*.py"))
 
 

@@ -98,19 +98,7 @@ def compare(name: str, format_name: str, at_least: str | None, within: str | Non
         raise UsageError("chips compare is about one torch release", "Name one with --torch.")
     with make_progress() as progress:
         info, judged, found = choices(registry.workload(name), run, targets[0], wish, progress)
-    enough = smallest(found)
-    if wish and enough is None:
-        fitting = [one for one in found if one.memory_bytes is not None]
-        best = min(fitting or found, key=lambda one: one.relative)
-        rates = {"steps": 1e3 / best.time.step_ms[1]} | {
-            kind: rate[1] for kind in ("samples_per_s", "tokens_per_s") if (rate := getattr(best.time, kind))
-        }
-        does = rates.get(wish.rate or "steps")
-        said = f"a step in {best.time.step_ms[1]:.3g} ms" if wish.rate is None else f"about {does:.3g} a second"
-        if wish.rate is not None and does is None:
-            raise UsageError(f"'{name}' has no such number a second", "Ask for --at-least 2steps/s, or --within 2s.")
-        what = "no Mac is predicted to do that" if fitting else "it fits on no Mac"
-        raise UsageError(what, f"The fastest, {best.chip.name} with {best.time.gpu_cores} cores, does {said}.")
+    enough = smallest(found, wish)
 
     def document() -> dict[str, Any]:
         return {

@@ -29,6 +29,7 @@ def with_compiled(report: CoverageReport, workload: str, options: RunOptions, se
         MpsprobeError: it cannot be compiled here: no native device, another release, no answer within ``seconds``.
     """
     from mpsprobe_coverage.knowledge.kernels.releases import installed_release
+    from mpsprobe_coverage.reporting.faster import with_change
 
     installed = installed_release()
     if report.target.version != installed:
@@ -51,9 +52,10 @@ def with_compiled(report: CoverageReport, workload: str, options: RunOptions, se
     known = {one.id for one in report.advisories}
     new = [AdvisoryMatch.model_validate(one) for one in said["advisories"] if one["id"] not in known]
     summary = report.summary.model_copy(update={"advisories": report.summary.advisories + len(new)})
-    return report.model_copy(
-        update={"compiled": compiled, "advisories": [*report.advisories, *new], "summary": summary}
-    )
+    update = {"compiled": compiled, "advisories": [*report.advisories, *new], "summary": summary}
+    if report.time is not None and compiled.step_ms is not None:
+        update["time"] = with_change(report.time, "compile", "torch.compile", compiled.step_ms)
+    return report.model_copy(update=update)
 
 
 def write_kernels(step: CompiledStep, folder: str) -> None:

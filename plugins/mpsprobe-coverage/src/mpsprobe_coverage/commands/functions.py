@@ -27,20 +27,36 @@ Releases = str | Sequence[str]
 _judging = threading.Lock()
 
 
-class CoverageOptions(TypedDict, total=False):
-    """The flags of ``mpsprobe coverage``, whose help says more of each.
+class StepOptions(TypedDict, total=False):
+    """The flags that all commands have which run a step of a workload.
 
     Attributes:
-        backend: whose kernels; others than those of MPS come with plugins.
-        phase: ``inference``, ``training`` or ``generate``.
+        phase: ``inference``, ``training``, and for ``coverage`` also ``generate``.
         dtype, autocast: ``float32``, ``float16``, ``bfloat16``: of a workload's parameters, and of autocast. A model
             that is handed over has its own dtype.
         batch_size, seq_len: what a workload with a name is run with.
         size: ``real``, or ``small`` for a model with few layers of the same structure.
+        weights: compute with the real values of the parameters, not made ones; without it ``coverage`` needs no values.
+        trust_remote_code: let a checkpoint run Python code of its own.
+    """
+
+    phase: str
+    dtype: str
+    autocast: str | None
+    batch_size: int | None
+    seq_len: int | None
+    size: str
+    weights: bool
+    trust_remote_code: bool
+
+
+class CoverageOptions(StepOptions, total=False):
+    """The flags of ``mpsprobe coverage``, whose help says more of each.
+
+    Attributes:
+        backend: whose kernels; others than those of MPS come with plugins.
         grad_accum, clip_norm: of a training step: backward passes for each update; the gradients' largest norm.
         lora, lora_rank: train LoRA adapters of that rank instead of the whole model.
-        weights: compute with the real values of the parameters instead of predicting from shapes.
-        trust_remote_code: let a checkpoint run Python code of its own.
         new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for.
         graph: of TensorFlow: ``plain``, ``optimized`` by grappler, or ``eager``.
         macos: the version to judge for.
@@ -53,18 +69,10 @@ class CoverageOptions(TypedDict, total=False):
     """
 
     backend: str
-    phase: str
-    dtype: str
-    autocast: str | None
-    batch_size: int | None
-    seq_len: int | None
-    size: str
     grad_accum: int
     clip_norm: float
     lora: bool
     lora_rank: int
-    weights: bool
-    trust_remote_code: bool
     new_tokens: int
     decoding: str
     cache: str

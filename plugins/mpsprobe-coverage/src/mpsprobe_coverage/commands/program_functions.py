@@ -35,6 +35,7 @@ class ScriptOptions(TypedDict, total=False):
         torch: the release to judge, ``installed`` unless given.
         macos: the version to judge for.
         compile: let ``torch.compile`` make its Metal kernels, and run them here.
+        with_bugs: compute known wrong results wrongly too, as the release does.
         chip: the Mac's: known wrong results of others are left out, and ``torch.mps`` answers as on it.
         keep_going: go on where a Mac refuses; ``False`` raises there.
         no_lines: do not look for the source lines of calls.
@@ -45,6 +46,7 @@ class ScriptOptions(TypedDict, total=False):
     values: str
     as_cuda: bool
     compile: bool
+    with_bugs: bool
     torch: str
     macos: str | None
     chip: str | None

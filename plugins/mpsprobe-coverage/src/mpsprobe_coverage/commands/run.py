@@ -48,6 +48,7 @@ WRONG_USE = 2  # the exit code of argparse and click; the program has said why
     HOW, "--keep-going/--no-keep-going", default=True,
     help="Go on where a Mac refuses, so that the report has everything; or raise there, as on a Mac.",
 )  # fmt: skip
+@often(HOW, "--with-bugs", is_flag=True, help="Compute known wrong results wrongly too\f, as the release does.")
 @rare(HOW, "--no-lines", is_flag=True, help="Do not look for the source lines of calls, which takes less time.")
 @rare(HOW, "--build", is_flag=True, help="Build the native device now, not at the first program.")
 @flags.torch_option("installed", "PyTorch; also latest\f: the release to judge.", "VERSION")
@@ -132,6 +133,8 @@ def ran(
         raise UsageError("a program is run on one torch release", "Name one with --torch.")
     if settings.get("device") == "mps" and (targets != ["installed"] or settings.get("macos")):
         raise UsageError("--device mps observes what is installed here", "Leave out --torch and --macos.")
+    if settings.get("with_bugs") and (settings.get("device") == "mps" or settings.get("values") == "none"):
+        raise UsageError("--with-bugs computes on the virtual device, with values", "Leave out --device and --values.")
     if settings.get("as_cuda") and (settings.get("device") == "mps" or settings.get("values") == "none"):
         raise UsageError("--as-cuda leads to the virtual device, with values", "Leave out --device and --values.")
     if settings.get("compiles") and (settings.get("device") == "mps" or settings.get("values") == "none"):

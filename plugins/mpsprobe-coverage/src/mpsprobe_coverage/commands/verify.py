@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -16,6 +18,7 @@ from mpsprobe.progress import SilentProgress, make_progress
 from mpsprobe.protocols import RunOptions, Workload
 from mpsprobe.streams import note
 from mpsprobe_coverage.commands import options as flags
+from mpsprobe_coverage.commands.run import check_program
 from mpsprobe_coverage.commands.showing import Showing
 
 if TYPE_CHECKING:
@@ -29,7 +32,8 @@ MADE = "the weights of '{name}' are made: what half precision does to the real o
 
 
 @click.command(cls=Command)
-@click.argument("name", metavar="WORKLOAD", shell_complete=options.complete_workload)
+@click.argument("name", metavar="WORKLOAD|SCRIPT", shell_complete=options.complete_workload)
+@click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS]")
 @often(WHAT, "--phase", type=Named("phase", ("inference", "training")), metavar="PHASE", default="training",
        help="inference, training")  # fmt: skip
 @flags.model_options
@@ -40,16 +44,18 @@ MADE = "the weights of '{name}' are made: what half precision does to the real o
 @options.AUTOCAST_OPTION
 @options.report_options
 @options.EVERYTHING_OPTION
-def verify(name: str, **asked: Any) -> None:
+def verify(name: str, arguments: tuple[str, ...], **asked: Any) -> None:
     """Whether a device computes a step of WORKLOAD rightly, operator by operator, and where it first goes wrong.
 
     The same weights, inputs and random numbers run on the device and on the CPU; float64 is the judge of both. With
-    half precision and no device: which modules overflow, and which have to stay in float32.
+    half precision and no device: which modules overflow, and which have to stay in float32. A SCRIPT runs once, and
+    each operator that it calls on the device is computed again on the CPU.
 
     \b
     mpsprobe verify bert-base
     mpsprobe verify model.py:make --phase inference --reproduce issue.py
     mpsprobe verify ./checkpoint --weights --dtype float16 --device cpu
+    mpsprobe verify train.py -- --epochs 1
     """
     showing = Showing.of_flags(asked)
     wanted, made, file = asked.pop("device"), asked.pop("made"), asked.pop("reproduce")
@@ -60,6 +66,14 @@ def verify(name: str, **asked: Any) -> None:
     from mpsprobe.environment import check_version
 
     check_version("torch", "mpsprobe-coverage", "verify")
+    if name.endswith(".py"):
+        if file is not None or run_options != RunOptions(phase=run_options.phase):
+            raise UsageError("a script runs as it is", "Leave out all flags but --device and those of the report.")
+        check_program((name, *arguments), False)
+        showing.choose("verification", name)
+        _script((name, *arguments), registry, wanted, showing)
+    if arguments:
+        raise UsageError(f"'{name}' takes no arguments", "Those behind -- are for a script.")
     here = place(registry, wanted, run_options)
     showing.choose("precision" if here == "cpu" else "verification", name)
     with make_progress() as progress:
@@ -67,6 +81,21 @@ def verify(name: str, **asked: Any) -> None:
             showing.show(precision(registry.workload(name), run_options, made, progress))
             return
         showing.show(verified(registry, lambda: registry.workload(name), run_options, here, file, progress, note))
+
+
+def _script(program: tuple[str, ...], registry: Registry, wanted: str, showing: Showing) -> NoReturn:
+    """Run it, and end as it ended."""
+    from mpsprobe_coverage.programs import parent
+
+    here = place(registry, wanted, RunOptions())
+    code, report = parent.verify(program, here)
+    if report is None:
+        note("no report: the program ended before Python did, or did not import torch")
+    else:
+        device = report.device if here == "virtual" else registry.device(here).describe()
+        with nullcontext() if showing.output else redirect_stdout(sys.stderr):  # standard output is the program's
+            showing.show(report.model_copy(update={"device": device}))
+    parent.Ended(code, None).leave()
 
 
 def place(registry: Registry, wanted: str, asked: RunOptions) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from mpsprobe.options import converted
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions, Workload
+from mpsprobe_coverage.commands.functions import StepOptions
 from mpsprobe_coverage.commands.verify import place, precision, verified
 from mpsprobe_coverage.commands.verify import verify as command
 
@@ -15,29 +16,16 @@ if TYPE_CHECKING:
     from mpsprobe.schemas import PrecisionReport, VerificationReport
 
 
-class VerifyOptions(TypedDict, total=False):
+class VerifyOptions(StepOptions, total=False):
     """The flags of ``mpsprobe verify``, whose help says more of each.
 
     Attributes:
         device: ``mps``, ``cuda``, ``virtual``; ``cpu`` for half precision.
-        phase: ``inference`` or ``training``.
-        dtype, autocast: ``float32``, ``float16``, ``bfloat16``: of the parameters, and of autocast.
-        batch_size, seq_len: what a workload with a name is run with.
-        size: ``real``, or ``small`` for a model with few layers of the same structure.
-        weights, trust_remote_code: load real weights; let a checkpoint run Python code of its own.
         made: ask about half precision with made weights too.
         reproduce: the file for a small program that shows the first wrong operator.
     """
 
     device: str
-    phase: str
-    dtype: str
-    autocast: str | None
-    batch_size: int | None
-    seq_len: int | None
-    size: str
-    weights: bool
-    trust_remote_code: bool
     made: bool
     reproduce: str | None
 

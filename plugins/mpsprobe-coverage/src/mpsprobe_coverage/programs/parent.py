@@ -9,8 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,7 +20,7 @@ from mpsprobe_coverage.programs.settings import REFUSED, VARIABLE, Settings
 from mpsprobe_coverage.recording.branches import Site, Ways, ended_by
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport
+    from mpsprobe.schemas import CoverageReport, VerificationReport
 
 START = Path(__file__).with_name("start")
 """The folder that stands first in ``PYTHONPATH`` there; Python imports its ``sitecustomize`` before the program."""
@@ -83,7 +83,28 @@ def run(program: Sequence[str], as_module: bool, **settings: Any) -> Ended:
     return replace(runs[0], report=_united(first, [one.report for one in runs], ways)) if first and whole else runs[0]
 
 
+def verify(program: Sequence[str], device: str) -> tuple[int, VerificationReport | None]:
+    """How ``program`` ended, whose calls on ``device`` were compared with the CPU's, and what was found."""
+    from mpsprobe.schemas import VerificationReport
+
+    settings = {"torch": "installed", "lines": True, "device": device, "verifies": True}
+    with _process(program, False, quiet=False, **settings) as (code, chosen):
+        if chosen.report.is_file():
+            return code, VerificationReport.model_validate_json(chosen.report.read_bytes())
+        return _ended(code, chosen).code, None
+
+
 def _run(program: Sequence[str], as_module: bool, *, quiet: bool, **settings: Any) -> tuple[Ended, Any]:
+    with _process(program, as_module, quiet=quiet, **settings) as (code, chosen):
+        ended = _ended(code, chosen)
+        return ended, json.loads(chosen.answers.read_bytes()) if chosen.answers.is_file() else ((), ())
+
+
+@contextmanager
+def _process(
+    program: Sequence[str], as_module: bool, *, quiet: bool, **settings: Any
+) -> Iterator[tuple[int, Settings]]:
+    """The exit code of a process that has run ``program``, and where its files are."""
     with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
         chosen = Settings(
             folder=folder,
@@ -99,8 +120,7 @@ def _run(program: Sequence[str], as_module: bool, *, quiet: bool, **settings: An
             environment["ONEAPI_DEVICE_SELECTOR"] = "*:cpu"
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         command = [sys.executable, *flags, *(["-m"] if as_module else []), *program]
-        ended = _ended(_code(command, environment, quiet), chosen)
-        return ended, json.loads(chosen.answers.read_bytes()) if chosen.answers.is_file() else ((), ())
+        yield _code(command, environment, quiet), chosen
 
 
 def _code(command: list[str], environment: dict[str, str], quiet: bool) -> int:

@@ -23,6 +23,7 @@ from mpsprobe_coverage.programs.settings import REFUSED, Settings
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.programs.session import Session
+    from mpsprobe_coverage.programs.verifying import Verifying
 
 _kept: list[Process] = []  # the device lives as long as the process
 
@@ -52,7 +53,7 @@ class Process:
         self.itself = itself
         self.copied = False
         self.started = time.monotonic()
-        self.session: Session | None = None
+        self.session: Session | Verifying | None = None
 
     def open(self) -> None:
         """The device, right after torch was imported. Where there is none, the program ends here."""
@@ -60,9 +61,14 @@ class Process:
 
         before = time.monotonic()
         try:
-            from mpsprobe_coverage.programs.session import Session
+            if not self.settings.verifies:
+                from mpsprobe_coverage.programs.session import Session
 
-            self.session = Session(self.settings)
+                self.session = Session(self.settings)
+            elif self.itself:
+                from mpsprobe_coverage.programs.verifying import Verifying
+
+                self.session = Verifying(self.settings)
         except MpsprobeError as error:
             if not self.itself:
                 raise

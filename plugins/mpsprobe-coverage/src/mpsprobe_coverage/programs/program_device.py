@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self
@@ -13,7 +13,6 @@ import torch
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.compiling import DEVICE
-from mpsprobe_coverage.devices.metal.running import Fault, Library
 from mpsprobe_coverage.devices.native.device import NativeDevice
 from mpsprobe_coverage.devices.observed.observe import Observation, observe
 from mpsprobe_coverage.devices.virtual import VirtualDevice
@@ -26,7 +25,7 @@ from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.reporting.reports import check_macos
 
 if TYPE_CHECKING:
-    from mpsprobe_coverage.devices.native.inductor import Generated
+    from mpsprobe_coverage.verifying.kernels import Kernels
 
 
 class DeviceInPython:
@@ -93,22 +92,25 @@ def open_program_device(settings: Settings, chain: Chain) -> tuple[ProgramDevice
                 lines=settings.lines,
                 cpu=settings.lines,
                 chip=settings.chip,
-                shader=_kernels if settings.compiles else None,
+                shader=_checked_kernels() if settings.compiles else None,
+                with_bugs=settings.with_bugs,
             ), []
     except UsageError as error:
         return _in_python(settings, chain, error.message)
 
 
-def _kernels(generated: Generated, source: str, faults: Callable[[Fault], object]) -> Library:
-    generated.defined(source)
-    return Library(source, faults)
+def _checked_kernels() -> Kernels:
+    from mpsprobe_coverage.verifying.kernels import Kernels  # takes as long as torch itself
+
+    return Kernels()
 
 
 def _in_python(settings: Settings, chain: Chain, why: str) -> tuple[ProgramDevice, list[str]]:
     if settings.compiles:
         raise UsageError(f"--compile needs the native device: {why}", "Leave it out.")
-    if not settings.keep_going:
-        raise UsageError(f"--no-keep-going needs the native device: {why}", "Leave it out.")
+    for flag, given in (("--no-keep-going", not settings.keep_going), ("--with-bugs", settings.with_bugs)):
+        if given:
+            raise UsageError(f"{flag} needs the native device: {why}", "Leave it out.")
     values = settings.values == "real"
     branches = Branches(site, {Site(line, column): answer for line, column, answer in settings.chosen})
     if values:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import torch
 
-from mpsprobe.schemas import CoverageReport, ProgramInfo, RunFailure, WorkloadInfo
+from mpsprobe.schemas import CompiledStep, CoverageReport, ProgramInfo, RunFailure, WorkloadInfo
 from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage.devices.native.device import NativeDevice
 from mpsprobe_coverage.devices.observed.observe import Observation
 from mpsprobe_coverage.programs.cuda import CudaHints
 from mpsprobe_coverage.programs.observing import limits, operator_findings
-from mpsprobe_coverage.programs.on_the_cpu import Roots, computed
+from mpsprobe_coverage.programs.on_the_cpu import Root, Roots, computed
 from mpsprobe_coverage.programs.program_device import DeviceInPython, chain_for, open_program_device
 from mpsprobe_coverage.programs.settings import Settings
 from mpsprobe_coverage.programs.tracebacks import without_our_frames
+from mpsprobe_coverage.recording.attribution import Attribution
 from mpsprobe_coverage.recording.phases import FORWARD, phase_now
 from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.reporting.reports import reported
@@ -84,21 +86,16 @@ class Session:
         report = reported(
             device.recorder,
             table,
-            WorkloadInfo(
-                name=settings.name,
-                architecture=", ".join(list(dict.fromkeys(root.kind for root in roots))[:MOST_CLASSES]),
-                phase="program",
-                dtype=", ".join(dict.fromkeys(root.dtype for root in roots)),
-                parameters=sum(root.parameters for root in roots),
-                notes=limits(observation) if observation else [],
-            ),
+            info_of(settings, roots, limits(observation) if observation else []),
             mac=settings,
             operators=operator_findings(observation, table) if observation else None,
             summary={"parameters_bytes": sum(root.parameters_bytes for root in roots)},
             method="observed" if observation else "predicted",
-            failure=self._failure(),
+            failure=failure_of(device.attribution, device.recorder.last_phase),
         )
-        return report.model_copy(update={"program": self._program(seconds, bool(report.operators))})
+        compiled = _compiled(device) if isinstance(device, NativeDevice) else None
+        program = self._program(seconds, bool(report.operators))
+        return report.model_copy(update={"program": program, "compiled": compiled})
 
     def _program(self, seconds: float, on_the_device: bool) -> ProgramInfo:
         stayed = self._roots.stayed()
@@ -116,38 +113,56 @@ class Session:
             memory=growth_of_program(native.memory_order(), self._chain.table.release, self._settings)
             if native
             else None,
-            notes=[*self._notes, *(_of_kernels(native) if native else [])],
+            notes=[*self._notes, *(_of_shaders(native) if native else []), *_of_bugs(native)],
             cuda=self._cuda.found(on_the_device, bool(stayed or computed_on_cpu)),
         )
 
-    def _failure(self) -> RunFailure | None:
-        """The exception that Python printed last: it ended the program, if that did not end with 0."""
-        error: BaseException | None = getattr(sys, "last_value", None)
-        if error is None:
-            return None
-        attribution = self._device.attribution
-        frames = [
-            frame for frame in traceback.extract_tb(error.__traceback__) if not attribution.is_internal(frame.filename)
-        ]
-        called = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code is _CALL]
-        name, message = type_name(error), first_line(error)
-        phase = self._device.recorder.last_phase or phase_now()
-        return RunFailure(
-            phase=phase if called or phase != FORWARD else "program",  # outside of every model
-            error=name,
-            message="" if message == name else message,
-            module=attribution.name_of(called[-1].f_locals["self"]) if called else None,
-            call_site=site(frames[-1].filename, frames[-1].lineno or 0) if frames else None,
-        )
+
+def info_of(settings: Settings, roots: Sequence[Root], notes: list[str]) -> WorkloadInfo:
+    """The program, and the models that it called."""
+    return WorkloadInfo(
+        name=settings.name,
+        architecture=", ".join(list(dict.fromkeys(root.kind for root in roots))[:MOST_CLASSES]),
+        phase="program",
+        dtype=", ".join(dict.fromkeys(root.dtype for root in roots)),
+        parameters=sum(root.parameters for root in roots),
+        notes=notes,
+    )
 
 
-def _of_kernels(device: NativeDevice) -> list[str]:
-    """What is wrong with Metal kernels that the program, or ``torch.compile`` for it, has compiled."""
-    refused = device.generated.refused if device.generated else []
-    said = [
-        f"torch.compile raises on a Mac{f' at {site(*one.line)}' if one.line else ''}: "
-        f"{one.operator or 'a graph'}: {one.reason}; run operator by operator here"
-        for one in refused
+def failure_of(attribution: Attribution, last_phase: str | None) -> RunFailure | None:
+    """The exception that Python printed last: it ended the program, if that did not end with 0."""
+    error: BaseException | None = getattr(sys, "last_value", None)
+    if error is None:
+        return None
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if not attribution.is_internal(frame.filename)
     ]
+    called = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code is _CALL]
+    name, message = type_name(error), first_line(error)
+    phase = last_phase or phase_now()
+    return RunFailure(
+        phase=phase if called or phase != FORWARD else "program",  # outside of every model
+        error=name,
+        message="" if message == name else message,
+        module=attribution.name_of(called[-1].f_locals["self"]) if called else None,
+        call_site=site(frames[-1].filename, frames[-1].lineno or 0) if frames else None,
+    )
+
+
+def _compiled(device: NativeDevice) -> CompiledStep | None:
+    if device.generated is None:
+        return None
+    from mpsprobe_coverage.reporting.compiled import made
+
+    return CompiledStep(**made(device.generated, device.shader.launched))
+
+
+def _of_shaders(device: NativeDevice) -> list[str]:
+    """What is wrong with Metal kernels that the program compiled itself."""
     faults = dict.fromkeys(f"the Metal kernel {one.kernel}: {one.text}" for one in device.faults)
-    return [*said, *list(faults)[:MOST_FAULTS]]
+    return list(faults)[:MOST_FAULTS]
+
+
+def _of_bugs(device: NativeDevice | None) -> list[str]:
+    return device.wrong.notes() if device is not None and device.wrong is not None else []

@@ -31,6 +31,8 @@ class Settings(MacOptions):
         as_cuda: whether its own lines see a CUDA device, which leads to the MPS device.
         compiles: whether ``torch.compile`` makes Metal kernels, which are run.
         keep_going: whether the program goes on where a Mac refuses.
+        with_bugs: whether known wrong results that can be computed come out wrong.
+        verifies: whether its calls on ``device`` are computed again on the CPU, instead of judged.
         lines: whether the source lines of calls are looked for.
         chosen: of a run without values: line, column, and what is answered there (``recording/branches.py``).
     """
@@ -45,6 +47,8 @@ class Settings(MacOptions):
     values: str = "real"
     as_cuda: bool = False
     compiles: bool = False
+    with_bugs: bool = False
+    verifies: bool = False
     keep_going: bool = True
     chosen: Sequence[tuple[str, int, bool]] = field(default_factory=list)
 

@@ -248,14 +248,17 @@ class Watching:
     def __init__(self, knowing: Knowing, *tables: KernelTable) -> None:
         self._knowing, self._tables = knowing, tables if tables[0].backend.key == MPS else ()
         self._known: dict[tuple[Any, ...], Matches] = {}
+        self._of: dict[str, tuple[Advisory, ...]] = {}
 
     def of(self, operator: str) -> tuple[Advisory, ...]:
-        return tuple(
-            entry
-            for entry in entries_about(operator)
-            if entry.effect == "numbers"
-            and any(entry.affects(table.release, table.macos_minimum) for table in self._tables)
-        )
+        if operator not in self._of:
+            self._of[operator] = tuple(
+                entry
+                for entry in entries_about(operator)
+                if entry.effect == "numbers"
+                and any(entry.affects(table.release, table.macos_minimum) for table in self._tables)
+            )
+        return self._of[operator]
 
     def asking(self) -> set[str]:
         """Operators of whose calls something is asked."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mpsprobe.schemas import MemoryPrediction, RunFailure
 from mpsprobe_coverage.knowledge.calls.call import Calls
+from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.knowledge.memory.lifetimes import Event
 from mpsprobe_coverage.recording.recorder import Recorder
@@ -28,4 +29,6 @@ class Trace:
     memory: MemoryPrediction | None = None  # the section of the report, where it was made already
     optimizer: str | None = None  # its name, of a training step
     asked: Asked | None = None  # None where another device than the virtual one saw the calls
+    chain: Chain | None = None  # who judged the calls, where the virtual device saw them
+    weights: frozenset[tuple[int, ...]] = frozenset()  # the shapes of parameters and buffers
     alike: frozenset[int] = frozenset()  # which of the other releases it is about too, by their places

@@ -23,6 +23,8 @@ from mpsprobe_coverage.reporting.graphs import compiles, keys_of
 from mpsprobe_coverage.reporting.memory import prediction
 from mpsprobe_coverage.reporting.timing import time_of
 
+NO_TIME = "no time is predicted: nothing is computed on the device"
+
 
 def check_macos(text: str, table: KernelTable) -> Version:
     """``--macos`` as a version. Raises ``UsageError`` where the release does not run on it."""
@@ -81,12 +83,14 @@ def single(
 ) -> CoverageReport:
     """The report on one release; ``since`` is the one from which on all of the workload is native."""
     table, recorder, memory = trace.table, trace.recorder, memory_of(trace, options)
+    time = time_of(trace, options, info, memory)
+    untimed = options.chip is not None and time is None and trace.failure is None
     return reported(
         recorder,
         table,
         info,
         mac=options,
-        said=[*trace.notes, *_by_memory(None if trace.failure else memory)],
+        said=[*trace.notes, *_by_memory(None if trace.failure else memory), *[NO_TIME] * untimed],
         operators=found.findings(recorder, table, since),
         summary={
             "native_since": since,
@@ -95,7 +99,7 @@ def single(
         },
         environment=environment,
         memory=memory,
-        time=time_of(trace, options, info),
+        time=time,
         failure=trace.failure,
     )
 

@@ -1,46 +1,39 @@
-"""How long a step was predicted to take on the chip that was asked about."""
+"""How long a step was predicted to take on the chip that was asked about, and what would make it faster."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from mpsprobe.protocols import RunOptions
-from mpsprobe.schemas import ClassTime, TimePrediction, WorkloadInfo
+from mpsprobe.schemas import ClassTime, MemoryPrediction, OperatorTimeShare, TimePrediction, WorkloadInfo
 from mpsprobe_coverage.knowledge.chips.store import Chip, machine_named
 from mpsprobe_coverage.knowledge.times.costs import HOST, Cost, cost
-from mpsprobe_coverage.knowledge.times.model import ON_CPU, Call, Estimate, Range, estimate, likely_ms
+from mpsprobe_coverage.knowledge.times.model import CPU, Estimate, Range, estimate, one_ms
 from mpsprobe_coverage.recording.recorder import CallRecord
 from mpsprobe_coverage.recording.trace import Trace
+from mpsprobe_coverage.reporting.faster import faster
+from mpsprobe_coverage.reporting.works import calls_of, is_made_once, is_on_cpu, works_of
 
-READS = ("aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero")
-MADE_ONCE = ("aten::zero_", "aten::empty")
-MOST = 12  # operators and modules of a report
-
-
-def calls_of(records: Iterable[CallRecord], phases: Container[str] | None = None) -> list[Call]:
-    """The calls of any step but the first: what an optimizer keeps is made in that one alone."""
-    counted: Counter[tuple[Cost, bool, bool]] = Counter()
-    for record in records:
-        if _is_made_once(record) or (phases is not None and record.phase not in phases):
-            continue
-        known = cost(record.operator, record.inputs, record.outputs)
-        counted[known, record.judgement.verdict in ON_CPU, record.operator in READS] += record.calls
-    return [Call(known, number, on_cpu, reads) for (known, on_cpu, reads), number in counted.items()]
+MOST = 12  # modules of a report
 
 
-def time_of(trace: Trace, options: RunOptions, info: WorkloadInfo) -> TimePrediction | None:
+def time_of(
+    trace: Trace, options: RunOptions, info: WorkloadInfo, memory: MemoryPrediction | None
+) -> TimePrediction | None:
     """The section of the report; None where no chip was asked about, or nothing would be computed."""
     if options.chip is None or trace.table.backend.device != "mps" or trace.failure is not None:
         return None
     machine, release = machine_named(options.chip), trace.table.release
     records = [*trace.recorder.calls()]
-    found = estimate(calls_of(records), machine.chip, machine.gpu_cores, release)
+    works = works_of(records)
+    found = estimate(calls_of(works), machine.chip, machine.gpu_cores, release)
     if found is None:
         return None
+    operators, modules = _where(records, machine.chip, found.gpu_cores[-1], release)
     section = section_of(found, machine.chip, machine.gpu_cores, options, info)
-    where = _where(records, machine.chip, found.gpu_cores[-1], release)
-    return section.model_copy(update=where)
+    changes = faster(found, works, trace, machine, info, memory)
+    return section.model_copy(update={"by_operator": operators, "by_module": modules, "faster": changes})
 
 
 def section_of(
@@ -53,7 +46,7 @@ def section_of(
     return TimePrediction(
         chip=chip.name,
         gpu_cores=gpu_cores,
-        step_ms=_digits(found.step_ms),
+        step_ms=found.step_ms.digits(),
         bound_by=found.bound_by,
         samples_per_s=_rate(found.step_ms, info.batch_size),
         tokens_per_s=_rate(found.step_ms, tokens),
@@ -66,33 +59,39 @@ def section_of(
     )
 
 
-def _where(records: Iterable[CallRecord], chip: Chip, cores: int, release: str) -> dict[str, dict[str, float]]:
-    """The GPU's milliseconds by operator and by module, those that take most."""
-    operators: dict[str, float] = defaultdict(float)
+def _where(
+    records: Iterable[CallRecord], chip: Chip, cores: int, release: str
+) -> tuple[list[OperatorTimeShare], dict[str, float]]:
+    """The milliseconds of each operator, and of the modules that take most; the most first."""
+    kinds: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    alone: dict[str, float] = defaultdict(float)
+    calls: Counter[str] = Counter()
     modules: dict[str, float] = defaultdict(float)
-    known: dict[tuple[Cost, bool], float] = {}
+    known: dict[tuple[Cost, bool], tuple[float, float]] = {}
     for record in records:
-        one = cost(record.operator, record.inputs, record.outputs)
-        if one.kind == HOST or _is_made_once(record):
+        one, name = cost(record.operator, record.inputs, record.outputs), record.operator
+        if one.kind == HOST or is_made_once(record):
             continue
-        key = one, record.judgement.verdict in ON_CPU
+        key = one, is_on_cpu(record)
         if key not in known:
-            known[key] = likely_ms(*key, chip, cores, release)
-        operators[record.operator] += known[key] * record.calls
-        modules[record.origin.module or ""] += known[key] * record.calls
-    return {"by_operator": _most(operators), "by_module": _most(modules)}
-
-
-def _is_made_once(record: CallRecord) -> bool:
-    return record.phase == "optimizer" and record.operator.startswith(MADE_ONCE)
-
-
-def _most(taken: dict[str, float]) -> dict[str, float]:
-    return {name: round(ms, 3) for name, ms in sorted(taken.items(), key=lambda one: -one[1])[:MOST]}
-
-
-def _digits(values: Range) -> list[float]:
-    return [float(f"{value:.3g}") for value in (values.low, values.likely, values.high)]
+            known[key] = one_ms(*key, chip, cores, release)
+        likely, waited_for = known[key]
+        kinds[name][CPU if key[1] else one.kind] += likely * record.calls
+        alone[name] += waited_for * record.calls
+        calls[name] += record.calls
+        modules[record.origin.module or ""] += likely * record.calls
+    shares = [
+        OperatorTimeShare(
+            operator=name,
+            kind=max(of_kind, key=lambda kind: of_kind[kind]),
+            calls=calls[name],
+            ms=round(sum(of_kind.values()), 3),
+            alone_ms=round(alone[name], 3),
+        )
+        for name, of_kind in kinds.items()
+    ]
+    most = sorted(modules.items(), key=lambda one: -one[1])[:MOST]
+    return sorted(shares, key=lambda one: -one.ms), {name: round(ms, 3) for name, ms in most}
 
 
 def _rate(step_ms: Range, number: int | None) -> list[float] | None:

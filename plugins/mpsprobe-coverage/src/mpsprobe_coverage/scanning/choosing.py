@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from mpsprobe.errors import UsageError
+from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import MemoryPrediction, TimePrediction, WorkloadInfo
 from mpsprobe.suggestions import printable
@@ -18,16 +19,19 @@ from mpsprobe_coverage.knowledge.times.model import estimate
 from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting.fitting import Needs, fit_on
 from mpsprobe_coverage.reporting.memory import prediction
-from mpsprobe_coverage.reporting.timing import calls_of, section_of
+from mpsprobe_coverage.reporting.timing import section_of
+from mpsprobe_coverage.reporting.works import calls_of, works_of
 from mpsprobe_coverage.scanning.releases import memory_sizes
 from mpsprobe_coverage.scanning.scan import scanned
 from mpsprobe_coverage.scanning.unknown_sizes import Again, predicted
 
-AT_LEAST = re.compile(r"(?P<number>\d{1,9}(\.\d{1,6})?)\s*(?P<what>tok|tokens|samples|images|steps)/s", re.ASCII)
-WITHIN = re.compile(r"(?P<number>\d{1,9}(\.\d{1,6})?)\s*(?P<unit>ms|s|min)", re.ASCII)
-MILLISECONDS = {"ms": 1.0, "s": 1e3, "min": 6e4}
-RATES = {"tok": "tokens_per_s", "tokens": "tokens_per_s", "samples": "samples_per_s", "images": "samples_per_s"}
+NUMBER = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(\S{0,12})", re.ASCII)
 STEPS = "steps"
+RATES = {
+    "tok/s": "tokens_per_s", "tokens/s": "tokens_per_s", "samples/s": "samples_per_s", "images/s": "samples_per_s",
+    "steps/s": STEPS,
+}  # fmt: skip
+MILLISECONDS = {"ms": 1.0, "s": 1e3, "min": 6e4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,34 +45,34 @@ class Wish:
     @classmethod
     def of_flags(cls, at_least: str | None, within: str | None) -> Wish:
         """``20tok/s`` and ``2s``. Raises ``UsageError`` where they cannot be read."""
-        rate, least, most = None, 0.0, None
-        if at_least is not None:
-            parts = AT_LEAST.fullmatch(at_least.strip())
-            if parts is None:
-                raise UsageError(
-                    f"'{printable(at_least)[:40]}' is no speed",
-                    "For example --at-least 20tok/s; also samples/s and steps/s.",
-                )
-            rate, least = RATES.get(parts["what"], STEPS), float(parts["number"])
-        if within is not None:
-            parts = WITHIN.fullmatch(within.strip())
-            if parts is None:
-                raise UsageError(f"'{printable(within)[:40]}' is no duration", "For example --within 2s, or 500ms.")
-            most = float(parts["number"]) * MILLISECONDS[parts["unit"]]
-        return cls(rate, least, most)
+        least, rate = (0.0, None) if at_least is None else _read(at_least, RATES, "speed", "--at-least 20tok/s")
+        number, unit = (0.0, None) if within is None else _read(within, MILLISECONDS, "duration", "--within 500ms")
+        return cls(rate and RATES[rate], least, None if unit is None else number * MILLISECONDS[unit])
 
     def __bool__(self) -> bool:
         return self.rate is not None or self.most_ms is not None
 
+    def speed(self, time: TimePrediction) -> float | None:
+        """What is wished for, a second; steps where a time is. None where the workload has no such number."""
+        if self.rate in (None, STEPS):
+            return 1e3 / time.step_ms[1]
+        rates: list[float] | None = getattr(time, self.rate or "")
+        return rates[1] if rates else None
+
     def is_met(self, time: TimePrediction) -> bool:
         """Whether the likely time does that."""
-        likely = time.step_ms[1]
-        if self.most_ms is not None and likely > self.most_ms:
-            return False
-        if self.rate is None:
-            return True
-        rates: list[float] | None = [1e3 / likely] * 3 if self.rate == STEPS else getattr(time, self.rate)
-        return rates is not None and rates[1] >= self.least
+        in_time = self.most_ms is None or time.step_ms[1] <= self.most_ms
+        return in_time and (self.rate is None or (self.speed(time) or 0.0) >= self.least)
+
+
+def _read(text: str, units: Iterable[str], what: str, example: str) -> tuple[float, str]:
+    """The number and the unit of ``text``. Raises ``UsageError``, with the nearest unit."""
+    parts = NUMBER.fullmatch(text.strip())
+    if parts is None:
+        raise UsageError(f"'{printable(text)[:40]}' is no {what}", f"For example {example}.")
+    if parts[2] not in units:
+        raise UnknownName("unit", parts[2], units, f"For example {example}. Its units are {', '.join(units)}.")
+    return float(parts[1]), parts[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ class Choice:
     def document(self) -> dict[str, Any]:
         return {
             "memory_bytes": self.memory_bytes, "relative": round(self.relative, 3), "enough": self.enough,
-            "time": self.time.model_dump(mode="json", exclude={"by_operator", "by_module"}),
+            "time": self.time.model_dump(mode="json", exclude={"by_operator", "by_module", "faster"}),
         }  # fmt: skip
 
 
@@ -114,7 +118,7 @@ def choices(
             f"'{workload.name}' stops on torch {table.release}: {traces[0].failure.message}",
             f"See mpsprobe coverage {printable(workload.name)}.",
         )
-    calls = calls_of(traces[0].recorder.calls())
+    calls = calls_of(works_of(traces[0].recorder.calls()))
     found = []
     section = partial(section_of, options=options, info=info)
     for chip in all_chips().values():
@@ -126,6 +130,10 @@ def choices(
             sizes = [size * GIB for size in chip.memory_gib]
             enough = next((size for size in sizes if fits.get(size, "fits") == "fits"), None)
             found.append((chip, time, enough))
+    if wish.speed(found[0][1]) is None:
+        raise UsageError(
+            f"'{workload.name}' has no such number a second", "Ask for --at-least 2steps/s, or --within 2s."
+        )
     least = min(time.step_ms[1] for _, time, _ in found)
     return (
         info,
@@ -139,7 +147,16 @@ def choices(
     )
 
 
-def smallest(found: list[Choice]) -> Choice | None:
-    """Of those that are enough, the one with the fewest cores, then of the oldest generation."""
+def smallest(found: list[Choice], wish: Wish) -> Choice | None:
+    """Of those that do what is wished, the one with the fewest cores, then of the oldest generation.
+
+    None without a wish. Raises ``UsageError`` where no Mac does it, with what the fastest does.
+    """
     enough = [one for one in found if one.enough]
-    return min(enough, key=lambda one: (one.time.gpu_cores or 0, one.chip.generation), default=None)
+    if enough or not wish:
+        return min(enough, key=lambda one: (one.time.gpu_cores or 0, one.chip.generation), default=None)
+    fitting = [one for one in found if one.memory_bytes is not None]
+    best = min(fitting or found, key=lambda one: one.relative)
+    does = f"about {wish.speed(best.time):.3g} a second" if wish.rate else f"a step in {best.time.step_ms[1]:.3g} ms"
+    what = "no Mac is predicted to do that" if fitting else "it fits on no Mac"
+    raise UsageError(what, f"The fastest, {best.chip.name} with {best.time.gpu_cores} cores, does {does}.")

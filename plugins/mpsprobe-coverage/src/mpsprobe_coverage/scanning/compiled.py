@@ -11,10 +11,9 @@ import linecache
 import sys
 import tempfile
 import traceback
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,9 +27,6 @@ from mpsprobe.protocols import RunOptions, TorchRun, Workload
 from mpsprobe.schemas import (
     AdvisoryMatch,
     CompiledStep,
-    GraphBreak,
-    MetalKernel,
-    RefusedGraph,
     RunFailure,
     StepCost,
 )
@@ -39,23 +35,27 @@ from mpsprobe_coverage.devices.native.device import NativeDevice
 from mpsprobe_coverage.devices.native.inductor import (
     Generated,
     Kernel,
-    Line,
     is_generated,
     line_of_call,
 )
 from mpsprobe_coverage.devices.virtual.mps_in_python import replacing
 from mpsprobe_coverage.devices.virtual.wrapping import NotStrided, Wrapper
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.calls.spec import spec_of, specs_in, tensors_in
+from mpsprobe_coverage.knowledge.calls.spec import specs_in, tensors_in
+from mpsprobe_coverage.knowledge.chips.store import machine_named
 from mpsprobe_coverage.knowledge.judging.chain import Chain
-from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+from mpsprobe_coverage.knowledge.times.costs import Cost, gathers
+from mpsprobe_coverage.knowledge.times.model import Call as TimedCall
+from mpsprobe_coverage.knowledge.times.model import estimate
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.capturing import captured, is_captured
 from mpsprobe_coverage.recording.dispatch import Entry, Plan
 from mpsprobe_coverage.recording.phases import FORWARD, ProgramRecorder, optimizers_followed, phase_now
 from mpsprobe_coverage.recording.recorder import Watching
+from mpsprobe_coverage.reporting.compiled import Launched, bytes_in, made
 from mpsprobe_coverage.reporting.findings import advisory_matches, findings, site
+from mpsprobe_coverage.reporting.works import calls_of, works_of
 from mpsprobe_coverage.scanning.step import ReleaseStep
 from mpsprobe_coverage.scanning.tracing import built, chain_for
 
@@ -70,15 +70,7 @@ class _Cost:
 
     def add(self, *tensors: Any) -> None:
         self.launches += 1
-        self.moved_bytes += sum({id(one): spec_of(one).nbytes for one in tensors_in(tensors)}.values())
-
-
-@dataclass(slots=True)
-class _Launched:
-    """What became of one kernel in the step."""
-
-    phases: Counter[str] = field(default_factory=Counter)
-    moved_bytes: int = 0
+        self.moved_bytes += bytes_in(tensors)
 
 
 class _Calls(TorchDispatchMode):
@@ -179,10 +171,10 @@ class _Libraries:
     """Stands for ``torch.mps.compile_shader``: its kernels are launched, and do nothing."""
 
     def __init__(self) -> None:
-        self.launched: dict[Kernel, _Launched] = {}
+        self.launched: dict[Kernel, Launched] = {}
         self.cost = _Cost()
 
-    def __call__(self, generated: Generated, source: str, faults: object) -> Any:
+    def __call__(self, generated: Generated, source: str) -> Any:
         return _Library(self, generated.defined(source))
 
 
@@ -193,13 +185,11 @@ class _Library:
     def __getattr__(self, name: str) -> Any:
         if name not in self._kernels:
             raise AttributeError(name)
-        libraries, launched = self._libraries, self._libraries.launched.setdefault(self._kernels[name], _Launched())
+        libraries, launched = self._libraries, self._libraries.launched.setdefault(self._kernels[name], Launched())
 
         def launch(*args: Any, **_sizes: Any) -> None:
-            before = libraries.cost.moved_bytes
-            libraries.cost.add(args)
-            launched.phases[phase_now()] += 1
-            launched.moved_bytes += libraries.cost.moved_bytes - before
+            libraries.cost.launches += 1
+            libraries.cost.moved_bytes += launched.add(args)
 
         return launch
 
@@ -228,22 +218,33 @@ def compiled_step(
             calls = _Calls(chain, device.attribution, device.generated)
             torch._dynamo.reset()
             failure = _taken(run, options, table, calls, compiled=True) or failure
-    made = device.generated
     step = CompiledStep(
-        torch=installed_release(),
-        graphs=made.graphs,
-        breaks=_breaks(made),
-        refused=[RefusedGraph(reason=o.reason, operator=o.operator, call_site=_site(o.line)) for o in made.refused],
-        kernels=[_kernel(one, libraries.launched.get(one, _Launched())) for one in made.kernels],
+        **made(device.generated, libraries.launched),
         operators=findings(calls.recorder, table),
         eager=StepCost(launches=eager.cost.launches, moved_bytes=eager.cost.moved_bytes),
         compiled=StepCost(
             launches=calls.cost.launches + libraries.cost.launches,
             moved_bytes=calls.cost.moved_bytes + libraries.cost.moved_bytes,
         ),
+        step_ms=None if failure or not options.chip else _step_ms(options.chip, calls, libraries, table.release),
         failure=failure,
     )
     return step, advisory_matches(eager.recorder, table, options)
+
+
+def _step_ms(chip: str, calls: _Calls, libraries: _Libraries, release: str) -> list[float] | None:
+    """Of the operators that are still called, and of generated kernels, as long as their bytes take to move."""
+    kernels = []
+    for kernel, launched in libraries.launched.items():
+        # Of a table, such as that of an embedding, a few rows are read: about as much as is written
+        table = launched.largest_bytes if any(map(gathers, kernel.operators)) else 0
+        if number := launched.phases.total():
+            moved = (launched.moved_bytes - table) / number
+            kernels.append(TimedCall(Cost("elementwise", 0.0, moved, "float32"), number))
+    machine = machine_named(chip)
+    operators = calls_of(works_of(calls.recorder.calls()))
+    found = estimate([*operators, *kernels], machine.chip, machine.gpu_cores, release)
+    return None if found is None else found.step_ms.digits()
 
 
 def _taken(
@@ -287,26 +288,3 @@ def _without_storages(folder: str) -> Iterator[None]:
 
 
 _CHECKS: dict[str, Any] = {"size_asserts": False, "alignment_asserts": False, "nan_asserts": False}
-
-
-def _breaks(made: Generated) -> list[GraphBreak]:
-    counted = Counter(made.broken)
-    return [
-        GraphBreak(reason=one.reason, times=times, call_site=_site(one.line)) for one, times in counted.most_common()
-    ]
-
-
-def _kernel(kernel: Kernel, launched: _Launched) -> MetalKernel:
-    return MetalKernel(
-        name=f"graph_{kernel.graph}/{kernel.name}",
-        launches=launched.phases.total(),
-        phases=dict(launched.phases),
-        moved_bytes=launched.moved_bytes,
-        operators=list(kernel.operators),
-        call_sites=[site(*line) for line in kernel.lines],
-        source=kernel.source,
-    )
-
-
-def _site(line: Line | None) -> str | None:
-    return None if line is None else site(*line)

@@ -177,7 +177,7 @@ class Tracer:
             answers=answers,
         )
         device.recorder.only_native = only_native
-        trace = Trace(chain.table, device.recorder, {}, None, 0, 0, asked=device.asked)
+        trace = Trace(chain.table, device.recorder, {}, None, 0, 0, asked=device.asked, chain=chain)
         # What the model keeps for its next call would be there in the next run.
         with as_before(run.model.modules()), nullcontext() if options.weights else one_thread(), same_numbers(), device:
             device.move(run.model)
@@ -195,6 +195,9 @@ class Tracer:
             for parameter in initialised(run.model.parameters()):
                 trace.parameters += parameter.numel()
                 trace.parameters_bytes += parameter.numel() * parameter.element_size()
+            if options.chip is not None:
+                stored = initialised(iter((*run.model.parameters(), *run.model.buffers())))
+                trace.weights = frozenset(tuple(tensor.shape) for tensor in stored)
         trace.calls, trace.other_sizes = device.calls(), device.other_sizes
         if trace.failure is not None and trace.other_sizes:
             trace.notes = [trace.other_sizes]

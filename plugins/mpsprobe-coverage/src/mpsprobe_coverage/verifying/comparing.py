@@ -66,7 +66,7 @@ def compared(
     if not (got.is_floating_point() or got.is_complex()):
         differ = got != exact.to(got.dtype)
         return _worst(differ.double() * math.inf if differ.any() else None, got, exact, 0.0)
-    if _all_within(got, exact, allowed):
+    if all_within(got, exact, allowed):
         return None
     wide = torch.complex128 if got.is_complex() else torch.float64
     device, judge = got.to(wide), exact.to(wide)
@@ -89,8 +89,11 @@ def compared(
     return _worst(excess, got, exact, cpu_error)
 
 
-def _all_within(got: torch.Tensor, exact: torch.Tensor, allowed: Tolerance) -> bool:
-    """Whether no element is beyond tolerance, without memory for the whole; False also where something is infinite."""
+def all_within(got: torch.Tensor, exact: torch.Tensor, allowed: Tolerance, share: float = 1.0) -> bool:
+    """Whether no element is beyond ``share`` of tolerance, without memory for the whole.
+
+    False also where something is infinite.
+    """
     flat, judge = got.reshape(-1), exact.reshape(-1)
     scale = float(torch.linalg.vector_norm(judge)) / math.sqrt(judge.numel())
     if not math.isfinite(scale):
@@ -98,7 +101,7 @@ def _all_within(got: torch.Tensor, exact: torch.Tensor, allowed: Tolerance) -> b
     for start in range(0, flat.numel(), PIECE):
         part = judge[start : start + PIECE]
         error = (flat[start : start + PIECE].to(part.dtype) - part).abs()
-        if not bool((error <= part.abs().mul_(allowed.rtol).add_(allowed.atol * scale + TINY)).all()):
+        if not bool((error <= part.abs().mul_(share * allowed.rtol).add_(share * allowed.atol * scale + TINY)).all()):
             return False
     return True
 

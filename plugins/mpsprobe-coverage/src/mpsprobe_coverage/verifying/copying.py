@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_map
 
 MOST_HOLES = 4
@@ -30,21 +32,54 @@ def to_device(tensor: torch.Tensor, device: Any) -> torch.Tensor:
     return memory.as_strided(tensor.shape, tensor.stride())
 
 
-def copied(values: Any, device: Any, *, wide: bool = False) -> Any:
-    """``values`` with copies of their tensors on ``device``, devices named so too; ``wide``: floats as float64."""
+class Copies:
+    """Copies on the CPU of what lies on a device, one for each version of a tensor.
+
+    Who writes past the version counter (``Tensor.data``, kernels that the dispatcher does not know) leaves an old copy
+    here: what differs from it is compared once more with a new one (``fresh``).
+    """
+
+    SWEEP = 512
+
+    def __init__(self) -> None:
+        self._known: dict[Any, tuple[StorageWeakRef, torch.Tensor]] = {}
+
+    def of(self, tensor: torch.Tensor, *, fresh: bool = False) -> torch.Tensor:
+        key = self._key(tensor)
+        found = self._known.get(key) if key is not None and not fresh else None
+        if found is not None and not found[0].expired():
+            return found[1]
+        made = to_device(tensor, "cpu")
+        self.add(tensor, made)
+        return made
+
+    def add(self, tensor: torch.Tensor, copy: torch.Tensor) -> None:
+        key = self._key(tensor)
+        if key is not None:
+            self._known[key] = StorageWeakRef(tensor.untyped_storage()), copy
+            if len(self._known) % self.SWEEP == 0:
+                self._known = {key: one for key, one in self._known.items() if not one[0].expired()}
+
+    @staticmethod
+    def _key(tensor: torch.Tensor) -> Any:
+        if tensor.layout is not torch.strided or tensor.is_inference() or tensor.is_conj() or tensor.is_neg():
+            return None
+        place = tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor._version
+        return *place, tensor.shape, tensor.stride(), tensor.dtype
+
+
+def copied(values: Any, device: Any, copy: Callable[[torch.Tensor], torch.Tensor] | None = None) -> Any:
+    """``values`` with copies of their tensors on ``device``, by ``copy`` if it is given; devices are named so too."""
     known: dict[int, torch.Tensor] = {}
 
     def one(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             if id(leaf) not in known:
-                made = to_device(leaf, device)
-                known[id(leaf)] = widened(made) if wide else made
+                known[id(leaf)] = to_device(leaf, device) if copy is None else copy(leaf)
             return known[id(leaf)]
         if isinstance(leaf, torch.device):
             return torch.device(device)
-        if isinstance(leaf, torch.Generator):
-            return None
-        return WIDER.get(leaf, leaf) if wide and isinstance(leaf, torch.dtype) else leaf
+        return None if isinstance(leaf, torch.Generator) else leaf
 
     return tree_map(one, values)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.nn.modules.module import register_module_forward_hook
 from torch.utils._pytree import tree_leaves, tree_map
 
 from mpsprobe.environment import collect_environment
@@ -55,12 +54,12 @@ def precision(workload: Workload, options: RunOptions, progress: Progress) -> Pr
     info = workload_info(workload.name, run, options, None)
     with settled(run.model, lambda text: notes.setdefault(text)), torch.no_grad():
         progress.start(3, "in float32")
-        usual, exact = _ran(run, options, torch.float32)
+        usual, exact = _ran(run, options, torch.float32, inputs=options.autocast is None)
         progress.advance(f"in {options.autocast or options.dtype}")
         narrow = run if options.autocast else _narrowed(run, dtype, {})
         outputs, result = _ran(narrow, options, dtype)
         error = _error(result, exact)
-        rows = _rows(run, dtype, usual, outputs)
+        rows = _rows(narrow, dtype, usual, outputs)
         begins, allowed = _begins(usual, outputs, {}), HOLDS[dtype]
         keep: dict[str, bool] = {}
         with_keep: float | None = None
@@ -95,22 +94,32 @@ class _Outputs:
         self.inputs: dict[str, tuple[Any, Any]] = {}
 
 
-def _ran(run: TorchRun, options: RunOptions, dtype: torch.dtype) -> tuple[_Outputs, list[torch.Tensor]]:
+def _ran(
+    run: TorchRun, options: RunOptions, dtype: torch.dtype, *, inputs: bool = False
+) -> tuple[_Outputs, list[torch.Tensor]]:
+    """What modules put out, with ``inputs`` also what leaves got, and the result."""
     seen, names = _Outputs(), {id(module): name for name, module in run.model.named_modules()}
+    copies: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}  # by identity and version, both alive
+
+    def kept(one: Any) -> Any:
+        """A copy; of a tensor that passes through several modules the same one."""
+        if not isinstance(one, torch.Tensor):
+            return one
+        return copies.setdefault((id(one), one._version), (one, one.detach().clone()))[1]
 
     def ended(module: torch.nn.Module, args: Any, kwargs: Any, result: Any) -> None:
         name = names.get(id(module))
         leaf = next((one for one in _floats(result)), None)
         if name and leaf is not None and name not in seen.first:
             seen.order.append(name)
-            seen.first[name] = leaf.detach().clone()
-            if not any(module.children()) and not options.autocast:
-                seen.inputs[name] = tree_map(
-                    lambda one: one.clone() if isinstance(one, torch.Tensor) else one, (args, kwargs)
-                )
+            seen.first[name] = kept(leaf)
+            if inputs and not any(module.children()):
+                seen.inputs[name] = tree_map(kept, (args, kwargs))
 
     autocast = torch.autocast("cpu", dtype) if options.autocast and dtype is not torch.float32 else nullcontext()
-    with register_module_forward_hook(ended, with_kwargs=True), autocast, Drawing(torch.float32):
+    with ExitStack() as exits, autocast, Drawing(torch.float32):
+        for module in run.model.modules():  # of a hook on all modules with keywords PyTorch keeps an entry for ever
+            exits.enter_context(module.register_forward_hook(ended, with_kwargs=True))
         output = forward(run, replace(options, autocast=None), "cpu", run.args, run.kwargs)
     return seen, _floats(output)
 
@@ -120,7 +129,7 @@ def _narrowed(run: TorchRun, dtype: torch.dtype, keep: Mapping[str, bool]) -> To
 
     Where ``keep`` says so of a module, what it puts out stays in float32 until another module takes it.
     """
-    model = copy.deepcopy(run.model).to(dtype)
+    model = _copied(run.model, dtype)
     kept = [model.get_submodule(name) for name in keep]
     inside = {id(one) for module in kept for one in module.modules()}
     for (name, stays), module in zip(keep.items(), kept, strict=True):
@@ -133,6 +142,15 @@ def _narrowed(run: TorchRun, dtype: torch.dtype, keep: Mapping[str, bool]) -> To
         if id(module) not in inside and not any(module.children()):
             module.register_forward_pre_hook(lambda m, args, kwargs: _as((args, kwargs), dtype), with_kwargs=True)
     return replace(run, model=model, args=_as(tuple(run.args), dtype), kwargs=_as(dict(run.kwargs), dtype))
+
+
+def _copied(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
+    """A copy in ``dtype``, whose weights are never copied as they are."""
+    memo: dict[int, Any] = {}
+    for one in model.parameters():
+        if one.is_floating_point():
+            memo[id(one)] = torch.nn.Parameter(one.detach().to(dtype, copy=True), one.requires_grad)
+    return copy.deepcopy(model, memo).to(dtype)
 
 
 def _as(values: Any, dtype: torch.dtype) -> Any:
@@ -186,27 +204,31 @@ def _begins(usual: _Outputs, outputs: _Outputs, keep: Mapping[str, bool]) -> str
 
 def _rows(run: TorchRun, dtype: torch.dtype, usual: _Outputs, narrow: _Outputs) -> list[ModuleRange]:
     top, types = torch.finfo(dtype).max, {name: type(one).__name__ for name, one in run.model.named_modules()}
-    rows = []
+    rows, figures = [], dict[tuple[int, int], dict[str, Any]]()
     for name, exact in usual.first.items():
         got = narrow.first.get(name)
         if got is None or got.shape != exact.shape:
             continue
-        largest = float(exact.abs().max()) if exact.numel() else 0.0
-        found = distance(got, exact)
-        lost = (got == 0) & (exact != 0)
-        rows.append(
-            ModuleRange(
-                name=name,
-                type=types[name],
-                largest=largest if math.isfinite(largest) else None,
-                of_range=largest / top if math.isfinite(largest) else None,
-                overflowed=int((~torch.isfinite(got) & torch.isfinite(exact)).sum()),
-                underflowed=float(lost.float().mean()) if got.numel() else 0.0,
-                error=None if found is None or found.nonfinite else _figure(found.relative),
-                own_error=_own_error(run, name, dtype, usual),
-            )
-        )
+        key = id(got), id(exact)  # modules that put out what a part of theirs did
+        if key not in figures:
+            figures[key] = _figures(got, exact, top)
+        own = _own_error(run, name, dtype, usual)
+        rows.append(ModuleRange(name=name, type=types[name], own_error=own, **figures[key]))
     return sorted(rows, key=_suffers, reverse=True)
+
+
+def _figures(got: torch.Tensor, exact: torch.Tensor, top: float) -> dict[str, Any]:
+    largest = max(map(abs, map(float, torch.aminmax(exact)))) if exact.numel() else 0.0
+    found = distance(got, exact)
+    zeros = got == 0
+    lost = int((zeros & (exact != 0)).sum()) if zeros.any() else 0
+    return {
+        "largest": _figure(largest),
+        "of_range": _figure(largest / top),
+        "overflowed": 0 if _finite(got) else int((~torch.isfinite(got) & torch.isfinite(exact)).sum()),
+        "underflowed": lost / max(1, got.numel()),
+        "error": None if found is None or found.nonfinite else _figure(found.relative),
+    }
 
 
 def _suffers(one: ModuleRange) -> tuple[float, float]:
@@ -220,10 +242,9 @@ def _own_error(run: TorchRun, name: str, dtype: torch.dtype, usual: _Outputs) ->
     if name not in usual.inputs:
         return 0.0
     args, kwargs = _as(usual.inputs[name], dtype)
-    module = copy.deepcopy(run.model.get_submodule(name)).to(dtype)
     try:
         with Drawing(torch.float32):
-            leaves = _floats(module(*args, **kwargs))
+            leaves = _floats(run.model.get_submodule(name)(*args, **kwargs))
     except RuntimeError:  # inputs of other dtypes than its weights, or no kernel of the CPU
         return 0.0
     return _error(leaves[:1], [usual.first[name]])

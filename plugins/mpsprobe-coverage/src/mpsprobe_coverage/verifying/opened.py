@@ -24,6 +24,9 @@ class Virtual:
 
     name = VIRTUAL
 
+    def __init__(self, release: str) -> None:
+        self.release = release
+
     def describe(self) -> DeviceInfo:
         return DeviceInfo(type=VIRTUAL, name="virtual MPS device", caveats=["its numbers are those of the CPU"])
 
@@ -52,8 +55,8 @@ def nowhere(registry: Registry) -> UsageError:
 
 
 @contextmanager
-def opened(registry: Registry, name: str) -> Iterator[Any]:
-    """The device called ``name`` as ``Verification`` takes it.
+def opened(registry: Registry, name: str, release: str | None = None, *, with_bugs: bool = False) -> Iterator[Any]:
+    """The device called ``name`` as ``Verification`` takes it; ``release`` and ``with_bugs`` are of the virtual one.
 
     Raises:
         UsageError: it cannot be opened.
@@ -66,5 +69,6 @@ def opened(registry: Registry, name: str) -> Iterator[Any]:
     from mpsprobe_coverage.knowledge.kernels.mps import load_table
     from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 
-    with NativeDevice(Chain(load_table(installed_release())), lines=False):
-        yield Virtual()
+    release = release or installed_release()
+    with NativeDevice(Chain(load_table(release)), lines=False, with_bugs=with_bugs):
+        yield Virtual(release)

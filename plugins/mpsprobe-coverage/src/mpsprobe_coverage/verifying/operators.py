@@ -17,8 +17,9 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import Specs, specs_in, tensors_in
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
-from mpsprobe_coverage.verifying.comparing import Wrong, compared
-from mpsprobe_coverage.verifying.copying import WIDER, copied, to_device, widened
+from mpsprobe_coverage.recording.phases import FORWARD, phase_now
+from mpsprobe_coverage.verifying.comparing import NOISE, Wrong, all_within, compared
+from mpsprobe_coverage.verifying.copying import WIDER, Copies, copied, to_device, widened
 from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
 from mpsprobe_coverage.verifying.elsewhere import ELSEWHERE, NOT_COMPARED
 from mpsprobe_coverage.verifying.tolerances import tolerance_of
@@ -27,6 +28,12 @@ _aten = torch.ops.aten
 TIMES = 3
 """How often an operator that was wrong is run on the device in all: it may be so only now and then."""
 MOST_KINDS = 200
+HALVES = (torch.float16, torch.bfloat16)
+UNCOMPUTED = (RuntimeError, NotImplementedError, TypeError, ValueError)
+"""What the CPU raises where it cannot compute a call."""
+UNDECLARED = "batch_norm"
+"""In the names of operators that write running statistics, and whose schema does not say so."""
+Change = Callable[[Any], Any]
 UNINITIALISED = ("aten::empty", "aten::new_empty", "aten::resize", "aten::set_", "aten::_resize", "aten::is_", "prim::")
 """Their results have no values of their own."""
 CHOICES = ("sort", "topk", "max", "min", "median", "mode", "kthvalue", "argsort", "argmax", "argmin", "msort", "cummax")
@@ -81,40 +88,57 @@ class Checked:
 class Checking(Drawing):
     """Compares every operator call on ``device`` while it is open; ``checked`` has what it found."""
 
-    def __init__(self, device: str, dtype: torch.dtype, attribution: Attribution, compare: bool = True) -> None:
-        super().__init__(dtype, distribution=self._off)
-        self._device, self._attribution, self._compare = device, attribution, compare
+    def __init__(self, device: str, dtype: torch.dtype, attribution: Attribution) -> None:
+        super().__init__(dtype, distribution=self.compare_drawn)
+        self._device, self._attribution = device, attribution
+        self._copies = Copies()
         self.checked = Checked()
-        self.phase = "forward"
+        self.phase = FORWARD  # of the last call
         self.advance: Callable[[], None] = lambda: None
 
     def computed(self, func: Any, args: Any, kwargs: Any) -> Any:
         name: str = func._schema.name
-        tensors = tensors_in((args, kwargs))
-        here = any(one.device.type == self._device for one in tensors) or _asks(kwargs, self._device)
-        if not (here and self._compare) or func.is_view or name.startswith(UNINITIALISED):
+        if not self.concerns(args, kwargs) or func.is_view or name.startswith(UNINITIALISED):
             return func(*args, **kwargs)
+        self.phase = phase_now()
         origin = self._attribution.current()
         if name in NOT_COMPARED:
             self.checked.skipped[name] = NOT_COMPARED[name]
             return func(*args, **kwargs)
-        before = copied((args, kwargs), "cpu")
+        before = self._before(func, (args, kwargs))
         result = func(*args, **kwargs)
         self._check(func, origin, (args, kwargs), before, result)
         return result
+
+    def _before(self, func: Any, given: Any) -> Any:
+        """Copies of the arguments; new ones of what is written, as that cannot be looked at once more."""
+        if func._schema.is_mutable or UNDECLARED in func._schema.name:
+            return copied(given, "cpu")
+        return copied(given, "cpu", self._copies.of)
+
+    def concerns(self, args: Any, kwargs: Any) -> bool:
+        """Whether a call is one on the device."""
+        there = any(one.device.type == self._device for one in tensors_in((args, kwargs)))
+        return there or _asks(kwargs, self._device)
 
     def _check(self, func: Any, origin: Origin, given: Any, before: Any, result: Any) -> None:
         name = _name(func)
         seen = self.checked.operators[name] = self.checked.operators.get(name, 0) + 1
         self.checked.calls += 1
         self.advance()
-        try:
-            exact = _computed(func, before, wide=True)
-        except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
-            self.checked.skipped[name] = f"the CPU cannot compute it: {str(error).splitlines()[0][:120]}"
+        made = _results(func, given, result)
+        got = [to_device(one, "cpu") if isinstance(one, torch.Tensor) else one for one in made]
+        for one, copy in zip(made, got, strict=True):
+            if isinstance(one, torch.Tensor):
+                self._copies.add(one, copy)
+        if isinstance(result, (bool, int, float)) or _as_near(func, got, _Once(func, before, _at_least_float32)()):
             return
-        got = [to_device(one, "cpu") if isinstance(one, torch.Tensor) else one for one in _results(func, given, result)]
-        if isinstance(result, (bool, int, float)):
+        if not (func._schema.is_mutable or UNDECLARED in func._schema.name):
+            before = copied(given, "cpu", partial(self._copies.of, fresh=True))
+        try:
+            exact = _computed(func, before, _wide)
+        except UNCOMPUTED as error:
+            self.checked.skipped[name] = f"the CPU cannot compute it: {str(error).splitlines()[0][:120]}"
             return
         by_cpu = _Once(func, before)
         worst = _first_wrong(func, got, exact, by_cpu, before)
@@ -143,7 +167,7 @@ class Checking(Drawing):
         given = copied(before, self._device)
         result = func(*given[0], **given[1])
         got = [to_device(one, "cpu") if isinstance(one, torch.Tensor) else one for one in _results(func, given, result)]
-        return _first_wrong(func, got, _computed(func, before, wide=True), _Once(func, before), before) is not None
+        return _first_wrong(func, got, _computed(func, before, _wide), _Once(func, before), before) is not None
 
     def _nonfinite(self, func: Any, origin: Origin, before: Any, got: Any, exact: Any, by_cpu: _Once) -> None:
         strange = [one for one in got if not _all_finite(one)]
@@ -162,10 +186,9 @@ class Checking(Drawing):
         one = Begins(_name(func), self.phase, origin, call, "NaN" if nan else "infinity", cpu_too)
         self.checked.begins.append(one)
 
-    def _off(self, func: Any, own: Any, given: Any) -> None:
+    def compare_drawn(self, func: Any, own: Any, given: Any) -> None:
         """Numbers that the device drew: by their distribution; what dropout makes of them exactly."""
-        if not self._compare:
-            return
+        self.phase = phase_now()
         origin, before = self._attribution.current(), copied(given, "cpu")
         name = _name(func)
         seen = self.checked.operators[name] = self.checked.operators.get(name, 0) + 1
@@ -184,7 +207,7 @@ class Checking(Drawing):
             else:
                 try:
                     drawn = func(*args, **kwargs)
-                except (RuntimeError, NotImplementedError) as error:
+                except UNCOMPUTED as error:
                     self.checked.skipped[name] = f"the CPU cannot compute it: {str(error).splitlines()[0][:120]}"
                     return
         if worst is None and (one := off_distribution(own, drawn)) is not None:
@@ -194,10 +217,10 @@ class Checking(Drawing):
 
 
 class _Once:
-    """What the CPU computes in the same dtype, when it is first asked."""
+    """What the CPU computes of inputs that ``change`` made, when it is first asked; in the same dtype without one."""
 
-    def __init__(self, func: Any, before: Any) -> None:
-        self._func, self._before = func, before
+    def __init__(self, func: Any, before: Any, change: Change | None = None) -> None:
+        self._func, self._before, self._change = func, before, change
         self._results: list[Any] | None = None
         self._tried = False
 
@@ -205,38 +228,80 @@ class _Once:
         if not self._tried:
             self._tried = True
             try:
-                self._results = _computed(self._func, self._before, wide=False)
-            except (RuntimeError, NotImplementedError, TypeError, ValueError):
+                self._results = _computed(self._func, self._before, self._change)
+            except UNCOMPUTED:
                 self._results = None  # the CPU has no kernel for the dtype: float64 alone judges
         return self._results
 
 
-def _computed(func: Any, before: Any, *, wide: bool, rounded: bool = False) -> list[Any]:
-    """Its results on the CPU, and what it wrote; ``rounded``: of inputs that are rounded once more."""
-    args, kwargs = tree_map(_rounded, copied(before, "cpu")) if rounded else copied(before, "cpu", wide=wide)
+def _computed(func: Any, before: Any, change: Change | None = None) -> list[Any]:
+    """Its results on the CPU, and what it wrote; of inputs that ``change`` made, if there is one."""
+    args, kwargs = before if change is None else tree_map(change, before)
+    if func._schema.is_mutable or UNDECLARED in func._schema.name:
+        args, kwargs = copied((args, kwargs), "cpu")
     instead = ELSEWHERE.get(func._schema.name)
     result = func(*args, **kwargs) if instead is None else instead(*args, **kwargs)
     return _results(func, (args, kwargs), result)
 
 
+def _wide(leaf: Any) -> Any:
+    """In float64."""
+    return widened(leaf) if isinstance(leaf, torch.Tensor) else WIDER.get(leaf, leaf) if _is_dtype(leaf) else leaf
+
+
+def _at_least_float32(leaf: Any) -> Any:
+    kind = leaf.dtype if isinstance(leaf, torch.Tensor) else leaf if _is_dtype(leaf) else None
+    if kind not in HALVES:
+        return leaf
+    return leaf.float() if isinstance(leaf, torch.Tensor) else torch.float32
+
+
+def _is_dtype(leaf: Any) -> bool:
+    return isinstance(leaf, torch.dtype)
+
+
 def _rounded(leaf: Any) -> Any:
     """A float as float64, half a unit of its last place up or down, in turns that no sum is in step with."""
     if not (isinstance(leaf, torch.Tensor) and leaf.is_floating_point()):
-        return WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
+        return _wide(leaf)
     turns = torch.arange(leaf.numel()).mul_(2654435761).bitwise_right_shift_(13).bitwise_and_(1).mul_(2).sub_(1)
     return widened(leaf).mul_(1 + turns.reshape(leaf.shape) * (torch.finfo(leaf.dtype).eps / 2))
 
 
 def _results(func: Any, given: Any, result: Any) -> list[Any]:
-    """The tensors that a call returns, each ``None`` too, then those that it writes."""
+    """The tensors that a call returns, each ``None`` too, then those that it writes and does not return."""
     args, kwargs = given
     found = list(result) if isinstance(result, (tuple, list)) else [result]
     found = [one for part in found for one in (part if isinstance(part, (tuple, list)) else [part])]
-    for position, argument in enumerate(func._schema.arguments):
+    returned = any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.returns)
+    for position, argument in enumerate(func._schema.arguments if not returned else ()):
         if argument.alias_info is not None and argument.alias_info.is_write:
             value = args[position] if position < len(args) else kwargs.get(argument.name)
             found += tree_leaves(value)
     return found
+
+
+def _as_near(func: Any, got: list[Any], near: list[Any] | None) -> bool:
+    """Whether nothing of ``got`` can be wrong, as it is so near to what the CPU computed in float32.
+
+    What is wrong is beyond tolerance of float64 and ``NOISE`` times as far as the CPU. So it is more than
+    ``1 - 1 / NOISE`` of the tolerance away from the CPU, wherever float64 lies.
+    """
+    if near is None:
+        return False
+    for one, right in zip(got, near, strict=False):
+        if not (isinstance(one, torch.Tensor) and isinstance(right, torch.Tensor)):
+            continue
+        if one.layout is not torch.strided or one.shape != right.shape:
+            return False
+        allowed = tolerance_of(func._schema.name, one.dtype)
+        if one.is_floating_point() or one.is_complex():
+            near_enough = all_within(one, right, allowed, 1 - 1 / NOISE)
+        else:
+            near_enough = torch.equal(one, right.to(one.dtype))
+        if not near_enough:
+            return False
+    return True
 
 
 def _first_wrong(func: Any, got: list[Any], exact: list[Any], by_cpu: _Once, before: Any) -> tuple[int, Wrong] | None:
@@ -252,7 +317,7 @@ def _first_wrong(func: Any, got: list[Any], exact: list[Any], by_cpu: _Once, bef
         if choice and one.dtype is torch.int64 and (number or _same_values(func, before, one, judge)):
             continue
         same = partial(_nth, by_cpu, number)
-        rounded = partial(_nth, partial(_computed, func, before, wide=True, rounded=True), number)
+        rounded = partial(_nth, partial(_computed, func, before, _rounded), number)
         wrong = compared(one, judge, same, tolerance_of(func._schema.name, one.dtype), rounded)
         if wrong is not None:
             return number, wrong

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -87,21 +87,18 @@ def taken(
     device: str,
     mode: Any,
     judge: Seen | None,
-    phase: Callable[[str], Any],
     follow: bool = True,
 ) -> Seen:
     """One step of ``run``, whose model is on ``device``, under the dispatch mode ``mode``; what was seen of it."""
     following = Following(run.model, judge)
     opened = following.open() if follow else nullcontext()
     with opened, mode:
-        phase("forward")
         if options.phase == "inference":
             with torch.no_grad():
                 forward(run, options, device, run.args, run.kwargs)
         else:
             step = TorchStep(run, options, device, foreach=False)
             loss = step.loss()
-            phase("backward")
             (loss if step.scaler is None else step.scaler.scale(loss)).backward()
             if step.scaler is not None:
                 step.unscale()
@@ -110,7 +107,6 @@ def taken(
                 for name, parameter in run.model.named_parameters():
                     if parameter.grad is not None:
                         following.add("gradient", name, parameter.grad)
-            phase("optimizer")
             if step.scaler is None:
                 step.update()
                 with _disable_current_modes():

@@ -23,6 +23,7 @@ from mpsprobe.schemas import (
     NonfiniteOrigin,
     RunFailure,
     VerificationReport,
+    WorkloadInfo,
     WrongOperator,
 )
 from mpsprobe.stepping import workload_info
@@ -33,6 +34,7 @@ from mpsprobe_coverage.knowledge.calls.call import Call, example
 from mpsprobe_coverage.knowledge.calls.spec import dtype_name
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
+from mpsprobe_coverage.recording.phases import optimizers_followed
 from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.verifying.comparing import NOISE
 from mpsprobe_coverage.verifying.drawing import Drawing, settled
@@ -64,6 +66,7 @@ class Verification:
         if all_equal(self._run.model):
             why = f"all weights of '{workload.name}' are one number: an error of a kernel would not show"
             raise UsageError(why, "Load real weights (--weights), or make random ones.")
+        self._release = getattr(device, "release", None) or installed_release()
         self._type = MPS if device.name == "virtual" else device.name
         self._dtype = narrowest(self._run.model)
         self._notes: dict[str, None] = {}
@@ -83,18 +86,13 @@ class Verification:
             self.interrupted = True
         finally:
             self._progress.stop()
-        checked = self.checking.checked
-        return VerificationReport(
-            workload=info,
-            device=self._describe(),
-            environment=collect_environment(),
-            calls=checked.calls,
-            operators=checked.operators,
-            wrong=[self._wrong(one) for one in checked.wrong.values()],
+        return reported(
+            self.checking,
+            info,
+            self._device.describe(),
+            self._release if self._type == MPS else None,
             tensors=self._tensors(),
-            nonfinite=[NonfiniteOrigin(what=one.what, cpu_too=one.cpu_too, **_place(one)) for one in checked.begins],
             parted=parted(self._there, self._cpu) if self._cpu.order and self._there.order else None,
-            skipped=checked.skipped,
             failure=self._failure,
             interrupted=self.interrupted,
             elapsed_ns=time.perf_counter_ns() - start,
@@ -137,7 +135,7 @@ class Verification:
             if wide:
                 torch.set_default_dtype(torch.float64)
             with settled(run.model, self._note):
-                return taken(run, options, "cpu", mode, None if wide else self._judge, lambda phase: None)
+                return taken(run, options, "cpu", mode, None if wide else self._judge)
         except Exception as error:  # noqa: BLE001 - whatever a model raises: its operators are compared all the same
             what = "in float64" if wide else f"on the CPU in {dtype_name(self._dtype)}"
             self._note(f"the model does not run {what} ({in_short(error)}): whole runs were not compared")
@@ -152,22 +150,19 @@ class Verification:
         self.attribution.name_modules(run.model)
         self.checking.advance = self._progress.advance
         try:
-            with settled(run.model, self._note), self.attribution:
+            with settled(run.model, self._note), self.attribution, optimizers_followed():
                 follow = whole and bool(self._judge.kept)
-                self._there = taken(run, self._options, self._type, self.checking, self._judge, self._phase, follow)
+                self._there = taken(run, self._options, self._type, self.checking, self._judge, follow)
         except Exception as error:  # noqa: BLE001 - whatever the device raises is what was found
             module = self.attribution.deepest_module
             self._failure = RunFailure(
                 phase=self.checking.phase, error=type_name(error), message=said(error)[:500], module=module
             )
 
-    def _phase(self, phase: str) -> None:
-        self.checking.phase = phase
-
     def _note(self, text: str) -> None:
         self._notes[text] = None
 
-    def _info(self) -> Any:
+    def _info(self) -> WorkloadInfo:
         optimizer = None
         if self._options.phase == "training":
             from mpsprobe.stepping import make_adamw
@@ -175,35 +170,6 @@ class Verification:
             optimizer = (self._run.optimizer or make_adamw)(self._run.model)
         info = workload_info(self._name, self._run, self._options, optimizer)
         return info.model_copy(update={"dtype": dtype_name(self._dtype)})
-
-    def _describe(self) -> DeviceInfo:
-        return self._device.describe()
-
-    def _wrong(self, found: Found) -> WrongOperator:
-        one, dtype = found.wrong, _result_dtype(found)
-        allowed = tolerance_of(found.operator, dtype)
-        return WrongOperator(
-            **_place(found),
-            dtype=dtype_name(dtype),
-            result=found.output,
-            rtol=allowed.rtol,
-            atol=allowed.atol,
-            source=allowed.source,
-            excess=finite(one.excess),
-            error=finite(one.error),
-            cpu_error=finite(one.cpu_error),
-            elements=one.elements,
-            of_elements=one.of,
-            at=list(one.at),
-            got=finite(one.got),
-            expected=finite(one.expected),
-            why=one.why,
-            calls=found.calls,
-            seen=found.seen,
-            times=found.times,
-            of_times=found.of,
-            advisories=known_wrong(found.call, found.phase) if self._type == MPS else [],
-        )
 
     def _tensors(self) -> list[ComparedTensor]:
         """Outputs of modules in the order of the run, then loss, gradients and parameters."""
@@ -228,9 +194,54 @@ class Verification:
         return rows
 
 
-def known_wrong(call: Call, phase: str) -> list[KnownWrong]:
-    """The advisories that ``call`` matches on the installed release, on the macOS that this is if it is one."""
-    release, macos = installed_release(), platform.mac_ver()[0] or None
+def reported(
+    checking: Checking, info: WorkloadInfo, device: DeviceInfo, release: str | None, **more: Any
+) -> VerificationReport:
+    """What ``checking`` found, and ``more`` fields; ``release``: of MPS, whose advisories are asked."""
+    checked = checking.checked
+    return VerificationReport(
+        workload=info,
+        device=device,
+        environment=collect_environment(),
+        calls=checked.calls,
+        operators=checked.operators,
+        wrong=[_wrong(one, release) for one in checked.wrong.values()],
+        nonfinite=[NonfiniteOrigin(what=one.what, cpu_too=one.cpu_too, **_place(one)) for one in checked.begins],
+        skipped=checked.skipped,
+        **more,
+    )
+
+
+def _wrong(found: Found, release: str | None) -> WrongOperator:
+    one, dtype = found.wrong, _result_dtype(found)
+    allowed = tolerance_of(found.operator, dtype)
+    return WrongOperator(
+        **_place(found),
+        dtype=dtype_name(dtype),
+        result=found.output,
+        rtol=allowed.rtol,
+        atol=allowed.atol,
+        source=allowed.source,
+        excess=finite(one.excess),
+        error=finite(one.error),
+        cpu_error=finite(one.cpu_error),
+        elements=one.elements,
+        of_elements=one.of,
+        at=list(one.at),
+        got=finite(one.got),
+        expected=finite(one.expected),
+        why=one.why,
+        calls=found.calls,
+        seen=found.seen,
+        times=found.times,
+        of_times=found.of,
+        advisories=known_wrong(found.call, found.phase, release) if release is not None else [],
+    )
+
+
+def known_wrong(call: Call, phase: str, release: str) -> list[KnownWrong]:
+    """The advisories that ``call`` matches on ``release``, on the macOS that this is if it is one."""
+    macos = platform.mac_ver()[0] or None
     found = []
     for one in _as_on_mps(call):
         name = one.func._schema.name + (f".{one.func._schema.overload_name}" if one.func._schema.overload_name else "")

@@ -42,8 +42,13 @@ def _compiled(folder: Path, more: str, *options: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_kernels_of_a_step_and_the_operators_that_are_left(tmp_path: Path) -> None:
-    step = _compiled(tmp_path, "", "--metal", "kernels")
+    step = _compiled(tmp_path, "", "--metal", "kernels", "--chip", "m2-pro")
     assert (step["graphs"], step["breaks"], step["refused"]) == (1, [], [])
+    time = json.loads((tmp_path / "report.json").read_bytes())["time"]
+    gain = time["step_ms"][1] / step["step_ms"][1]
+    assert [one["gain"] for one in time["faster"] if one["kind"] == "compile"] == (
+        [round(gain, 2)] if gain >= 1.05 else []
+    )
     [kernel] = step["kernels"]
     assert kernel["operators"] == ["aten::linear", "aten::gelu", "aten::native_layer_norm"]
     assert kernel["call_sites"] == ["model.py:11"] and kernel["phases"] == {"forward": 1}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import traceback
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +16,8 @@ from mpsprobe_coverage.devices.native.device import NativeDevice
 from mpsprobe_coverage.devices.native.inductor import Generated
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
+from mpsprobe_coverage.verifying.kernels import Kernels
+from tests.asked import Child, answer, child_of
 
 F = torch.nn.functional
 CLOSE = {torch.float32: (1e-4, 1e-4), torch.float16: (2e-2, 1e-2), torch.bfloat16: (6e-2, 5e-2)}
@@ -45,14 +44,9 @@ NOT_DIFFERENTIATED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-def shader(generated: Generated, source: str, faults: Callable[[Fault], object]) -> Library:
-    generated.defined(source)
-    return Library(source, faults)
-
-
-def on(*, compiles: bool = False) -> NativeDevice:
+def on(*, compiles: bool = False, kernels: Kernels | None = None) -> NativeDevice:
     chain = Chain(load_table("2.13.0"))
-    return NativeDevice(chain, lines=False, keep_going=False, shader=shader if compiles else None)
+    return NativeDevice(chain, lines=False, keep_going=False, shader=kernels or (Kernels() if compiles else None))
 
 
 def compiled(dtype: torch.dtype) -> None:
@@ -74,7 +68,10 @@ def compiled(dtype: torch.dtype) -> None:
     with device:
         found = grown("mps", torch.compile(run, fullgraph=True, dynamic=False))
         assert device.generated is not None
-        assert len(device.generated.kernels) > len(FUNCTIONS) and not device.generated.refused and not device.faults
+        assert len(device.generated.kernels) > len(FUNCTIONS) and not device.generated.refused
+        launched = device.shader.launched.values()
+        assert not [one.faults for one in launched if one.faults]
+        assert sum(bool(one.compared) for one in launched) > len(launched) * 0.7
     scale = expected["gradient"].abs().max().item()
     torch.testing.assert_close(
         found.pop("gradient"), expected.pop("gradient"), atol=absolute * scale, rtol=relative, msg="gradient"
@@ -99,6 +96,38 @@ def random_numbers_are_those_of_the_headers() -> None:
     with on(compiles=True):
         drawn = torch.compile(lambda: torch.rand(4096, device="mps"))().cpu()
     assert 0.45 < drawn.mean() < 0.55 and drawn.min() >= 0 and drawn.max() < 1 and len({*drawn.tolist()}) > 4000
+
+
+CHANGED = [
+    (
+        lambda x: torch.softmax(x * 3, -1),
+        r"= (\w*in_ptr0\[)([^\]]+)\]",
+        r"= \1metal::max(long(\2) - 1, 0L)]",
+        "is wrong in",
+    ),
+    (lambda x: x.relu() + x, r"(out_ptr0\[)(\w+)\] =", r"\1\2 + 1] =", "out_ptr0[360] is outside its tensor"),
+    (lambda x: torch.cat([x] * 30, 1).var(-1), r"(r\w+ < )(\d+)", r"\g<1>7", "is wrong in"),
+]
+
+
+class Changed(Kernels):
+    """What Inductor generates, with a mistake in it."""
+
+    pattern = replacement = ""
+
+    def __call__(self, generated: Generated, source: str) -> Any:
+        headers, kernel, body = source.partition("kernel void")
+        return super().__call__(generated, headers + kernel + re.sub(self.pattern, self.replacement, body, count=1))
+
+
+def a_mistake_in_a_generated_kernel_is_found() -> None:
+    kernels = Changed()
+    with on(kernels=kernels):
+        for function, kernels.pattern, kernels.replacement, said in CHANGED:
+            torch._dynamo.reset()
+            kernels.launched.clear()
+            torch.compile(function, fullgraph=True, dynamic=False)(torch.randn(9, 40).to("mps"))
+            assert any(said in one for of in kernels.launched.values() for one in of.faults), said
 
 
 OUTSIDE = "out[i + {by}] = a[i] * 2.0;"
@@ -185,7 +214,8 @@ def what_is_not_known_is_named_with_its_line() -> None:
 
 
 ASKED = [
-    compiled_in_float32, compiled_in_float16, compiled_in_bfloat16, random_numbers_are_those_of_the_headers,
+    compiled_in_float32, compiled_in_float16, compiled_in_bfloat16, a_mistake_in_a_generated_kernel_is_found,
+    random_numbers_are_those_of_the_headers,
     an_index_outside_its_tensor_is_found, an_atomic_outside_its_tensor_is_found,
     lanes_wait_at_a_barrier_and_a_race_shows_in_another_order, a_kernel_that_never_ends_is_stopped,
     what_is_not_known_is_named_with_its_line,
@@ -193,20 +223,15 @@ ASKED = [
 
 
 @pytest.fixture(scope="module")
-def child() -> Iterator[subprocess.Popen[str]]:
-    """The device can be opened only before torch has looked for MPS."""
-    command = [sys.executable, "-W", "ignore", __file__]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+def child() -> Iterator[Child]:
+    with child_of(__file__) as process:
         yield process
-        process.communicate()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [one.__name__ for one in ASKED])
-def test_there(name: str, child: subprocess.Popen[str]) -> None:
-    assert child.stdin is not None and child.stdout is not None
-    print(name, file=child.stdin, flush=True)
-    assert json.loads(child.stdout.readline()) == ""
+def test_there(name: str, child: Child) -> None:
+    child(name)
 
 
 @pytest.mark.parametrize(
@@ -229,12 +254,4 @@ def test_a_bracket_that_is_not_closed_is_no_crash() -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    by_name = {one.__name__: one for one in ASKED}
-    for line in sys.stdin:
-        raised = ""
-        torch.manual_seed(0)  # whichever came before
-        try:
-            by_name[line.strip()]()
-        except BaseException:  # noqa: BLE001 - the test shows it
-            raised = traceback.format_exc()
-        print(json.dumps(raised), flush=True)  # noqa: T201 - to the test
+    answer(ASKED)

@@ -9,14 +9,10 @@ from __future__ import annotations
 import atexit
 import copy
 import io
-import json
 import pickle
 import platform
-import subprocess
-import sys
 import threading
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr
@@ -29,6 +25,7 @@ import torch
 from mpsprobe_coverage.devices.native.device import NativeDevice
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
+from tests.asked import Child, answer, child_of
 
 HERE = torch.device("mps", 0)
 attention = torch.nn.functional.scaled_dot_product_attention
@@ -310,27 +307,15 @@ ASKED = [
 
 
 @pytest.fixture(scope="module")
-def child() -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-W", "ignore", __file__]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+def child() -> Iterator[Child]:
+    with child_of(__file__) as process:
         yield process
-        process.communicate()
 
 
 @pytest.mark.parametrize("name", [one.__name__ for one in ASKED])
-def test_there(name: str, child: subprocess.Popen[str]) -> None:
-    assert child.stdin is not None and child.stdout is not None
-    print(name, file=child.stdin, flush=True)
-    assert json.loads(child.stdout.readline()) == ""
+def test_there(name: str, child: Child) -> None:
+    child(name)
 
 
 if __name__ == "__main__":
-    by_name = {one.__name__: one for one in ASKED}
-    for line in sys.stdin:
-        raised = ""
-        torch.manual_seed(0)  # whichever came before
-        try:
-            by_name[line.strip()]()
-        except BaseException:  # noqa: BLE001 - the test shows it
-            raised = traceback.format_exc()
-        print(json.dumps(raised), flush=True)  # noqa: T201 - to the test
+    answer(ASKED)

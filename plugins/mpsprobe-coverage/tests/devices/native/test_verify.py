@@ -18,7 +18,12 @@ from torch import nn
 
 import mpsprobe
 from mpsprobe.errors import MpsprobeError
+from mpsprobe.plugins.registry import get_registry
+from mpsprobe.progress import SilentProgress
+from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import VerificationReport
+from mpsprobe_coverage.verifying.opened import opened
+from mpsprobe_coverage.verifying.verification import Verification
 from tests.house.tree import ROOT
 
 FAULTS = ROOT / "benchmarks" / "planted_faults.py"
@@ -33,6 +38,17 @@ class Chosen(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return (self.one if int(x.exp().sum()) > 0 else self.other)(x)
+
+
+class Sliced(nn.Module):
+    """A convolution with every other channel of its weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(2, 4, 3, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.conv2d(x, self.weight[:, ::2]).relu()
 
 
 class Uncopied(nn.Linear):
@@ -94,6 +110,10 @@ def child(folder: str) -> None:
     begun = checked(small, phase="inference").nonfinite
     found["begins"] = [(one.operator, one.what, one.cpu_too) for one in begun]
     library._destroy()
+    with opened(get_registry(), "virtual", "2.13.0", with_bugs=True) as device:
+        workload = get_registry().workload_of(Sliced(), torch.randn(1, 2, 5, 5))
+        report = Verification(workload, RunOptions(phase="training"), device, SilentProgress(), str).report()
+    found["bugs"] = [(one.operator, one.phase, [known.id for known in one.advisories]) for one in report.wrong]
     with torch.no_grad():
         small[0].weight.fill_(1.0)
         small[3].weight.fill_(1.0)
@@ -133,9 +153,27 @@ def test_a_device_that_raises_is_reported_with_what_was_found(found: Any) -> Non
     assert "out of threadgroups" in message and calls > 0
 
 
+def test_a_known_wrong_result_is_found_with_its_advisory(found: Any) -> None:
+    assert found["bugs"] == [["aten::convolution", "forward", ["conv-strided-weight"]]]
+
+
 def test_what_cannot_be_compared_is_refused_in_a_line(found: Any) -> None:
     equal, uncopied, empty = found["refused"]
     assert "one number" in equal and "cannot be copied" in uncopied and "without values" in empty
+
+
+LATE = """
+import mpsprobe, torch
+model, inputs = torch.nn.Linear(2, 2), torch.ones(1, 2)
+model(inputs).sum().backward()
+mpsprobe.verify(model, inputs, device="virtual")
+"""
+
+
+def test_a_virtual_device_that_comes_too_late_is_refused_with_what_to_do() -> None:
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=False, cwd=ROOT)
+    error, hint = done.stderr.splitlines()[-2:]
+    assert "looks only once" in error and "FILE.py:FUNCTION" in hint
 
 
 @pytest.mark.slow

@@ -101,14 +101,32 @@ def test_a_read_of_a_value_waits() -> None:
 
 
 def test_a_range_is_wider_where_nothing_near_was_fitted_and_says_why() -> None:
-    known = of("m4-pro", product(4096, torch.float16))
-    unknown = of("m5-ultra", product(4096, torch.bfloat16))
-    assert not known.why_wide and "m5-ultra" in unknown.why_wide and "bfloat16" in unknown.why_wide
+    large = spec(4096, 8192)
+    pooled = Call(cost("aten::max_pool2d_with_indices", (large,), (large,)), 3)
+    near, *far = (
+        of("m4-pro", product(4096, torch.float16), cores=20),
+        of("m4-pro", product(4096, torch.bfloat16), cores=20),
+        of("m4-pro", pooled, cores=20),
+    )
+    assert not near.why_wide
+    assert [one.why_wide for one in far] == [
+        "no published bfloat16 step of any m4 was fitted",
+        "no published step that spends its time on the same kernels was fitted",
+    ]
 
     def width(one: Estimate) -> float:
         return one.step_ms.high / one.step_ms.low
 
-    assert width(unknown) > width(of("m4-pro", product(4096, torch.float16), cores=20))
+    assert all(width(one) > 1.5 * width(near) for one in far)
+
+
+def test_of_releases_before_2_0_other_steps_were_fitted() -> None:
+    convolved = Call(
+        cost("aten::_mps_convolution", (spec(32, 64, 56, 56), spec(64, 64, 3, 3)), (spec(32, 64, 56, 56),)), 9
+    )
+    old, new = (estimate([convolved], CHIPS["m1-max"], None, release) for release in ("1.13.1", RELEASE))
+    assert old is not None and old.why_wide.endswith("on releases before 2.0.0")
+    assert new is not None and not new.why_wide.endswith("on releases before 2.0.0")
 
 
 def test_nothing_to_compute_has_no_time() -> None:

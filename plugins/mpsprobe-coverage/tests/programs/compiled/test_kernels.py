@@ -30,17 +30,25 @@ print(torch.compile(lambda a: torch.nextafter(a, a + 1))(x).shape)
 @pytest.mark.slow
 def test_a_program_prints_the_same_with_its_kernels(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
-    printed, notes = [], []
+    printed, reports = [], []
     for more in ([], ["--compile"]):
         ran = run_cli("run", *more, "-o", "report.json", "train.py", cwd=tmp_path)
         assert ran.code == 0, ran.stderr
         printed.append(ran.stdout)
-        notes.append(json.loads((tmp_path / "report.json").read_bytes())["program"]["notes"])
+        reports.append(json.loads((tmp_path / "report.json").read_bytes()))
     assert printed[0] == printed[1] and len(printed[0].splitlines()) == 4
     outside = "the Metal kernel twice: o[8] is outside its tensor, in thread (7, 0, 0)"
-    assert notes[0] == [outside]
-    refused = "its generator for Metal does not have this operation; run operator by operator here"
-    assert notes[1] == [f"torch.compile raises on a Mac at train.py:15: aten::nextafter: {refused}", outside]
+    assert [report["program"]["notes"] for report in reports] == [[outside], [outside]]
+    assert reports[0]["compiled"] is None
+    made = reports[1]["compiled"]
+    assert made["refused"] == [{
+        "reason": "its generator for Metal does not have this operation", "operator": "aten::nextafter",
+        "call_site": "train.py:15",
+    }]  # fmt: skip
+    assert made["graphs"] == 2 and not made["recompiled"] and made["eager"] is None
+    assert not any(kernel["faults"] for kernel in made["kernels"])
+    assert sum(kernel["compared"] > 0 for kernel in made["kernels"]) >= len(made["kernels"]) / 2
+    assert {phase for kernel in made["kernels"] for phase in kernel["phases"]} == {"forward", "backward"}
 
 
 def test_kernels_need_values(tmp_path: Path) -> None:

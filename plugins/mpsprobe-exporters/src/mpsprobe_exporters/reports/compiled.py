@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mpsprobe_exporters.document import Cell, Fields
 
 TITLE = "Under torch.compile"
+MOST_FAULTS = 3  # of a kernel
 MOST = 100  # rows that a terminal and Markdown show
 KERNELS: Fields[schemas.Environment, schemas.MetalKernel] = (
     (Column("kernel", "name"), lambda _, one: one.name),
@@ -30,6 +31,10 @@ def line(step: schemas.CompiledStep | None) -> list[str]:
     if step is None or step.failure is not None:
         return []
     made = f"{plural(step.graphs, 'graph')} and {plural(len(step.kernels), 'Metal kernel')}"
+    if step.compiled is None or step.eager is None:  # of a program
+        wrong = sum(bool(one.faults) for one in step.kernels)
+        compared = sum(bool(one.compared) for one in step.kernels)
+        return [f"{TITLE}: {made}; {compared} compared with their operators, {wrong} wrong"]
     launches = f"{number(step.compiled.launches)} launches instead of {number(step.eager.launches)}"
     data = f"{byte_size(step.compiled.moved_bytes)} of tensors read and written instead of "
     return [f"{TITLE}: {made}; {launches}, {data}{byte_size(step.eager.moved_bytes)}"]
@@ -41,10 +46,19 @@ def sections(report: schemas.CoverageReport) -> Iterator[Section]:
     if step is None:
         return
     found = [Bullet(_ended(step.failure))] if step.failure is not None else []
+    found += [
+        Bullet("; ".join([*map(one_line, one.faults[:MOST_FAULTS]), *map(_at, one.call_sites[:1])]), one.name)
+        for one in step.kernels
+        if one.faults
+    ]
     found += [Bullet(f"raises{_at(one.call_site)}: {one_line(one.reason)}", one.operator or "") for one in step.refused]
     found += [
         Bullet(f"a graph ends{_at(one.call_site)}: {one_line(one.reason)} ({plural(one.times, 'time')})")
         for one in step.breaks
+    ]
+    found += [
+        Bullet(f"compiled again{_at(one.call_site)}: {one_line(one.reason)} ({plural(one.times, 'time')})")
+        for one in step.recompiled
     ]
     not_native = [one for one in step.operators if one.verdict not in ("native", "composite")]
     found += [Bullet(f"{one.verdict}: {one_line(one.reason or '')}", one.operator) for one in not_native]
@@ -59,13 +73,15 @@ def records(step: schemas.CompiledStep) -> Iterator[dict[str, Cell]]:
         yield _record(refused.operator or "", "compile_refused", 1, refused.reason, refused.call_site)
     for broken in step.breaks:
         yield _record("", "graph_break", broken.times, broken.reason, broken.call_site)
+    for again in step.recompiled:
+        yield _record("", "recompiled", again.times, again.reason, again.call_site)
     for kernel in step.kernels:
         yield {
             "operator": kernel.name,
             "verdict": "metal_kernel",
             "calls": kernel.launches,
             "phases": kernel.phases,
-            "reason": ", ".join(kernel.operators),
+            "reason": "; ".join([", ".join(kernel.operators), *kernel.faults]),
             "call_sites": kernel.call_sites,
         }
 

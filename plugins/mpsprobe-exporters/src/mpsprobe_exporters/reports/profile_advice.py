@@ -80,7 +80,13 @@ def is_slow_mode(cell: ProfileCell) -> bool:
 def _of_cell(report: ProfileReport, cell: ProfileCell, division: Division | None) -> Iterator[Advice]:
     where = configuration(report, cell)
     device = () if division is None or is_slow_mode(cell) else _device_time(cell, division)
-    for kind, finding, remedy, share in (*_fallbacks(report, cell), *device, *_steps(cell), *_whole(report, cell)):
+    for kind, finding, remedy, share in (
+        *_fallbacks(report, cell),
+        *_slow(cell),
+        *device,
+        *_steps(cell),
+        *_whole(report, cell),
+    ):
         yield Advice(kind, where, finding, remedy, share)
 
 
@@ -114,6 +120,15 @@ def _fallback_cure(one: FallbackCost, backend: str) -> str:
     if backend != "MPS":  # what is placed elsewhere may have a kernel: 'mpsprobe coverage' says why
         return f"Replace {name} or move it out of the step: no release of {backend} runs it on the GPU."
     return f"Replace {name} or move it out of the step: no release has an MPS kernel for it."
+
+
+def _slow(cell: ProfileCell) -> Iterator[Finding]:
+    """Operators that take much longer than the chip was predicted to take."""
+    for one in cell.chip.slow if cell.chip is not None else ():
+        name, took = one_line(one.operator, 80), duration(one.measured_ms * 1e6)
+        finding = f"{name} takes {took} of a step, and {duration(one.predicted_ms * 1e6)} were predicted for the chip."
+        remedy = one_line(one.remedy, 300) if one.remedy else f"Look at sizes and strides of {name}: none is known."
+        yield "slow operator", finding, remedy, min(1.0, one.share)
 
 
 def _device_time(cell: ProfileCell, division: Division) -> Iterator[Finding]:

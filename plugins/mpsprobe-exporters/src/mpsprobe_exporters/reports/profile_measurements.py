@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters import backends
 from mpsprobe_exporters.document import Bar, Bars, Column, Paragraph, Part, Section, table
 from mpsprobe_exporters.module_names import ROOT, fold_names
-from mpsprobe_exporters.plain_text import listed, one_line, plural
+from mpsprobe_exporters.plain_text import listed, one_line, plural, shortened
 from mpsprobe_exporters.reports.profile_configurations import SPREAD
 from mpsprobe_exporters.reports.trace_summary import totals
-from mpsprobe_exporters.units import BEYOND, between, byte_size, duration, fraction, reading, split_unit
+from mpsprobe_exporters.units import BEYOND, amount, between, byte_size, duration, fraction, reading, split_unit
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import (
+        ClassAgainst,
         DurationStatistics,
         FallbackCost,
         ModuleTime,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 MOST_OPERATORS, MOST_MODULES, MOST_FALLBACKS = 10, 8, 12  # on a terminal and in Markdown
 MOST_DETAILED = 3  # configurations that are looked into there
 MOST_BARS = 24
+MOST_NAMED = 3
 # What a probe says about its own work, not of the model's.
 OWN = frozenset({"source", "events", "steps"})
 NATIVE = "the release, of torch or of the backend's plugin, that has a kernel"
@@ -40,6 +42,7 @@ def sections(report: ProfileReport) -> Iterator[Section]:
     yield from _each(report, "Readings", "Probes", _readings)
     yield from _each(report, f"Operators that leave {backends.profiled(report)}, in one step", "Fallbacks", _fallbacks)
     yield from _each(report, "Operators by their own time, in one step", "Operators", _operators)
+    yield from _each(report, "Against what the chip was predicted to take, in one step", "Chip", _against_chip)
     yield from _each(report, "Modules, in one step", "", _modules)
     for index, cell in enumerate(report.cells):
         yield from _device_work(cell, index)
@@ -115,6 +118,29 @@ def _fallbacks(cell: ProfileCell) -> Iterator[Block]:
     if parts:
         yield Paragraph(f"{'; '.join(parts)}.")
     yield from table(FALLBACKS, cell, ordered, most=MOST_FALLBACKS)
+
+
+AGAINST: Fields[None, ClassAgainst] = (
+    (Column("class", "name"), lambda _, one: one.kind),
+    (Column("measured", "time"), lambda _, one: round(one.measured_ms * 1e6)),
+    (Column("predicted", "time", about="the likely time"), lambda _, one: round(one.predicted_ms * 1e6)),
+    (Column("ratio", about="measured, divided by predicted"), lambda _, one: times(one.measured_ms, one.predicted_ms)),
+    (Column("operators", rank=1), lambda _, one: ", ".join(shortened(one.operators, MOST_NAMED))),
+)
+
+
+def times(measured_ms: float, predicted_ms: float) -> str:
+    return f"{amount(measured_ms / predicted_ms)} x" if predicted_ms > 0 else ""
+
+
+def _against_chip(cell: ProfileCell) -> Iterator[Block]:
+    if cell.chip is None:
+        return
+    predicted = cell.chip.step_ms
+    if len(predicted) == len(("low", "likely", "high")):
+        low, high = (duration(predicted[at] * 1e6) for at in (0, 2))
+        yield Paragraph(f"{low} to {high} a step were predicted for {one_line(cell.chip.chip, 60)}.")
+    yield from table(AGAINST, None, cell.chip.by_class)
 
 
 OPERATORS: Fields[ProfileCell, tuple[OperatorTime, float | None]] = (

@@ -25,10 +25,21 @@ CLASSES: Fields[None, schemas.ClassTime] = (
     (Column("time", "time"), lambda _, one: round(one.ms * 1e6)),
     (Column("share", "share", rank=1), lambda _, one: one.share),
 )
-PLACES: Fields[None, tuple[str, float]] = (
+OPERATORS: Fields[None, schemas.OperatorTimeShare] = (
+    (Column("operator", "name"), lambda _, one: one.operator),
+    (Column("time", "time"), lambda _, one: round(one.ms * 1e6)),
+    (Column("class", rank=1), lambda _, one: one.kind),
+)
+MODULES: Fields[None, tuple[str, float]] = (
     (Column("where", "name"), lambda _, one: one[0] or "(outside of all modules)"),
     (Column("time", "time"), lambda _, one: round(one[1] * 1e6)),
 )
+FASTER: Fields[None, schemas.Faster] = (
+    (Column("faster with", "name"), lambda _, one: one.change),
+    (Column("speed"), lambda _, one: f"{amount(one.gain)} x"),
+    (Column("a step then"), lambda _, one: _between(one.step_ms)),
+)
+MOST = 12  # operators that are shown
 
 
 def line(time: schemas.TimePrediction | None) -> list[str]:
@@ -42,15 +53,22 @@ def line(time: schemas.TimePrediction | None) -> list[str]:
     ]
     said = ", ".join([f"{step(time)} on {machine(time)}", *rates, f"bound by {BOUND[time.bound_by]}"])
     wide = [f"The range is wide: {one_line(time.why_wide, 300)}"] if time.why_wide else []
-    return [f"Time, predicted and not measured: {said}", *wide]
+    changes = ", ".join(f"{amount(one.gain)} x with {one_line(one.change, 60)}" for one in time.faster)
+    faster = [f"Faster, by the same prediction and each change alone: {changes}"] if changes else []
+    return [f"Time, predicted and not measured: {said}", *wide, *faster]
 
 
 def step(time: schemas.TimePrediction | None) -> str:
     """``5.28 ms to 14.1 ms a step``; empty where there is no range."""
-    if time is None or len(time.step_ms) != len(("low", "likely", "high")):
+    between = "" if time is None else _between(time.step_ms)
+    return between and f"{between} a step"
+
+
+def _between(step_ms: list[float]) -> str:
+    if len(step_ms) != len(("low", "likely", "high")):
         return ""
-    low, _, high = (duration(ms * 1e6) for ms in time.step_ms)
-    return f"{low} to {high} a step"
+    low, _, high = (duration(ms * 1e6) for ms in step_ms)
+    return f"{low} to {high}"
 
 
 def machine(time: schemas.TimePrediction) -> str:
@@ -63,9 +81,11 @@ def sections(time: schemas.TimePrediction | None) -> Iterator[Section]:
         return
     launches = bullets([f"launching all kernels takes the CPU {duration(time.launch_ms * 1e6)}, mostly meanwhile"])
     rows = table(CLASSES, None, time.by_class, "By class of kernel")
-    operators = table(PLACES, None, [*time.by_operator.items()], "By operator")
-    modules = table(PLACES, None, [*time.by_module.items()], "By module")
-    yield Section(f"{TITLE} of the GPU", [*rows, *operators, *modules, *launches], view="Time", depth="all")
+    operators = table(OPERATORS, None, time.by_operator[:MOST], "By operator")
+    modules = table(MODULES, None, [*time.by_module.items()], "By module")
+    faster = table(FASTER, None, time.faster, "What would make it faster, each change alone")
+    blocks = [*faster, *rows, *operators, *modules, *launches]
+    yield Section(f"{TITLE} of the GPU", blocks, view="Time", depth="all")
 
 
 def record(time: schemas.TimePrediction) -> dict[str, Cell]:

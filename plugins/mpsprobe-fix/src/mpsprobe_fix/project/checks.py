@@ -22,6 +22,7 @@ from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import pick_release, torch_releases
 from mpsprobe_fix.catalogue import REWRITES
 from mpsprobe_fix.editing import imported
+from mpsprobe_fix.facts import parsed
 from mpsprobe_fix.files import gather
 from mpsprobe_fix.fixing import fixed
 from mpsprobe_fix.project.requirements import Required, required
@@ -138,9 +139,8 @@ def _calls(path: str, codes: Iterable[tuple[str, str]]) -> tuple[Places, Places,
     calls, settings, late = defaultdict(list), defaultdict(list), []
     gone, variables = known()["gone"], known()["variables"]
     for name, code in codes:
-        try:
-            tree = ast.parse(code)
-        except (SyntaxError, ValueError, RecursionError):
+        tree = parsed(code)
+        if isinstance(tree, str):
             continue
         names = imported(tree)
         torch_at = min((n.lineno for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))

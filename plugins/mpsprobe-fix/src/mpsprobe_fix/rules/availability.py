@@ -14,6 +14,8 @@ from mpsprobe_fix.rule import rule
 _DEVICE = re.compile(
     rf"""["']{CUDA.pattern}["']|torch\.device\(["']{CUDA.pattern}["'](, \d)?\)|f["']cuda:\{{.*\}}["']"""
 )
+_OF_TYPE = re.compile(r"""((?:[\w.]+[._])?(?:device|type)) == ["']cuda["']""")
+_HALF = re.compile(r"\b(b?float16|half)\b(?![\s\S]*torch\.cuda\.)")
 _CPU = re.compile(r"""["']cpu["']|torch\.device\(["']cpu["']\)""")
 
 
@@ -53,9 +55,10 @@ def _branch(node: cst.If, place: Place) -> cst.CSTNode | None:
     """``if torch.cuda.is_available():``: one more branch for a device that is chosen, else a wider condition."""
     if place.has_way(place.original) or not mentions_cuda(node.test):
         return None
-    if asks(node.test, place) and (chosen := _chosen(node)) and isinstance(node.orelse, cst.Else):
-        target, value = chosen
-        branch = cst.parse_statement(f"if {place.torch}.{MPS.removeprefix('torch.')}:\n    {target} = {value}\n")
+    if (found := _OF_TYPE.fullmatch(code_of(node.test))) and _HALF.search(code_of(node.body)):
+        return node.with_changes(test=expression(f'{found[1]} in ("cuda", "mps")'))
+    if asks(node.test, place) and (chosen := _chosen(node)):
+        branch = cst.parse_statement(f"if {place.torch}.{MPS.removeprefix('torch.')}:\n    {chosen}\n")
         assert isinstance(branch, cst.If)
         block = node.body.with_changes(body=branch.body.body)
         return node.with_changes(orelse=branch.with_changes(body=block, orelse=node.orelse))
@@ -64,17 +67,20 @@ def _branch(node: cst.If, place: Place) -> cst.CSTNode | None:
     return None
 
 
-def _chosen(node: cst.If) -> tuple[str, str] | None:
-    """The one name that a branch sets to a CUDA device, and what it is set to on MPS."""
+def _chosen(node: cst.If) -> str | None:
+    """What a branch that only sets one name to a CUDA device, or returns one, does on MPS."""
     if not isinstance(node.body, cst.IndentedBlock) or len(node.body.body) != 1:
         return None
     line = node.body.body[0]
-    if not isinstance(line, cst.SimpleStatementLine) or not isinstance(line.body[0], cst.Assign):
+    made = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    sets = isinstance(made, cst.Assign) and isinstance(node.orelse, cst.Else)
+    if not isinstance(made, (cst.Assign, cst.Return)) or not (sets or isinstance(made, cst.Return)):
         return None
-    value = code_of(line.body[0].value)
+    value = code_of(made.value) if made.value else ""
     if not _DEVICE.fullmatch(value):
         return None
-    return code_of(line.body[0].targets[0].target), 'torch.device("mps")' if value.startswith("torch") else '"mps"'
+    before = f"{code_of(made.targets[0].target)} =" if isinstance(made, cst.Assign) else "return"
+    return before + (' torch.device("mps")' if value.startswith("torch") else ' "mps"')
 
 
 def _flag(node: cst.Assign, place: Place) -> cst.CSTNode | None:

@@ -20,10 +20,19 @@ from mpsprobe_fix.matching import (
     name_of,
     text,
     with_arguments,
+    with_keyword,
 )  # fmt: skip
 from mpsprobe_fix.rule import rule
 
 _DEVICE_KEYWORDS = {"device", "map_location", "device_map"}
+# Where functions take a device by position; each has it by name too.
+_POSITIONS = {
+    "torch.device": 0, "torch.Generator": 0, "torch.set_default_device": 0, "torch.load": 1, "torch.jit.load": 1,
+    "safetensors.torch.load_file": 1,
+}  # fmt: skip
+_OF_SETTINGS = re.compile(
+    r"(?i)^self$|(^|[._])(cfg|conf|config|args|opts?|options|hparams|hps|params|settings)([._]|$)"
+)
 _FORMATTED = re.compile(r"""f(["'])cuda:\{[^{}]+\}\1""")
 
 
@@ -87,7 +96,7 @@ def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
     if guarded(place) or name.startswith(("torch.cuda", "triton")) or "autocast" in name or "GradScaler" in name:
         return None
     moves = method(call, "to")
-    position = 0 if moves or name == "torch.device" else 1 if name == "torch.load" else None
+    position = 0 if moves else _POSITIONS.get(name)
     chosen = argument(call, "device", position) if position is not None else None
     if name == "torch.device" and len(call.args) == 2 and cuda_text(call.args[0].value):
         number = cuda_index(call.args[1].value)
@@ -111,12 +120,32 @@ def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
     return with_arguments(call, changed)
 
 
+def _unmapped(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """``torch.load(file)`` of a program for CUDA"""
+    whole = place.facts.cuda and not place.knows_mac and not any(one.star for one in call.args)
+    if place.qualified(call.func) != "torch.load" or not whole or argument(call, "map_location", 1) or guarded(place):
+        return None
+    return with_keyword(call, "map_location", f'None if {place.has_cuda()} else "cpu"')
+
+
+rule(
+    "map-location",
+    "What was saved on CUDA cannot be loaded without it, unless torch.load is given another place.",
+    'import torch\n\nmodel.cuda()  # mpsprobe: keep\nstate = torch.load("a.pt")\n',
+    "import torch\n\nmodel.cuda()  # mpsprobe: keep\n"
+    'state = torch.load("a.pt", map_location=None if torch.cuda.is_available() else "cpu")\n',
+    (cst.Call, _unmapped),
+)
+
+
 def _lookup(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None:
     """``settings["device"]``, where a file of settings says CUDA: what it says stays, and means the device there is."""
     value = place.facts.settings.get(name_of(node) or "")
     if value is None or not isinstance(node, (cst.Subscript, cst.Attribute, cst.Call)):
         return None
     code = code_of(node)
+    if isinstance(node, cst.Attribute) and not _OF_SETTINGS.search(code_of(node.value)):
+        return None  # the device of a tensor
     return expression(f'{place.device(value)} if {code} == "{value}" else {code}')
 
 
@@ -165,6 +194,15 @@ def _default(node: cst.BaseExpression, place: Place, whole: bool = False) -> cst
             elements=[one.with_changes(value=new) for one, new in zip(node.elements, devices, strict=True)]
         )
     return None
+
+
+def _returned(node: cst.Return, place: Place) -> cst.CSTNode | None:
+    """``return f"cuda:{rank}"`` of a function that is called after a device"""
+    function = next((one for one in reversed(place.around) if isinstance(one, cst.FunctionDef)), None)
+    if function is None or not place.facts.is_device(function.name.value) or node.value is None or guarded(place):
+        return None
+    value = _default(node.value, place, whole=True)
+    return None if value is None else node.with_changes(value=value)
 
 
 def _parameter(node: cst.Param, place: Place) -> cst.CSTNode | None:
@@ -248,6 +286,7 @@ rule(
     "def load(device=DEVICE):\n    return torch.ones(3, device=device)\n",
     (cst.Assign, _assigned),
     (cst.AnnAssign, _assigned),
+    (cst.Return, _returned),
     (cst.Param, _parameter),
     (cst.DictElement, _entry),
     (cst.Call, _option),

@@ -7,9 +7,17 @@ import ast
 import libcst as cst
 
 from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import argument, called, conditional, guarded, method, text, with_arguments
+from mpsprobe_fix.matching import argument, called, conditional, guarded, method, name_of, text, with_arguments
 from mpsprobe_fix.rule import rule
 
+_PLATFORM = 'sys.platform == "darwin"'
+# What a DataLoader takes only with workers, and its value without.
+_OF_WORKERS = {
+    "prefetch_factor": "None",
+    "persistent_workers": "False",
+    "timeout": "0",
+    "multiprocessing_context": "None",
+}
 _PINS = {"pin_memory", "dataloader_pin_memory"}
 
 
@@ -55,8 +63,12 @@ def _workers(call: cst.Call, place: Place) -> cst.CSTNode | None:
     if not any(_cannot_be_sent(one.value, place) for one in call.args) and not _runs_again(place):
         return None
     place.head("sys", "import sys")
-    value = expression(f'0 if sys.platform == "darwin" else {code_of(given.value)}')
-    return with_arguments(call, lambda one: value if one is given else None)
+
+    def changed(one: cst.Arg) -> cst.BaseExpression | None:
+        without = "0" if one is given else _OF_WORKERS.get(one.keyword.value if one.keyword else "")
+        return expression(f"{without} if {_PLATFORM} else {code_of(one.value)}") if without else None
+
+    return with_arguments(call, changed)
 
 
 def _cannot_be_sent(node: cst.BaseExpression, place: Place) -> bool:
@@ -76,11 +88,10 @@ def _cannot_be_sent(node: cst.BaseExpression, place: Place) -> bool:
 
 def _runs_again(place: Place) -> bool:
     """Whether the loader is made while the script is imported: a new process imports it."""
-    return not any(isinstance(one, (cst.FunctionDef, cst.ClassDef)) or _is_main(one) for one in place.around)
-
-
-def _is_main(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.If) and "__name__" in code_of(node.test)
+    if any(isinstance(one, cst.If) and "__name__" in code_of(one.test) for one in place.around):
+        return False
+    outer = next((one for one in place.around if isinstance(one, (cst.FunctionDef, cst.ClassDef))), None)
+    return outer is None or outer.name.value in place.at_import
 
 
 rule(
@@ -106,10 +117,11 @@ def _group(call: cst.Call, place: Place) -> cst.CSTNode | None:
             return None
         value = expression(f'"nccl" if {place.has_cuda()} else "gloo"')
         return with_arguments(call, lambda one: value if one is backend else None)
-    if name in {"DistributedDataParallel", "DDP"}:
+    if name in {"DistributedDataParallel", "DDP", "barrier"}:
         given = [one for one in call.args if one.keyword and one.keyword.value in {"device_ids", "output_device"}]
         open_ones = [one for one in given if "is_available" not in code_of(one.value) and code_of(one.value) != "None"]
-        place.decide("gloo, the backend on a Mac, takes tensors of the CPU: wrap the model for several GPUs only")
+        if name != "barrier":
+            place.decide("gloo, the backend on a Mac, takes tensors of the CPU: wrap the model for several GPUs only")
         if open_ones:
             return with_arguments(
                 call,
@@ -120,10 +132,20 @@ def _group(call: cst.Call, place: Place) -> cst.CSTNode | None:
     return None
 
 
+def _count(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """``n = torch.cuda.device_count()``, of which so many processes are started: a Mac has one device."""
+    parent = place.parent()
+    asked = isinstance(parent, cst.Assign) and name_of(parent.targets[0].target) in place.facts.processes
+    asked = asked or (isinstance(parent, cst.Arg) and parent.keyword is not None and parent.keyword.value == "nprocs")
+    counts = place.qualified(call.func) == "torch.cuda.device_count" and not guarded(place)
+    return expression(f"max({code_of(call)}, 1)", call) if asked and counts else None
+
+
 rule(
     "process-group",
     "nccl is CUDA's; a Mac has one GPU, and DataParallel passes its model through there.",
     'import torch\n\ntorch.distributed.init_process_group("nccl")\n',
     'import torch\n\ntorch.distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")\n',
     (cst.Call, _group),
+    (cst.Call, _count),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import argument, cuda_text, guarded, with_keyword
+from mpsprobe_fix.matching import argument, cuda_text, guarded, with_arguments, with_keyword
 from mpsprobe_fix.rule import rule
 
 _AUTOCAST = {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
@@ -67,7 +67,15 @@ def _off_on_the_cpu(call: cst.Call, place: Place) -> cst.Call:
 
 def _autocast(call: cst.Call, place: Place) -> cst.CSTNode | None:
     name = place.qualified(call.func)
-    if name not in _AUTOCAST | _CUDA_AUTOCAST or guarded(place):
+    if guarded(place):
+        return None
+    if isinstance(call.func, cst.Name) and call.func.value in place.facts.scopes:
+        # What else the name stands for takes no argument of autocast's, so it is not off on the CPU but as before.
+        return with_arguments(
+            call,
+            lambda one: expression(f'"mps" if {place.device()} == "mps" else "cuda"') if cuda_text(one.value) else None,
+        )
+    if name not in _AUTOCAST | _CUDA_AUTOCAST:
         return None
     return _on_device(call, place, name in _CUDA_AUTOCAST, "autocast", ["enabled", "dtype", "cache_enabled"])
 
@@ -80,6 +88,16 @@ def _scaler(call: cst.Call, place: Place) -> cst.CSTNode | None:
     return _on_device(call, place, name in _CUDA_SCALER, "amp.GradScaler", names)
 
 
+def _custom(node: cst.Decorator, place: Place) -> cst.CSTNode | None:
+    """``@torch.cuda.amp.custom_fwd`` of a function for autograd; it names its device from torch 2.4 on."""
+    call = node.decorator if isinstance(node.decorator, cst.Call) else cst.Call(node.decorator)
+    name = (place.qualified(call.func) or "").removeprefix("torch.cuda.amp.")
+    if name not in {"custom_fwd", "custom_bwd"} or place.facts.release < (2, 4):
+        return None
+    made = call.with_changes(func=cst.parse_expression(f"{place.torch}.amp.{name}"))
+    return node.with_changes(decorator=with_keyword(made, "device_type", place.device()))
+
+
 rule(
     "autocast",
     'autocast of "cuda" does nothing on a Mac; MPS has its own, from torch 2.5 on (pytorch#99272).',
@@ -88,6 +106,7 @@ rule(
     'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n\n'
     'with torch.autocast(DEVICE, enabled=DEVICE != "cpu"):\n    pass\n',
     (cst.Call, _autocast),
+    (cst.Decorator, _custom),
 )
 rule(
     "grad-scaler",

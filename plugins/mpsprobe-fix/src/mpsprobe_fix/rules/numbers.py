@@ -7,7 +7,7 @@ from typing import Any
 import libcst as cst
 
 from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import argument, guarded, mentions_mac, method, name_of, text, widened
+from mpsprobe_fix.matching import argument, called, guarded, mentions_mac, method, name_of, text, widened
 from mpsprobe_fix.rule import rule
 
 TYPES = {
@@ -146,7 +146,9 @@ def _double(call: cst.Call, place: Place) -> cst.CSTNode | None:
     device = argument(call, "device")
     if name in _MAKES and device is not None and text(device.value) != "cpu":
         return _wide(call, place)
-    return None
+    # A module takes its parameters and buffers along to the device.
+    kept = any(isinstance(one, cst.Call) and called(one) in {"Parameter", "register_buffer"} for one in place.around)
+    return single(call, place) if kept else None
 
 
 def single(call: cst.Call, place: Place) -> cst.Call | None:

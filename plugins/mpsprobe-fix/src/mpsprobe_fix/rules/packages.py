@@ -6,8 +6,8 @@ import re
 
 import libcst as cst
 
-from mpsprobe_fix.editing import Place, code_of
-from mpsprobe_fix.matching import conditional, guarded, text, with_arguments
+from mpsprobe_fix.editing import Place, code_of, expression
+from mpsprobe_fix.matching import conditional, guarded, method, text, with_arguments
 from mpsprobe_fix.rule import PACKAGES, rule
 
 # flash-attn and xformers have (batch, length, heads, size), torch (batch, heads, length, size). flash-attn 2.1 and
@@ -94,6 +94,19 @@ def _imported(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None
     return cst.Try(attempt, [handler], leading_lines=node.leading_lines)
 
 
+def _enabled(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None:
+    """``pipe.enable_xformers_memory_efficient_attention()`` of diffusers: elsewhere it has torch's attention."""
+    call = node.body[0].value if len(node.body) == 1 and isinstance(node.body[0], cst.Expr) else None
+    if (
+        not isinstance(call, cst.Call)
+        or not method(call, "enable_xformers_memory_efficient_attention")
+        or guarded(place)
+    ):
+        return None
+    branch = cst.IndentedBlock([node.with_changes(leading_lines=[])])
+    return cst.If(expression(place.has_cuda()), branch, leading_lines=node.leading_lines)
+
+
 def _used(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """``bnb.optim.AdamW8bit(…)``, ``xformers.ops.memory_efficient_attention(…)``"""
     name = place.qualified(call.func) or ""
@@ -121,6 +134,7 @@ rule(
     "import torch\ntry:\n    from apex.optimizers import FusedAdam\n"
     "except ImportError:\n    from torch.optim import AdamW as FusedAdam\n",
     (cst.SimpleStatementLine, _imported),
+    (cst.SimpleStatementLine, _enabled),
     (cst.Call, _used),
 )
 

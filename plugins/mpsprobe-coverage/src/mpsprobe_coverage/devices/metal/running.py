@@ -80,7 +80,7 @@ class Library:
             text, self._kernels = translated(source)
         except Unknown as error:
             raise SyntaxError(f"not known to the Metal of mpsprobe: {error}") from None
-        self._library = ctypes.CDLL(str(_compiled(text)))
+        self._library = ctypes.PyDLL(str(_compiled(text)))  # one launch at a time: its threads share their lanes
         self._faults, self._most_steps = faults, most_steps
 
     def __getattr__(self, name: str) -> Any:

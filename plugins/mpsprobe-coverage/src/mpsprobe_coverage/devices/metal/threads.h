@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace mpsprobe_metal {
@@ -75,6 +76,8 @@ struct Running {
   Lane* now = nullptr;
   bool switching = false;  // whether lanes have contexts of their own
   Position group_position, group_size;
+  int64_t group_number = 0;
+  std::vector<std::pair<void*, int64_t>> shared;  // memory of groups, and the group that has it
   int64_t steps = 0;
   void (*body)(Launch&, Running&) = nullptr;
 };
@@ -110,6 +113,19 @@ inline void tick() {
 }
 constexpr void step() {
   if (!__builtin_is_constant_evaluated()) tick();
+}
+
+// Memory of a group holds what nothing wrote: NaN, for numbers with a point.
+template <class T>
+void unwritten(T& memory) {
+  for (auto& [address, group] : running.shared) {
+    if (address != &memory) continue;
+    if (group != running.group_number) std::memset(static_cast<void*>(&memory), 0xff, sizeof(T));
+    group = running.group_number;
+    return;
+  }
+  running.shared.emplace_back(&memory, running.group_number);
+  std::memset(static_cast<void*>(&memory), 0xff, sizeof(T));
 }
 
 inline void outside(int parameter, int64_t index) {
@@ -271,6 +287,7 @@ inline void run(Launch& launch, void (*body)(Launch&, Running&), bool waits) {
         auto left = [&](uint32_t at, int d) { const uint32_t rest = grid[d] - at * group[d]; return rest < group[d] ? rest : group[d]; };
         const Position size{left(gx, 0), left(gy, 1), left(gz, 2)};
         running.group_position = {gx, gy, gz};
+        ++running.group_number;
         running.group_size = size;
         int count = 0;
         for (uint32_t z = 0; z < size.z; ++z) {

@@ -22,7 +22,7 @@ _POINTER = re.compile(
 )
 _REFERENCE = re.compile(r"(?:const\s+)?(?:device|constant)\s+(?:const\s+)?(?P<type>[\w:]+)\s*&\s*(?P<name>\w+)")
 _POSITION = re.compile(r"(?P<type>u?(?:int|short|long)[23]?|unsigned)\s+(?P<name>\w+)\s*\[\[\s*(?P<what>\w+)\s*\]\]")
-_SHARED = re.compile(r"\bthreadgroup\s+(?P<what>[\w:]+(?:\s*<[^<>;]*>)?\s+\w+\s*(?:\[[^;=]*\])*\s*;)")
+_SHARED = re.compile(r"\bthreadgroup\s+(?P<what>[\w:]+(?:\s*<[^<>;]*>)?\s+(?P<name>\w+)\s*(?:\[[^;=]*\])*\s*;)")
 _LOOP = re.compile(r"\b(?:for|while)\s*\(|\bdo\s*\{")
 _CAST = re.compile(r"\breinterpret_cast\s*<\s*(?:device|constant)\s+([^<>*]+(?:<[^<>]*>[^<>*]*)?)\*\s*>\s*\(")
 _UNKNOWN = re.compile(
@@ -77,7 +77,7 @@ def translated(source: str) -> Translated:
         begin = source.index("{", end_of_parameters)
         end = _closing(source, begin) + 1
         passed, signature, arguments = _parameters(source, head.end(), end_of_parameters)
-        body = _instrumented(_SHARED.sub(r"static \g<what>", source[begin:end]))
+        body = _instrumented(_SHARED.sub(r"static \g<what> mpsprobe_metal::unwritten(\g<name>);", source[begin:end]))
         pieces += [source[at : head.start()], f'\n#line {_line(source, begin)} "kernels"\n']
         pieces.append(f"static void {name}({', '.join(signature)}) {body}\n")
         waits = "true" if _WAITS.search(source[begin:end]) else "false"

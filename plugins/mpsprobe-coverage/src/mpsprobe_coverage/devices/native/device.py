@@ -18,6 +18,7 @@ from mpsprobe_coverage.devices.compiling import DEVICE
 from mpsprobe_coverage.devices.metal.running import Fault, Library
 from mpsprobe_coverage.devices.native.recording import Recording
 from mpsprobe_coverage.devices.native.registering import registered
+from mpsprobe_coverage.devices.native.wrong import Wrong
 from mpsprobe_coverage.devices.virtual.libraries import answering
 from mpsprobe_coverage.devices.virtual.mps_in_python import Replace, machine_or_usual, mps_in_python, replacing
 from mpsprobe_coverage.knowledge.chips.limits import limits_of
@@ -29,8 +30,6 @@ from mpsprobe_coverage.recording.recorder import Recorder
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.devices.native.inductor import Generated
-
-    Shader = Callable[[Generated, str, Callable[[Fault], object]], Any]
 
 _WORDS = 5  # of one site
 _MOVED, _FROM_DEVICE, _WEIGHTS = 1, 2, 4
@@ -89,7 +88,9 @@ class NativeDevice:
     ``keep_going``: what a Mac refuses is computed anyway. ``lines``: record the module and the line of every call.
     ``cpu``: also follow what is computed with tensors of the CPU alone, and the order in which memory is taken.
     ``chip``: that ``torch.mps`` answers for.
-    ``shader``: makes libraries of Metal kernels; then ``torch.compile`` generates them, in ``generated``.
+    ``with_bugs``: known wrong results that can be computed come out wrong; ``wrong`` counts them.
+    ``shader``: makes a library of what was generated and its source; then ``torch.compile`` generates for Metal, in
+    ``generated``.
     """
 
     name = "virtual"
@@ -102,10 +103,12 @@ class NativeDevice:
         lines: bool = True,
         cpu: bool = False,
         chip: str | None = None,
-        shader: Shader | None = None,
+        shader: Any = None,
+        with_bugs: bool = False,
     ) -> None:
         self.chain, self._keep_going, self._lines, self._cpu, self._chip = chain, keep_going, lines, cpu, chip
-        self._shader = shader
+        self.shader = shader
+        self.wrong = Wrong(chain, chip) if with_bugs else None
         self.generated: Generated | None = None
         self.faults: list[Fault] = []  # of launches of Metal kernels
         self.attribution = Attribution()
@@ -119,7 +122,8 @@ class NativeDevice:
         if not operators.is_found():
             raise UsageError(
                 "torch has looked for MPS in this process before, and looks only once",
-                "Open the device before anything else is done with torch.",
+                "Open the device before anything else is done with torch. Commands do: for a model, write a function "
+                "that returns it and its inputs, and name it as FILE.py:FUNCTION; for a program, mpsprobe run.",
             )
 
     @property
@@ -130,20 +134,17 @@ class NativeDevice:
     def __enter__(self) -> Self:
         operators = torch.ops.mpsprobe
         with ExitStack() as exits:
-            kernels = exits.enter_context(registered(self.chain, self.attribution))
+            kernels = exits.enter_context(registered(self.chain, self.attribution, self.wrong))
             replace, put_back = exits.enter_context(_mps_surface(self.chain.table.release, self._chip))
             _without_metal(replace, self.faults.append)
-            if self._shader is None:
+            if self.shader is None:
                 _compiled_eagerly(replace)
             else:
                 if find_spec("torch._inductor.codegen.mps") is None:
                     raise UsageError(f"torch {torch.__version__} has no Inductor for MPS", "It came with torch 2.7.")
                 from mpsprobe_coverage.devices.native.inductor import generating  # takes as long as torch itself
 
-                shader, faults = self._shader, self.faults.append
-                made = generating(
-                    replace, lambda generated, source: shader(generated, source, faults), keep_going=self._keep_going
-                )
+                made = generating(replace, self.shader, keep_going=self._keep_going)
                 self.generated = put_back.enter_context(made)
             exits.enter_context(self.attribution)
             self._recording = Recording(kernels, lines=self._lines, keep_going=self._keep_going)

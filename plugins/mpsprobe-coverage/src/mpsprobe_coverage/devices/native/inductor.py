@@ -17,19 +17,38 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._dynamo import output_graph
-from torch._inductor.codegen.mps import MetalScheduling
+from torch._dynamo.utils import clear_compilation_metrics, get_compilation_metrics
+from torch._inductor.codegen.mps import MetalKernel, MetalScheduling
 from torch._inductor.graph import GraphLowering
+from torch._inductor.virtualized import V
 
 from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage.recording.attribution import is_internal
 from mpsprobe_coverage.recording.capturing import captured
 
+_GUARD = re.compile(
+    r"(?:\d+/\d+: )?(?P<guard>[^\n]*?)\s*(?:#[^\n]*?(?:# (?P<file>[^\s:]+):(?P<line>\d+) in \w+)?)?$", re.MULTILINE
+)
 _FRAME = re.compile(r'File "(.+)", line (\d+)')
 Line = tuple[str, int]
 Replace = Callable[[Any, str, Any], None]
 
 
-class Kernel(NamedTuple):
+class Place(NamedTuple):
+    """A place in a graph's wrapper where a kernel is launched, with what its tensors are in the graph.
+
+    ``outputs`` are the first of its tensors: for each, the node that it computes, and whether it writes over what is
+    there. ``inputs`` are the nodes of all its tensors before the launch, ``sizes`` the names of the numbers after them.
+    ``None``: not known.
+    """
+
+    outputs: tuple[tuple[torch.fx.Node | None, bool], ...]
+    inputs: tuple[torch.fx.Node | None, ...]
+    sizes: tuple[str, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Kernel:
     """One kernel that Inductor generated; ``operators`` are those of ATen that it computes."""
 
     name: str
@@ -37,6 +56,11 @@ class Kernel(NamedTuple):
     source: str
     operators: tuple[str, ...]
     lines: tuple[Line, ...]  # of the program
+    places: list[Place] = field(default_factory=list)  # in the order of the wrapper
+
+    @property
+    def title(self) -> str:
+        return f"graph_{self.graph}/{self.name}"
 
 
 class Refused(NamedTuple):
@@ -62,6 +86,20 @@ class Generated:
     graphs: int = 0
     _pending: dict[str, Kernel] = field(default_factory=dict)
     _node: Any = None  # of the graph: what is lowered, or generated, now
+    _scheduled: Any = ()  # nodes of the scheduler: the last kernel's
+
+    def recompiled(self) -> list[Broken]:
+        """Why functions were compiled again: the guard that failed, and its line, or where the function begins."""
+        found = []
+        for one in get_compilation_metrics():
+            if one.recompile_reason and (guard := _GUARD.match(one.recompile_reason.strip())) is not None:
+                line = (guard["file"], int(guard["line"])) if guard["file"] else None
+                found.append(Broken(guard["guard"], line or (one.co_filename or "", one.co_firstlineno or 0)))
+        return found
+
+    def has(self, source: str) -> bool:
+        """Whether ``source`` is of a graph, and not the program's own."""
+        return bool(self._pending) and "kernel void generated_kernel" in source
 
     def defined(self, source: str) -> dict[str, Kernel]:
         """The kernels of ``source``, by name, which Inductor has just defined."""
@@ -87,15 +125,23 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
     made = Generated()
     define, lower, wrapper = MetalScheduling.define_kernel, GraphLowering.run_node, torch._TorchCompileInductorWrapper
     compiled, subgraph = wrapper.__call__, output_graph.OutputGraph.compile_subgraph
-    codegen = MetalScheduling.codegen_node
+    codegen, call_kernel = MetalScheduling.codegen_node, MetalKernel.call_kernel
 
     def defined(self: Any, source: str, nodes: Any, kernel: Any) -> str:
         name = define(self, source, nodes, kernel)
+        made._scheduled = nodes
+        if name in made._pending:  # the same text as before, for other nodes
+            return name
         text = textwrap.dedent(source[source.index("'''") + 3 : source.rindex("'''")]).strip() + "\n"
         made._pending[name] = Kernel(
             name, made.graphs - 1, text.replace(" generated_kernel(", f" {name}("), *_origins(nodes)
         )
         return name
+
+    def called(self: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        if name in made._pending:
+            made._pending[name].places.append(_place(self, made._scheduled))
+        return call_kernel(self, name, *args, **kwargs)
 
     def lowered(self: Any, node: Any) -> Any:
         made._node = node
@@ -130,13 +176,16 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
 
     replace(MetalScheduling, "define_kernel", defined)
     replace(MetalScheduling, "codegen_node", generated)
+    replace(MetalKernel, "call_kernel", called)
     replace(GraphLowering, "run_node", lowered)
     replace(output_graph.OutputGraph, "compile_subgraph", broken)
     replace(wrapper, "__call__", call)
-    # Metal's compiler is asked at the end of a graph.
-    replace(torch._C, "_mps_compileShader", lambda source: shader(made, source))
+    # Metal's compiler is asked at the end of a graph, and by the program for kernels of its own.
+    own: Any = vars(torch._C)["_mps_compileShader"]
+    replace(torch._C, "_mps_compileShader", lambda source: shader(made, source) if made.has(source) else own(source))
     replace(torch._C, "_mps_get_core_count", lambda: torch.backends.mps.get_core_count())
     replace(torch._C, "_mps_get_name", lambda: torch.backends.mps.get_name())
+    clear_compilation_metrics()
     with ExitStack() as settings:
         # A graph that is kept from another run is not generated again, and other processes would not call back.
         settings.enter_context(torch._inductor.config.patch(force_disable_caches=True, compile_threads=1))
@@ -158,6 +207,36 @@ def _origins(nodes: Iterable[Any]) -> tuple[tuple[str, ...], tuple[Line, ...]]:
     operators = dict.fromkeys(name for one in origins if (name := _operator(one)) is not None)
     lines = dict.fromkeys(line for one in origins if (line := _line(one)) is not None)
     return tuple(operators), tuple(lines)
+
+
+def _place(kernel: MetalKernel, scheduled: Iterable[Any]) -> Place:
+    """As ``MetalKernel.call_kernel`` passes them: outputs, inputs, sizes, each by the name of a buffer."""
+    graph = V.graph
+    placeholders = {node.target: node for node in graph.graph.nodes if node.op == "placeholder"}
+    mutated: dict[str, torch.fx.Node | None] = {}
+    for part in scheduled:
+        for buffer in part.get_outputs() if hasattr(part, "get_outputs") else ():
+            if buffer.get_mutations():
+                name = graph.scheduler.mutation_real_name.get(buffer.get_name(), buffer.get_name())
+                mutated[name] = max(buffer.node.origins, default=None)
+
+    def node_of(name: str) -> torch.fx.Node | None:
+        buffer = graph.name_to_buffer.get(name)
+        return placeholders.get(name) if buffer is None else buffer.get_origin_node()
+
+    # The node of a buffer that is written over later is what it holds at the end.
+    changed = {*graph.scheduler.mutation_real_name.values()} - set(mutated)
+    gone = kernel.removed_buffers
+    outputs = [name for name in kernel.args.output_buffers if name not in gone]
+    inputs = [name for name in kernel.args.input_buffers if name not in gone]
+    return Place(
+        tuple(
+            (mutated[name], True) if name in mutated else (None if name in changed else node_of(name), False)
+            for name in outputs
+        ),
+        tuple(placeholders.get(name) if name in mutated else node_of(name) for name in (*outputs, *inputs)),
+        tuple(map(str, kernel.args.sizevars)),
+    )
 
 
 def _operator(node: Any) -> str | None:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch._C import DispatchKey
 
+from mpsprobe_coverage.devices.native.wrong import Wrong
 from mpsprobe_coverage.knowledge.calls.keys import has_cpu_kernel, has_kernel, operator_name, overload_named
 from mpsprobe_coverage.knowledge.calls.spec import Specs
 from mpsprobe_coverage.knowledge.judging.chain import Chain
@@ -202,7 +203,7 @@ class Routed:
 
     def leaf(self, plan: Plan, args: Any, kwargs: Any, raised: str | None = None) -> Any:
         if operator_name(plan.func) in self._routed or plan.decomposition is not None:
-            return plan.func._op_dk(getattr(DispatchKey, LEAVES), *args, **kwargs)
+            return _leaf(plan.func, *args, **kwargs)
         return plan.func(*args, **kwargs)
 
     def record(self, plan: Plan, args: Any, kwargs: Any, inputs: Specs, outputs: Specs) -> None:
@@ -222,6 +223,10 @@ class Routed:
             torch.ops.mpsprobe.mute(before)
 
 
+def _leaf(func: Any, *args: Any, **kwargs: Any) -> Any:
+    return func._op_dk(getattr(DispatchKey, LEAVES), *args, **kwargs)
+
+
 class Registered(NamedTuple):
     operators: list[str]  # each at the position that its calls are reported by
     dispatch: Routed
@@ -229,7 +234,8 @@ class Registered(NamedTuple):
 
 
 @contextmanager
-def registered(chain: Chain, attribution: Attribution) -> Iterator[Registered]:
+def registered(chain: Chain, attribution: Attribution, wrong: Wrong | None = None) -> Iterator[Registered]:
+    """``wrong``: has other kernels for some operators, which call those that are right."""
     table, compositions = chain.table, Composing(chain.table)
     routes = with_values_of_the_cpu(_routes(table))
     dispatch: Any = Routed(chain, attribution, frozenset(routes))
@@ -256,10 +262,13 @@ def registered(chain: Chain, attribution: Attribution) -> Iterator[Registered]:
         chosen = _chosen(chain, routes, dispatch)
         below = compositions.below_autograd({*routes, *chosen.leaves, *chosen.fallbacks, *chosen.apart})
         below |= {name: partial(dispatch.run, route) for name, route in (routes | chosen.apart).items()}
-        in_python(MPS, below)
+        leaves = {name: partial(_leaf, overload_named(name)) for name in chosen.leaves} if wrong else {}
+        others = wrong.kernels({**leaves, **below}) if wrong else {}
+        in_python(MPS, below | others)
         in_cpp(MPS, chosen.fallbacks, fallback=True)
-        in_cpp(MPS, chosen.leaves)
-        in_cpp(LEAVES, [name for name in (*routes, *chosen.apart) if has_cpu_kernel(name)])
+        in_cpp(MPS, [name for name in chosen.leaves if name not in others])
+        waiting = (*routes, *chosen.apart, *(name for name in chosen.leaves if name in others))
+        in_cpp(LEAVES, [name for name in waiting if has_cpu_kernel(name)])
         for key in [*KEYS][1:]:
             if torch._C._parse_dispatch_key(key) is not None:  # 2.6 has no name for those of sparse tensors
                 in_cpp(key, _sparse(chain, key))

@@ -57,6 +57,12 @@ def _operator(name: str) -> str:
     return name
 
 
+def _computed(computes: tuple[words.Word, ...]) -> tuple[words.Word, ...]:
+    if not computes or computes[0] not in words.COMPUTED:
+        raise ValueError(f"it begins with one of {', '.join(words.COMPUTED)}")
+    return computes
+
+
 def _source(text: str) -> str:
     if not (ISSUE.fullmatch(text) or text.startswith("https://")):
         raise ValueError(f"'{text}' is neither owner/repository#number nor an https address")
@@ -71,6 +77,7 @@ def _known_chip(name: str) -> str:
 
 Sentence = Annotated[str, AfterValidator(_sentence)]
 Condition = Annotated[words.Condition, AfterValidator(words.known)]
+Computes = Annotated[tuple[words.Word, ...], AfterValidator(_computed)]
 Operator = Annotated[str, AfterValidator(_operator)]
 Range = Annotated[AffectedRange, AfterValidator(_parsed_range), AfterValidator(_known_releases)]
 Systems = Annotated[AffectedSystems, AfterValidator(_parsed_range)]
@@ -118,6 +125,7 @@ class Advisory(Affected):
     when_any: tuple[tuple[Condition, ...], ...] = ()  # alternatives, one of which must hold as well
     condition: Sentence  # the same in words, and what cannot be checked without data or a Mac
     symptom: Sentence | None = None
+    computes: Computes | None = None  # the same as a word and its objects, where a device without Metal can compute it
     workaround: Sentence
     hardware: Sentence | None = None  # what is known of the chips, where that does not say which ones have it
     basis: Sentence  # how the ranges are known

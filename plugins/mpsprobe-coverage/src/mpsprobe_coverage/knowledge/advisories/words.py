@@ -39,6 +39,11 @@ CONTENTS = ("with nan", "with inf", "with a row of False")
 WORDS = ("given", *LAYOUTS, A_VIEW, *CONTENTS)
 PHASES = ("forward", "backward", "optimizer")
 CALLERS = ("another thread", "captured", "grad")
+COMPUTED = (
+    *("ignores-strides", "ignores-offset", "transposes", "rounds", "omits", "takes", "swaps", "reads-nan-as"),
+    *("keeps", "returns", "returns-behind", "repeats-first", "reverses", "adds-zero-times"),
+)
+"""What can be computed of a wrong result, each with its objects behind it; ``native/wrong.py`` does so."""
 _FACTS = ("dtype", "dims", "elements", "rows", "plane", "bytes", "length", "device", "offset", "min", "max")
 _VALUES = ("min", "max")
 _KINDS: Mapping[str, tuple[str, ...]] = {"phase": PHASES, "caller": CALLERS, "device": ("cpu", "mps")}

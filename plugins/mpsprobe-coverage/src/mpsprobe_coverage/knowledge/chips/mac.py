@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mpsprobe.errors import UsageError
-from mpsprobe.protocols import RunOptions
+from mpsprobe.protocols import MacOptions
 from mpsprobe_coverage.knowledge.chips.limits import memory_of
 from mpsprobe_coverage.knowledge.chips.store import GIB, Machine, machine_named
 
@@ -16,7 +16,7 @@ class Mac:
     memory: int  # in bytes
 
 
-def mac_asked(options: RunOptions) -> Mac | None:
+def mac_asked(options: MacOptions) -> Mac | None:
     """The Mac that ``options`` name with its memory; None where it has no name, or the chip had several memories."""
     if options.chip is None:
         if options.memory is None:
@@ -33,7 +33,7 @@ def mac_asked(options: RunOptions) -> Mac | None:
     return Mac(f"{named.chip.name} with {options.memory / GIB:.4g} GB", options.memory)
 
 
-def macs_asked(options: RunOptions) -> list[Mac]:
+def macs_asked(options: MacOptions) -> list[Mac]:
     """That Mac; where the chip had several memories, and none is named, one with each."""
     mac = mac_asked(options)
     if mac is not None or options.chip is None:

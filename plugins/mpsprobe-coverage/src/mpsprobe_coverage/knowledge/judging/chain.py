@@ -148,7 +148,7 @@ class Chain:
         self.table, self.others = table, tuple(others)
         self.alike = [True] * len(self.others)
         self.tables = {**dict.fromkeys(table.namespaces, table), **(libraries or {})}
-        self._lists, self._macos = lists, macos
+        self._lists, self.macos = lists, macos
         self._renames = renames(self.table)
         self.everywhere = dtype.rules_of(table)
         self._known: dict[tuple[Any, str | None], Judges] = {}
@@ -189,8 +189,8 @@ class Chain:
             yield from lists.rules_of(operator, self.table, self._lists)
         else:  # copy_
             yield from switches.rules_of(operator, self.table)
-        yield from frameworks.rules_of(operator, self.table, self._macos)
-        yield from macos.rules_of(operator, self.table, self._macos)
+        yield from frameworks.rules_of(operator, self.table, self.macos)
+        yield from macos.rules_of(operator, self.table, self.macos)
         yield from left_to_cpu.rules_of(operator, self.table)
 
     def _judges(self, func: Any, key: str | None) -> Judges:

@@ -6,6 +6,7 @@ not at all. What a fused kernel keeps inside is not counted.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from math import prod
 from typing import NamedTuple
@@ -26,9 +27,12 @@ class Cost(NamedTuple):
     kernels: int = 1
 
 
+@functools.lru_cache(maxsize=2**14)
 def cost(operator: str, inputs: Specs, outputs: Specs) -> Cost:
     """What a call of ``operator`` (``aten::linear``) with tensors of these specs costs."""
-    name = operator.partition("::")[2].partition(".")[0]
+    name = _name(operator)
+    if operator.endswith("out") and outputs and inputs[-len(outputs) :] == outputs:
+        inputs = inputs[: -len(outputs)]  # what it writes into
     moved = float(sum(_moved(one) for one in inputs) + sum(_moved(one) for one in outputs))
     dtype = _dtype(inputs or outputs)
     if _is_host(name, inputs, outputs):
@@ -48,6 +52,16 @@ def cost(operator: str, inputs: Specs, outputs: Specs) -> Cost:
         source = min((one.nbytes for one in inputs if one.numel), default=0)
         moved = float(index + (2 * written if kind == "gather" else max(written, source) * 2))
     return Cost(kind, 0.0, moved, dtype)
+
+
+def gathers(operator: str) -> bool:
+    """Whether it reads rows of a table."""
+    return CLASSES.get(_name(operator)) == "gather"
+
+
+def _name(operator: str) -> str:
+    """``linear`` of ``aten::linear.out``."""
+    return operator.partition("::")[2].partition(".")[0]
 
 
 def _moved(spec: TensorSpec) -> int:
@@ -197,7 +211,8 @@ BY_WORD: tuple[tuple[tuple[str, ...], str], ...] = (
     (("bernoulli", "dropout", "rand", "normal_", "uniform_", "exponential_"), "random"),
     (("pool", "upsample", "interpolate", "grid_sampl"), "pooling"),
     (("index", "scatter"), "scatter"),
-    (("cumsum", "cumprod"), "sort"),
+    (("cumsum", "cumprod", "median", "kthvalue", "unique", "histc"), "sort"),
+    (("linalg", "cholesky", "triangular", "fft"), "other_operators"),
     (("loss",), "loss"),
 )
 Formula = Callable[[str, Specs, Specs], tuple[str, float] | None]

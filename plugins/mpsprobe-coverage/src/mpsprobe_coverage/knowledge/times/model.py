@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
@@ -26,8 +26,9 @@ Numbers = Mapping[str, Any]
 TOGETHER = 3.0  # how sharply the longer of two that overlap wins: at 3 two equal ones take a quarter longer than each
 LATE = 9  # the first GPU family of which efficiencies are like those of later ones: M3 and M4 are Apple9
 FIRST_CHECKED = "2.0.0"
-ON_CPU = ("fallback", "missing")
-SYNC = "sync"
+ALIKE = 0.5  # half of the time goes to the same kernels
+RARE_SHARE = 0.2
+CPU = "cpu"
 
 
 class Call(NamedTuple):
@@ -46,6 +47,10 @@ class Range:
     low: float
     likely: float
     high: float
+
+    def digits(self) -> list[float]:
+        """Three of each."""
+        return [float(f"{value:.3g}") for value in (self.low, self.likely, self.high)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,11 @@ class Estimate:
 def numbers() -> Numbers:
     """The fitted file."""
     return tomllib.loads((files("mpsprobe_coverage.knowledge.times") / "data" / "times.toml").read_text("utf-8"))
+
+
+def slow_before() -> frozenset[str]:
+    """The releases before which something was slower."""
+    return frozenset(numbers()["before"])
 
 
 def era(chip: Chip) -> str:
@@ -99,8 +109,7 @@ def kernel_ms(cost: Cost, chip: Chip, cores: int, release: str, known: Numbers) 
     arithmetic = 0.0
     if cost.flops:
         share = known["arithmetic"][when].get(kind) or known["arithmetic"]["all"].get(kind, 1.0)
-        # More cores are not used as well as few: 10 of them as `rate` has it
-        rate = known["rate"][chip.generation] * 10 * (cores / 10) ** known["scaling"]["cores"] * share
+        rate = known["rate"][chip.generation] * cores * share
         if cost.dtype != "float32":
             rate *= known[cost.dtype][chip.generation]
         arithmetic = cost.flops / (rate * 1e6)
@@ -116,44 +125,62 @@ def kernel_ms(cost: Cost, chip: Chip, cores: int, release: str, known: Numbers) 
     return taken + cost.kernels * known["host"]["kernel_us"] / 1e3, arithmetic > moving
 
 
-def cpu_ms(cost: Cost, chip: Chip, known: Numbers) -> float:
+def cpu_ms(cost: Cost, known: Numbers) -> float:
     """An operator that is left to the CPU: its copies there and back, and the CPU's own time."""
     rates = known["cpu"]
     return float(cost.nbytes * 3 / (rates["gb_per_s"] * 1e6) + cost.flops / (rates["gflops"] * 1e6))
 
 
-def on_cores(calls: Iterable[Call], chip: Chip, cores: int, release: str, known: Numbers) -> tuple[float, Any]:
-    """Likely milliseconds with exactly ``cores``, and what they are made of."""
+@dataclass(slots=True)
+class Taken:
+    """What the calls take with a certain number of cores, all in milliseconds."""
+
+    step: float
+    by_class: dict[str, float]
+    by_dtype: dict[str, float]
+    launches: float
+    bound: Bound
+
+    def shares(self) -> dict[str, float]:
+        """Where the time goes: to each class of kernels, and to launching them."""
+        parts = {**self.by_class, "launches": self.launches}
+        whole = sum(parts.values()) or 1.0
+        return {name: taken / whole for name, taken in parts.items()}
+
+
+def on_cores(calls: Iterable[Call], chip: Chip, cores: int, release: str, known: Numbers) -> Taken:
+    """Likely times with exactly ``cores``."""
     host = known["host"]
     faster = host["each_generation"] ** (int(chip.generation[1:]) - 1)
     by_class: dict[str, float] = defaultdict(float)
+    by_dtype: dict[str, float] = defaultdict(float)
     gpu = arithmetic = launches = waits = cpu = 0.0
     for cost, number, is_on_cpu, is_read in calls:
+        waits += is_read * number
         if cost.kind == HOST:
             launches += number * host["view_us"] * faster / 1e3
-            waits += is_read * number
-            continue
-        if is_on_cpu:
-            taken = number * cpu_ms(cost, chip, known)
+        elif is_on_cpu:
+            taken = number * cpu_ms(cost, known)
             cpu += taken
             waits += 2 * number
-            by_class["cpu"] += taken
-            continue
-        taken, is_arithmetic = kernel_ms(cost, chip, cores, release, known)
-        gpu += taken * number
-        arithmetic += taken * number * is_arithmetic
-        by_class[cost.kind] += taken * number
-        launches += number * (host["launch_us"] + (cost.kernels - 1) * host["view_us"]) * faster / 1e3
-        waits += is_read * number
+            by_class[CPU] += taken
+        else:
+            each, is_arithmetic = kernel_ms(cost, chip, cores, release, known)
+            taken = each * number
+            gpu += taken
+            arithmetic += taken * is_arithmetic
+            by_class[cost.kind] += taken
+            by_dtype[cost.dtype] += taken
+            launches += number * (host["launch_us"] + (cost.kernels - 1) * host["view_us"]) * faster / 1e3
     waiting = (waits + 1) * host["sync_us"] / 1e3
     for first, slower in known["before"].items():
         if is_before(release, first):
             launches *= slower.get("launch", 1.0)
             waiting *= slower.get("sync", 1.0)
     whole = (gpu**TOGETHER + launches**TOGETHER) ** (1 / TOGETHER) + waiting + cpu
-    parts = {"arithmetic": arithmetic, "bandwidth": gpu - arithmetic, "cpu": cpu}
-    bound = "launches" if launches + waiting > max(gpu, cpu) else max(parts, key=lambda name: parts[name])
-    return whole, (bound, by_class, launches)
+    parts: dict[Bound, float] = {"arithmetic": arithmetic, "bandwidth": gpu - arithmetic, "cpu": cpu}
+    bound: Bound = "launches" if launches + waiting > max(gpu, cpu) else max(parts, key=lambda name: parts[name])
+    return Taken(whole, dict(by_class), dict(by_dtype), launches, bound)
 
 
 def estimate(calls: Iterable[Call], chip: Chip, gpu_cores: int | None, release: str) -> Estimate | None:
@@ -166,51 +193,46 @@ def estimate(calls: Iterable[Call], chip: Chip, gpu_cores: int | None, release: 
         return None
     known = numbers()
     counts = chip.gpu_cores if gpu_cores is None else (gpu_cores,)
-    each = [on_cores(calls, chip, cores, release, known) for cores in counts]
-    slowest, fastest = max(each, key=lambda one: one[0]), min(each, key=lambda one: one[0])
-    bound, by_class, launches = slowest[1]
-    spread, why = _spread(calls, chip, release, known)
-    likely = (slowest[0] * fastest[0]) ** 0.5
+    each = sorted((on_cores(calls, chip, cores, release, known) for cores in counts), key=lambda one: one.step)
+    fastest, slowest = each[0], each[-1]
+    why = [*_why_wide(slowest, chip, release, known["range"])]
+    low, high = known["range"]["far" if why else "near"]
     return Estimate(
         gpu_cores=tuple(counts),
-        step_ms=Range(fastest[0] * spread[0], likely, slowest[0] * spread[1]),
-        bound_by=bound,
-        by_class=dict(sorted(by_class.items(), key=lambda one: -one[1])),
-        launch_ms=launches,
-        why_wide=why,
+        step_ms=Range(fastest.step * low, (slowest.step * fastest.step) ** 0.5, slowest.step * high),
+        bound_by=slowest.bound,
+        by_class=dict(sorted(slowest.by_class.items(), key=lambda one: -one[1])),
+        launch_ms=slowest.launches,
+        why_wide="; ".join(why),
     )
 
 
-def _spread(calls: Iterable[Call], chip: Chip, release: str, known: Numbers) -> tuple[tuple[float, float], str]:
-    """The factors of the range, and why they are the wider ones."""
-    ranges = known["range"]
-    kinds: dict[str, float] = defaultdict(float)
-    halves: dict[str, float] = defaultdict(float)
-    cpu = False
-    for cost, number, is_on_cpu, _ in calls:
-        taken = kernel_ms(cost, chip, chip.gpu_cores[0], release, known)[0] * number if cost.kind != HOST else 0.0
-        kinds[cost.kind] += taken
-        halves[cost.dtype] += taken
-        cpu = cpu or is_on_cpu
-    whole = sum(kinds.values()) or 1.0
-    rare = [kind for kind, taken in kinds.items() if taken > whole / 5 and kind in ranges["rare"]]
-    half = max(halves, key=lambda name: halves[name], default="float32")
-    why = []
-    if chip.name not in ranges["chips"]:
-        why.append(f"no published step of {chip.name} was fitted")
+def _why_wide(taken: Taken, chip: Chip, release: str, ranges: Numbers) -> Iterator[str]:
+    """Why nothing that was fitted is near: then the range is that of steps without their like among the fitted."""
+    shares, early = taken.shares(), is_before(release, FIRST_CHECKED)
+    steps = ranges["like"]["early" if early else "later"].values()
+    if not any(likeness(shares, other) >= ALIKE for other in steps):
+        of_release = f" on releases before {FIRST_CHECKED}" if early else ""
+        yield f"no published step that spends its time on the same kernels was fitted{of_release}"
+    if chip.generation not in ranges["generations"]:
+        yield f"no published step of any {chip.generation} was fitted"
+    half = max(taken.by_dtype, key=lambda name: taken.by_dtype[name], default="float32")
     if half != "float32" and f"{half} {chip.generation}" not in ranges["dtypes"]:
-        why.append(f"no published {half} step of {chip.generation} was fitted")
-    if is_before(release, FIRST_CHECKED):
-        why.append(f"of releases before {FIRST_CHECKED} one workload alone was fitted")
+        yield f"no published {half} step of any {chip.generation} was fitted"
+    rare = [kind for kind in ranges["rare"] if shares.get(kind, 0.0) > RARE_SHARE]
     if rare:
-        why.append(f"few figures of {', '.join(rare)} were published")
-    if cpu:
-        why.append("some operators are left to the CPU, of which no step was published")
-    low, high = ranges["far" if why else "near"]
-    return (low, high), "; ".join(why)
+        yield f"few figures of {', '.join(rare).replace('_', ' ')} were published"
+    if CPU in taken.by_class:
+        yield "some operators are left to the CPU, of which no step was published"
 
 
-def likely_ms(cost: Cost, on_cpu: bool, chip: Chip, cores: int, release: str) -> float:
-    """Milliseconds of one call, on the CPU where it is left to that."""
+def likeness(shares: Mapping[str, float], others: Mapping[str, float]) -> float:
+    """The part of the time that two steps spend on the same: 1 where all of it, 0 where none."""
+    return sum(min(share, others.get(name, 0.0)) for name, share in shares.items())
+
+
+def one_ms(cost: Cost, on_cpu: bool, chip: Chip, cores: int, release: str) -> tuple[float, float]:
+    """Milliseconds of one call in a step, and of one that the program waits for, as who times single operators does."""
     known = numbers()
-    return cpu_ms(cost, chip, known) if on_cpu else kernel_ms(cost, chip, cores, release, known)[0]
+    alone = on_cores([Call(cost, 1, on_cpu)], chip, cores, release, known).step
+    return cpu_ms(cost, known) if on_cpu else kernel_ms(cost, chip, cores, release, known)[0], alone

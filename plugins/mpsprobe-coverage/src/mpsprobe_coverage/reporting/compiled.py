@@ -1,0 +1,77 @@
+"""What ``torch.compile`` made of a step or a program, as the report has it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mpsprobe.schemas import GraphBreak, MetalKernel, Recompilation, RefusedGraph
+from mpsprobe_coverage.devices.native.inductor import Generated, Kernel, Line
+from mpsprobe_coverage.knowledge.calls.spec import spec_of, tensors_in
+from mpsprobe_coverage.knowledge.kernels.releases import installed_release
+from mpsprobe_coverage.recording.phases import phase_now
+from mpsprobe_coverage.reporting.findings import site
+
+
+@dataclass(slots=True)
+class Launched:
+    """What became of one kernel: launches by phase; those that were compared with its operators, and what was wrong."""
+
+    phases: Counter[str] = field(default_factory=Counter)
+    moved_bytes: int = 0
+    largest_bytes: int = 0  # of these, what the largest tensor of each launch holds
+    compared: int = 0
+    faults: list[str] = field(default_factory=list)
+
+    def add(self, *args: Any) -> int:
+        """Count a launch with ``args``; the bytes of its tensors."""
+        moved = bytes_in(args)
+        self.phases[phase_now()] += 1
+        self.moved_bytes += moved
+        self.largest_bytes += max((spec_of(one).nbytes for one in tensors_in(args)), default=0)
+        return moved
+
+
+def bytes_in(values: Any) -> int:
+    """What the tensors in ``values`` hold, each counted once."""
+    return sum({id(one): spec_of(one).nbytes for one in tensors_in(values)}.values())
+
+
+def made(generated: Generated, launched: Mapping[Kernel, Launched]) -> dict[str, Any]:
+    """The fields of ``CompiledStep`` about what was generated."""
+    breaks, again = Counter(generated.broken), Counter(generated.recompiled())
+    return {
+        "torch": installed_release(),
+        "graphs": generated.graphs,
+        "breaks": [
+            GraphBreak(reason=one.reason, times=times, call_site=_site(one.line)) for one, times in breaks.most_common()
+        ],
+        "recompiled": [
+            Recompilation(reason=one.reason, times=times, call_site=_site(one.line)) for one, times in again.items()
+        ],
+        "refused": [
+            RefusedGraph(reason=one.reason, operator=one.operator, call_site=_site(one.line))
+            for one in generated.refused
+        ],
+        "kernels": [_kernel(one, launched.get(one, Launched())) for one in generated.kernels],
+    }
+
+
+def _kernel(kernel: Kernel, launched: Launched) -> MetalKernel:
+    return MetalKernel(
+        name=kernel.title,
+        launches=launched.phases.total(),
+        phases=dict(launched.phases),
+        moved_bytes=launched.moved_bytes,
+        operators=list(kernel.operators),
+        call_sites=[site(*line) for line in kernel.lines],
+        source=kernel.source,
+        compared=launched.compared,
+        faults=launched.faults,
+    )
+
+
+def _site(line: Line | None) -> str | None:
+    return None if line is None else site(*line)
