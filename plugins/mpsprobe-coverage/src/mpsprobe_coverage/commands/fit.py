@@ -80,9 +80,10 @@ def fit(
     report = answer.report() if answer is not None else None
     if report is None:
         check_version("torch", "mpsprobe-coverage", "fit")
-        from mpsprobe_coverage.scanning.largest import fit_report
-
         with make_progress() as progress:
+            progress.start_loading(1)
+            from mpsprobe_coverage.scanning.largest import fit_report
+
             workload = registry.workload(name)
             report = fit_report(workload, options, targets[0], mac, varied, progress, savings=not plain)
         keep(question, report)

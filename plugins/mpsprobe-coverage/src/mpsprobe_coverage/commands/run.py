@@ -87,6 +87,8 @@ def run(
     check_program(program, as_module)
     showing = Showing.of_flags(settings)
     showing.choose("coverage", program[0])
+    if sys.stderr is not None and sys.stderr.isatty():  # torch takes seconds, and the program may print late
+        note(f"mpsprobe: running {printable(program[0])}")
     ended = ran(program, as_module, **settings)
     if ended.report is None:
         click.echo(f"mpsprobe: no report: {ended.why}", err=True)

@@ -33,7 +33,7 @@ def test_a_program_prints_the_same_with_its_kernels(tmp_path: Path) -> None:
     printed, reports = [], []
     for more in ([], ["--compile"]):
         ran = run_cli("run", *more, "-o", "report.json", "train.py", cwd=tmp_path)
-        assert ran.code == 0, ran.stderr
+        assert ran.code == 0 and "is deprecated" not in ran.stderr, ran.stderr  # Dynamo asks for all of torch
         printed.append(ran.stdout)
         reports.append(json.loads((tmp_path / "report.json").read_bytes()))
     assert printed[0] == printed[1] and len(printed[0].splitlines()) == 4
