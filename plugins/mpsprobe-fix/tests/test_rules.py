@@ -29,6 +29,12 @@ FOUND = [
         "x = torch.linalg.eigvalsh(y)",
         "x = on_cpu(torch.linalg.eigvalsh, y)",
     ),
+    (
+        "operator",
+        "aten::_adaptive_avg_pool2d",
+        "m.pool = torch.nn.AdaptiveAvgPool2d(5); x = m.pool(y)",
+        "m.pool = torch.nn.AdaptiveAvgPool2d(5); x = on_cpu(m.pool, y)",
+    ),
     ("operator", "aten::_ctc_loss", "x = torch.nn.CTCLoss()(y)", None),
     ("operator", "aten::_linalg_eigh.eigenvalues", "x = torch.linalg.eigvalsh(torch.linalg.inv(y))", None),
 ]

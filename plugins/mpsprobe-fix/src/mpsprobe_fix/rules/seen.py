@@ -79,7 +79,8 @@ def _rewritten(call: cst.Call, operator: str, place: Place) -> cst.CSTNode | Non
     code = rewrite.code if rewrite is not None else ON_CPU
     place.head(name, code if torch == "torch" else re.sub(r"\btorch\.", f"{torch}.", code))
     args = [code_of(one.with_changes(comma=cst.MaybeSentinel.DEFAULT)).strip() for one in call.args]
-    if not named and isinstance(call.func, cst.Attribute) and function is None:
+    of_tensor = function is None and name_of(call.func) not in place.facts.modules
+    if not named and isinstance(call.func, cst.Attribute) and of_tensor:
         args.insert(0, code_of(call.func.value))
         spelt = f"{torch}.Tensor.{called(call)}"
     else:
