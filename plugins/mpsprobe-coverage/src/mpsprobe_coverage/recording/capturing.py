@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from mpsprobe_coverage.knowledge.advisories.conditions import Place
+
 
 class _Thread(threading.local):
     depth = 0
@@ -48,3 +50,16 @@ def _enter(*_call: Any) -> None:
 
 def _leave(*_call: Any) -> None:
     _thread.depth -= 1
+
+
+class KnownByMemory:
+    """What advisories ask of each call, where every tensor has its storage and its values."""
+
+    is_captured = staticmethod(is_captured)
+
+    def place(self, tensor: torch.Tensor) -> Place:
+        storage = tensor.untyped_storage()
+        return Place(storage._cdata, int(tensor.storage_offset()), storage.nbytes())
+
+    def values(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        return tensor if tensor.device.type in ("cpu", "mps") and tensor.layout is torch.strided else None

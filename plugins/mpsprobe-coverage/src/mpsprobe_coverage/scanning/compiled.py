@@ -49,7 +49,7 @@ from mpsprobe_coverage.knowledge.times.costs import Cost, gathers
 from mpsprobe_coverage.knowledge.times.model import Call as TimedCall
 from mpsprobe_coverage.knowledge.times.model import estimate
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
-from mpsprobe_coverage.recording.capturing import captured, is_captured
+from mpsprobe_coverage.recording.capturing import KnownByMemory, captured
 from mpsprobe_coverage.recording.dispatch import Entry, Plan
 from mpsprobe_coverage.recording.phases import FORWARD, ProgramRecorder, optimizers_followed, phase_now
 from mpsprobe_coverage.recording.recorder import Watching
@@ -129,16 +129,8 @@ class _Calls(TorchDispatchMode):
         return self._attribution.current()
 
 
-class _Knowing:
-    """What advisories ask of each call: without values, and without storages of one's own."""
-
-    is_captured = staticmethod(is_captured)
-
-    def place(self, tensor: torch.Tensor) -> Any:
-        from mpsprobe_coverage.knowledge.advisories.conditions import Place
-
-        storage = tensor.untyped_storage()
-        return Place(storage._cdata, int(tensor.storage_offset()), storage.nbytes())
+class _Knowing(KnownByMemory):
+    """What advisories ask of each call: without values."""
 
     def values(self, _tensor: torch.Tensor) -> None:
         return None

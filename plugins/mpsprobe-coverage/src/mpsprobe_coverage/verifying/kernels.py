@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from mpsprobe_coverage.devices.metal.running import Kernel as Runnable
 from mpsprobe_coverage.devices.metal.running import Library
+from mpsprobe_coverage.devices.native.device import native_device_now
 from mpsprobe_coverage.devices.native.inductor import Generated, Kernel, Place
 from mpsprobe_coverage.reporting.compiled import Launched
 from mpsprobe_coverage.verifying.comparing import Wrong, compared
@@ -71,13 +72,10 @@ class _Library:
 @contextmanager
 def _apart() -> Iterator[None]:
     """What is computed here is none of the program's."""
-    operators = torch.ops.mpsprobe
-    operators.follow_cpu(False)
-    try:
-        with torch.no_grad(), _disable_current_modes():
-            yield
-    finally:
-        operators.follow_cpu(True)
+    device = native_device_now()
+    assert device is not None, "its kernels are launched while it is open"
+    with device.apart(), torch.no_grad(), _disable_current_modes():
+        yield
 
 
 def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args: Any, sizes: Any) -> None:

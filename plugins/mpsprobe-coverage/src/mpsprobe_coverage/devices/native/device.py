@@ -173,6 +173,15 @@ class NativeDevice:
         assert self._recording is not None
         return _seen(self._recording.place_of)
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """What is computed inside with tensors of the CPU alone is none of the program's."""
+        torch.ops.mpsprobe.follow_cpu(False)
+        try:
+            yield
+        finally:
+            torch.ops.mpsprobe.follow_cpu(self._cpu)
+
     def called(self) -> None:
         """A model of the program is called now."""
         torch.ops.mpsprobe.called()

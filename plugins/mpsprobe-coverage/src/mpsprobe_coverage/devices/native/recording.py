@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import torch
 
 from mpsprobe_coverage.devices.native.registering import DERIVATIVE, Registered
-from mpsprobe_coverage.knowledge.advisories.conditions import Answer, Place
+from mpsprobe_coverage.knowledge.advisories.conditions import Answer
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.keys import overload_named, sparse_key
 from mpsprobe_coverage.knowledge.calls.spec import Specs, specs_in
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.recording.attribution import NOWHERE, Origin
-from mpsprobe_coverage.recording.capturing import is_captured
+from mpsprobe_coverage.recording.capturing import KnownByMemory
 from mpsprobe_coverage.recording.dispatch import Plan
 from mpsprobe_coverage.recording.phases import PHASES, phase_now
 from mpsprobe_coverage.recording.recorder import CallRecord, Matches, Recorder, Watching
@@ -48,25 +48,12 @@ class _Place(NamedTuple):
     composed_by: str | None  # what calls operators there, if the release composes it otherwise
 
 
-class _Knowing:
-    """What advisories ask of each call. Every tensor has its storage and its values here."""
-
-    is_captured = staticmethod(is_captured)
-
-    def place(self, tensor: torch.Tensor) -> Place:
-        storage = tensor.untyped_storage()
-        return Place(storage._cdata, int(tensor.storage_offset()), storage.nbytes())
-
-    def values(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        return tensor if tensor.device.type in ("cpu", "mps") and tensor.layout is torch.strided else None
-
-
 class Recording:
     def __init__(self, registered: Registered, *, lines: bool, keep_going: bool) -> None:
         self.recorder = Recorder()
         self._operators, self._dispatch, self._compositions = registered
         self._attribution, self._keep_going = self._dispatch.attribution, keep_going
-        self._watching = Watching(_Knowing(), self._dispatch.table)
+        self._watching = Watching(KnownByMemory(), self._dispatch.table)
         asking = self._watching.asking()
         self._asked_about = [number for number, name in enumerate(self._operators) if name in asking]
         self._answers: list[tuple[Answer, ...]] = [()]  # to what is asked of calls, by the numbers that C++ has

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from mpsprobe_coverage.knowledge.advisories.conditions import Place, decided, matches
+from mpsprobe_coverage.knowledge.advisories.conditions import decided, matches
 from mpsprobe_coverage.knowledge.advisories.model import Advisory
 from mpsprobe_coverage.knowledge.advisories.store import all_advisories
 from mpsprobe_coverage.knowledge.advisories.words import is_asked
@@ -23,7 +23,7 @@ from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.keys import overload_named
 from mpsprobe_coverage.knowledge.calls.spec import specs_in, tensors_in
 from mpsprobe_coverage.knowledge.judging.chain import Chain
-from mpsprobe_coverage.recording.capturing import is_captured
+from mpsprobe_coverage.recording.capturing import KnownByMemory
 from mpsprobe_coverage.recording.phases import phase_now
 
 NOTE = "{calls} of {operator} came out wrong, as on torch {release} (mpsprobe advisories show {name})"
@@ -83,15 +83,7 @@ def _as_declared(value: Any, argument: Any) -> Any:
     return torch.tensor(value, dtype=kind)
 
 
-class _Knowing:
-    """What advisories ask of a call, answered by the memory of its tensors."""
-
-    is_captured = staticmethod(is_captured)
-
-    def place(self, tensor: torch.Tensor) -> Place:
-        storage = tensor.untyped_storage()
-        return Place(storage._cdata, int(tensor.storage_offset()), storage.nbytes())
-
+class _Knowing(KnownByMemory):
     def values(self, tensor: torch.Tensor) -> torch.Tensor | None:
         return _on_cpu(tensor) if tensor.layout is torch.strided else None
 
