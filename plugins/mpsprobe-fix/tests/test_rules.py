@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 
 from mpsprobe_fix.editing import edit
-from mpsprobe_fix.facts import facts_of
+from mpsprobe_fix.facts import Program, facts_of, parsed
 from mpsprobe_fix.rule import Rule
 from mpsprobe_fix.rules import RULES
 
@@ -40,12 +38,18 @@ FOUND = [
 ]
 
 
+def read(code: str) -> Program:
+    program = parsed(code)
+    assert isinstance(program, Program)
+    return program
+
+
 @pytest.mark.parametrize(("kind", "operator", "line", "after"), FOUND)
 def test_what_a_run_found_is_edited_where_one_call_can_be_it(
     kind: str, operator: str, line: str, after: str | None
 ) -> None:
-    code = f"import torch\n\n{line}\n"
-    made = edit(code, "a.py", facts_of([ast.parse(code)], {}), RULES.values(), {3: [(kind, operator)]})
+    program = read(f"import torch\n\n{line}\n")
+    made = edit(program, "a.py", facts_of([program], {}), RULES.values(), {3: [(kind, operator)]})
     assert made.code.splitlines()[-1] == (after or line)
     assert bool(made.decisions) == (after is None)
 
@@ -74,15 +78,17 @@ LINES = [
 
 @pytest.mark.parametrize(("line", "after"), LINES)
 def test_a_line_becomes_what_runs_on_every_device(line: str, after: str) -> None:
-    code = f"import torch\n\n{line}\n"
-    facts = facts_of([ast.parse(code)], {})
+    program = read(f"import torch\n\n{line}\n")
+    facts = facts_of([program], {})
     facts.release = (2, 8)
-    assert after in edit(code, "a.py", facts, RULES.values()).code
+    assert after in edit(program, "a.py", facts, RULES.values()).code
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
 def test_a_rule_makes_its_example_after_out_of_the_one_before(rule: Rule) -> None:
-    made = edit(rule.before, "a.py", facts_of([ast.parse(rule.before)], {}), [rule], SEEN.get(rule.name))
+    program = read(rule.before)
+    made = edit(program, "a.py", facts_of([program], {}), [rule], SEEN.get(rule.name))
     assert made.code == rule.after
-    again = edit(made.code, "a.py", facts_of([ast.parse(made.code)], {}), RULES.values())
+    program = read(made.code)
+    again = edit(program, "a.py", facts_of([program], {}), RULES.values())
     assert (again.code, again.changes) == (made.code, [])

@@ -7,12 +7,14 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 DEVICE_NAME = re.compile(r"(^|_)(device|dev|devices|accelerator)(_|$|\d)")
 CUDA = re.compile(r"cuda(:\d+)?")
 _PLACE = re.compile(rf"{CUDA.pattern}|torch\.cuda\.\w+Tensor")
 # Neither "timestamps" nor a comment for mpsprobe, nor the accelerator of accelerate.
 MAC = re.compile(r"(?<![a-z])mps(?!probe)|torch\.accelerator|current_accelerator", re.IGNORECASE)
+IMPORTS = (ast.Import, ast.ImportFrom)
 ASKED = "torch.cuda.is_available"
 DEEPEST = 150
 """Levels of a tree; Python walks it with some calls for each, and ends at a thousand."""
@@ -72,8 +74,61 @@ class Facts:
                 self.modules.update(dict.fromkeys(names, module[1]))
 
 
-def parsed(code: str) -> ast.Module | str:
-    """The tree of ``code``, or why there is none: what is nested too deeply ends ``ast.unparse`` and libcst."""
+@dataclass
+class Program:
+    """A file as Python reads it.
+
+    Attributes:
+        nodes: all of its tree, level by level.
+    """
+
+    code: str
+    tree: ast.Module
+    nodes: list[ast.AST]
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return lines_of(self.code)
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Every name that an import anywhere in the file binds, with what it names; none that is also assigned. A file
+        that only uses ``torch`` has it from an import of everything, or from another cell.
+        """
+        names = {"torch": "torch"}
+        others: set[str] = set()
+        for node in self.nodes:
+            if isinstance(node, IMPORTS):
+                names.update(imported(node))
+            elif isinstance(node, ast.arg):
+                others.add(node.arg)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                others.add(node.id)
+        return {name: full for name, full in names.items() if name not in others}
+
+
+def lines_of(code: str) -> list[str]:
+    """The lines as Python counts them, with their ends."""
+    return re.split(r"(?<=\n)|(?<=\r)(?!\n)", code)
+
+
+def first_line(statement: ast.stmt) -> int:
+    """Of its decorators, where it has some."""
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min(one.lineno for one in (*decorators, statement))
+
+
+def imported(node: ast.Import | ast.ImportFrom) -> dict[str, str]:
+    """The names that an import binds, and what each names in full."""
+    if isinstance(node, ast.ImportFrom):
+        module = f"{'.' * node.level}{node.module or ''}"
+        return {one.asname or one.name: f"{module}.{one.name}" for one in node.names}
+    names = [(one.asname, one.name if one.asname else one.name.split(".")[0]) for one in node.names]
+    return {short or full: full for short, full in names}
+
+
+def parsed(code: str) -> Program | str:
+    """``code`` as a program, or why it is none: what is nested too deeply ends ``ast.unparse`` and libcst."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -81,17 +136,19 @@ def parsed(code: str) -> ast.Module | str:
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         return f"does not parse, line {line}" if line else "does not parse"
+    nodes: list[ast.AST] = []
     level: list[ast.AST] = [tree]
     for _ in range(DEEPEST):
+        nodes += level
         level = [inner for one in level for inner in ast.iter_child_nodes(one)]
-    return "is nested too deeply" if level else tree
+    return "is nested too deeply" if level else Program(code, tree, nodes)
 
 
-def facts_of(trees: Iterable[ast.Module], settings: Mapping[str, str]) -> Facts:
+def facts_of(programs: Iterable[Program], settings: Mapping[str, str]) -> Facts:
     facts = Facts(settings=dict(settings))
     guards: dict[str, list[ast.If | ast.IfExp]] = {}
-    for tree in trees:
-        for node in ast.walk(tree):
+    for program in programs:
+        for node in program.nodes:
             if isinstance(node, ast.Call):
                 facts.devices.update(filter(None, map(last_name, _device_arguments(node))))
                 facts.early = facts.early or _forks(node)
@@ -116,6 +173,12 @@ def facts_of(trees: Iterable[ast.Module], settings: Mapping[str, str]) -> Facts:
 
 def _guards(node: ast.If | ast.IfExp) -> bool:
     return any(places(one) for one in (node.body if isinstance(node.body, list) else [node.body]))
+
+
+def inner_functions(nodes: Iterable[ast.AST]) -> set[str]:
+    """Names of functions that are defined inside another one, and cannot be sent to a process."""
+    outer = (node for node in nodes if isinstance(node, ast.FunctionDef))
+    return {one.name for node in outer for one in node.body if isinstance(one, ast.FunctionDef)}
 
 
 def run_at_import(tree: ast.Module) -> set[str]:
@@ -179,14 +242,14 @@ def places(node: ast.AST) -> bool:
     return False
 
 
-def conditions(tree: ast.Module) -> tuple[set[int], set[int]]:
+def conditions(nodes: Iterable[ast.AST]) -> tuple[set[int], set[int]]:
     """Lines of each ``if`` about CUDA whose branch puts something on the device, or that gives up without CUDA; and
     lines of those with a branch for a Mac: their own ``elif``, one before, or an ``if`` behind one that returns.
     """
     widened: set[int] = set()
     with_mac: set[int] = set()
     following: dict[ast.If, list[ast.If]] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         block = getattr(node, "body", None)
         ifs = [one for one in block if isinstance(one, ast.If)] if isinstance(block, list) else []
         following |= {one: ifs[number + 1 :] for number, one in enumerate(ifs) if isinstance(one.body[-1], ast.Return)}

@@ -11,9 +11,10 @@ from importlib.metadata import PackageNotFoundError, version
 
 import libcst as cst
 
-from mpsprobe_fix.editing import WORDS, Change, edit
-from mpsprobe_fix.facts import facts_of, parsed
+from mpsprobe_fix.editing import WORDS, edit
+from mpsprobe_fix.facts import Program, facts_of, parsed
 from mpsprobe_fix.files import Found, Source
+from mpsprobe_fix.place import Change
 from mpsprobe_fix.rule import Rule
 
 Seen = Mapping[str, Mapping[int, Sequence[tuple[str, str]]]]
@@ -39,35 +40,34 @@ def fixed(
     that says nothing else; a second call goes on from the patch ``before``.
     """
     patch = before or Patch(complaints=list(found.complaints))
-    codes: dict[str, str] = {}
-    trees = []
+    programs: dict[str, Program] = {}
     for source in found.sources:
-        tree = parsed(source.code)
-        if not isinstance(tree, str):
-            trees.append(tree)
-            codes[source.name] = source.code
+        program = parsed(source.code)
+        if not isinstance(program, str):
+            programs[source.name] = program
         elif before is None:
-            patch.complaints.append(f"{source.name}: {tree}; not changed")
-    facts = facts_of(trees, found.settings)
+            patch.complaints.append(f"{source.name}: {program}; not changed")
+    facts = facts_of(programs.values(), found.settings)
     facts.release = tuple(map(int, re.findall(r"\d+", release)[:2])) or _installed()
     for source in found.sources:
-        if source.name not in codes:
-            continue
         there = (seen or {}).get(source.name, {})
-        text = patch.texts.get(source.name)
-        code = codes[source.name] if text is None else source.edited(text).code
-        if not there and not (WORDS.search(code) or any(key in code for key in facts.settings)):
+        if source.name in patch.texts:
+            source = source.edited(patch.texts[source.name])
+        program = parsed(source.code) if source.name in patch.texts else programs.get(source.name, "")
+        if isinstance(program, str):
+            continue
+        if not there and not (WORDS.search(program.code) or any(key in program.code for key in facts.settings)):
             continue
         try:
-            made = edit(code, source.name, facts, rules, there)
+            made = edit(program, source.name, facts, rules, there)
         except (cst.ParserSyntaxError, RecursionError):
             patch.complaints.append(f"{source.name}: libcst does not parse it; not changed")
             continue
         patch.changes += made.changes
         known = {(one.rule, one.file, one.text) for one in patch.decisions if before is not None}
         patch.decisions += [one for one in made.decisions if (one.rule, one.file, one.text) not in known]
-        if made.code != code:
-            patch.texts[source.name] = (source if text is None else source.edited(text)).after(made.code)
+        if made.code != program.code:
+            patch.texts[source.name] = source.after(made.code)
     return patch
 
 

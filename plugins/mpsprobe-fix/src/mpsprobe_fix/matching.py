@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from mpsprobe_fix.editing import MPS, Place, code_of, expression
-from mpsprobe_fix.facts import CUDA, MAC
+from mpsprobe_fix.facts import ASKED, CUDA, MAC
+from mpsprobe_fix.place import Place, code_of, expression
 
-ASKED = "torch.cuda.is_available"
 _COMPARES = re.compile(r"""(==|\bin\b|startswith\()\s*\(?["']cuda|["']cuda["']\s*(==|in)\b""")
 
 
@@ -53,6 +52,12 @@ def with_arguments(call: cst.Call, change: Callable[[cst.Arg], cst.BaseExpressio
     return call.with_changes(args=[one if new is None else one.with_changes(value=new) for one, new in changed])
 
 
+def with_value(call: cst.Call, argument: cst.Arg, code: str) -> cst.Call:
+    """``call`` with another value of one of its arguments."""
+    args = [one.with_changes(value=expression(code)) if one is argument else one for one in call.args]
+    return call.with_changes(args=args)
+
+
 def with_keyword(call: cst.Call, name: str, value: str) -> cst.Call:
     """``call`` with one more keyword argument, behind its others and in the same manner."""
     added = cst.Arg(
@@ -77,6 +82,43 @@ def method(call: cst.Call, *names: str) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value in names
 
 
+def lone_call(line: cst.SimpleStatementLine) -> cst.Call | None:
+    """The call that is a statement of its own line."""
+    only = line.body[0] if len(line.body) == 1 else None
+    return only.value if isinstance(only, cst.Expr) and isinstance(only.value, cst.Call) else None
+
+
+def for_cuda(line: cst.SimpleStatementLine, place: Place, otherwise: cst.If | None = None) -> cst.If:
+    """A statement where there is CUDA only."""
+    block = cst.IndentedBlock([line.with_changes(leading_lines=[])])
+    return cst.If(expression(place.has_cuda()), block, otherwise, leading_lines=line.leading_lines)
+
+
+def arguments(code: str) -> list[cst.Arg]:
+    """``code`` as the arguments of a call."""
+    call = cst.parse_expression(f"f({code})")
+    assert isinstance(call, cst.Call)
+    return list(call.args)
+
+
+def bare(argument: cst.Arg) -> str:
+    """The code of an argument, without the comma behind it."""
+    return code_of(argument.with_changes(comma=cst.MaybeSentinel.DEFAULT)).strip()
+
+
+def as_to(call: cst.Call, *args: cst.Arg | str) -> cst.Call:
+    """``x.cuda(…)``, ``x.type(…)`` and their like as ``x.to(…)``; a text is the code of an argument."""
+    made = [arguments(one)[0] if isinstance(one, str) else one for one in args]
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    made[:-1] = [one if isinstance(one.comma, cst.Comma) else one.with_changes(comma=comma) for one in made[:-1]]
+    return call.with_changes(func=call.func.with_changes(attr=cst.Name("to")), args=made)
+
+
+def receiver(call: cst.Call) -> cst.BaseExpression:
+    """What a method is called of."""
+    return cst.ensure_type(call.func, cst.Attribute).value
+
+
 def asks(node: cst.CSTNode, place: Place) -> bool:
     """Whether an expression is ``torch.cuda.is_available()``."""
     return isinstance(node, cst.Call) and place.qualified(node.func) == ASKED
@@ -92,16 +134,14 @@ def mentions_mac(node: cst.CSTNode) -> bool:
     return MAC.search(code_of(node)) is not None
 
 
-def widened(node: cst.BaseExpression, place: Place) -> cst.BaseExpression:
-    """A condition, true on MPS too where it asks for CUDA."""
+def widened(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None:
+    """A condition that asks for CUDA and not for MPS, true on MPS too; ``None`` for any other one."""
+    if mentions_mac(node) or "cuda.is_available" not in code_of(node):
+        return None
 
     class Widening(cst.CSTTransformer):
         def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-            if asks(original, place):
-                torch = code_of(updated.func).removesuffix(".cuda.is_available")
-                torch = torch if torch != code_of(updated.func) else place.torch
-                return cst.parse_expression(f"({code_of(updated)} or {torch}.{MPS.removeprefix('torch.')})")
-            return updated
+            return expression(f"({code_of(updated)} or {place.has_mps()})") if asks(original, place) else updated
 
     made = node.visit(Widening())
     if isinstance(made, cst.BooleanOperation) and asks(node, place):

@@ -21,8 +21,7 @@ from mpsprobe_coverage.knowledge.advisories.store import all_entries
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import pick_release, torch_releases
 from mpsprobe_fix.catalogue import REWRITES
-from mpsprobe_fix.editing import imported
-from mpsprobe_fix.facts import parsed
+from mpsprobe_fix.facts import IMPORTS, parsed
 from mpsprobe_fix.files import gather
 from mpsprobe_fix.fixing import fixed
 from mpsprobe_fix.project.requirements import Required, required
@@ -139,13 +138,13 @@ def _calls(path: str, codes: Iterable[tuple[str, str]]) -> tuple[Places, Places,
     calls, settings, late = defaultdict(list), defaultdict(list), []
     gone, variables = known()["gone"], known()["variables"]
     for name, code in codes:
-        tree = parsed(code)
-        if isinstance(tree, str):
+        program = parsed(code)
+        if isinstance(program, str):
             continue
-        names = imported(tree)
-        torch_at = min((n.lineno for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))
+        names = program.names
+        torch_at = min((n.lineno for n in program.nodes if isinstance(n, IMPORTS)
                         and "torch" in ast.unparse(n).split()[1].split(".")[0]), default=None)  # fmt: skip
-        for node in ast.walk(tree):
+        for node in program.nodes:
             place = f"{name}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.Call):
                 head, dot, rest = ast.unparse(node.func).partition(".")

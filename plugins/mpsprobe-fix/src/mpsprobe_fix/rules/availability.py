@@ -6,9 +6,9 @@ import re
 
 import libcst as cst
 
-from mpsprobe_fix.editing import MPS, Place, code_of, expression
 from mpsprobe_fix.facts import CUDA
 from mpsprobe_fix.matching import asks, cuda_text, mentions_cuda, mentions_mac, name_of, widened
+from mpsprobe_fix.place import Place, code_of, expression
 from mpsprobe_fix.rule import rule
 
 _DEVICE = re.compile(
@@ -30,15 +30,15 @@ def _choice(node: cst.IfExp, place: Place) -> cst.CSTNode | None:
     if name_of(node.test) in place.facts.flags:
         made = node.body.visit(_Strings(place)) if cuda_text(node.body) is None else None
         return node.with_changes(body=made or cst.Name(place.device(str(cuda_text(node.body)))))
-    if "cuda.is_available" not in code_of(node.test):
+    test = widened(node.test, place)
+    if test is None:
         return None
     mps = orelse.replace("cpu", "mps")
     if isinstance(node.test, cst.Call) and asks(node.test, place):
-        between = f"{mps} if {place.torch}.{MPS.removeprefix('torch.')} else {orelse}"
-        return node.with_changes(orelse=expression(between))
+        return node.with_changes(orelse=expression(f"{mps} if {place.has_mps()} else {orelse}"))
     # `… and not args.cpu`: what else is asked for is asked for MPS too.
     other = f"{body} if {place.has_cuda()} else {mps}"
-    return node.with_changes(body=expression(f"({other})"), test=widened(node.test, place))
+    return node.with_changes(body=expression(f"({other})"), test=test)
 
 
 class _Strings(cst.CSTTransformer):
@@ -58,13 +58,12 @@ def _branch(node: cst.If, place: Place) -> cst.CSTNode | None:
     if (found := _OF_TYPE.fullmatch(code_of(node.test))) and _HALF.search(code_of(node.body)):
         return node.with_changes(test=expression(f'{found[1]} in ("cuda", "mps")'))
     if asks(node.test, place) and (chosen := _chosen(node)):
-        branch = cst.parse_statement(f"if {place.torch}.{MPS.removeprefix('torch.')}:\n    {chosen}\n")
+        branch = cst.parse_statement(f"if {place.has_mps()}:\n    {chosen}\n")
         assert isinstance(branch, cst.If)
         block = node.body.with_changes(body=branch.body.body)
         return node.with_changes(orelse=branch.with_changes(body=block, orelse=node.orelse))
-    if place.is_widened(place.original):
-        return node.with_changes(test=widened(node.test, place))
-    return None
+    made = widened(node.test, place) if place.is_widened(place.original) else None
+    return made and node.with_changes(test=made)
 
 
 def _chosen(node: cst.If) -> str | None:
@@ -85,18 +84,14 @@ def _chosen(node: cst.If) -> str | None:
 
 def _flag(node: cst.Assign, place: Place) -> cst.CSTNode | None:
     """``use_cuda = torch.cuda.is_available()``, where it guards work on the device."""
-    if mentions_mac(node.value) or name_of(node.targets[0].target) not in place.facts.flags:
-        return None
-    if "cuda.is_available" not in code_of(node.value):
-        return None
-    return node.with_changes(value=widened(node.value, place))
+    made = widened(node.value, place) if name_of(node.targets[0].target) in place.facts.flags else None
+    return made and node.with_changes(value=made)
 
 
 def _demand(node: cst.Assert, place: Place) -> cst.CSTNode | None:
     """``assert torch.cuda.is_available()``"""
-    if mentions_mac(node.test) or "cuda.is_available" not in code_of(node.test):
-        return None
-    return node.with_changes(test=widened(node.test, place))
+    made = widened(node.test, place)
+    return made and node.with_changes(test=made)
 
 
 rule(
@@ -110,4 +105,5 @@ rule(
     (cst.If, _branch),
     (cst.Assign, _flag),
     (cst.Assert, _demand),
+    everywhere=True,
 )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 import libcst.matchers as m
 
-from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import conditional, guarded
+from mpsprobe_fix.matching import conditional, for_cuda, lone_call
+from mpsprobe_fix.place import Place, code_of, expression
 from mpsprobe_fix.rule import rule
 
 # What does the same on MPS (torch.mps, since torch 2.0), and the value without either. Sources: torch/mps/__init__.py.
@@ -66,85 +64,74 @@ class TimedEvent:
     def synchronize(self):
         pass
 """
+_PROPERTIES = "get_device_properties"
 _OF_STREAMS = {"current_stream", "default_stream"}
 _ELSEWHERE = ("amp.", "FloatTensor", "DoubleTensor", "HalfTensor", "BFloat16Tensor", "LongTensor", "IntTensor",
               "ShortTensor", "ByteTensor", "CharTensor", "BoolTensor")  # fmt: skip
 
 
-def _called(call: cst.Call, place: Place) -> str | None:
+def _called(call: cst.Call | None, place: Place) -> str:
     """The name of a function of ``torch.cuda``, without that."""
-    name = place.qualified(call.func) or ""
-    if not name.startswith("torch.cuda.") or guarded(place):
-        return None
+    name = place.qualified(call.func) if call else ""
+    if not name.startswith("torch.cuda."):
+        return ""
     short = name.removeprefix("torch.cuda.").removeprefix("memory.").removeprefix("random.")
-    return None if short in _HARMLESS or short.startswith(_ELSEWHERE) else short
+    return "" if short in _HARMLESS or short.startswith(_ELSEWHERE) else short
 
 
 def _statement(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None:
     """A call of its own line: an ``if`` with a branch for each device."""
-    if len(node.body) != 1 or not isinstance(node.body[0], cst.Expr) or not isinstance(node.body[0].value, cst.Call):
+    call = lone_call(node)
+    name = _called(call, place)
+    if call is None or not (name in COUNTERPARTS or _orders(place.original, place)):
         return None
-    name = _called(node.body[0].value, place)
-    if name not in COUNTERPARTS and not _orders(place.original, place):
-        return None
-    mps, _ = COUNTERPARTS.get(name or "", (None, ""))
-    call = node.with_changes(leading_lines=[])
-    branch = cst.IndentedBlock([call])
+    mps, _ = COUNTERPARTS.get(name, (None, ""))
     otherwise = None
     if mps is not None:
-        there = expression(f"{place.torch}.backends.mps.is_available()")
         line = cst.parse_statement(mps.replace("torch", place.torch, 1))
-        otherwise = cst.If(there, cst.IndentedBlock([line]))
-    return cst.If(expression(place.has_cuda()), branch, otherwise, leading_lines=node.leading_lines)
+        otherwise = cst.If(expression(place.has_mps()), cst.IndentedBlock([line]))
+    return for_cuda(node, place, otherwise)
 
 
 def _orders(line: cst.SimpleStatementLine, place: Place) -> bool:
     """Whether a statement only orders streams, of which MPS has one: ``stream.wait_stream(torch.cuda.…)``."""
-    calls = m.findall(line, m.Call()) if isinstance(line.body[0], cst.Expr) and not guarded(place) else []
-    names = [place.qualified(one.func) or "" for one in calls if isinstance(one, cst.Call)]
+    calls = m.findall(line, m.Call())
+    names = [place.qualified(one.func) for one in calls if isinstance(one, cst.Call)]
     return any(name.removeprefix("torch.cuda.") in _OF_STREAMS for name in names)
 
 
 def _value(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """A call whose value is used."""
-    line = place.parent(2)
-    if isinstance(place.parent(), cst.Expr) and isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
-        _unknown(call, place)
-        return None
     name = _called(call, place)
+    if not name:
+        return None
+    line = next((one for one in reversed(place.around) if isinstance(one, cst.SimpleStatementLine)), None)
+    alone = line and lone_call(line)
     if name not in COUNTERPARTS:
-        _unknown(call, place)
+        if not (alone and name in _OF_STREAMS):
+            place.decide(f"torch.cuda.{name} has no counterpart on MPS that does the same everywhere")
+        return None
+    if alone is place.original:
         return None
     mps, other = COUNTERPARTS[name]
     if name == "Event":
         place.head("perf_counter", "from time import perf_counter")
-        place.head("TimedEvent", _EVENT if place.torch == "torch" else re.sub(r"\btorch\.", f"{place.torch}.", _EVENT))
+        place.head("TimedEvent", _EVENT)
     other = place.device() if other == "DEVICE" else other
     if other == "nullcontext()":
         place.head("nullcontext", "from contextlib import nullcontext")
     if mps is not None:
-        other = f"{mps.replace('torch', place.torch, 1)} if {place.torch}.backends.mps.is_available() else {other}"
+        other = f"{mps.replace('torch', place.torch, 1)} if {place.has_mps()} else {other}"
     return conditional(code_of(call), other, place, call)
-
-
-def _unknown(call: cst.Call, place: Place) -> None:
-    name = _called(call, place)
-    line = next((one for one in reversed(place.around) if isinstance(one, cst.SimpleStatementLine)), None)
-    if name in _OF_STREAMS and line is not None and isinstance(line.body[0], cst.Expr):
-        return
-    if name is not None and name not in COUNTERPARTS:
-        place.decide(f"torch.cuda.{name} has no counterpart on MPS that does the same everywhere")
 
 
 def _memory(node: cst.Attribute, place: Place) -> cst.CSTNode | None:
     """``torch.cuda.get_device_properties(0).total_memory``"""
     call = place.original.value
-    if node.attr.value != "total_memory" or not isinstance(call, cst.Call) or guarded(place):
+    if node.attr.value != "total_memory" or _called(call if isinstance(call, cst.Call) else None, place) != _PROPERTIES:
         return None
-    if place.qualified(call.func) != "torch.cuda.get_device_properties":
-        return None
-    place.withdraw("get_device_properties")
-    other = f"{place.torch}.mps.recommended_max_memory() if {place.torch}.backends.mps.is_available() else 0"
+    place.withdraw(_PROPERTIES)
+    other = f"{place.torch}.mps.recommended_max_memory() if {place.has_mps()} else 0"
     return conditional(code_of(node), other, place, node)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from mpsprobe_fix.editing import Place, code_of
-from mpsprobe_fix.matching import argument, guarded, text, with_keyword
+from mpsprobe_fix.matching import argument, text, with_keyword
+from mpsprobe_fix.place import Place, code_of
 from mpsprobe_fix.rule import rule
 
 SINCE = (2, 8)
@@ -13,12 +13,12 @@ SINCE = (2, 8)
 
 
 def _off(place: Place) -> str:
-    return f"{place.torch}.backends.mps.is_available() and {place.torch}.__version__ < {SINCE}"
+    return f"{place.has_mps()} and {place.torch}.__version__ < {SINCE}"
 
 
 def _compiled(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """``torch.compile(model)``"""
-    if place.qualified(call.func) != "torch.compile" or place.facts.release >= SINCE or guarded(place):
+    if place.qualified(call.func) != "torch.compile" or place.facts.release >= SINCE:
         return None
     backend = argument(call, "backend")
     if argument(call, "disable") or (backend is not None and text(backend.value) != "inductor"):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import argument, cuda_text, guarded, with_arguments, with_keyword
-from mpsprobe_fix.rule import rule
+from mpsprobe_fix.matching import argument, arguments, cuda_text, with_arguments, with_keyword, with_value
+from mpsprobe_fix.place import Place, code_of, expression
+from mpsprobe_fix.rule import DEVICE, rule
 
 _AUTOCAST = {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
 _CUDA_AUTOCAST = {"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"}
@@ -30,20 +30,16 @@ def _on_device(call: cst.Call, place: Place, of_cuda: bool, function: str, other
             if one.keyword is None and number < len(others) and not one.star:
                 equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
                 args[number] = one.with_changes(keyword=cst.Name(others[number]), equal=equal)
-        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")) if args else cst.MaybeSentinel.DEFAULT
-        made = call.with_changes(
-            func=cst.parse_expression(f"{place.torch}.{function}"),
-            args=[cst.Arg(cst.Name(place.device()), comma=comma), *args],
-        )
+        first = arguments(f"{place.device()}, " if args else place.device())
+        made = call.with_changes(func=cst.parse_expression(f"{place.torch}.{function}"), args=[*first, *args])
     else:
         named = argument(call, "device_type", 0) or argument(call, "device", 0)
         if named is None and function == "amp.GradScaler" and not call.args:
-            made = call.with_changes(args=[cst.Arg(cst.Name(place.device()))])
+            made = call.with_changes(args=arguments(place.device()))
         elif named is None or cuda_text(named.value) is None:
             return None
         else:
-            value = cst.Name(place.device())
-            made = call.with_changes(args=[one.with_changes(value=value) if one is named else one for one in args])
+            made = with_value(call, named, place.device())
     return _off_on_the_cpu(made, place)
 
 
@@ -53,22 +49,14 @@ def _off_on_the_cpu(call: cst.Call, place: Place) -> cst.Call:
     if given is None:
         return with_keyword(call, "enabled", condition)
     code = code_of(given.value)
-    if code == "True":
-        value = condition
-    elif isinstance(given.value, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
-        value = f"{code} and {condition}"
-    else:
-        value = f"({code}) and {condition}"
-    new = code if code == "False" else value
-    return call.with_changes(args=[
-        one.with_changes(value=expression(new)) if one is given else one for one in call.args
-    ])  # fmt: skip
+    if code in {"True", "False"}:
+        return with_value(call, given, condition) if code == "True" else call
+    simple = isinstance(given.value, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
+    return with_value(call, given, f"{code if simple else f'({code})'} and {condition}")
 
 
 def _autocast(call: cst.Call, place: Place) -> cst.CSTNode | None:
     name = place.qualified(call.func)
-    if guarded(place):
-        return None
     if isinstance(call.func, cst.Name) and call.func.value in place.facts.scopes:
         # What else the name stands for takes no argument of autocast's, so it is not off on the CPU but as before.
         return with_arguments(
@@ -82,7 +70,7 @@ def _autocast(call: cst.Call, place: Place) -> cst.CSTNode | None:
 
 def _scaler(call: cst.Call, place: Place) -> cst.CSTNode | None:
     name = place.qualified(call.func)
-    if name not in _SCALER | _CUDA_SCALER or guarded(place):
+    if name not in _SCALER | _CUDA_SCALER:
         return None
     names = ["init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled"]
     return _on_device(call, place, name in _CUDA_SCALER, "amp.GradScaler", names)
@@ -91,7 +79,7 @@ def _scaler(call: cst.Call, place: Place) -> cst.CSTNode | None:
 def _custom(node: cst.Decorator, place: Place) -> cst.CSTNode | None:
     """``@torch.cuda.amp.custom_fwd`` of a function for autograd; it names its device from torch 2.4 on."""
     call = node.decorator if isinstance(node.decorator, cst.Call) else cst.Call(node.decorator)
-    name = (place.qualified(call.func) or "").removeprefix("torch.cuda.amp.")
+    name = place.qualified(call.func).removeprefix("torch.cuda.amp.")
     if name not in {"custom_fwd", "custom_bwd"} or place.facts.release < (2, 4):
         return None
     made = call.with_changes(func=cst.parse_expression(f"{place.torch}.amp.{name}"))
@@ -102,9 +90,7 @@ rule(
     "autocast",
     'autocast of "cuda" does nothing on a Mac; MPS has its own, from torch 2.5 on (pytorch#99272).',
     "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n",
-    "import torch\n\n"
-    'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n\n'
-    'with torch.autocast(DEVICE, enabled=DEVICE != "cpu"):\n    pass\n',
+    f'import torch\n\n{DEVICE}\nwith torch.autocast(DEVICE, enabled=DEVICE != "cpu"):\n    pass\n',
     (cst.Call, _autocast),
     (cst.Decorator, _custom),
 )
@@ -112,8 +98,6 @@ rule(
     "grad-scaler",
     "A GradScaler of CUDA is off on a Mac; float16 needs one there too. MPS has its kernels from torch 2.8 on.",
     "import torch\n\nscaler = torch.cuda.amp.GradScaler()\n",
-    "import torch\n\n"
-    'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n\n'
-    'scaler = torch.amp.GradScaler(DEVICE, enabled=DEVICE != "cpu")\n',
+    f'import torch\n\n{DEVICE}\nscaler = torch.amp.GradScaler(DEVICE, enabled=DEVICE != "cpu")\n',
     (cst.Call, _scaler),
 )

@@ -6,8 +6,8 @@ import re
 
 import libcst as cst
 
-from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import conditional, guarded, method, text, with_arguments
+from mpsprobe_fix.matching import conditional, for_cuda, lone_call, method, text, with_arguments
+from mpsprobe_fix.place import Place, code_of
 from mpsprobe_fix.rule import PACKAGES, rule
 
 # flash-attn and xformers have (batch, length, heads, size), torch (batch, heads, length, size). flash-attn 2.1 and
@@ -60,7 +60,7 @@ _OPTIMIZERS = {
 
 def _imported(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None:
     """An import of such a package: tried, with what takes its place."""
-    if len(node.body) != 1 or place.inside(cst.Try) or guarded(place):
+    if len(node.body) != 1 or place.inside(cst.Try):
         return None
     line = node.body[0]
     if isinstance(line, cst.Import) and len(line.names) == 1:
@@ -80,7 +80,7 @@ def _imported(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None
         for alias in line.names:
             of, bound = code_of(alias.name), alias.evaluated_alias or code_of(alias.name)
             stand_in = STAND_INS.get(f"{module}.{of}")
-            if stand_in is None and len(re.findall(rf"\b{bound}\b", place.module.code)) > 1:
+            if stand_in is None and len(re.findall(rf"\b{bound}\b", place.program.code)) > 1:
                 place.decide(f"{module}.{of} needs CUDA: write what it does with PyTorch's operators")
             otherwise.append(stand_in or f"{bound} = None\n")
             if stand_in and bound != of:
@@ -96,28 +96,20 @@ def _imported(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None
 
 def _enabled(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None:
     """``pipe.enable_xformers_memory_efficient_attention()`` of diffusers: elsewhere it has torch's attention."""
-    call = node.body[0].value if len(node.body) == 1 and isinstance(node.body[0], cst.Expr) else None
-    if (
-        not isinstance(call, cst.Call)
-        or not method(call, "enable_xformers_memory_efficient_attention")
-        or guarded(place)
-    ):
-        return None
-    branch = cst.IndentedBlock([node.with_changes(leading_lines=[])])
-    return cst.If(expression(place.has_cuda()), branch, leading_lines=node.leading_lines)
+    call = lone_call(node)
+    return for_cuda(node, place) if call and method(call, "enable_xformers_memory_efficient_attention") else None
 
 
 def _used(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """``bnb.optim.AdamW8bit(…)``, ``xformers.ops.memory_efficient_attention(…)``"""
-    name = place.qualified(call.func) or ""
-    if name.split(".")[0] not in PACKAGES or guarded(place) or isinstance(call.func, cst.Name):
+    name = place.qualified(call.func)
+    if name.split(".")[0] not in PACKAGES or isinstance(call.func, cst.Name):
         return None
     if name in _OPTIMIZERS:
         chosen = f"{code_of(call.func)} if {place.has_cuda()} else {place.torch}.optim.{_OPTIMIZERS[name]}"
         return call.with_changes(func=cst.parse_expression(f"({chosen})"))
     if name == "xformers.ops.memory_efficient_attention":
         place.head("memory_efficient_attention", _XFORMERS)
-        assert place.torch
         chosen = f"{code_of(call.func)} if {place.has_cuda()} else memory_efficient_attention"
         return call.with_changes(func=cst.parse_expression(f"({chosen})"))
     if name == "xformers.ops.LowerTriangularMask":
@@ -154,8 +146,6 @@ _DECIDE = {"load_in_8bit", "load_in_4bit", "deepspeed"}
 
 
 def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
-    if guarded(place):
-        return None
     for one in call.args:
         if one.keyword is not None and one.keyword.value in _DECIDE and code_of(one.value) not in {"False", "None"}:
             place.decide(f"{one.keyword.value} needs CUDA or a library with kernels for it")

@@ -8,8 +8,8 @@ import libcst as cst
 import libcst.matchers as m
 
 from mpsprobe_fix.catalogue import REWRITES, Rewrite
-from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import argument, called, name_of
+from mpsprobe_fix.matching import argument, bare, called, name_of, receiver
+from mpsprobe_fix.place import Place, code_of, expression
 from mpsprobe_fix.rule import rule
 from mpsprobe_fix.rules.numbers import single, to_device
 
@@ -65,7 +65,7 @@ def _missing(call: cst.Call, place: Place) -> cst.CSTNode | None:
 def _rewritten(call: cst.Call, operator: str, place: Place) -> cst.CSTNode | None:
     function = place.qualified(call.func)
     rewrite = next((one for one in REWRITES if operator in one.operators and _calls(call, function, one)), None)
-    named = function is not None and function.startswith("torch.")
+    named = function.startswith("torch.")
     if rewrite is None and not (_fits(called(call), operator) or _alone(call, function, operator, place)):
         return None
     solved = (
@@ -77,9 +77,9 @@ def _rewritten(call: cst.Call, operator: str, place: Place) -> cst.CSTNode | Non
     torch = place.torch
     name = rewrite.name if rewrite is not None else "on_cpu"
     code = rewrite.code if rewrite is not None else ON_CPU
-    place.head(name, code if torch == "torch" else re.sub(r"\btorch\.", f"{torch}.", code))
-    args = [code_of(one.with_changes(comma=cst.MaybeSentinel.DEFAULT)).strip() for one in call.args]
-    of_tensor = function is None and name_of(call.func) not in place.facts.modules
+    place.head(name, code)
+    args = [bare(one) for one in call.args]
+    of_tensor = not function and name_of(call.func) not in place.facts.modules
     if not named and isinstance(call.func, cst.Attribute) and of_tensor:
         args.insert(0, code_of(call.func.value))
         spelt = f"{torch}.Tensor.{called(call)}"
@@ -90,22 +90,22 @@ def _rewritten(call: cst.Call, operator: str, place: Place) -> cst.CSTNode | Non
     return expression(f"{name}({', '.join(args)})", call)
 
 
-def _alone(call: cst.Call, function: str | None, operator: str, place: Place) -> bool:
+def _alone(call: cst.Call, function: str, operator: str, place: Place) -> bool:
     """Whether a call is the only one of its statement that can be what calls an operator of another name: a module
     without parameters, or a function of torch such as ``torch.linalg.eigvalsh``, which calls ``_linalg_eigh``.
     """
-    if function is None:
+    if not function:
         short = re.sub(r"\W|_", "", operator.removeprefix("aten::"))
         kind = place.facts.modules.get(name_of(call.func) or "", "").lower()
         return len(kind) > 3 and short.startswith(kind)
     statement = next(one for one in reversed(place.around) if isinstance(one, (cst.SimpleStatementLine, cst.Module)))
     calls = [one for one in m.findall(statement, m.Call()) if isinstance(one, cst.Call)]
-    names = [name for one in calls if (name := place.qualified(one.func) or "").startswith("torch.")]
-    rest = [one for one in calls if place.qualified(one.func) is None and _fits(called(one), operator)]
+    names = [name for one in calls if (name := place.qualified(one.func)).startswith("torch.")]
+    rest = [one for one in calls if not place.qualified(one.func) and _fits(called(one), operator)]
     return names == [function] and not rest and function.rpartition(".")[0] in _OF_FUNCTIONS
 
 
-def _calls(call: cst.Call, function: str | None, rewrite: Rewrite) -> bool:
+def _calls(call: cst.Call, function: str, rewrite: Rewrite) -> bool:
     return function in rewrite.functions if function else called(call) in rewrite.methods
 
 
@@ -123,6 +123,7 @@ rule(
     f"import torch\n\n\n{ON_CPU}\n\nx = on_cpu(torch.linalg.eigvals, torch.ones(3, 3))\n",
     (cst.Call, _missing),
     (cst.SimpleStatementLine, _left),
+    everywhere=True,
 )
 
 
@@ -134,15 +135,14 @@ def _wide(call: cst.Call, place: Place) -> cst.CSTNode | None:
         return narrow
     moves = to_device(call, place)
     device = argument(call, "device", 0 if moves else None)
-    makes = (place.qualified(call.func) or "") in _MAKERS and argument(call, "dtype") is None
+    makes = place.qualified(call.func) in _MAKERS and argument(call, "dtype") is None
     if device is None or not (moves or makes) or code_of(call.func.value).startswith("without_float64("):
         return None
-    assert place.torch
     place.head("without_float64", WITHOUT_FLOAT64)
     if moves:
         made = expression(f"without_float64({code_of(call.func.value)}, {code_of(device.value)})")
         return call.with_changes(func=call.func.with_changes(value=made))
-    rest = [code_of(one.with_changes(comma=cst.MaybeSentinel.DEFAULT)).strip() for one in call.args if one != device]
+    rest = [bare(one) for one in call.args if one != device]
     on_cpu = f"{code_of(call.func)}({', '.join(rest)})"
     return expression(f"without_float64({on_cpu}, {code_of(device.value)}).to({code_of(device.value)})", call)
 
@@ -153,6 +153,7 @@ rule(
     "import torch\n\nx = torch.ones(3).to(device)\n",
     f"import torch\n\n\n{WITHOUT_FLOAT64}\n\nx = without_float64(torch.ones(3), device).to(device)\n",
     (cst.Call, _wide),
+    everywhere=True,
 )
 
 
@@ -162,12 +163,12 @@ def _strided(call: cst.Call, place: Place) -> cst.CSTNode | None:
     if not any(_fits(called(call), one) for one in operators) or not isinstance(call.func, cst.Attribute):
         return None
     function = place.qualified(call.func)
-    tensor = call.func.value if function is None else call.args[0].value if call.args else None
+    tensor = receiver(call) if not function else call.args[0].value if call.args else None
     if tensor is None or code_of(tensor).endswith(".contiguous()"):
         return None
     simple = isinstance(tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
     made = expression(f"{code_of(tensor) if simple else f'({code_of(tensor)})'}.contiguous()")
-    if function is None:
+    if not function:
         return call.with_changes(func=call.func.with_changes(value=made))
     return call.with_changes(args=[call.args[0].with_changes(value=made), *call.args[1:]])
 
@@ -178,4 +179,5 @@ rule(
     "import torch\n\nx = torch.ones(3, 3).t().log()\n",
     "import torch\n\nx = torch.ones(3, 3).t().contiguous().log()\n",
     (cst.Call, _strided),
+    everywhere=True,
 )
