@@ -158,7 +158,9 @@ def guarded(place: Place) -> bool:
             if id(one) not in place.known:
                 place.known[id(one)] = mentions_cuda(one.test) or _says(one.test, place), mentions_mac(one.test)
             cuda, mac = place.known[id(one)]
-            if below is one.body and (mac or (cuda and not place.is_widened(one))):
+            if below is one.body and (
+                mac or (cuda and not (isinstance(one, cst.If) and place.line(one) in place.widened))
+            ):
                 return True
         if isinstance(one, (cst.FunctionDef, cst.Lambda)):
             return False

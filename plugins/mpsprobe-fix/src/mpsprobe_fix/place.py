@@ -72,7 +72,7 @@ class Place:
         self.at_import = run_at_import(program.tree)
         self._positions = positions
         self._numbers = numbers
-        self._widened, self._with_mac = conditions(program.nodes)
+        self.widened, self.with_mac = conditions(program.nodes)
         self._kept = {number for number, line in enumerate(program.lines, 1) if KEEP in line}
         self._decided = {line.strip() for line in program.lines if DECIDE in line}
         self._torch = next((alias for alias, name in program.names.items() if name == "torch"), "torch")
@@ -97,14 +97,6 @@ class Place:
     def lines(self, node: cst.CSTNode) -> range:
         found = self._positions[node]
         return range(self._numbers[found.start.line - 1], self._numbers[found.end.line - 1] + 1)
-
-    def is_widened(self, node: cst.If | cst.IfExp) -> bool:
-        """Whether a condition about CUDA is made true on MPS too, as its branch puts something on the device."""
-        return isinstance(node, cst.If) and self.line(node) in self._widened
-
-    def has_way(self, node: cst.If) -> bool:
-        """Whether another branch next to this one is for a Mac."""
-        return self.line(node) in self._with_mac
 
     def parent(self, distance: int = 1) -> cst.CSTNode | None:
         return self.around[-distance] if len(self.around) >= distance else None

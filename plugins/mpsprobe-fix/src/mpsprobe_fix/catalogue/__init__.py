@@ -7,7 +7,10 @@ the original is called.
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,17 @@ class Rewrite:
     @property
     def code(self) -> str:
         """The source of the function, with the other functions that it calls before it."""
-        from mpsprobe_fix.catalogue.sources import read
-
-        sources = read()
+        sources = _sources()
         called = [name for name in sources if name != self.name and f"{name}(" in sources[self.name].split(":\n", 1)[1]]
-        return "\n\n".join(sources[name] for name in [*called, self.name])
+        return "\n\n\n".join(sources[name] for name in [*called, self.name])
+
+
+@cache
+def _sources() -> dict[str, str]:
+    """The source of each function, by its name."""
+    text = resources.files(__package__).joinpath("functions.py").read_text(encoding="utf-8")
+    functions = [one for one in ast.parse(text).body if isinstance(one, ast.FunctionDef)]
+    return {one.name: ast.get_source_segment(text, one) or "" for one in functions}
 
 
 def _entry(name: str, operators: str, functions: str, methods: str = "") -> Rewrite:

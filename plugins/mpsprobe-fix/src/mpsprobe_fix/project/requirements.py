@@ -12,9 +12,10 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from mpsprobe_fix.files import below
+
 MAC = {"sys_platform": "darwin", "platform_system": "Darwin", "platform_machine": "arm64", "os_name": "posix"}
 _CUDA_INDEX = re.compile(r"https?://\S*(/whl/cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com)\S*")
-_LEFT_OUT = {"site-packages", "node_modules"}
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,7 @@ class Required:
 
 def required(folder: Path) -> Iterator[Required]:
     """What the files of ``folder`` ask for; a file that cannot be read asks for nothing."""
-    files = [folder] if folder.is_file() else sorted(one for one in folder.rglob("*") if not _LEFT_OUT & {*one.parts})
-    for file in files:
-        if any(part.startswith(".") for part in file.relative_to(folder).parts) or not file.is_file():
-            continue
+    for file in sorted(below(folder, [])):
         read = next((found for pattern, found in _READERS if re.fullmatch(pattern, file.name)), None)
         if read is None:
             continue

@@ -53,7 +53,7 @@ class _Strings(cst.CSTTransformer):
 
 def _branch(node: cst.If, place: Place) -> cst.CSTNode | None:
     """``if torch.cuda.is_available():``: one more branch for a device that is chosen, else a wider condition."""
-    if place.has_way(place.original) or not mentions_cuda(node.test):
+    if place.line(place.original) in place.with_mac or not mentions_cuda(node.test):
         return None
     if (found := _OF_TYPE.fullmatch(code_of(node.test))) and _HALF.search(code_of(node.body)):
         return node.with_changes(test=expression(f'{found[1]} in ("cuda", "mps")'))
@@ -62,7 +62,7 @@ def _branch(node: cst.If, place: Place) -> cst.CSTNode | None:
         assert isinstance(branch, cst.If)
         block = node.body.with_changes(body=branch.body.body)
         return node.with_changes(orelse=branch.with_changes(body=block, orelse=node.orelse))
-    made = widened(node.test, place) if place.is_widened(place.original) else None
+    made = widened(node.test, place) if place.line(place.original) in place.widened else None
     return made and node.with_changes(test=made)
 
 

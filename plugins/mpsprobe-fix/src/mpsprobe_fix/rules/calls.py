@@ -16,33 +16,21 @@ COUNTERPARTS: dict[str, tuple[str | None, str]] = {
     "memory_allocated": ("torch.mps.current_allocated_memory()", "0"),
     "memory_reserved": ("torch.mps.driver_allocated_memory()", "0"),
     "memory_cached": ("torch.mps.driver_allocated_memory()", "0"),
-    # MPS keeps no peak that every release has, and nothing of what these change or say.
-    "max_memory_allocated": (None, "0"),
-    "max_memory_reserved": (None, "0"),
-    "max_memory_cached": (None, "0"),
-    "reset_peak_memory_stats": (None, "None"),
-    "reset_max_memory_allocated": (None, "None"),
-    "reset_max_memory_cached": (None, "None"),
-    "ipc_collect": (None, "None"),
-    "set_device": (None, "None"),
-    "memory_summary": (None, '""'),
-    "memory_stats": (None, "{}"),
-    "get_device_name": (None, "DEVICE"),
-    "get_device_capability": (None, "(0, 0)"),
-    "current_device": (None, "DEVICE"),
-    "device": (None, "nullcontext()"),
-    "device_of": (None, "nullcontext()"),
-    "stream": (None, "nullcontext()"),
-    "nvtx.range": (None, "nullcontext()"),
-    "Stream": (None, "None"),
-    "Event": (None, "TimedEvent()"),
-    "is_bf16_supported": (None, "False"),
-    "nvtx.range_push": (None, "None"),
-    "nvtx.range_pop": (None, "None"),
-    "profiler.start": (None, "None"),
-    "profiler.stop": (None, "None"),
-    "cudart().cudaProfilerStart": (None, "None"),
 }
+# MPS keeps no peak that every release has, and nothing of what these change or say: the value without CUDA.
+_WITHOUT = {
+    "None": "reset_peak_memory_stats reset_max_memory_allocated reset_max_memory_cached ipc_collect set_device Stream "
+    "nvtx.range_push nvtx.range_pop profiler.start profiler.stop cudart().cudaProfilerStart",
+    "0": "max_memory_allocated max_memory_reserved max_memory_cached",
+    "nullcontext()": "device device_of stream nvtx.range",
+    "DEVICE": "get_device_name current_device",
+    '""': "memory_summary",
+    "{}": "memory_stats",
+    "(0, 0)": "get_device_capability",
+    "False": "is_bf16_supported",
+    "TimedEvent()": "Event",
+}
+COUNTERPARTS |= {name: (None, value) for value, names in _WITHOUT.items() for name in names.split()}
 # They do no harm without CUDA: seeds wait for a device, and the others answer.
 _HARMLESS = {
     "is_available", "device_count", "manual_seed", "manual_seed_all", "seed", "seed_all", "is_initialized",

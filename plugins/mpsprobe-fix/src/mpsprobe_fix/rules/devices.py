@@ -201,17 +201,16 @@ def _default(node: cst.BaseExpression, place: Place, whole: bool = False) -> cst
 
 
 def _option(call: cst.Call, place: Place) -> cst.CSTNode | None:
-    """``add_argument("--device", default="cuda", choices=["cuda", "cpu"])``, and options of click"""
+    """``add_argument("--device", default="cuda")``, and options of click"""
     names = [text(one.value) or "" for one in call.args if one.keyword is None]
-    if not (called(call) in {"add_argument", "option", "Option", "Argument"} and names) and not _is_field(call, place):
+    option = called(call) in {"add_argument", "option", "Option", "Argument"}
+    device = option and any(place.facts.is_device(one.lstrip("-").replace("-", "_")) for one in names)
+    if not device and not _is_field(call, place):
         return None
-    device = any(place.facts.is_device(one.lstrip("-").replace("-", "_")) for one in names) or _is_field(call, place)
 
     def changed(one: cst.Arg) -> cst.BaseExpression | None:
         keyword = one.keyword.value if one.keyword else None
-        if keyword in {"default", "default_factory"} and device:
-            return _default(one.value, place)
-        return _listed(one.value) if keyword == "choices" else None
+        return _default(one.value, place) if keyword in {"default", "default_factory"} else None
 
     return with_arguments(call, changed)
 
@@ -223,13 +222,11 @@ def _is_field(call: cst.Call, place: Place) -> bool:
     return named and called(call) in {"field", "Field"}
 
 
-def _choices(call: cst.Call, place: Place) -> cst.CSTNode | None:
-    """``click.Choice(["cuda", "cpu"])``"""
-    return with_arguments(call, lambda one: _listed(one.value)) if called(call) == "Choice" else None
-
-
-def _listed(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    if not isinstance(node, (cst.List, cst.Tuple)):
+def _listed(node: cst.List | cst.Tuple, place: Place) -> cst.CSTNode | None:
+    """``choices=["cuda", "cpu"]``, ``click.Choice(["cuda", "cpu"])``"""
+    argument, call = place.parent(), place.parent(2)
+    chosen = isinstance(argument, cst.Arg) and argument.keyword is not None and argument.keyword.value == "choices"
+    if not chosen and not (isinstance(argument, cst.Arg) and isinstance(call, cst.Call) and called(call) == "Choice"):
         return None
     elements = _with_mps(node.elements, [one.value for one in node.elements])
     return node.with_changes(elements=elements) if elements else None
@@ -262,6 +259,7 @@ rule(
     f"import torch\n\n{DEVICE}\n\ndef load(device=DEVICE):\n    return torch.ones(3, device=device)\n",
     *((kind, _valued) for kind in (cst.Assign, cst.AnnAssign, cst.Return, cst.Param, cst.DictElement)),
     (cst.Call, _option),
-    (cst.Call, _choices),
+    (cst.List, _listed),
+    (cst.Tuple, _listed),
     (cst.Subscript, _literal),
 )

@@ -36,26 +36,30 @@ def memory_efficient_attention(query, key, value, attn_bias=None, p=0.0, scale=N
     made = torch.nn.functional.scaled_dot_product_attention(query, key, value, mask, p, causal, scale=scale)
     return made.transpose(1, 2)
 """
-# What takes the place of a name of a package: an import, or a function.
+# What takes the place of a name of a package: what torch calls it, or the code of it.
+_SAME = {
+    "apex.optimizers.FusedAdam": "torch.optim.AdamW",
+    "apex.optimizers.FusedSGD": "torch.optim.SGD",
+    "apex.normalization.FusedLayerNorm": "torch.nn.LayerNorm",
+    "apex.normalization.FusedRMSNorm": "torch.nn.RMSNorm",
+    "apex.parallel.DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
+    "bitsandbytes.optim.Adam8bit": "torch.optim.Adam",
+    "bitsandbytes.optim.AdamW8bit": "torch.optim.AdamW",
+    "bitsandbytes.optim.PagedAdam8bit": "torch.optim.Adam",
+    "bitsandbytes.optim.PagedAdamW8bit": "torch.optim.AdamW",
+}
 STAND_INS = {
     "flash_attn.flash_attn_func": _FLASH,
     "flash_attn.flash_attn_interface.flash_attn_func": _FLASH,
     "flash_attn.flash_attn_qkvpacked_func": _PACKED,
     "xformers.ops.memory_efficient_attention": _XFORMERS,
     "xformers.ops.LowerTriangularMask": "def LowerTriangularMask():\n    return True\n",
-    "apex.optimizers.FusedAdam": "from torch.optim import AdamW as FusedAdam\n",
-    "apex.optimizers.FusedSGD": "from torch.optim import SGD as FusedSGD\n",
-    "apex.normalization.FusedLayerNorm": "from torch.nn import LayerNorm as FusedLayerNorm\n",
-    "apex.normalization.FusedRMSNorm": "from torch.nn import RMSNorm as FusedRMSNorm\n",
-    "apex.parallel.DistributedDataParallel": "from torch.nn.parallel import DistributedDataParallel\n",
-    "bitsandbytes.optim.Adam8bit": "from torch.optim import Adam as Adam8bit\n",
-    "bitsandbytes.optim.AdamW8bit": "from torch.optim import AdamW as AdamW8bit\n",
-    "bitsandbytes.optim.PagedAdamW8bit": "from torch.optim import AdamW as PagedAdamW8bit\n",
 }
-_OPTIMIZERS = {
-    "bitsandbytes.optim.Adam8bit": "Adam", "bitsandbytes.optim.AdamW8bit": "AdamW",
-    "bitsandbytes.optim.PagedAdamW8bit": "AdamW", "bitsandbytes.optim.PagedAdam8bit": "Adam",
-}  # fmt: skip
+for _name, _torch in _SAME.items():
+    _module, _, _class = _torch.rpartition(".")
+    STAND_INS[_name] = f"from {_module} import {_class} as {_name.rpartition('.')[2]}\n".replace(
+        f"{_class} as {_class}", _class
+    )
 
 
 def _imported(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None:
@@ -105,8 +109,8 @@ def _used(call: cst.Call, place: Place) -> cst.CSTNode | None:
     name = place.qualified(call.func)
     if name.split(".")[0] not in PACKAGES or isinstance(call.func, cst.Name):
         return None
-    if name in _OPTIMIZERS:
-        chosen = f"{code_of(call.func)} if {place.has_cuda()} else {place.torch}.optim.{_OPTIMIZERS[name]}"
+    if name in _SAME:
+        chosen = f"{code_of(call.func)} if {place.has_cuda()} else {place.torch}{_SAME[name].removeprefix('torch')}"
         return call.with_changes(func=cst.parse_expression(f"({chosen})"))
     if name == "xformers.ops.memory_efficient_attention":
         place.head("memory_efficient_attention", _XFORMERS)
@@ -131,14 +135,11 @@ rule(
 )
 
 # Arguments of transformers' Trainer, its models and accelerate: what they may not be without CUDA, and what instead.
+_ADAMW = ("adamw_bnb_8bit", "adamw_8bit", "paged_adamw_8bit", "paged_adamw_32bit", "adamw_apex_fused")
 _VALUES = {
+    **{("optim", name): '"adamw_torch"' for name in _ADAMW},
     ("attn_implementation", "flash_attention_2"): '"sdpa"',
     ("attn_implementation", "flash_attention_3"): '"sdpa"',
-    ("optim", "adamw_bnb_8bit"): '"adamw_torch"',
-    ("optim", "adamw_8bit"): '"adamw_torch"',
-    ("optim", "paged_adamw_8bit"): '"adamw_torch"',
-    ("optim", "paged_adamw_32bit"): '"adamw_torch"',
-    ("optim", "adamw_apex_fused"): '"adamw_torch"',
     ("tf32", "True"): "None",
     ("use_flash_attention_2", "True"): "False",
 }
