@@ -31,9 +31,16 @@ FOUND = [
         "operator",
         "aten::_adaptive_avg_pool2d",
         "m.pool = torch.nn.AdaptiveAvgPool2d(5); x = m.pool(y)",
-        "m.pool = torch.nn.AdaptiveAvgPool2d(5); x = on_cpu(m.pool, y)",
+        "m.pool = AdaptiveAvgPool2dOnMPS(5); x = m.pool(y)",
     ),
-    ("operator", "aten::_ctc_loss", "x = torch.nn.CTCLoss()(y)", None),
+    (
+        "operator",
+        "aten::adaptive_max_pool2d.out",
+        "m.pool = torch.nn.AdaptiveMaxPool2d(5); x = m.pool(y)",
+        "m.pool = torch.nn.AdaptiveMaxPool2d(5); x = on_cpu(m.pool, y)",
+    ),
+    ("operator", "aten::_ctc_loss", "x = torch.nn.CTCLoss()(y)", "x = CTCLossOnMPS()(y)"),
+    ("operator", "aten::_transformer_encoder_layer_fwd", "x = encode(y)[0]", None),
     ("operator", "aten::_linalg_eigh.eigenvalues", "x = torch.linalg.eigvalsh(torch.linalg.inv(y))", None),
 ]
 
@@ -49,7 +56,9 @@ def test_what_a_run_found_is_edited_where_one_call_can_be_it(
     kind: str, operator: str, line: str, after: str | None
 ) -> None:
     program = read(f"import torch\n\n{line}\n")
-    made = edit(program, "a.py", facts_of([program], {}), RULES.values(), {3: [(kind, operator)]})
+    facts = facts_of([program], {})
+    facts.refused = {operator}
+    made = edit(program, "a.py", facts, RULES.values(), {3: [(kind, operator)]})
     assert made.code.splitlines()[-1] == (after or line)
     assert bool(made.decisions) == (after is None)
 

@@ -49,10 +49,10 @@ def edit(
     Raises:
         libcst.ParserSyntaxError: it is no Python of a version that libcst reads.
     """
-    ours = [re.escape(one) for one, full in program.names.items() if WORDS.search(full)]
-    words = re.compile("|".join([WORDS.pattern, *ours, *map(re.escape, (*facts.settings, *facts.types))]))
-    met = {number for number, line in enumerate(program.lines, 1) if words.search(line)}
-    code, numbers, hidden = _without(program, sorted({*met, *(seen or ())}))
+    met = sorted({*_met(program, facts), *(seen or ())})
+    if not met:
+        return Edited(program.code, [], [])
+    code, numbers, hidden = _without(program, met)
     wrapper = MetadataWrapper(cst.parse_module(code), unsafe_skip_copy=True)
     place = Place(program, file, facts, seen or {}, wrapper.resolve(PositionProvider), numbers)
     table: dict[type[cst.CSTNode], list[tuple[Rule, Edit]]] = {}
@@ -62,6 +62,15 @@ def edit(
     made = wrapper.module.visit(_Walk(place, table)).code
     made = re.sub(rf"(?m)^[ \t\f]*{_HIDDEN} (\d+)(?:\r\n|\r|\n|$)", lambda found: hidden[int(found[1])], made)
     return Edited(_with_head(made, place), place.changes, place.decisions)
+
+
+def _met(program: Program, facts: Facts) -> Iterator[int]:
+    """Lines where a rule may have something to say: those with a word of theirs, and calls that a Mac refuses."""
+    ours = [re.escape(one) for one, full in program.names.items() if WORDS.search(full)]
+    words = re.compile("|".join([WORDS.pattern, *ours, *map(re.escape, (*facts.settings, *facts.types))]))
+    yield from (number for number, line in enumerate(program.lines, 1) if words.search(line))
+    calls = (node for node in program.nodes if isinstance(node, ast.Call))
+    yield from (node.lineno for node in calls if facts.lacks(program.qualified(node.func)))
 
 
 def _without(program: Program, met: list[int]) -> tuple[str, list[int], list[str]]:
@@ -90,6 +99,8 @@ def _rows(program: Program, met: list[int]) -> Iterator[tuple[int, int]]:
         at = bisect.bisect_left(met, first_line(statement))
         return at < len(met) and met[at] <= (statement.end_lineno or 0)
 
+    if _HIDDEN in program.code:
+        return
     for node in program.nodes:
         for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
             for has_met, group in groupby(block if isinstance(block, list) else [], is_met):

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from mpsprobe_fix.catalogue import lacked, of_module
+
 DEVICE_NAME = re.compile(r"(^|_)(device|dev|devices|accelerator)(_|$|\d)")
 CUDA = re.compile(r"cuda(:\d+)?")
 _PLACE = re.compile(rf"{CUDA.pattern}|torch\.cuda\.\w+Tensor")
@@ -39,6 +41,8 @@ class Facts:
         cuda: whether something is put on a CUDA device.
         modules: names of modules without parameters, and their class: ``CTCLoss``.
         release: of torch, as numbers, that is judged: some edits are for older ones only.
+        refused: operators that a run saw refused.
+        made: modules that are made somewhere.
         early: whether asking CUDA at import would change the program: it forks, or chooses its GPUs itself, and CUDA
             is initialised by ``torch.cuda.is_available()``.
     """
@@ -54,7 +58,18 @@ class Facts:
     cuda: bool = False
     modules: dict[str, str] = field(default_factory=dict)
     release: tuple[int, ...] = (0,)
+    refused: set[str] = field(default_factory=set)
+    made: set[str] = field(default_factory=set)
     early: bool = False
+
+    def lacks(self, function: str) -> str | None:
+        """The operator that a call of ``function`` needs and a Mac does not have, as far as that is known: of the
+        release where something is put on a device, or of a module since a run saw its operator refused.
+        """
+        if (self.cuda or self.devices) and (known := lacked(function, self.release)):
+            return known
+        rewrite = of_module(function)
+        return next(iter(rewrite.operators & self.refused), None) if rewrite else None
 
     def is_device(self, name: str) -> bool:
         """Whether what is called ``name`` is a device."""
@@ -92,8 +107,8 @@ class Program:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Every name that an import anywhere in the file binds, with what it names; none that is also assigned. A file
-        that only uses ``torch`` has it from an import of everything, or from another cell.
+        """Every name that an import anywhere in the file binds, with what it names; none that is given to something
+        else too. A file that only uses ``torch`` has it from an import of everything, or from another cell.
         """
         names = {"torch": "torch"}
         others: set[str] = set()
@@ -104,7 +119,19 @@ class Program:
                 others.add(node.arg)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 others.add(node.id)
+            elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                others.add(node.name)
         return {name: full for name, full in names.items() if name not in others}
+
+    def qualified(self, node: ast.expr) -> str:
+        """The full name of what an expression names, by the imports of the file; else nothing."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self.names:
+            return ""
+        return ".".join([self.names[node.id], *reversed(parts)])
 
 
 def lines_of(code: str) -> list[str]:
@@ -115,7 +142,7 @@ def lines_of(code: str) -> list[str]:
 def first_line(statement: ast.stmt) -> int:
     """Of its decorators, where it has some."""
     decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
-    return min(one.lineno for one in (*decorators, statement))
+    return decorators[0].lineno if decorators else statement.lineno
 
 
 def imported(node: ast.Import | ast.ImportFrom) -> dict[str, str]:
@@ -156,6 +183,7 @@ def facts_of(programs: Iterable[Program], settings: Mapping[str, str]) -> Facts:
                     filter(None, (last_name(one.value) for one in node.keywords if one.arg == "nprocs"))
                 )
                 facts.cuda = facts.cuda or getattr(node.func, "attr", "") == "cuda"
+                facts.made.add(program.qualified(node.func))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 facts.early = facts.early or node.value == "CUDA_VISIBLE_DEVICES"
                 facts.cuda = facts.cuda or CUDA.fullmatch(node.value) is not None

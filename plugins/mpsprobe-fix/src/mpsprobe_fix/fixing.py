@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import libcst as cst
 
-from mpsprobe_fix.editing import WORDS, edit
+from mpsprobe_fix.editing import edit
 from mpsprobe_fix.facts import Program, facts_of, parsed
 from mpsprobe_fix.files import Found, Source
 from mpsprobe_fix.place import Change
@@ -49,14 +49,14 @@ def fixed(
             patch.complaints.append(f"{source.name}: {program}; not changed")
     facts = facts_of(programs.values(), found.settings)
     facts.release = tuple(map(int, re.findall(r"\d+", release)[:2])) or _installed()
+    refused = (one for lines in (seen or {}).values() for some in lines.values() for one in some)
+    facts.refused = {operator for kind, operator in refused if kind == "operator"}
     for source in found.sources:
         there = (seen or {}).get(source.name, {})
         if source.name in patch.texts:
             source = source.edited(patch.texts[source.name])
         program = parsed(source.code) if source.name in patch.texts else programs.get(source.name, "")
         if isinstance(program, str):
-            continue
-        if not there and not (WORDS.search(program.code) or any(key in program.code for key in facts.settings)):
             continue
         try:
             made = edit(program, source.name, facts, rules, there)

@@ -11,6 +11,7 @@ from typing import Any
 import libcst as cst
 from libcst.metadata import CodeRange
 
+from mpsprobe_fix.catalogue import source
 from mpsprobe_fix.facts import MAC, Facts, Program, conditions, inner_functions, run_at_import
 
 KEEP = "# mpsprobe: keep"
@@ -137,15 +138,9 @@ class Place:
             self._decided.add(comment)
             self._pending.append(comment)
 
-    def withdraw(self, word: str) -> None:
-        """Take back what was to be decided about ``word`` in this statement: a rule has an answer after all."""
-        line = self.line(self.original)
-        self.decisions[:] = [one for one in self.decisions if word not in one.text or one.line != line]
-        self._decided -= {one for one in self._pending if word in one}
-        self._pending[:] = [one for one in self._pending if word not in one]
-
-    def head(self, name: str, code: str) -> None:
-        """Have ``code``, which defines ``name`` and is written for ``torch``, at the head of the file."""
+    def head(self, name: str, code: str = "") -> None:
+        """Have what defines ``name`` at the head of the file: ``code``, or the function of the catalogue."""
+        code = code or source(name)
         if re.search(r"\btorch\.", code):
             code = re.sub(r"\btorch\.", f"{self.torch}.", code)
         if not any(name in _defined(one) for one in self.program.tree.body):

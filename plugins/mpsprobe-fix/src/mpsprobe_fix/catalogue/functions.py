@@ -1,8 +1,10 @@
-"""The rewrites themselves. Each is copied into a program as it is, so it has no types, and needs nothing but torch and
-the others here.
+"""The functions that programs get, the rewrites first. Each is copied as it is, so it has no types, and needs nothing
+but torch and the others here.
 """
 
 from __future__ import annotations
+
+from time import perf_counter
 
 import torch
 
@@ -299,3 +301,71 @@ def grouped_mm(input, mat2, *, offs=None, bias=None, out_dtype=None):
     parts = [input[start:end] @ one for start, end, one in zip([0, *ends[:-1]], ends, mat2.unbind(0), strict=True)]
     made = torch.cat([*parts, input.new_zeros(input.size(0) - ends[-1], mat2.size(2))])
     return made if out_dtype is None else made.to(out_dtype)
+
+
+def on_cpu(function, *args, **named):
+    """What function makes of tensors on MPS, computed by the CPU; gradients go the same way back."""
+    devices = [one.device for one in (*args, *named.values()) if isinstance(one, torch.Tensor)]
+    if not devices or devices[0].type != "mps":
+        return function(*args, **named)
+    args = [one.cpu() if isinstance(one, torch.Tensor) else one for one in args]
+    named = {name: one.cpu() if isinstance(one, torch.Tensor) else one for name, one in named.items()}
+    made = function(*args, **named)
+    if isinstance(made, torch.Tensor):
+        return made.to(devices[0])
+    return type(made)([one.to(devices[0]) for one in made])
+
+
+def without_float64(tensor, device):
+    """tensor in float32 where it goes to MPS, which has no float64; else as it is."""
+    wide = getattr(tensor, "dtype", None) == torch.float64 and torch.device(device).type == "mps"
+    return tensor.float() if wide else tensor
+
+
+class TimedEvent:
+    """torch.cuda.Event, by the clock."""
+
+    def record(self, stream=None):
+        if torch.backends.mps.is_available():
+            torch.mps.synchronize()
+        self.at = perf_counter()
+
+    def elapsed_time(self, end):
+        return (end.at - self.at) * 1000
+
+    def query(self):
+        return True
+
+    def synchronize(self):
+        pass
+
+
+# flash-attn and xformers have (batch, length, heads, size), torch (batch, heads, length, size). flash-attn 2.1 and
+# later align a causal mask at its lower right corner; torch's is_causal does so at the upper left, and xformers' too.
+def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False):
+    """flash_attn.flash_attn_func, by torch's attention."""
+    q, k, v = (one.transpose(1, 2) for one in (q, k, v))
+    k, v = (one.repeat_interleave(q.size(1) // one.size(1), 1) for one in (k, v))
+    mask = None
+    if causal:
+        mask = torch.ones(q.size(2), k.size(2), dtype=torch.bool, device=q.device).tril(k.size(2) - q.size(2))
+    made = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, dropout_p, scale=softmax_scale)
+    return made.transpose(1, 2)
+
+
+def flash_attn_qkvpacked_func(qkv, dropout_p=0.0, softmax_scale=None, causal=False):
+    """flash_attn.flash_attn_qkvpacked_func, by torch's attention."""
+    return flash_attn_func(*qkv.unbind(2), dropout_p, softmax_scale, causal)
+
+
+def memory_efficient_attention(query, key, value, attn_bias=None, p=0.0, scale=None):
+    """xformers.ops.memory_efficient_attention, by torch's attention; True stands for its lower triangular mask."""
+    query, key, value = (one.transpose(1, 2) for one in (query, key, value))
+    mask, causal = (None, True) if attn_bias is True else (attn_bias, False)
+    made = torch.nn.functional.scaled_dot_product_attention(query, key, value, mask, p, causal, scale=scale)
+    return made.transpose(1, 2)
+
+
+def LowerTriangularMask():
+    """xformers.ops.LowerTriangularMask, as memory_efficient_attention above takes it."""
+    return True

@@ -36,22 +36,6 @@ _HARMLESS = {
     "is_available", "device_count", "manual_seed", "manual_seed_all", "seed", "seed_all", "is_initialized",
     "get_rng_state_all", "OutOfMemoryError", "is_current_stream_capturing",
 }  # fmt: skip
-_EVENT = """\
-class TimedEvent:
-    def record(self, stream=None):
-        if torch.backends.mps.is_available():
-            torch.mps.synchronize()
-        self.at = perf_counter()
-
-    def elapsed_time(self, end):
-        return (end.at - self.at) * 1000
-
-    def query(self):
-        return True
-
-    def synchronize(self):
-        pass
-"""
 _PROPERTIES = "get_device_properties"
 _OF_STREAMS = {"current_stream", "default_stream"}
 _ELSEWHERE = ("amp.", "FloatTensor", "DoubleTensor", "HalfTensor", "BFloat16Tensor", "LongTensor", "IntTensor",
@@ -91,7 +75,8 @@ def _orders(line: cst.SimpleStatementLine, place: Place) -> bool:
 def _value(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """A call whose value is used."""
     name = _called(call, place)
-    if not name:
+    around = place.parent()
+    if not name or (name == _PROPERTIES and isinstance(around, cst.Attribute) and around.attr.value == "total_memory"):
         return None
     line = next((one for one in reversed(place.around) if isinstance(one, cst.SimpleStatementLine)), None)
     alone = line and lone_call(line)
@@ -104,7 +89,7 @@ def _value(call: cst.Call, place: Place) -> cst.CSTNode | None:
     mps, other = COUNTERPARTS[name]
     if name == "Event":
         place.head("perf_counter", "from time import perf_counter")
-        place.head("TimedEvent", _EVENT)
+        place.head("TimedEvent")
     other = place.device() if other == "DEVICE" else other
     if other == "nullcontext()":
         place.head("nullcontext", "from contextlib import nullcontext")
@@ -118,7 +103,6 @@ def _memory(node: cst.Attribute, place: Place) -> cst.CSTNode | None:
     call = place.original.value
     if node.attr.value != "total_memory" or _called(call if isinstance(call, cst.Call) else None, place) != _PROPERTIES:
         return None
-    place.withdraw(_PROPERTIES)
     other = f"{place.torch}.mps.recommended_max_memory() if {place.has_mps()} else 0"
     return conditional(code_of(node), other, place, node)
 

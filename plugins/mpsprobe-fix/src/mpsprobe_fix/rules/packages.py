@@ -6,37 +6,12 @@ import re
 
 import libcst as cst
 
+from mpsprobe_fix.catalogue import source
 from mpsprobe_fix.matching import conditional, for_cuda, lone_call, method, text, with_arguments
 from mpsprobe_fix.place import Place, code_of
 from mpsprobe_fix.rule import PACKAGES, rule
 
-# flash-attn and xformers have (batch, length, heads, size), torch (batch, heads, length, size). flash-attn 2.1 and
-# later align a causal mask at its lower right corner; torch's is_causal does so at the upper left.
-_FLASH = """\
-def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False):
-    q, k, v = (one.transpose(1, 2) for one in (q, k, v))
-    k, v = (one.repeat_interleave(q.size(1) // one.size(1), 1) for one in (k, v))
-    mask = None
-    if causal:
-        mask = torch.ones(q.size(2), k.size(2), dtype=torch.bool, device=q.device).tril(k.size(2) - q.size(2))
-    made = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, dropout_p, scale=softmax_scale)
-    return made.transpose(1, 2)
-"""
-_PACKED = f"""\
-{_FLASH}
-
-def flash_attn_qkvpacked_func(qkv, dropout_p=0.0, softmax_scale=None, causal=False):
-    return flash_attn_func(*qkv.unbind(2), dropout_p, softmax_scale, causal)
-"""
-# True stands for its lower triangular mask, which is aligned at the upper left, as is_causal is.
-_XFORMERS = """\
-def memory_efficient_attention(query, key, value, attn_bias=None, p=0.0, scale=None):
-    query, key, value = (one.transpose(1, 2) for one in (query, key, value))
-    mask, causal = (None, True) if attn_bias is True else (attn_bias, False)
-    made = torch.nn.functional.scaled_dot_product_attention(query, key, value, mask, p, causal, scale=scale)
-    return made.transpose(1, 2)
-"""
-# What takes the place of a name of a package: what torch calls it, or the code of it.
+# What takes the place of a name of a package: what torch calls it, or a function of the catalogue.
 _SAME = {
     "apex.optimizers.FusedAdam": "torch.optim.AdamW",
     "apex.optimizers.FusedSGD": "torch.optim.SGD",
@@ -48,18 +23,20 @@ _SAME = {
     "bitsandbytes.optim.PagedAdam8bit": "torch.optim.Adam",
     "bitsandbytes.optim.PagedAdamW8bit": "torch.optim.AdamW",
 }
-STAND_INS = {
-    "flash_attn.flash_attn_func": _FLASH,
-    "flash_attn.flash_attn_interface.flash_attn_func": _FLASH,
-    "flash_attn.flash_attn_qkvpacked_func": _PACKED,
-    "xformers.ops.memory_efficient_attention": _XFORMERS,
-    "xformers.ops.LowerTriangularMask": "def LowerTriangularMask():\n    return True\n",
-}
-for _name, _torch in _SAME.items():
-    _module, _, _class = _torch.rpartition(".")
-    STAND_INS[_name] = f"from {_module} import {_class} as {_name.rpartition('.')[2]}\n".replace(
-        f"{_class} as {_class}", _class
-    )
+_CODE = {
+    "flash_attn.flash_attn_func", "flash_attn.flash_attn_interface.flash_attn_func",
+    "flash_attn.flash_attn_qkvpacked_func", "xformers.ops.memory_efficient_attention",
+    "xformers.ops.LowerTriangularMask",
+}  # fmt: skip
+
+
+def _stand_in(name: str) -> str | None:
+    """What defines the last part of a name without the package."""
+    short = name.rpartition(".")[2]
+    if name in _CODE:
+        return source(short)
+    module, _, same = _SAME.get(name, "").rpartition(".")
+    return f"from {module} import {same}{f' as {short}' if short != same else ''}\n" if module else None
 
 
 def _imported(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None:
@@ -83,7 +60,7 @@ def _imported(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None
         otherwise = []
         for alias in line.names:
             of, bound = code_of(alias.name), alias.evaluated_alias or code_of(alias.name)
-            stand_in = STAND_INS.get(f"{module}.{of}")
+            stand_in = _stand_in(f"{module}.{of}")
             if stand_in is None and len(re.findall(rf"\b{bound}\b", place.program.code)) > 1:
                 place.decide(f"{module}.{of} needs CUDA: write what it does with PyTorch's operators")
             otherwise.append(stand_in or f"{bound} = None\n")
@@ -113,7 +90,7 @@ def _used(call: cst.Call, place: Place) -> cst.CSTNode | None:
         chosen = f"{code_of(call.func)} if {place.has_cuda()} else {place.torch}{_SAME[name].removeprefix('torch')}"
         return call.with_changes(func=cst.parse_expression(f"({chosen})"))
     if name == "xformers.ops.memory_efficient_attention":
-        place.head("memory_efficient_attention", _XFORMERS)
+        place.head("memory_efficient_attention")
         chosen = f"{code_of(call.func)} if {place.has_cuda()} else memory_efficient_attention"
         return call.with_changes(func=cst.parse_expression(f"({chosen})"))
     if name == "xformers.ops.LowerTriangularMask":
