@@ -115,9 +115,11 @@ def below(root: Path, complaints: list[str]) -> Iterator[Path]:
 
     if root.is_file():
         yield root
+        return
     for folder, inner, names in os.walk(root, onerror=failed):
         inner[:] = sorted(name for name in inner if not is_left_out(Path(folder, name)))
-        yield from (Path(folder, name) for name in sorted(names))
+        paths = (Path(folder, name) for name in sorted(names))
+        yield from (path for path in paths if os.path.isfile(path))  # noqa: PTH113 - pathlib raises where it may not look
 
 
 def is_left_out(folder: Path) -> bool:

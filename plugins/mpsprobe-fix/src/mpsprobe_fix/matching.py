@@ -10,6 +10,13 @@ import libcst as cst
 from mpsprobe_fix.facts import ASKED, CUDA, MAC
 from mpsprobe_fix.place import Place, code_of, expression
 
+# A device of CUDA whose number the program works out.
+NUMBERED = "|".join((
+    r"""f["']cuda:\{[^,"']+\}["']""",
+    r"""["']cuda:["'] *\+[^,"']+""",
+    r"""["']cuda:%[ds]["'] *%[^,"']+""",
+    r"""["']cuda:\{\}["']\.format\(.+\)""",
+))  # fmt: skip
 _COMPARES = re.compile(r"""(==|\bin\b|startswith\()\s*\(?["']cuda|["']cuda["']\s*(==|in)\b""")
 
 

@@ -7,13 +7,12 @@ import re
 import libcst as cst
 
 from mpsprobe_fix.facts import CUDA
-from mpsprobe_fix.matching import asks, cuda_text, mentions_cuda, mentions_mac, name_of, widened
+from mpsprobe_fix.matching import NUMBERED, asks, cuda_text, mentions_cuda, mentions_mac, name_of, widened
 from mpsprobe_fix.place import Place, code_of, expression
 from mpsprobe_fix.rule import rule
 
-_DEVICE = re.compile(
-    rf"""["']{CUDA.pattern}["']|torch\.device\(["']{CUDA.pattern}["'](, \d)?\)|f["']cuda:\{{.*\}}["']"""
-)
+_TEXT = rf"""["']{CUDA.pattern}["']|{NUMBERED}"""
+_DEVICE = re.compile(rf"""{_TEXT}|torch\.device\(({_TEXT})(, \d)?\)""")
 _OF_TYPE = re.compile(r"""((?:[\w.]+[._])?(?:device|type)) == ["']cuda["']""")
 _HALF = re.compile(r"\b(b?float16|half)\b(?![\s\S]*torch\.cuda\.)")
 _CPU = re.compile(r"""["']cpu["']|torch\.device\(["']cpu["']\)""")

@@ -9,6 +9,7 @@ from typing import Any
 import libcst as cst
 
 from mpsprobe_fix.matching import (
+    NUMBERED,
     argument,
     arguments,
     as_to,
@@ -35,7 +36,6 @@ _POSITIONS = {
 _OF_SETTINGS = re.compile(
     r"(?i)^self$|(^|[._])(cfg|conf|config|args|opts?|options|hparams|hps|params|settings)([._]|$)"
 )
-_FORMATTED = re.compile(r"""f(["'])cuda:\{[^{}]+\}\1""")
 
 
 def _moved(call: cst.Call, place: Place) -> cst.CSTNode | None:
@@ -127,9 +127,10 @@ rule(
 
 
 def _numbered(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None:
-    """``f"cuda:{rank}"``"""
-    code = code_of(node)
-    return expression(f"{code} if {place.has_cuda()} else {place.device()}") if _FORMATTED.fullmatch(code) else None
+    """``f"cuda:{rank}"``, ``"cuda:%d" % rank``"""
+    if isinstance(node, cst.IfExp) or not re.fullmatch(NUMBERED, code_of(node)):
+        return None
+    return expression(f"{code_of(node)} if {place.has_cuda()} else {place.device()}")
 
 
 def _lookup(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None:
