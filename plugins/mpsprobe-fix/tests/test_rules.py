@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mpsprobe_fix.editing import edit
 from mpsprobe_fix.facts import Program, facts_of, parsed
+from mpsprobe_fix.fixing import edit
 from mpsprobe_fix.rule import Rule
 from mpsprobe_fix.rules import RULES
 

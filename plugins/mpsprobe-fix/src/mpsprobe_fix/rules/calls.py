@@ -1,12 +1,13 @@
-"""Functions of ``torch.cuda``: those of MPS that do the same, or a guard."""
+"""Functions of ``torch.cuda``: those of MPS that do the same, or a guard. And ``torch.compile``."""
 
 from __future__ import annotations
 
 import libcst as cst
 import libcst.matchers as m
 
-from mpsprobe_fix.matching import conditional, for_cuda, lone_call
-from mpsprobe_fix.place import Place, code_of, expression
+from mpsprobe_fix.place import (  # isort: skip
+    Place, argument, code_of, conditional, expression, for_cuda, lone_call, text, with_keyword,
+)  # fmt: skip
 from mpsprobe_fix.rule import rule
 
 # What does the same on MPS (torch.mps, since torch 2.0), and the value without either. Sources: torch/mps/__init__.py.
@@ -118,4 +119,40 @@ rule(
     (cst.SimpleStatementLine, _statement),
     (cst.Call, _value),
     (cst.Attribute, _memory),
+)
+
+COMPILES_SINCE = (2, 8)
+"""inductor makes Metal shaders from this release on; before, it raises (pytorch#125254, ModelCloud/GPTQModel#1684)."""
+
+
+def _off(place: Place) -> str:
+    return f"{place.has_mps()} and {place.torch}.__version__ < {COMPILES_SINCE}"
+
+
+def _compiled(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """``torch.compile(model)``"""
+    if place.qualified(call.func) != "torch.compile" or place.facts.release >= COMPILES_SINCE:
+        return None
+    backend = argument(call, "backend")
+    if argument(call, "disable") or (backend is not None and text(backend.value) != "inductor"):
+        return None
+    return with_keyword(call, "disable", _off(place))
+
+
+def _decorated(node: cst.Decorator, place: Place) -> cst.CSTNode | None:
+    """``@torch.compile``"""
+    if place.qualified(node.decorator) != "torch.compile" or place.facts.release >= COMPILES_SINCE:
+        return None
+    return node.with_changes(decorator=cst.parse_expression(f"{code_of(node.decorator)}(disable={_off(place)})"))
+
+
+rule(
+    "compile",
+    "inductor has no code for MPS before torch 2.8, and raises; the function runs without it there.",
+    "import torch\n\nmodel = torch.compile(torch.nn.Linear(3, 3))\n",
+    "import torch\n\n"
+    "model = torch.compile("
+    "torch.nn.Linear(3, 3), disable=torch.backends.mps.is_available() and torch.__version__ < (2, 8))\n",
+    (cst.Call, _compiled),
+    (cst.Decorator, _decorated),
 )

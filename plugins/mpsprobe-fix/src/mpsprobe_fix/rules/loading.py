@@ -6,18 +6,10 @@ import ast
 
 import libcst as cst
 
-from mpsprobe_fix.matching import (
-    argument,
-    called,
-    conditional,
-    method,
-    name_of,
-    receiver,
-    text,
-    with_arguments,
+from mpsprobe_fix.place import (  # isort: skip
+    Place, argument, called, code_of, conditional, expression, method, name_of, receiver, text, with_arguments,
     with_value,
-)
-from mpsprobe_fix.place import Place, code_of, expression
+)  # fmt: skip
 from mpsprobe_fix.rule import rule
 
 _PLATFORM = 'sys.platform == "darwin"'

@@ -7,8 +7,7 @@ import re
 import libcst as cst
 
 from mpsprobe_fix.catalogue import source
-from mpsprobe_fix.matching import conditional, for_cuda, lone_call, method, text, with_arguments
-from mpsprobe_fix.place import Place, code_of
+from mpsprobe_fix.place import Place, code_of, conditional, for_cuda, lone_call, method, text, with_arguments
 from mpsprobe_fix.rule import PACKAGES, rule
 
 # What takes the place of a name of a package: what torch calls it, or a function of the catalogue.

@@ -8,8 +8,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from mpsprobe_fix.catalogue import REWRITES, Rewrite, source
-from mpsprobe_fix.matching import argument, bare, called, method, name_of, receiver
-from mpsprobe_fix.place import Place, code_of, expression
+from mpsprobe_fix.place import Place, argument, bare, called, code_of, expression, method, name_of, receiver
 from mpsprobe_fix.rule import rule
 from mpsprobe_fix.rules.numbers import single, to_device
 
