@@ -77,6 +77,10 @@ LINES = [
     ("dist.barrier(device_ids=[0])", "dist.barrier(device_ids=[0] if torch.cuda.is_available() else None)"),
     ("pipe.enable_xformers_memory_efficient_attention()", "if torch.cuda.is_available():\n    pipe.enable_xformers"),
     ("@torch.cuda.amp.custom_fwd\ndef f(): pass", "@torch.amp.custom_fwd(device_type=DEVICE)"),
+    ("x.to('cuda:%d' % n)\ny.to('cuda:' + str(n))", "y.to('cuda:' + str(n) if torch.cuda.is_available() else DEVICE)"),
+    ("x.cuda()\ny = torch.linalg.eig(x)", "y = on_cpu(torch.linalg.eig, x)"),
+    ("x.cuda()\ny = torch.nn.CTCLoss()", "y = CTCLossOnMPS()"),
+    ("y = torch.nn.CTCLoss()", "y = torch.nn.CTCLoss()"),
     ("if accelerator.is_main_process:\n    x.cuda()", "    x.to(DEVICE)"),
     (
         "def make(): return DataLoader(d, num_workers=2, persistent_workers=True)\nmake()",

@@ -65,7 +65,8 @@ def edit(
         for kind, change in one.edits:
             table.setdefault(kind, []).append((one, change))
     made = wrapper.module.visit(_Walk(place, table)).code
-    made = re.sub(rf"(?m)^[ \t\f]*{_HIDDEN} (\d+)(?:\r\n|\r|\n|$)", lambda found: hidden[int(found[1])], made)
+    if hidden:
+        made = re.sub(rf"(?m)^[ \t\f]*{_HIDDEN} (\d+)(?:\r\n|\r|\n|$)", lambda found: hidden[int(found[1])], made)
     return Edited(_with_head(made, place), place.changes, place.decisions)
 
 
