@@ -81,6 +81,11 @@ LINES = [
     ("x.cuda()\ny = torch.linalg.eig(x)", "y = on_cpu(torch.linalg.eig, x)"),
     ("x.cuda()\ny = torch.nn.CTCLoss()", "y = CTCLossOnMPS()"),
     ("y = torch.nn.CTCLoss()", "y = torch.nn.CTCLoss()"),
+    ("x.to(place)\ny = torch.load(f)", 'torch.load(f, map_location=None if torch.cuda.is_available() else "cpu")'),
+    (
+        "s = torch.autocast(kind) if kind_type == 'cuda' else no()",
+        'torch.autocast(kind) if kind_type in ("cuda", "mps")',
+    ),
     ("if accelerator.is_main_process:\n    x.cuda()", "    x.to(DEVICE)"),
     (
         "def make(): return DataLoader(d, num_workers=2, persistent_workers=True)\nmake()",

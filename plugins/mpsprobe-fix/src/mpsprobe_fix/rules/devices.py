@@ -22,6 +22,7 @@ _TEXT = rf"""["']{CUDA.pattern}["']|{NUMBERED}"""
 _DEVICE = re.compile(rf"""{_TEXT}|torch\.device\(({_TEXT})(, \d)?\)""")
 _OF_TYPE = re.compile(r"""((?:[\w.]+[._])?(?:device|type)) == ["']cuda["']""")
 _HALF = re.compile(r"\b(b?float16|half)\b(?![\s\S]*torch\.cuda\.)")
+_AUTOCAST = re.compile(r"torch\.(amp\.)?autocast\((device_type=)?(?![\"'])")
 _CPU = re.compile(r"""["']cpu["']|torch\.device\(["']cpu["']\)""")
 
 
@@ -31,6 +32,8 @@ def _choice(node: cst.IfExp, place: Place) -> cst.CSTNode | None:
     if mentions_mac(node) or (isinstance(around, cst.IfExp) and mentions_mac(around)):
         return None
     body, orelse = code_of(node.body), code_of(node.orelse)
+    if (found := _OF_TYPE.fullmatch(code_of(node.test))) and _AUTOCAST.match(body):
+        return node.with_changes(test=expression(f'{found[1]} in ("cuda", "mps")'))
     if not _DEVICE.fullmatch(body) or not _CPU.fullmatch(orelse):
         return None
     if name_of(node.test) in place.facts.flags:
@@ -197,8 +200,8 @@ def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
 
 
 def _unmapped(call: cst.Call, place: Place) -> cst.CSTNode | None:
-    """``torch.load(file)`` of a program for CUDA"""
-    whole = place.facts.cuda and not place.knows_mac and not any(one.star for one in call.args)
+    """``torch.load(file)`` of a program that puts something on a device"""
+    whole = (place.facts.cuda or place.facts.devices) and not place.knows_mac and not any(one.star for one in call.args)
     if place.qualified(call.func) != "torch.load" or not whole or argument(call, "map_location", 1):
         return None
     return with_keyword(call, "map_location", f'None if {place.has_cuda()} else "cpu"')
