@@ -253,7 +253,7 @@ def programs(folder: Path) -> Attack:
     """Programs for CUDA with their settings, notebook and requirements: fixed twice, and looked at by ``doctor``."""
     from mpsprobe_fix.files import gather
     from mpsprobe_fix.fixing import diff, fixed
-    from mpsprobe_fix.project.checks import findings
+    from mpsprobe_fix.project import findings
     from mpsprobe_fix.rules import RULES
 
     made = _module(ROOT / "plugins/mpsprobe-fix/tests/programs.py")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Callable
 from typing import Any
@@ -198,14 +199,15 @@ def _results(function: Callable[..., Any], drawn: Drawn) -> list[torch.Tensor]:
     return made
 
 
-def _rewritten(rewrite: Rewrite) -> Callable[..., Any]:
-    """The rewrite as it is put into a program, taking its way for MPS on the CPU."""
+def _rewritten(rewrite: Rewrite, module: str = "") -> Callable[..., Any]:
+    """The rewrite, or its class of a module, as it is put into a program, taking its way for MPS on the CPU."""
     namespace: dict[str, Any] = {"torch": torch}
-    code = rewrite.code.replace('.type != "mps"', '.type == "mps"')
+    code = rewrite.module(module) if module else rewrite.code
+    code = code.replace('.type != "mps"', '.type == "mps"')
     code = code.replace("2**28", "20").replace("2**30", "7")  # so that there are parts
     assert code != rewrite.code
     exec(code, namespace)
-    made = namespace[rewrite.name]
+    made: Callable[..., Any] = namespace[f"{module}OnMPS" if module else rewrite.name]
     return _clipped(made) if rewrite.name == "clip_grad_norm_" else made
 
 
@@ -232,3 +234,32 @@ def test_a_rewrite_has_the_numbers_and_gradients_and_native_operators(rewrite: R
         table = load_table(judged)
         assert not {one: table.verdict(one) for one in seen.operators if table.verdict(one) in {"missing", "fallback"}}
         assert not seen.operators & rewrite.operators or "split(" in rewrite.code or "range(0" in rewrite.code
+
+
+def _made(name: str, drawn: Drawn) -> tuple[Drawn, Drawn]:
+    """What a module is made of and what it is called with, from what is drawn for its function."""
+    args, options = drawn
+    if name == "CTCLoss":
+        return ((), options), ((F.log_softmax(args[0], 2), *args[1:]), {})
+    if name == "EmbeddingBag":
+        given = {key: options.pop(key) for key in ("offsets", "per_sample_weights") if key in options}
+        return (tuple(args[1].shape), {**options, "_weight": args[1]}), (args[:1], given)
+    return (args[1:], options), (args[:1], {})
+
+
+@pytest.mark.parametrize("name", [name for one in REWRITES for name in one.modules])
+def test_a_module_that_is_rewritten_gives_the_same(name: str) -> None:
+    rewrite = next(one for one in REWRITES if name in one.modules)
+    kinds = _rewritten(rewrite, name), getattr(torch.nn, name)
+    for _ in range(DRAWS):
+        made, called = _made(name, DRAWN[rewrite.name][1]())
+        results = [kind(*made[0], **made[1])(*called[0], **called[1]) for kind in kinds]
+        torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
+
+
+def test_the_modules_are_those_of_torch_that_call_a_function_of_the_catalogue() -> None:
+    kinds = [one for one in vars(torch.nn).values() if inspect.isclass(one) and issubclass(one, torch.nn.Module)]
+    for rewrite in REWRITES:
+        names = [one.removeprefix("torch.nn.functional.") for one in rewrite.functions]
+        calls = {one.__name__ for one in kinds for name in names if f"F.{name}(" in inspect.getsource(one.forward)}
+        assert rewrite.only_with or calls == {*rewrite.modules}, rewrite.name

@@ -153,6 +153,20 @@ def test_outputs_are_the_same_but_for_devices_times_and_the_last_digits() -> Non
     assert proof._differences("a\nb\n", "a\n")
 
 
+def test_lines_that_no_rule_is_about_stay_letter_by_letter(tmp_path: Path) -> None:
+    """libcst does not see them: they are put back after its walk."""
+    long = "def f():\n" + "".join(f"    x{number} = {{ {number} :1 }}  # {number}\n" for number in range(9)) + "\n\n"
+    part = 'if x:\n    y  =  1\nelif z:\n    a = """\ncuda"""\n    b = 1\n    c = 2\n    d = 3\n    e =4\n\n'
+    code = f"import torch\n\n{long}{part}{long}x = torch.ones(3).cuda()\n{part}{long}"
+    (tmp_path / "a.py").write_text(code)
+    (tmp_path / "b.py").write_text(f"{code}pass  # mpsprobe-hidden 0\n")  # a mark that is the program's own
+    assert "2 edits in 2 files" in run(str(tmp_path), "--write").stderr
+    head = 'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n'
+    wanted = code.replace("import torch\n", f"import torch\n\n{head}", 1).replace(".cuda()", ".to(DEVICE)")
+    assert (tmp_path / "a.py").read_text() == wanted
+    assert (tmp_path / "b.py").read_text() == f"{wanted}pass  # mpsprobe-hidden 0\n"
+
+
 @pytest.mark.slow
 def test_a_program_that_does_not_end_proves_nothing_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -8,7 +8,7 @@ import pytest
 
 from mpsprobe.errors import MpsprobeError
 from mpsprobe_devkit.testing import run_cli
-from mpsprobe_fix.project.checks import findings
+from mpsprobe_fix.project import findings
 
 FILES = {
     "requirements.txt": "--extra-index-url https://builds.example.org/whl/cu118\ntorch==2.6.0+cu118\n"

@@ -7,12 +7,16 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+
+from mpsprobe_fix.catalogue import lacked, of_module
 
 DEVICE_NAME = re.compile(r"(^|_)(device|dev|devices|accelerator)(_|$|\d)")
 CUDA = re.compile(r"cuda(:\d+)?")
 _PLACE = re.compile(rf"{CUDA.pattern}|torch\.cuda\.\w+Tensor")
 # Neither "timestamps" nor a comment for mpsprobe, nor the accelerator of accelerate.
 MAC = re.compile(r"(?<![a-z])mps(?!probe)|torch\.accelerator|current_accelerator", re.IGNORECASE)
+IMPORTS = (ast.Import, ast.ImportFrom)
 ASKED = "torch.cuda.is_available"
 DEEPEST = 150
 """Levels of a tree; Python walks it with some calls for each, and ends at a thousand."""
@@ -37,6 +41,8 @@ class Facts:
         cuda: whether something is put on a CUDA device.
         modules: names of modules without parameters, and their class: ``CTCLoss``.
         release: of torch, as numbers, that is judged: some edits are for older ones only.
+        refused: operators that a run saw refused.
+        made: modules that are made somewhere.
         early: whether asking CUDA at import would change the program: it forks, or chooses its GPUs itself, and CUDA
             is initialised by ``torch.cuda.is_available()``.
     """
@@ -52,7 +58,18 @@ class Facts:
     cuda: bool = False
     modules: dict[str, str] = field(default_factory=dict)
     release: tuple[int, ...] = (0,)
+    refused: set[str] = field(default_factory=set)
+    made: set[str] = field(default_factory=set)
     early: bool = False
+
+    def lacks(self, function: str) -> str | None:
+        """The operator that a call of ``function`` needs and a Mac does not have, as far as that is known: of the
+        release where something is put on a device, or of a module since a run saw its operator refused.
+        """
+        if (self.cuda or self.devices) and (known := lacked(function, self.release)):
+            return known
+        rewrite = of_module(function)
+        return next(iter(rewrite.operators & self.refused), None) if rewrite else None
 
     def is_device(self, name: str) -> bool:
         """Whether what is called ``name`` is a device."""
@@ -72,8 +89,73 @@ class Facts:
                 self.modules.update(dict.fromkeys(names, module[1]))
 
 
-def parsed(code: str) -> ast.Module | str:
-    """The tree of ``code``, or why there is none: what is nested too deeply ends ``ast.unparse`` and libcst."""
+@dataclass
+class Program:
+    """A file as Python reads it.
+
+    Attributes:
+        nodes: all of its tree, level by level.
+    """
+
+    code: str
+    tree: ast.Module
+    nodes: list[ast.AST]
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return lines_of(self.code)
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Every name that an import anywhere in the file binds, with what it names; none that is given to something
+        else too. A file that only uses ``torch`` has it from an import of everything, or from another cell.
+        """
+        names = {"torch": "torch"}
+        others: set[str] = set()
+        for node in self.nodes:
+            if isinstance(node, IMPORTS):
+                names.update(imported(node))
+            elif isinstance(node, ast.arg):
+                others.add(node.arg)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                others.add(node.id)
+            elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                others.add(node.name)
+        return {name: full for name, full in names.items() if name not in others}
+
+    def qualified(self, node: ast.expr) -> str:
+        """The full name of what an expression names, by the imports of the file; else nothing."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self.names:
+            return ""
+        return ".".join([self.names[node.id], *reversed(parts)])
+
+
+def lines_of(code: str) -> list[str]:
+    """The lines as Python counts them, with their ends."""
+    return re.split(r"(?<=\n)|(?<=\r)(?!\n)", code)
+
+
+def first_line(statement: ast.stmt) -> int:
+    """Of its decorators, where it has some."""
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return decorators[0].lineno if decorators else statement.lineno
+
+
+def imported(node: ast.Import | ast.ImportFrom) -> dict[str, str]:
+    """The names that an import binds, and what each names in full."""
+    if isinstance(node, ast.ImportFrom):
+        module = f"{'.' * node.level}{node.module or ''}"
+        return {one.asname or one.name: f"{module}.{one.name}" for one in node.names}
+    names = [(one.asname, one.name if one.asname else one.name.split(".")[0]) for one in node.names]
+    return {short or full: full for short, full in names}
+
+
+def parsed(code: str) -> Program | str:
+    """``code`` as a program, or why it is none: what is nested too deeply ends ``ast.unparse`` and libcst."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -81,17 +163,19 @@ def parsed(code: str) -> ast.Module | str:
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         return f"does not parse, line {line}" if line else "does not parse"
+    nodes: list[ast.AST] = []
     level: list[ast.AST] = [tree]
     for _ in range(DEEPEST):
+        nodes += level
         level = [inner for one in level for inner in ast.iter_child_nodes(one)]
-    return "is nested too deeply" if level else tree
+    return "is nested too deeply" if level else Program(code, tree, nodes)
 
 
-def facts_of(trees: Iterable[ast.Module], settings: Mapping[str, str]) -> Facts:
+def facts_of(programs: Iterable[Program], settings: Mapping[str, str]) -> Facts:
     facts = Facts(settings=dict(settings))
     guards: dict[str, list[ast.If | ast.IfExp]] = {}
-    for tree in trees:
-        for node in ast.walk(tree):
+    for program in programs:
+        for node in program.nodes:
             if isinstance(node, ast.Call):
                 facts.devices.update(filter(None, map(last_name, _device_arguments(node))))
                 facts.early = facts.early or _forks(node)
@@ -99,6 +183,7 @@ def facts_of(trees: Iterable[ast.Module], settings: Mapping[str, str]) -> Facts:
                     filter(None, (last_name(one.value) for one in node.keywords if one.arg == "nprocs"))
                 )
                 facts.cuda = facts.cuda or getattr(node.func, "attr", "") == "cuda"
+                facts.made.add(program.qualified(node.func))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 facts.early = facts.early or node.value == "CUDA_VISIBLE_DEVICES"
                 facts.cuda = facts.cuda or CUDA.fullmatch(node.value) is not None
@@ -116,6 +201,12 @@ def facts_of(trees: Iterable[ast.Module], settings: Mapping[str, str]) -> Facts:
 
 def _guards(node: ast.If | ast.IfExp) -> bool:
     return any(places(one) for one in (node.body if isinstance(node.body, list) else [node.body]))
+
+
+def inner_functions(nodes: Iterable[ast.AST]) -> set[str]:
+    """Names of functions that are defined inside another one, and cannot be sent to a process."""
+    outer = (node for node in nodes if isinstance(node, ast.FunctionDef))
+    return {one.name for node in outer for one in node.body if isinstance(one, ast.FunctionDef)}
 
 
 def run_at_import(tree: ast.Module) -> set[str]:
@@ -179,14 +270,14 @@ def places(node: ast.AST) -> bool:
     return False
 
 
-def conditions(tree: ast.Module) -> tuple[set[int], set[int]]:
+def conditions(nodes: Iterable[ast.AST]) -> tuple[set[int], set[int]]:
     """Lines of each ``if`` about CUDA whose branch puts something on the device, or that gives up without CUDA; and
     lines of those with a branch for a Mac: their own ``elif``, one before, or an ``if`` behind one that returns.
     """
     widened: set[int] = set()
     with_mac: set[int] = set()
     following: dict[ast.If, list[ast.If]] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         block = getattr(node, "body", None)
         ifs = [one for one in block if isinstance(one, ast.If)] if isinstance(block, list) else []
         following |= {one: ifs[number + 1 :] for number, one in enumerate(ifs) if isinstance(one.body[-1], ast.Return)}

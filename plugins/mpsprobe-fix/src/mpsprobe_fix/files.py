@@ -25,8 +25,6 @@ _SETTING = re.compile(
     r"""^[ \t]*(?:-[ \t]+)?["']?([\w.-]{1,100})["']?[ \t]*[:=][ \t]*["']?(cuda(?::\d+)?)["']?[ \t]*(?:\#.*)?\r?$""",
     re.MULTILINE,
 )
-LARGEST = 2_000_000
-"""Characters of code; libcst needs about 400 bytes for each."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -98,7 +96,7 @@ def gather(paths: Sequence[str]) -> Found:
             continue
         if root.is_file() and root.suffix not in PYTHON | SETTINGS | {NOTEBOOK}:
             found.complaints.append(f"{root}: not a Python file or notebook; not changed")
-        for path in [root] if root.is_file() else _below(root, found):
+        for path in below(root, found.complaints):
             real = path.resolve()
             if not real.is_relative_to(inside):
                 if path.suffix in PYTHON | {NOTEBOOK}:
@@ -109,19 +107,19 @@ def gather(paths: Sequence[str]) -> Found:
     return found
 
 
-def _below(root: Path, found: Found) -> Iterator[Path]:
-    waiting = [root]
-    while waiting:
-        folder = waiting.pop()
-        try:
-            paths = [folder / name for name in sorted(os.listdir(folder))]  # noqa: PTH208 - names, not paths
-        except OSError as error:
-            found.complaints.append(f"{folder}: cannot be read ({error.strerror}); not looked at")
-            continue
-        # os.path says no where it may not look, and pathlib raises.
-        yield from (path for path in paths if os.path.isfile(path))  # noqa: PTH113
-        inner = [path for path in paths if os.path.isdir(path) and not path.is_symlink()]  # noqa: PTH112
-        waiting += [path for path in reversed(inner) if not is_left_out(path)]
+def below(root: Path, complaints: list[str]) -> Iterator[Path]:
+    """Every file of the program's own in ``root``, or that one file."""
+
+    def failed(error: OSError) -> None:
+        complaints.append(f"{error.filename}: cannot be read ({error.strerror}); not looked at")
+
+    if root.is_file():
+        yield root
+        return
+    for folder, inner, names in os.walk(root, onerror=failed):
+        inner[:] = sorted(name for name in inner if not is_left_out(Path(folder, name)))
+        paths = (Path(folder, name) for name in sorted(names))
+        yield from (path for path in paths if os.path.isfile(path))  # noqa: PTH113 - pathlib raises where it may not look
 
 
 def is_left_out(folder: Path) -> bool:
@@ -156,8 +154,6 @@ def _read(path: Path, real: Path, found: Found) -> None:
             found.complaints.append(f"{path}: read-only; not changed")
         elif not same:
             found.complaints.append(f"{path}: cannot be written again as {encoding}; not changed")
-        elif len(source.code) > LARGEST:
-            found.complaints.append(f"{path}: more than {LARGEST:,} characters of code; not changed")
         else:
             found.sources.append(source)
 

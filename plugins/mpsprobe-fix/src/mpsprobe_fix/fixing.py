@@ -1,20 +1,219 @@
-"""From the files of a program to their edits: facts of all of them first, then each by itself."""
+"""From the files of a program to their edits: facts of all of them first, then each by itself. libcst walks over the
+statements that rules are about; the others are text, as is the head of a file.
+"""
 
 from __future__ import annotations
 
+import ast
+import bisect
 import difflib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby
+from typing import Any
 
 import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
 
-from mpsprobe_fix.editing import WORDS, Change, edit
-from mpsprobe_fix.facts import facts_of, parsed
+from mpsprobe_fix.facts import IMPORTS, Facts, Program, facts_of, first_line, imported, lines_of, parsed
 from mpsprobe_fix.files import Found, Source
-from mpsprobe_fix.rule import Rule
+from mpsprobe_fix.place import Change, Place, guarded
+from mpsprobe_fix.rule import PACKAGES, Edit, Rule
+
+WORDS = re.compile(
+    r"cuda|nccl|float64|double|complex128|pin_memory|num_workers|8bit|load_in_|tf32|flash|torch\.compile|autocast|"
+    r"GradScaler|DataParallel|DDP\b|device_ids|deepspeed|\.to\(\s*\d|device=\d|torch\.load|float16|half\b|"
+    rf"{'|'.join(sorted(PACKAGES))}"
+)
+"""What a line has where a rule has something to say."""
+_STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
+_HEADS = (*IMPORTS, ast.Try, ast.If, ast.With)
+_IMPORT, _ASSIGNED, _DEFINED = 1, 2, 3
+_HIDDEN = "pass  # mpsprobe-hidden"
+_SHORT = 3
+"""Lines that are not worth being hidden."""
+
+
+@dataclass
+class Edited:
+    """What became of a file."""
+
+    code: str
+    changes: list[Change]
+    decisions: list[Change]
+
+
+def edit(
+    program: Program, file: str, facts: Facts, rules: Iterable[Rule], seen: Mapping[int, Any] | None = None
+) -> Edited:
+    """``program`` after the edits of ``rules``; ``seen`` has what a run found, by line.
+
+    Raises:
+        libcst.ParserSyntaxError: it is no Python of a version that libcst reads.
+    """
+    met = sorted({*_met(program, facts), *(seen or ())})
+    if not met:
+        return Edited(program.code, [], [])
+    code, numbers, hidden = _without(program, met)
+    wrapper = MetadataWrapper(cst.parse_module(code), unsafe_skip_copy=True)
+    place = Place(program, file, facts, seen or {}, wrapper.resolve(PositionProvider), numbers)
+    table: dict[type[cst.CSTNode], list[tuple[Rule, Edit]]] = {}
+    for one in rules:
+        for kind, change in one.edits:
+            table.setdefault(kind, []).append((one, change))
+    made = wrapper.module.visit(_Walk(place, table)).code
+    if hidden:
+        made = re.sub(rf"(?m)^[ \t\f]*{_HIDDEN} (\d+)(?:\r\n|\r|\n|$)", lambda found: hidden[int(found[1])], made)
+    return Edited(_with_head(made, place), place.changes, place.decisions)
+
+
+def _met(program: Program, facts: Facts) -> Iterator[int]:
+    """Lines where a rule may have something to say: those with a word of theirs, and calls that a Mac refuses."""
+    ours = [re.escape(one) for one, full in program.names.items() if WORDS.search(full)]
+    words = re.compile("|".join([WORDS.pattern, *ours, *map(re.escape, (*facts.settings, *facts.types))]))
+    yield from (number for number, line in enumerate(program.lines, 1) if words.search(line))
+    calls = (node for node in program.nodes if isinstance(node, ast.Call))
+    yield from (node.lineno for node in calls if facts.lacks(program.qualified(node.func)))
+
+
+def _without(program: Program, met: list[int]) -> tuple[str, list[int], list[str]]:
+    """The code without statements that no line of ``met`` is in, for libcst takes a hundred times as long as Python: a
+    ``pass`` takes the place of each row of them. With the number that each line left has in the file, and the rows.
+    """
+    lines = list(program.lines)
+    numbers = list(range(1, len(lines) + 1))
+    hidden: list[str] = []
+    outer = [(0, 0)]
+    for row in sorted(_rows(program, met), key=lambda row: (row[0], -row[1])):
+        outer += [row] if row[0] > outer[-1][1] else []
+    for first, last in reversed(outer[1:]):
+        text = "".join(lines[first - 1 : last])
+        # The indentation of its first line, and the end of its last one.
+        lines[first - 1 : last] = [re.sub(r"\A([ \t\f]*)[\s\S]*?([\r\n]*)\Z", rf"\1{_HIDDEN} {len(hidden)}\2", text)]
+        del numbers[first:last]
+        hidden.append(text)
+    return "".join(lines), numbers, hidden
+
+
+def _rows(program: Program, met: list[int]) -> Iterator[tuple[int, int]]:
+    """First and last lines of statements that follow each other and have no line of ``met``."""
+
+    def is_met(statement: ast.stmt) -> bool:
+        at = bisect.bisect_left(met, first_line(statement))
+        return at < len(met) and met[at] <= (statement.end_lineno or 0)
+
+    if _HIDDEN in program.code:
+        return
+    for node in program.nodes:
+        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            for has_met, group in groupby(block if isinstance(block, list) else [], is_met):
+                row = list(group)
+                first, last = first_line(row[0]), row[-1].end_lineno or 0
+                column = row[0].col_offset
+                # Neither what stands behind a colon nor an elif.
+                alone = not program.lines[first - 1][:column].strip() and column > getattr(node, "col_offset", -1)
+                if not has_met and alone and last - first >= _SHORT:
+                    yield first, last
+
+
+class _Walk(cst.CSTTransformer):
+    """Asks the rules about each node, from the leaves up."""
+
+    def __init__(self, place: Place, table: Mapping[type[cst.CSTNode], list[tuple[Rule, Edit]]]) -> None:
+        super().__init__()
+        self._place = place
+        self._table = table
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        self._place.around.append(node)
+        return True
+
+    def on_leave(self, original: Any, updated: Any) -> Any:
+        place = self._place
+        place.around.pop()
+        result = updated
+        rules = self._table.get(type(original))
+        if rules and not place.kept(original):
+            place.original = original
+            only_cuda = guarded(place)
+            for rule, change in rules:
+                if only_cuda and not rule.everywhere:
+                    continue
+                place.rule = rule.name
+                made = change(result, place)
+                if made is not None:
+                    place.changes.append(Change(rule.name, place.file, place.line(original)))
+                    result = made
+                    if type(result) is not type(original):
+                        break
+        if isinstance(original, _STATEMENTS) and (comments := place.comments()):
+            first, *rest = result if isinstance(result, cst.FlattenSentinel) else [result]
+            first = first.with_changes(leading_lines=[*first.leading_lines, *comments])
+            return cst.FlattenSentinel([first, *rest]) if rest else first
+        return result
+
+
+def _with_head(code: str, place: Place) -> str:
+    """``code`` with what its edits need at its head: behind the imports that come with that of torch, and before the
+    first statement that needs it.
+    """
+    if not place.heads and not place.needs_torch:
+        return code
+    torch, body = place.torch, ast.parse(code).body
+    bound = [_bound_by(one) for one in body]
+    start = next((number for number, names in enumerate(bound) if _has_torch(names)), None)
+    needed = {*place.heads, *([torch] if start is None else [])}
+    at = start or 0
+    for number in range(at, len(body)):
+        one = body[number]
+        is_text = number == 0 and isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
+        used = {inner.id for inner in ast.walk(one) if isinstance(inner, ast.Name)}
+        if not ((bound[number] and isinstance(one, _HEADS)) or is_text) or used & needed:
+            break
+        at = number + 1
+    while 0 < at < len(body) and body[at].lineno == body[at - 1].end_lineno:
+        at -= 1
+    wanted = sorted(place.heads.values(), key=_kind)
+    if place.needs_torch and not any(names.get(torch) == "torch" for names in bound[:at]):
+        wanted.insert(0, "import torch" if torch == "torch" else f"import torch as {torch}")
+    if not wanted:
+        return code
+    lines = lines_of(code)
+    line = (body[at - 1].end_lineno or 0) if at else first_line(body[0]) - 1
+    before = _kind(ast.unparse(body[at - 1])) if at else 0
+    text = "" if not line or lines[line - 1].endswith(("\n", "\r")) else "\n"
+    for code_of_head in wanted:
+        kind = _kind(code_of_head)
+        gap = 2 if _DEFINED in (kind, before) else int((before, kind) == (_IMPORT, _ASSIGNED))
+        text += "\n" * (gap if before else 0) + code_of_head.rstrip() + "\n"
+        before = kind
+    if before == _DEFINED:
+        blank = next((number for number, one in enumerate(lines[line:]) if one.strip()), 2)
+        text += "\n" * (2 - blank)
+    end = re.search(r"\r\n|\r|\n", code)
+    return "".join(lines[:line]) + text.replace("\n", end[0] if end else "\n") + "".join(lines[line:])
+
+
+def _kind(code: str) -> int:
+    """What a statement is, in the order in which they stand at the head."""
+    found = re.match(r"(import |from )|[\w ,]+ = |(def |class )", code)
+    return 4 if not found else _IMPORT if found[1] else _DEFINED if found[2] else _ASSIGNED
+
+
+def _bound_by(statement: ast.stmt) -> dict[str, str]:
+    """What imports of a statement bind, also in a ``try``."""
+    if not isinstance(statement, _HEADS):
+        return {}
+    nodes = ast.walk(statement)
+    return {name: full for one in nodes if isinstance(one, IMPORTS) for name, full in imported(one).items()}
+
+
+def _has_torch(names: Mapping[str, str]) -> bool:
+    return any(full.split(".")[0] == "torch" for full in names.values())
+
 
 Seen = Mapping[str, Mapping[int, Sequence[tuple[str, str]]]]
 """What a run found, by file and line."""
@@ -39,35 +238,34 @@ def fixed(
     that says nothing else; a second call goes on from the patch ``before``.
     """
     patch = before or Patch(complaints=list(found.complaints))
-    codes: dict[str, str] = {}
-    trees = []
+    programs: dict[str, Program] = {}
     for source in found.sources:
-        tree = parsed(source.code)
-        if not isinstance(tree, str):
-            trees.append(tree)
-            codes[source.name] = source.code
+        program = parsed(source.code)
+        if not isinstance(program, str):
+            programs[source.name] = program
         elif before is None:
-            patch.complaints.append(f"{source.name}: {tree}; not changed")
-    facts = facts_of(trees, found.settings)
+            patch.complaints.append(f"{source.name}: {program}; not changed")
+    facts = facts_of(programs.values(), found.settings)
     facts.release = tuple(map(int, re.findall(r"\d+", release)[:2])) or _installed()
+    refused = (one for lines in (seen or {}).values() for some in lines.values() for one in some)
+    facts.refused = {operator for kind, operator in refused if kind == "operator"}
     for source in found.sources:
-        if source.name not in codes:
-            continue
         there = (seen or {}).get(source.name, {})
-        text = patch.texts.get(source.name)
-        code = codes[source.name] if text is None else source.edited(text).code
-        if not there and not (WORDS.search(code) or any(key in code for key in facts.settings)):
+        if source.name in patch.texts:
+            source = source.edited(patch.texts[source.name])
+        program = parsed(source.code) if source.name in patch.texts else programs.get(source.name, "")
+        if isinstance(program, str):
             continue
         try:
-            made = edit(code, source.name, facts, rules, there)
+            made = edit(program, source.name, facts, rules, there)
         except (cst.ParserSyntaxError, RecursionError):
             patch.complaints.append(f"{source.name}: libcst does not parse it; not changed")
             continue
         patch.changes += made.changes
         known = {(one.rule, one.file, one.text) for one in patch.decisions if before is not None}
         patch.decisions += [one for one in made.decisions if (one.rule, one.file, one.text) not in known]
-        if made.code != code:
-            patch.texts[source.name] = (source if text is None else source.edited(text)).after(made.code)
+        if made.code != program.code:
+            patch.texts[source.name] = source.after(made.code)
     return patch
 
 

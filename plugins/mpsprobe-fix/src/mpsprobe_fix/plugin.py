@@ -17,7 +17,7 @@ def mpsprobe_rewrites() -> list[OperatorRewrite]:
 
 @hookimpl
 def mpsprobe_project(path: str, mac: Mapping[str, str]) -> Iterable[DoctorFinding]:
-    from mpsprobe_fix.project.checks import findings
+    from mpsprobe_fix.project import findings
 
     return findings(path, mac)
 

@@ -109,7 +109,8 @@ def prove(
 def _what_fails(before: tuple[Outcome, Outcome], on_cpu: Outcome, on_mps: Outcome, edited: bool) -> Iterator[str]:
     for name, one in (("the CPU", on_cpu), ("the virtual device", on_mps)):
         if one.code:
-            yield f"after the edits the program ends with {one.code} on {name}: {_last(one.errors)}"
+            last = one.errors.strip().splitlines()[-1:] or ["no message"]
+            yield f"after the edits the program ends with {one.code} on {name}: {last[0]}"
     if on_mps.report is None:
         yield "the run on the virtual device has no report"
     if before[0].code == 0 and (line := _differences(before[0].output, on_cpu.output)):
@@ -126,11 +127,6 @@ def _what_fails(before: tuple[Outcome, Outcome], on_cpu: Outcome, on_mps: Outcom
     ran_on_mps = ran_on_mps and not list(before[1].refused())  # there a Mac raises; the virtual device goes on
     if ran_on_mps and on_mps.on_the_cpu() > before[1].on_the_cpu():
         yield "more of it stays on the CPU than before"
-
-
-def _last(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "no message"
 
 
 def _differences(old: str, new: str) -> str | None:
@@ -216,31 +212,18 @@ def _copy(folder: Path, to: Path, texts: Mapping[Path, bytes], left: list[float]
     """
     to.mkdir(parents=True)
     for one in sorted(folder.iterdir()):
-        if one.name in _NOT_NEEDED:
-            continue
-        readable = os.access(one, os.R_OK)
+        there = to / one.name
         size = one.stat().st_size if one.is_file() else 0
+        own = os.access(one, os.R_OK) and not (one.is_dir() and (one.is_symlink() or is_left_out(one)))
         if one in texts:
-            (to / one.name).write_bytes(texts[one])
-        elif (
-            readable
-            and one.is_dir()
-            and not one.is_symlink()
-            and not is_left_out(one)
-            and (left[0] > 0 or _has_python(one))
-        ):
-            _copy(one, to / one.name, texts, left)
-        elif (
-            readable and one.is_file() and (one.suffix == ".py" or size <= left[0])
-        ):  # Python looks for modules next to a script
-            shutil.copy2(one, to / one.name)
+            there.write_bytes(texts[one])
+        elif own and one.is_dir() and (left[0] > 0 or any(one.rglob("*.py"))):
+            _copy(one, there, texts, left)
+        elif own and one.is_file() and (one.suffix == ".py" or size <= left[0]):  # Python looks for modules next to it
+            shutil.copy2(one, there)
             left[0] -= size + 4096
-        else:
-            (to / one.name).symlink_to(one, target_is_directory=one.is_dir())
-
-
-def _has_python(folder: Path) -> bool:
-    return any(folder.rglob("*.py"))
+        elif one.name not in _NOT_NEEDED:
+            there.symlink_to(one, target_is_directory=one.is_dir())
 
 
 def _seen(after: Outcome, found: Found, here: Path) -> dict[str, dict[int, list[tuple[str, str]]]]:

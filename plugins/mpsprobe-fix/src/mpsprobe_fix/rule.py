@@ -9,11 +9,13 @@ from typing import Any
 import libcst as cst
 
 Edit = Callable[[Any, Any], cst.CSTNode | None]
-"""From a node and where it stands (``editing.Place``) to what takes its place; ``None`` leaves it."""
+"""From a node and where it stands (``place.Place``) to what takes its place; ``None`` leaves it."""
 
 PAGE = "docs/how-to/fix.md"
 PACKAGES = {"apex", "bitsandbytes", "cupy", "flash_attn", "tensorrt", "triton", "xformers"}
 """What needs CUDA."""
+DEVICE = 'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n'
+"""The line that most edits need, for the examples."""
 RULES: dict[str, Rule] = {}
 
 
@@ -27,6 +29,7 @@ class Rule:
         before: a program that needs it.
         after: that program with the edit.
         edits: what it does, by the kind of node.
+        everywhere: whether it edits what stands in a branch for CUDA or for a Mac only, too.
     """
 
     name: str
@@ -34,12 +37,15 @@ class Rule:
     before: str
     after: str
     edits: tuple[tuple[type[cst.CSTNode], Edit], ...]
+    everywhere: bool
 
     @property
     def page(self) -> str:
         return f"{PAGE}#{self.name}"
 
 
-def rule(name: str, reason: str, before: str, after: str, *edits: tuple[type[cst.CSTNode], Edit]) -> None:
+def rule(
+    name: str, reason: str, before: str, after: str, *edits: tuple[type[cst.CSTNode], Edit], everywhere: bool = False
+) -> None:
     """Enter a rule; edits run in the order in which they were entered."""
-    RULES[name] = Rule(name, reason, before, after, edits)
+    RULES[name] = Rule(name, reason, before, after, edits, everywhere)

@@ -1,4 +1,5 @@
-"""Rewrites of operators that some release has no kernel for: what they are, as data; the code is in ``functions.py``.
+"""Rewrites of operators that some release has no kernel for: what they are, by ``rewrites.toml``; the code is in
+``functions.py``, with the other functions that programs get.
 
 Each function gives the numbers and gradients of the one that it takes the place of, from operators that are native on
 the releases where that is missing; tests compare both on the CPU and ask the kernel tables. On other devices than MPS
@@ -7,7 +8,27 @@ the original is called.
 
 from __future__ import annotations
 
+import ast
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
+from mpsprobe_coverage.knowledge.kernels.releases import pick_release, torch_releases
+
+_FAMILIES = {
+    "torch.linalg.": "linalg_",
+    "torch.nn.functional.": "",
+    "torch.special.": "special_",
+    "torch.fft.": "fft_",
+    "torch.": "",
+}
+# What a program has these for is another device, or none: kernels of a library, quantized numbers, several processes.
+_ELSEWHERE = re.compile(r"cudnn|miopen|mkldnn|quant|\bq_|int_repr|from_file|batch_norm_")
 
 
 @dataclass(frozen=True)
@@ -17,53 +38,83 @@ class Rewrite:
     operators: what a release refuses, as ``mpsprobe kernels`` writes it.
     functions: how programs call it.
     methods: the same as a method of a tensor.
+    modules: those of ``torch.nn`` that call it: what they are called with, and which attributes they add.
+    only_with: the argument without which the function calls another operator.
     """
 
     name: str
     operators: frozenset[str]
     functions: frozenset[str]
-    methods: frozenset[str] = frozenset()
+    methods: frozenset[str]
+    modules: Mapping[str, Sequence[str]]
+    only_with: str
 
     @property
     def code(self) -> str:
-        """The source of the function, with the other functions that it calls before it."""
-        from mpsprobe_fix.catalogue.sources import read
+        return source(self.name)
 
-        sources = read()
-        called = [name for name in sources if name != self.name and f"{name}(" in sources[self.name].split(":\n", 1)[1]]
-        return "\n\n".join(sources[name] for name in [*called, self.name])
-
-
-def _entry(name: str, operators: str, functions: str, methods: str = "") -> Rewrite:
-    names = frozenset(f"aten::{one}" for one in operators.split())
-    return Rewrite(name, names, frozenset(functions.split()), frozenset(methods.split()))
+    def module(self, name: str) -> str:
+        """The class of a module that computes by this rewrite, with the function."""
+        takes, attributes = self.modules[name]
+        given = [f"{one}={one}" for one in re.findall(r"(\w+)(?:=\w+)?(?:, |$)", takes)]
+        values = ", ".join([*given, *(f"{one}=self.{one}" for one in attributes.split())])
+        forward = f"    def forward(self, {takes}):\n        return {self.name}({values})"
+        return f"{self.code}\n\n\nclass {name}OnMPS(torch.nn.{name}):\n{forward}"
 
 
-REWRITES = (
-    _entry("grid_sample", "grid_sampler_2d grid_sampler_2d_backward", "torch.nn.functional.grid_sample"),
-    _entry(
-        "interpolate_antialias",
-        "_upsample_bilinear2d_aa.out _upsample_bilinear2d_aa _upsample_bilinear2d_aa_backward.grad_input "
-        "_upsample_bicubic2d_aa.out _upsample_bicubic2d_aa _upsample_bicubic2d_aa_backward.grad_input",
-        "torch.nn.functional.interpolate",
-    ),
-    _entry("ctc_loss", "_ctc_loss _ctc_loss_backward", "torch.nn.functional.ctc_loss"),
-    _entry("index_copy", "index_copy.out index_copy", "torch.index_copy", "index_copy"),
-    _entry("cummax", "_cummax_helper", "torch.cummax", "cummax"),
-    _entry("cummin", "_cummin_helper", "torch.cummin", "cummin"),
-    _entry("fold", "col2im", "torch.nn.functional.fold"),
-    _entry("embedding_bag", "_embedding_bag _embedding_bag_backward", "torch.nn.functional.embedding_bag"),
-    _entry(
-        "adaptive_avg_pool2d",
-        "_adaptive_avg_pool2d _adaptive_avg_pool2d_backward",
-        "torch.nn.functional.adaptive_avg_pool2d",
-    ),
-    _entry("grouped_mm", "_grouped_mm", "torch._grouped_mm torch.nn.functional.grouped_mm"),
-    _entry(
-        "scaled_dot_product_attention",
-        "_scaled_dot_product_attention_math_for_mps all.dim",
-        "torch.nn.functional.scaled_dot_product_attention",
-    ),
-    _entry("vector_norm", "linalg_vector_norm", "torch.linalg.vector_norm torch.linalg.norm"),
-    _entry("clip_grad_norm_", "linalg_vector_norm", "torch.nn.utils.clip_grad_norm_"),
-)
+def _text(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _entry(data: Mapping[str, Any]) -> Rewrite:
+    operators = frozenset(f"aten::{one}" for one in data["operators"].split())
+    functions, methods = (frozenset(data.get(key, "").split()) for key in ("functions", "methods"))
+    return Rewrite(data["name"], operators, functions, methods, data.get("modules", {}), data.get("only_with", ""))
+
+
+REWRITES = tuple(_entry(one) for one in tomllib.loads(_text("rewrites.toml"))["rewrite"])
+
+
+@cache
+def _sources() -> dict[str, str]:
+    text = _text("functions.py")
+    defined = [one for one in ast.parse(text).body if isinstance(one, (ast.FunctionDef, ast.ClassDef))]
+    return {one.name: ast.get_source_segment(text, one) or "" for one in defined}
+
+
+def source(name: str) -> str:
+    """The source of a function that programs get, with the other ones that it calls before it."""
+    sources = _sources()
+    body = sources[name].split(":\n", 1)[1]
+    called = [one for one in sources if one != name and re.search(rf"(?<![\w.]){one}\(", body)]
+    return "\n\n\n".join(sources[one] for one in [*called, name])
+
+
+def operators_of(function: str) -> frozenset[str]:
+    """What a function of torch may be called as an operator."""
+    prefix = next((one for one in _FAMILIES if function.startswith(one)), None)
+    if prefix is None:
+        return frozenset()
+    short = _FAMILIES[prefix] + function.removeprefix(prefix).removesuffix("_")
+    return frozenset(f"aten::{before}{short}{end}" for before in ("", "_") for end in ("", ".out"))
+
+
+def of_module(name: str) -> Rewrite | None:
+    """The rewrite of what a module of ``torch.nn`` calls."""
+    return next((one for one in REWRITES if name.removeprefix("torch.nn.") in one.modules), None)
+
+
+@cache
+def lacked(function: str, release: tuple[int, ...]) -> str | None:
+    """The operator that a function or module of torch calls, and that ``release`` does not have, as far as its name
+    says which one that is.
+    """
+    found = pick_release(".".join(map(str, release)), torch_releases())
+    if found is None or not function.startswith("torch.") or _ELSEWHERE.search(function):
+        return None
+    rewrite = of_module(function) or next((one for one in REWRITES if function in one.functions), None)
+    operators = {one for one in operators_of(function) if not one.startswith("aten::_") and not one.endswith(".out")}
+    if rewrite is not None:
+        operators = {one for one in rewrite.operators if "backward" not in one}
+    table = load_table(found)
+    return next((one for one in sorted(operators) if table.verdict(one) == "missing"), None)

@@ -1,23 +1,22 @@
-"""The rewrites themselves. Each is copied into a program, so it needs nothing but torch and the others here."""
+"""The functions that programs get, the rewrites first. Each is copied as it is, so it has no types, and needs nothing
+but torch and the others here.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from time import perf_counter
 
 import torch
 
 
-def grid_sample(
-    input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = False
-) -> Any:
+def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=False):
     """torch.nn.functional.grid_sample of images, by gather."""
     if input.device.type != "mps" or input.dim() != 4:
         return torch.nn.functional.grid_sample(input, grid, mode, padding_mode, align_corners)
+    batch, channels, height, width = input.shape
+    flat = input.reshape(batch, channels, height * width)
 
-    def place(at: Any, size: int) -> Any:
-        return (at + 1) / 2 * (size - 1) if align_corners else ((at + 1) * size - 1) / 2
-
-    def bounded(at: Any, size: int) -> Any:
+    def bounded(at, size):
         if padding_mode == "reflection":
             low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
             if span == 0:
@@ -29,41 +28,33 @@ def grid_sample(
                 at = torch.where(turns.remainder(2) == 0, rest, span - rest) + low
         return at if padding_mode == "zeros" else at.clamp(0, size - 1)
 
-    batch, channels, height, width = input.shape
-    x, y = place(grid[..., 0], width), place(grid[..., 1], height)
-    flat = input.reshape(batch, channels, height * width)
-
-    def pixel(column: Any, row: Any) -> Any:
-        inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
-        index = row.clamp(0, height - 1).long() * width + column.clamp(0, width - 1).long()
-        index = index.reshape(batch, 1, -1).expand(batch, channels, index[0].numel())
-        found = flat.gather(2, index).reshape(batch, channels, *grid.shape[1:3])
-        return found * inside.unsqueeze(1).to(found.dtype)
-
-    def cubic(part: Any) -> list[Any]:
+    def taps(at, size):
+        """The pixels of one dimension that a place is made of, and the weight of each."""
+        at = (at + 1) / 2 * (size - 1) if align_corners else ((at + 1) * size - 1) / 2
+        if mode == "nearest":
+            return [(bounded(at, size).detach().round(), torch.ones_like(at))]
+        at = at if mode == "bicubic" else bounded(at, size)
+        low = at.detach().floor()
+        part = at - low
+        if mode == "bilinear":
+            return [(low, 1 - part), (low + 1, part)]
         near = [((1.25 * one - 2.25) * one) * one + 1 for one in (part, 1 - part)]
         far = [((-0.75 * one + 3.75) * one - 6) * one + 3 for one in (part + 1, 2 - part)]
-        return [one.unsqueeze(1) for one in (far[0], *near, far[1])]
+        return [(bounded(low + number - 1, size), one) for number, one in enumerate((far[0], *near, far[1]))]
 
-    if mode == "bicubic":
-        left, top = x.detach().floor(), y.detach().floor()
-        made = 0
-        for row, of_row in enumerate(cubic(y - top)):
-            at = bounded(top + row - 1, height)
-            taps = [pixel(bounded(left + column - 1, width), at) for column in range(4)]
-            made = made + of_row * sum(tap * weight for tap, weight in zip(taps, cubic(x - left), strict=True))
-        return made
-    x, y = bounded(x, width), bounded(y, height)
-    if mode == "nearest":
-        return pixel(x.detach().round(), y.detach().round())
-    left, top = x.detach().floor(), y.detach().floor()
-    right_part, low_part = (x - left).unsqueeze(1), (y - top).unsqueeze(1)
-    upper = pixel(left, top) * (1 - right_part) + pixel(left + 1, top) * right_part
-    lower = pixel(left, top + 1) * (1 - right_part) + pixel(left + 1, top + 1) * right_part
-    return upper * (1 - low_part) + lower * low_part
+    made = 0
+    columns = taps(grid[..., 0], width)
+    for row, of_row in taps(grid[..., 1], height):
+        for column, of_column in columns:
+            inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+            index = row.clamp(0, height - 1).long() * width + column.clamp(0, width - 1).long()
+            index = index.reshape(batch, 1, -1).expand(batch, channels, index[0].numel())
+            found = flat.gather(2, index).reshape(batch, channels, *grid.shape[1:3])
+            made = made + found * (of_row * of_column * inside).unsqueeze(1)
+    return made
 
 
-def antialias_weights(size: int, to: int, scale: float, mode: str, like: Any) -> Any:
+def antialias_weights(size, to, scale, mode, like):
     """What each of size pixels adds to each of to new ones: a filter as wide as the scale, in rows that add up to 1."""
     support = (2.0 if mode == "bicubic" else 1.0) * max(scale, 1.0)
     centre = (torch.arange(to, device=like.device, dtype=torch.float32) + 0.5) * scale
@@ -83,9 +74,9 @@ def antialias_weights(size: int, to: int, scale: float, mode: str, like: Any) ->
 
 
 def interpolate_antialias(
-    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None, antialias: bool = False,
-) -> Any:  # fmt: skip
+    input, size=None, scale_factor=None, mode="nearest", align_corners=None,
+    recompute_scale_factor=None, antialias=False,
+):  # fmt: skip
     """torch.nn.functional.interpolate with antialias=True, as two products of matrices."""
     ours = antialias and mode in ("bilinear", "bicubic") and not align_corners and scale_factor is None
     if input.device.type != "mps" or not ours:
@@ -98,7 +89,7 @@ def interpolate_antialias(
     return torch.matmul(torch.matmul(rows, input), columns.t())
 
 
-def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
+def adaptive_avg_pool2d(input, output_size):
     """torch.nn.functional.adaptive_avg_pool2d of any sizes, as two products of matrices."""
     if input.device.type != "mps":
         return torch.nn.functional.adaptive_avg_pool2d(input, output_size)
@@ -116,39 +107,37 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     return made
 
 
-def running_extreme(input: Any, dim: int, largest: bool) -> Any:
+def running_extreme(function, made, input, dim, wins):
     """Values and places of the extremes so far, in log2(size) steps; a NaN stays, of equal ones the later counts."""
+    if input.device.type != "mps":
+        return function(input, dim)
     if input.dim() == 0 or input.numel() == 0:
-        return input.clone(), torch.zeros_like(input, dtype=torch.long)
+        return made((input.clone(), torch.zeros_like(input, dtype=torch.long)))
     values = input.detach().movedim(dim, -1)
     size = values.size(-1)
     index = torch.arange(size, device=input.device).expand(values.shape)
     step = 1
     while step < size:
         one, other = values[..., step:], values[..., :-step]
-        later = (one >= other if largest else one <= other) & (other == other) | (one != one)
+        later = wins(one, other) & (other == other) | (one != one)
         values = torch.cat([values[..., :step], torch.where(later, one, other)], -1)
         index = torch.cat([index[..., :step], torch.where(later, index[..., step:], index[..., :-step])], -1)
         step *= 2
     index = index.movedim(-1, dim)
-    return input.gather(dim, index), index
+    return made((input.gather(dim, index), index))
 
 
-def cummax(input: Any, dim: int) -> Any:
+def cummax(input, dim):
     """torch.cummax, in log2(size) steps of comparisons."""
-    if input.device.type != "mps":
-        return torch.cummax(input, dim)
-    return torch.return_types.cummax(running_extreme(input, dim, True))
+    return running_extreme(torch.cummax, torch.return_types.cummax, input, dim, torch.ge)
 
 
-def cummin(input: Any, dim: int) -> Any:
+def cummin(input, dim):
     """torch.cummin, in log2(size) steps of comparisons."""
-    if input.device.type != "mps":
-        return torch.cummin(input, dim)
-    return torch.return_types.cummin(running_extreme(input, dim, False))
+    return running_extreme(torch.cummin, torch.return_types.cummin, input, dim, torch.le)
 
 
-def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+def index_copy(input, dim, index, source):
     """torch.index_copy, by scatter."""
     if input.device.type != "mps" or input.dim() == 0:
         return torch.index_copy(input, dim, index, source)
@@ -157,7 +146,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     return input.scatter(dim, index.reshape(shape).expand(source.shape), source)
 
 
-def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """torch.nn.functional.fold, by index_add."""
     if input.device.type != "mps":
         return torch.nn.functional.fold(input, output_size, kernel_size, dilation, padding, stride)
@@ -184,10 +173,10 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
 
 
 def embedding_bag(
-    input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None, norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
-    include_last_offset: bool = False, padding_idx: int | None = None,
-) -> Any:  # fmt: skip
+    input, weight, offsets=None, max_norm=None, norm_type=2.0,
+    scale_grad_by_freq=False, mode="mean", sparse=False, per_sample_weights=None,
+    include_last_offset=False, padding_idx=None,
+):  # fmt: skip
     """torch.nn.functional.embedding_bag of sums and means, by index_add."""
     ours = (
         mode in ("sum", "mean") and max_norm is None and not scale_grad_by_freq and not sparse and padding_idx is None
@@ -213,10 +202,7 @@ def embedding_bag(
     return made / counts.clamp(min=1).unsqueeze(1)
 
 
-def ctc_loss(
-    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
-    zero_infinity: bool = False,
-) -> Any:  # fmt: skip
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
     """torch.nn.functional.ctc_loss of batches, one step of the forward recursion for each frame."""
     if log_probs.device.type != "mps" or log_probs.dim() != 3:
         return torch.nn.functional.ctc_loss(
@@ -258,9 +244,9 @@ def ctc_loss(
 
 
 def scaled_dot_product_attention(
-    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
-    scale: float | None = None, enable_gqa: bool = False,
-) -> Any:  # fmt: skip
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
+    scale=None, enable_gqa=False,
+):  # fmt: skip
     """torch.nn.functional.scaled_dot_product_attention, by products and softmax of so many rows that 2**28 scores
     are there at once."""
     if query.device.type != "mps" or query.numel() == 0:
@@ -287,7 +273,7 @@ def scaled_dot_product_attention(
     return torch.cat(made, -2)
 
 
-def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     """torch.linalg.vector_norm of all elements, also more than 2**31: the norm of the norms of parts."""
     if x.device.type != "mps" or dim is not None or keepdim or ord == 0 or x.numel() <= 2**30:
         return torch.linalg.vector_norm(x, ord, dim, keepdim, dtype=dtype)
@@ -295,10 +281,7 @@ def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
     return torch.linalg.vector_norm(torch.stack(parts), ord)
 
 
-def clip_grad_norm_(
-    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
-    foreach: bool | None = None,
-) -> Any:  # fmt: skip
+def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """torch.nn.utils.clip_grad_norm_, also of gradients with more than 2**31 elements."""
     parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
     gradients = [one.grad for one in parameters if one.grad is not None]
@@ -310,7 +293,7 @@ def clip_grad_norm_(
     return total
 
 
-def grouped_mm(input: Any, mat2: Any, *, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
+def grouped_mm(input, mat2, *, offs=None, bias=None, out_dtype=None):
     """torch.nn.functional.grouped_mm of rows in groups, one product of matrices for each."""
     if input.device.type != "mps" or input.dim() != 2 or mat2.dim() != 3 or bias is not None:
         return torch.nn.functional.grouped_mm(input, mat2, offs=offs, bias=bias, out_dtype=out_dtype)
@@ -318,3 +301,71 @@ def grouped_mm(input: Any, mat2: Any, *, offs: Any = None, bias: Any = None, out
     parts = [input[start:end] @ one for start, end, one in zip([0, *ends[:-1]], ends, mat2.unbind(0), strict=True)]
     made = torch.cat([*parts, input.new_zeros(input.size(0) - ends[-1], mat2.size(2))])
     return made if out_dtype is None else made.to(out_dtype)
+
+
+def on_cpu(function, *args, **named):
+    """What function makes of tensors on MPS, computed by the CPU; gradients go the same way back."""
+    devices = [one.device for one in (*args, *named.values()) if isinstance(one, torch.Tensor)]
+    if not devices or devices[0].type != "mps":
+        return function(*args, **named)
+    args = [one.cpu() if isinstance(one, torch.Tensor) else one for one in args]
+    named = {name: one.cpu() if isinstance(one, torch.Tensor) else one for name, one in named.items()}
+    made = function(*args, **named)
+    if isinstance(made, torch.Tensor):
+        return made.to(devices[0])
+    return type(made)([one.to(devices[0]) for one in made])
+
+
+def without_float64(tensor, device):
+    """tensor in float32 where it goes to MPS, which has no float64; else as it is."""
+    wide = getattr(tensor, "dtype", None) == torch.float64 and torch.device(device).type == "mps"
+    return tensor.float() if wide else tensor
+
+
+class TimedEvent:
+    """torch.cuda.Event, by the clock."""
+
+    def record(self, stream=None):
+        if torch.backends.mps.is_available():
+            torch.mps.synchronize()
+        self.at = perf_counter()
+
+    def elapsed_time(self, end):
+        return (end.at - self.at) * 1000
+
+    def query(self):
+        return True
+
+    def synchronize(self):
+        pass
+
+
+# flash-attn and xformers have (batch, length, heads, size), torch (batch, heads, length, size). flash-attn 2.1 and
+# later align a causal mask at its lower right corner; torch's is_causal does so at the upper left, and xformers' too.
+def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False):
+    """flash_attn.flash_attn_func, by torch's attention."""
+    q, k, v = (one.transpose(1, 2) for one in (q, k, v))
+    k, v = (one.repeat_interleave(q.size(1) // one.size(1), 1) for one in (k, v))
+    mask = None
+    if causal:
+        mask = torch.ones(q.size(2), k.size(2), dtype=torch.bool, device=q.device).tril(k.size(2) - q.size(2))
+    made = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, dropout_p, scale=softmax_scale)
+    return made.transpose(1, 2)
+
+
+def flash_attn_qkvpacked_func(qkv, dropout_p=0.0, softmax_scale=None, causal=False):
+    """flash_attn.flash_attn_qkvpacked_func, by torch's attention."""
+    return flash_attn_func(*qkv.unbind(2), dropout_p, softmax_scale, causal)
+
+
+def memory_efficient_attention(query, key, value, attn_bias=None, p=0.0, scale=None):
+    """xformers.ops.memory_efficient_attention, by torch's attention; True stands for its lower triangular mask."""
+    query, key, value = (one.transpose(1, 2) for one in (query, key, value))
+    mask, causal = (None, True) if attn_bias is True else (attn_bias, False)
+    made = torch.nn.functional.scaled_dot_product_attention(query, key, value, mask, p, causal, scale=scale)
+    return made.transpose(1, 2)
+
+
+def LowerTriangularMask():
+    """xformers.ops.LowerTriangularMask, as memory_efficient_attention above takes it."""
+    return True

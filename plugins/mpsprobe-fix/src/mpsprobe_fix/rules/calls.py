@@ -1,14 +1,13 @@
-"""Functions of ``torch.cuda``: those of MPS that do the same, or a guard."""
+"""Functions of ``torch.cuda``: those of MPS that do the same, or a guard. And ``torch.compile``."""
 
 from __future__ import annotations
-
-import re
 
 import libcst as cst
 import libcst.matchers as m
 
-from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import conditional, guarded
+from mpsprobe_fix.place import (  # isort: skip
+    Place, argument, code_of, conditional, expression, for_cuda, lone_call, text, with_keyword,
+)  # fmt: skip
 from mpsprobe_fix.rule import rule
 
 # What does the same on MPS (torch.mps, since torch 2.0), and the value without either. Sources: torch/mps/__init__.py.
@@ -18,133 +17,94 @@ COUNTERPARTS: dict[str, tuple[str | None, str]] = {
     "memory_allocated": ("torch.mps.current_allocated_memory()", "0"),
     "memory_reserved": ("torch.mps.driver_allocated_memory()", "0"),
     "memory_cached": ("torch.mps.driver_allocated_memory()", "0"),
-    # MPS keeps no peak that every release has, and nothing of what these change or say.
-    "max_memory_allocated": (None, "0"),
-    "max_memory_reserved": (None, "0"),
-    "max_memory_cached": (None, "0"),
-    "reset_peak_memory_stats": (None, "None"),
-    "reset_max_memory_allocated": (None, "None"),
-    "reset_max_memory_cached": (None, "None"),
-    "ipc_collect": (None, "None"),
-    "set_device": (None, "None"),
-    "memory_summary": (None, '""'),
-    "memory_stats": (None, "{}"),
-    "get_device_name": (None, "DEVICE"),
-    "get_device_capability": (None, "(0, 0)"),
-    "current_device": (None, "DEVICE"),
-    "device": (None, "nullcontext()"),
-    "device_of": (None, "nullcontext()"),
-    "stream": (None, "nullcontext()"),
-    "nvtx.range": (None, "nullcontext()"),
-    "Stream": (None, "None"),
-    "Event": (None, "TimedEvent()"),
-    "is_bf16_supported": (None, "False"),
-    "nvtx.range_push": (None, "None"),
-    "nvtx.range_pop": (None, "None"),
-    "profiler.start": (None, "None"),
-    "profiler.stop": (None, "None"),
-    "cudart().cudaProfilerStart": (None, "None"),
 }
+# MPS keeps no peak that every release has, and nothing of what these change or say: the value without CUDA.
+_WITHOUT = {
+    "None": "reset_peak_memory_stats reset_max_memory_allocated reset_max_memory_cached ipc_collect set_device Stream "
+    "nvtx.range_push nvtx.range_pop profiler.start profiler.stop cudart().cudaProfilerStart",
+    "0": "max_memory_allocated max_memory_reserved max_memory_cached",
+    "nullcontext()": "device device_of stream nvtx.range",
+    "DEVICE": "get_device_name current_device",
+    '""': "memory_summary",
+    "{}": "memory_stats",
+    "(0, 0)": "get_device_capability",
+    "False": "is_bf16_supported",
+    "TimedEvent()": "Event",
+}
+COUNTERPARTS |= {name: (None, value) for value, names in _WITHOUT.items() for name in names.split()}
 # They do no harm without CUDA: seeds wait for a device, and the others answer.
 _HARMLESS = {
     "is_available", "device_count", "manual_seed", "manual_seed_all", "seed", "seed_all", "is_initialized",
     "get_rng_state_all", "OutOfMemoryError", "is_current_stream_capturing",
 }  # fmt: skip
-_EVENT = """\
-class TimedEvent:
-    def record(self, stream=None):
-        if torch.backends.mps.is_available():
-            torch.mps.synchronize()
-        self.at = perf_counter()
-
-    def elapsed_time(self, end):
-        return (end.at - self.at) * 1000
-
-    def query(self):
-        return True
-
-    def synchronize(self):
-        pass
-"""
+_PROPERTIES = "get_device_properties"
 _OF_STREAMS = {"current_stream", "default_stream"}
 _ELSEWHERE = ("amp.", "FloatTensor", "DoubleTensor", "HalfTensor", "BFloat16Tensor", "LongTensor", "IntTensor",
               "ShortTensor", "ByteTensor", "CharTensor", "BoolTensor")  # fmt: skip
 
 
-def _called(call: cst.Call, place: Place) -> str | None:
+def _called(call: cst.Call | None, place: Place) -> str:
     """The name of a function of ``torch.cuda``, without that."""
-    name = place.qualified(call.func) or ""
-    if not name.startswith("torch.cuda.") or guarded(place):
-        return None
+    name = place.qualified(call.func) if call else ""
+    if not name.startswith("torch.cuda."):
+        return ""
     short = name.removeprefix("torch.cuda.").removeprefix("memory.").removeprefix("random.")
-    return None if short in _HARMLESS or short.startswith(_ELSEWHERE) else short
+    return "" if short in _HARMLESS or short.startswith(_ELSEWHERE) else short
 
 
 def _statement(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None:
     """A call of its own line: an ``if`` with a branch for each device."""
-    if len(node.body) != 1 or not isinstance(node.body[0], cst.Expr) or not isinstance(node.body[0].value, cst.Call):
+    call = lone_call(node)
+    name = _called(call, place)
+    if call is None or not (name in COUNTERPARTS or _orders(place.original, place)):
         return None
-    name = _called(node.body[0].value, place)
-    if name not in COUNTERPARTS and not _orders(place.original, place):
-        return None
-    mps, _ = COUNTERPARTS.get(name or "", (None, ""))
-    call = node.with_changes(leading_lines=[])
-    branch = cst.IndentedBlock([call])
+    mps, _ = COUNTERPARTS.get(name, (None, ""))
     otherwise = None
     if mps is not None:
-        there = expression(f"{place.torch}.backends.mps.is_available()")
         line = cst.parse_statement(mps.replace("torch", place.torch, 1))
-        otherwise = cst.If(there, cst.IndentedBlock([line]))
-    return cst.If(expression(place.has_cuda()), branch, otherwise, leading_lines=node.leading_lines)
+        otherwise = cst.If(expression(place.has_mps()), cst.IndentedBlock([line]))
+    return for_cuda(node, place, otherwise)
 
 
 def _orders(line: cst.SimpleStatementLine, place: Place) -> bool:
     """Whether a statement only orders streams, of which MPS has one: ``stream.wait_stream(torch.cuda.…)``."""
-    calls = m.findall(line, m.Call()) if isinstance(line.body[0], cst.Expr) and not guarded(place) else []
-    names = [place.qualified(one.func) or "" for one in calls if isinstance(one, cst.Call)]
+    calls = m.findall(line, m.Call())
+    names = [place.qualified(one.func) for one in calls if isinstance(one, cst.Call)]
     return any(name.removeprefix("torch.cuda.") in _OF_STREAMS for name in names)
 
 
 def _value(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """A call whose value is used."""
-    line = place.parent(2)
-    if isinstance(place.parent(), cst.Expr) and isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
-        _unknown(call, place)
-        return None
     name = _called(call, place)
+    around = place.parent()
+    if not name or (name == _PROPERTIES and isinstance(around, cst.Attribute) and around.attr.value == "total_memory"):
+        return None
+    line = next((one for one in reversed(place.around) if isinstance(one, cst.SimpleStatementLine)), None)
+    alone = line and lone_call(line)
     if name not in COUNTERPARTS:
-        _unknown(call, place)
+        if not (alone and name in _OF_STREAMS):
+            place.decide(f"torch.cuda.{name} has no counterpart on MPS that does the same everywhere")
+        return None
+    if alone is place.original:
         return None
     mps, other = COUNTERPARTS[name]
     if name == "Event":
         place.head("perf_counter", "from time import perf_counter")
-        place.head("TimedEvent", _EVENT if place.torch == "torch" else re.sub(r"\btorch\.", f"{place.torch}.", _EVENT))
+        place.head("TimedEvent")
     other = place.device() if other == "DEVICE" else other
     if other == "nullcontext()":
         place.head("nullcontext", "from contextlib import nullcontext")
     if mps is not None:
-        other = f"{mps.replace('torch', place.torch, 1)} if {place.torch}.backends.mps.is_available() else {other}"
+        other = f"{mps.replace('torch', place.torch, 1)} if {place.has_mps()} else {other}"
     return conditional(code_of(call), other, place, call)
-
-
-def _unknown(call: cst.Call, place: Place) -> None:
-    name = _called(call, place)
-    line = next((one for one in reversed(place.around) if isinstance(one, cst.SimpleStatementLine)), None)
-    if name in _OF_STREAMS and line is not None and isinstance(line.body[0], cst.Expr):
-        return
-    if name is not None and name not in COUNTERPARTS:
-        place.decide(f"torch.cuda.{name} has no counterpart on MPS that does the same everywhere")
 
 
 def _memory(node: cst.Attribute, place: Place) -> cst.CSTNode | None:
     """``torch.cuda.get_device_properties(0).total_memory``"""
     call = place.original.value
-    if node.attr.value != "total_memory" or not isinstance(call, cst.Call) or guarded(place):
+    if node.attr.value != "total_memory" or _called(call if isinstance(call, cst.Call) else None, place) != _PROPERTIES:
         return None
-    if place.qualified(call.func) != "torch.cuda.get_device_properties":
-        return None
-    place.withdraw("get_device_properties")
-    other = f"{place.torch}.mps.recommended_max_memory() if {place.torch}.backends.mps.is_available() else 0"
+    other = f"{place.torch}.mps.recommended_max_memory() if {place.has_mps()} else 0"
     return conditional(code_of(node), other, place, node)
 
 
@@ -159,4 +119,40 @@ rule(
     (cst.SimpleStatementLine, _statement),
     (cst.Call, _value),
     (cst.Attribute, _memory),
+)
+
+COMPILES_SINCE = (2, 8)
+"""inductor makes Metal shaders from this release on; before, it raises (pytorch#125254, ModelCloud/GPTQModel#1684)."""
+
+
+def _off(place: Place) -> str:
+    return f"{place.has_mps()} and {place.torch}.__version__ < {COMPILES_SINCE}"
+
+
+def _compiled(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    """``torch.compile(model)``"""
+    if place.qualified(call.func) != "torch.compile" or place.facts.release >= COMPILES_SINCE:
+        return None
+    backend = argument(call, "backend")
+    if argument(call, "disable") or (backend is not None and text(backend.value) != "inductor"):
+        return None
+    return with_keyword(call, "disable", _off(place))
+
+
+def _decorated(node: cst.Decorator, place: Place) -> cst.CSTNode | None:
+    """``@torch.compile``"""
+    if place.qualified(node.decorator) != "torch.compile" or place.facts.release >= COMPILES_SINCE:
+        return None
+    return node.with_changes(decorator=cst.parse_expression(f"{code_of(node.decorator)}(disable={_off(place)})"))
+
+
+rule(
+    "compile",
+    "inductor has no code for MPS before torch 2.8, and raises; the function runs without it there.",
+    "import torch\n\nmodel = torch.compile(torch.nn.Linear(3, 3))\n",
+    "import torch\n\n"
+    "model = torch.compile("
+    "torch.nn.Linear(3, 3), disable=torch.backends.mps.is_available() and torch.__version__ < (2, 8))\n",
+    (cst.Call, _compiled),
+    (cst.Decorator, _decorated),
 )

@@ -1,4 +1,6 @@
-"""CUDA as a device: methods, texts, numbers and defaults. Each becomes the device that the machine has."""
+"""CUDA as a device: conditions that ask for it, methods, texts, numbers and defaults. Each becomes the device that the
+machine has.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +10,113 @@ from typing import Any
 
 import libcst as cst
 
-from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import (
-    argument,
-    called,
-    conditional,
-    cuda_index,
-    cuda_text,
-    guarded,
-    method,
-    name_of,
-    text,
-    with_arguments,
-    with_keyword,
+from mpsprobe_fix.facts import CUDA
+
+from mpsprobe_fix.place import (  # isort: skip
+    NUMBERED, Place, argument, arguments, as_to, asks, called, code_of, conditional, cuda_index, cuda_text,
+    expression, mentions_cuda, mentions_mac, method, name_of, receiver, text, widened, with_arguments, with_keyword,
 )  # fmt: skip
-from mpsprobe_fix.rule import rule
+from mpsprobe_fix.rule import DEVICE, rule
+
+_TEXT = rf"""["']{CUDA.pattern}["']|{NUMBERED}"""
+_DEVICE = re.compile(rf"""{_TEXT}|torch\.device\(({_TEXT})(, \d)?\)""")
+_OF_TYPE = re.compile(r"""((?:[\w.]+[._])?(?:device|type)) == ["']cuda["']""")
+_HALF = re.compile(r"\b(b?float16|half)\b(?![\s\S]*torch\.cuda\.)")
+_AUTOCAST = re.compile(r"torch\.(amp\.)?autocast\((device_type=)?(?![\"'])")
+_CPU = re.compile(r"""["']cpu["']|torch\.device\(["']cpu["']\)""")
+
+
+def _choice(node: cst.IfExp, place: Place) -> cst.CSTNode | None:
+    """``"cuda" if … else "cpu"``, with MPS between both."""
+    around = place.parent()
+    if mentions_mac(node) or (isinstance(around, cst.IfExp) and mentions_mac(around)):
+        return None
+    body, orelse = code_of(node.body), code_of(node.orelse)
+    if (found := _OF_TYPE.fullmatch(code_of(node.test))) and _AUTOCAST.match(body):
+        return node.with_changes(test=expression(f'{found[1]} in ("cuda", "mps")'))
+    if not _DEVICE.fullmatch(body) or not _CPU.fullmatch(orelse):
+        return None
+    if name_of(node.test) in place.facts.flags:
+        made = node.body.visit(_Strings(place)) if cuda_text(node.body) is None else None
+        return node.with_changes(body=made or cst.Name(place.device(str(cuda_text(node.body)))))
+    test = widened(node.test, place)
+    if test is None:
+        return None
+    mps = orelse.replace("cpu", "mps")
+    if isinstance(node.test, cst.Call) and asks(node.test, place):
+        return node.with_changes(orelse=expression(f"{mps} if {place.has_mps()} else {orelse}"))
+    # `… and not args.cpu`: what else is asked for is asked for MPS too.
+    other = f"{body} if {place.has_cuda()} else {mps}"
+    return node.with_changes(body=expression(f"({other})"), test=test)
+
+
+class _Strings(cst.CSTTransformer):
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self._place = place
+
+    def leave_SimpleString(self, _: cst.SimpleString, updated: cst.SimpleString) -> cst.BaseExpression:
+        cuda = cuda_text(updated)
+        return updated if cuda is None else cst.Name(self._place.device(cuda))
+
+
+def _branch(node: cst.If, place: Place) -> cst.CSTNode | None:
+    """``if torch.cuda.is_available():``: one more branch for a device that is chosen, else a wider condition."""
+    if place.line(place.original) in place.with_mac or not mentions_cuda(node.test):
+        return None
+    if (found := _OF_TYPE.fullmatch(code_of(node.test))) and _HALF.search(code_of(node.body)):
+        return node.with_changes(test=expression(f'{found[1]} in ("cuda", "mps")'))
+    if asks(node.test, place) and (chosen := _chosen(node)):
+        branch = cst.parse_statement(f"if {place.has_mps()}:\n    {chosen}\n")
+        assert isinstance(branch, cst.If)
+        block = node.body.with_changes(body=branch.body.body)
+        return node.with_changes(orelse=branch.with_changes(body=block, orelse=node.orelse))
+    made = widened(node.test, place) if place.line(place.original) in place.widened else None
+    return made and node.with_changes(test=made)
+
+
+def _chosen(node: cst.If) -> str | None:
+    """What a branch that only sets one name to a CUDA device, or returns one, does on MPS."""
+    if not isinstance(node.body, cst.IndentedBlock) or len(node.body.body) != 1:
+        return None
+    line = node.body.body[0]
+    made = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    sets = isinstance(made, cst.Assign) and isinstance(node.orelse, cst.Else)
+    if not isinstance(made, (cst.Assign, cst.Return)) or not (sets or isinstance(made, cst.Return)):
+        return None
+    value = code_of(made.value) if made.value else ""
+    if not _DEVICE.fullmatch(value):
+        return None
+    before = f"{code_of(made.targets[0].target)} =" if isinstance(made, cst.Assign) else "return"
+    return before + (' torch.device("mps")' if value.startswith("torch") else ' "mps"')
+
+
+def _flag(node: cst.Assign, place: Place) -> cst.CSTNode | None:
+    """``use_cuda = torch.cuda.is_available()``, where it guards work on the device."""
+    made = widened(node.value, place) if name_of(node.targets[0].target) in place.facts.flags else None
+    return made and node.with_changes(value=made)
+
+
+def _demand(node: cst.Assert, place: Place) -> cst.CSTNode | None:
+    """``assert torch.cuda.is_available()``"""
+    made = widened(node.test, place)
+    return made and node.with_changes(test=made)
+
+
+rule(
+    "device-choice",
+    "A program that only asks for CUDA runs on the CPU of a Mac.",
+    'import torch\n\ndevice = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n',
+    "import torch\n\n"
+    'device = torch.device("cuda" if torch.cuda.is_available() else '
+    '"mps" if torch.backends.mps.is_available() else "cpu")\n',
+    (cst.IfExp, _choice),
+    (cst.If, _branch),
+    (cst.Assign, _flag),
+    (cst.Assert, _demand),
+    everywhere=True,
+)
+
 
 _DEVICE_KEYWORDS = {"device", "map_location", "device_map"}
 # Where functions take a device by position; each has it by name too.
@@ -33,16 +127,14 @@ _POSITIONS = {
 _OF_SETTINGS = re.compile(
     r"(?i)^self$|(^|[._])(cfg|conf|config|args|opts?|options|hparams|hps|params|settings)([._]|$)"
 )
-_FORMATTED = re.compile(r"""f(["'])cuda:\{[^{}]+\}\1""")
 
 
 def _moved(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """``x.cuda()``"""
-    if not method(call, "cuda") or guarded(place) or (place.qualified(call.func) or "").startswith("torch."):
+    if not method(call, "cuda") or place.qualified(call.func).startswith("torch."):
         return None
-    assert isinstance(call.func, cst.Attribute)
     around = place.parent()
-    if _own(call.func.value, place) or (isinstance(around, cst.Lambda) and len(around.params.params) == 2):
+    if _own(receiver(call), place) or (isinstance(around, cst.Lambda) and len(around.params.params) == 2):
         return None
     first = argument(call, "device", 0)
     device = place.device()
@@ -51,26 +143,15 @@ def _moved(call: cst.Call, place: Place) -> cst.CSTNode | None:
         if number is None:
             return _moved_to(call, first, place)
         device = place.device(number)
-    rest = [one for one in call.args if one is not first]
-    made = cst.Arg(cst.Name(device), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")) if rest else
-                   cst.MaybeSentinel.DEFAULT)  # fmt: skip
-    return call.with_changes(func=call.func.with_changes(attr=cst.Name("to")), args=[made, *rest])
+    return as_to(call, device, *(one for one in call.args if one is not first))
 
 
-def _moved_to(call: cst.Call, first: cst.Arg, place: Place) -> cst.CSTNode | None:
+def _moved_to(call: cst.Call, first: cst.Arg, place: Place) -> cst.CSTNode:
     """``x.cuda(rank)``: a number that only the program knows, and that counts CUDA's devices."""
-    assert isinstance(call.func, cst.Attribute)
+    rest = [one for one in call.args if one is not first]
     if place.facts.is_device(name_of(first.value) or ""):
-        changed = cst.Arg(first.value, comma=first.comma)
-        return call.with_changes(
-            func=call.func.with_changes(attr=cst.Name("to")),
-            args=[changed, *(one for one in call.args if one is not first)],
-        )
-    rest = "".join(
-        f", {code_of(one.with_changes(comma=cst.MaybeSentinel.DEFAULT))}" for one in call.args if one is not first
-    )
-    otherwise = f"{code_of(call.func.value)}.to({place.device()}{rest})"
-    return conditional(code_of(call), otherwise, place, call)
+        return as_to(call, cst.Arg(first.value, comma=first.comma), *rest)
+    return conditional(code_of(call), code_of(as_to(call, place.device(), *rest)), place, call)
 
 
 def _own(receiver: cst.BaseExpression, place: Place) -> bool:
@@ -83,17 +164,15 @@ rule(
     "cuda-method",
     "cuda() raises where there is no CUDA; to() takes the device that there is.",
     "import torch\n\nmodel = torch.nn.Linear(3, 3).cuda()\n",
-    "import torch\n\n"
-    'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n\n'
-    "model = torch.nn.Linear(3, 3).to(DEVICE)\n",
+    f"import torch\n\n{DEVICE}\nmodel = torch.nn.Linear(3, 3).to(DEVICE)\n",
     (cst.Call, _moved),
 )
 
 
 def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """``.to("cuda")``, ``.to(0)``, ``torch.device("cuda")``, ``device="cuda"``, ``map_location="cuda:0"``"""
-    name = place.qualified(call.func) or ""
-    if guarded(place) or name.startswith(("torch.cuda", "triton")) or "autocast" in name or "GradScaler" in name:
+    name = place.qualified(call.func)
+    if name.startswith(("torch.cuda", "triton")) or "autocast" in name or "GradScaler" in name:
         return None
     moves = method(call, "to")
     position = 0 if moves else _POSITIONS.get(name)
@@ -102,7 +181,7 @@ def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
         number = cuda_index(call.args[1].value)
         if number is None:
             return conditional(code_of(call), f"{code_of(call.func)}({place.device()})", place, call)
-        return call.with_changes(args=[cst.Arg(cst.Name(place.device(number)))])
+        return call.with_changes(args=arguments(place.device(number)))
 
     def changed(one: cst.Arg) -> cst.BaseExpression | None:
         keyword = one.keyword.value if one.keyword else None
@@ -113,17 +192,17 @@ def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
             found = cuda_index(one.value)
         if found is not None:
             return expression(place.device(found), one.value)
-        if isinstance(one.value, cst.FormattedString) and _FORMATTED.fullmatch(code_of(one.value)):
-            return expression(f"{code_of(one.value)} if {place.has_cuda()} else {place.device()}")
-        return _lookup(one.value, place) or _mapping(one.value, place) if keyword != "device_map" else None
+        return _numbered(one.value, place) or (
+            _lookup(one.value, place) or _mapping(one.value, place) if keyword != "device_map" else None
+        )
 
     return with_arguments(call, changed)
 
 
 def _unmapped(call: cst.Call, place: Place) -> cst.CSTNode | None:
-    """``torch.load(file)`` of a program for CUDA"""
-    whole = place.facts.cuda and not place.knows_mac and not any(one.star for one in call.args)
-    if place.qualified(call.func) != "torch.load" or not whole or argument(call, "map_location", 1) or guarded(place):
+    """``torch.load(file)`` of a program that puts something on a device"""
+    whole = (place.facts.cuda or place.facts.devices) and not place.knows_mac and not any(one.star for one in call.args)
+    if place.qualified(call.func) != "torch.load" or not whole or argument(call, "map_location", 1):
         return None
     return with_keyword(call, "map_location", f'None if {place.has_cuda()} else "cpu"')
 
@@ -136,6 +215,13 @@ rule(
     'state = torch.load("a.pt", map_location=None if torch.cuda.is_available() else "cpu")\n',
     (cst.Call, _unmapped),
 )
+
+
+def _numbered(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None:
+    """``f"cuda:{rank}"``, ``"cuda:%d" % rank``"""
+    if isinstance(node, cst.IfExp) or not re.fullmatch(NUMBERED, code_of(node)):
+        return None
+    return expression(f"{code_of(node)} if {place.has_cuda()} else {place.device()}")
 
 
 def _lookup(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None:
@@ -162,23 +248,35 @@ rule(
     "device-argument",
     'A device that is called "cuda" in a call raises on a Mac.',
     'import torch\n\nx = torch.ones(3, device="cuda")\n',
-    "import torch\n\n"
-    'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n\n'
-    "x = torch.ones(3, device=DEVICE)\n",
+    f"import torch\n\n{DEVICE}\nx = torch.ones(3, device=DEVICE)\n",
     (cst.Call, _arguments),
 )
 
 
-def _assigned(node: cst.Assign | cst.AnnAssign, place: Place) -> cst.CSTNode | None:
-    """``device = "cuda"``, and fields of data classes"""
-    target = node.target if isinstance(node, cst.AnnAssign) else node.targets[0].target
-    name = name_of(target) or ""
-    if node.value is None or guarded(place) or not (place.facts.is_device(name) or name in place.facts.settings):
+def _named(node: Any, place: Place) -> str:
+    """What the value of a node is called: by its target, key, parameter, or the function that returns it."""
+    if isinstance(node, cst.Return):
+        function = next((one for one in reversed(place.around) if isinstance(one, cst.FunctionDef)), None)
+        return function.name.value if function else ""
+    if isinstance(node, cst.DictElement):
+        return text(node.key) or ""
+    if isinstance(node, cst.Param):
+        return node.name.value
+    return name_of(node.target if isinstance(node, cst.AnnAssign) else node.targets[0].target) or ""
+
+
+def _valued(node: Any, place: Place) -> cst.CSTNode | None:
+    """``device = "cuda"``, ``{"device": "cuda"}``, ``def train(device="cuda")``, and fields of data classes"""
+    field = "default" if isinstance(node, cst.Param) else "value"
+    name, old = _named(node, place), getattr(node, field)
+    assigns = isinstance(node, (cst.Assign, cst.AnnAssign))
+    set_elsewhere = assigns and name in place.facts.settings
+    if old is None or not (place.facts.is_device(name) or set_elsewhere):
         return None
-    value = _default(node.value, place, whole=True)
-    if value is None and name in place.facts.settings and not place.inside(cst.IfExp):
-        value = _lookup(node.value, place)
-    return None if value is None else node.with_changes(value=value)
+    new = _default(old, place, whole=assigns or isinstance(node, cst.Return))
+    if new is None and set_elsewhere and not place.inside(cst.IfExp):
+        new = _lookup(old, place)
+    return new and node.with_changes(**{field: new})
 
 
 def _default(node: cst.BaseExpression, place: Place, whole: bool = False) -> cst.BaseExpression | None:
@@ -186,54 +284,25 @@ def _default(node: cst.BaseExpression, place: Place, whole: bool = False) -> cst
     found = cuda_text(node)
     if found is not None:
         return expression(place.choice(found) if whole else place.device(found), node)
-    if isinstance(node, cst.FormattedString) and _FORMATTED.fullmatch(code_of(node)):
-        return expression(f"{code_of(node)} if {place.has_cuda()} else {place.device()}")
     if isinstance(node, (cst.List, cst.Tuple)) and node.elements and all(cuda_text(one.value) for one in node.elements):
         devices = [expression(place.device(str(cuda_text(one.value)))) for one in node.elements]
         return node.with_changes(
             elements=[one.with_changes(value=new) for one, new in zip(node.elements, devices, strict=True)]
         )
-    return None
-
-
-def _returned(node: cst.Return, place: Place) -> cst.CSTNode | None:
-    """``return f"cuda:{rank}"`` of a function that is called after a device"""
-    function = next((one for one in reversed(place.around) if isinstance(one, cst.FunctionDef)), None)
-    if function is None or not place.facts.is_device(function.name.value) or node.value is None or guarded(place):
-        return None
-    value = _default(node.value, place, whole=True)
-    return None if value is None else node.with_changes(value=value)
-
-
-def _parameter(node: cst.Param, place: Place) -> cst.CSTNode | None:
-    """``def train(device="cuda")``"""
-    if node.default is None or not place.facts.is_device(node.name.value):
-        return None
-    value = _default(node.default, place)
-    return None if value is None else node.with_changes(default=value)
-
-
-def _entry(node: cst.DictElement, place: Place) -> cst.CSTNode | None:
-    """``{"device": "cuda"}``"""
-    key = text(node.key)
-    if key is None or guarded(place) or not place.facts.is_device(key):
-        return None
-    value = _default(node.value, place)
-    return None if value is None else node.with_changes(value=value)
+    return _numbered(node, place)
 
 
 def _option(call: cst.Call, place: Place) -> cst.CSTNode | None:
-    """``add_argument("--device", default="cuda", choices=["cuda", "cpu"])``, and options of click"""
+    """``add_argument("--device", default="cuda")``, and options of click"""
     names = [text(one.value) or "" for one in call.args if one.keyword is None]
-    if not (called(call) in {"add_argument", "option", "Option", "Argument"} and names) and not _is_field(call, place):
+    option = called(call) in {"add_argument", "option", "Option", "Argument"}
+    device = option and any(place.facts.is_device(one.lstrip("-").replace("-", "_")) for one in names)
+    if not device and not _is_field(call, place):
         return None
-    device = any(place.facts.is_device(one.lstrip("-").replace("-", "_")) for one in names) or _is_field(call, place)
 
     def changed(one: cst.Arg) -> cst.BaseExpression | None:
         keyword = one.keyword.value if one.keyword else None
-        if keyword in {"default", "default_factory"} and device:
-            return _default(one.value, place)
-        return _listed(one.value) if keyword == "choices" else None
+        return _default(one.value, place) if keyword in {"default", "default_factory"} else None
 
     return with_arguments(call, changed)
 
@@ -245,13 +314,11 @@ def _is_field(call: cst.Call, place: Place) -> bool:
     return named and called(call) in {"field", "Field"}
 
 
-def _choices(call: cst.Call, place: Place) -> cst.CSTNode | None:
-    """``click.Choice(["cuda", "cpu"])``"""
-    return with_arguments(call, lambda one: _listed(one.value)) if called(call) == "Choice" else None
-
-
-def _listed(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    if not isinstance(node, (cst.List, cst.Tuple)):
+def _listed(node: cst.List | cst.Tuple, place: Place) -> cst.CSTNode | None:
+    """``choices=["cuda", "cpu"]``, ``click.Choice(["cuda", "cpu"])``"""
+    argument, call = place.parent(), place.parent(2)
+    chosen = isinstance(argument, cst.Arg) and argument.keyword is not None and argument.keyword.value == "choices"
+    if not chosen and not (isinstance(argument, cst.Arg) and isinstance(call, cst.Call) and called(call) == "Choice"):
         return None
     elements = _with_mps(node.elements, [one.value for one in node.elements])
     return node.with_changes(elements=elements) if elements else None
@@ -259,7 +326,7 @@ def _listed(node: cst.BaseExpression) -> cst.BaseExpression | None:
 
 def _literal(node: cst.Subscript, place: Place) -> cst.CSTNode | None:
     """``Literal["cuda", "cpu"]``"""
-    if not (place.qualified(node.value) or "").endswith(".Literal"):
+    if not place.qualified(node.value).endswith(".Literal"):
         return None
     elements = _with_mps(node.slice, [getattr(one.slice, "value", None) for one in node.slice])
     return node.with_changes(slice=elements) if elements else None
@@ -281,15 +348,10 @@ rule(
     "device-default",
     'A default of "cuda" fails on a Mac for whoever does not say otherwise.',
     'import torch\n\n\ndef load(device="cuda"):\n    return torch.ones(3, device=device)\n',
-    "import torch\n\n"
-    'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n\n\n'
-    "def load(device=DEVICE):\n    return torch.ones(3, device=device)\n",
-    (cst.Assign, _assigned),
-    (cst.AnnAssign, _assigned),
-    (cst.Return, _returned),
-    (cst.Param, _parameter),
-    (cst.DictElement, _entry),
+    f"import torch\n\n{DEVICE}\n\ndef load(device=DEVICE):\n    return torch.ones(3, device=device)\n",
+    *((kind, _valued) for kind in (cst.Assign, cst.AnnAssign, cst.Return, cst.Param, cst.DictElement)),
     (cst.Call, _option),
-    (cst.Call, _choices),
+    (cst.List, _listed),
+    (cst.Tuple, _listed),
     (cst.Subscript, _literal),
 )

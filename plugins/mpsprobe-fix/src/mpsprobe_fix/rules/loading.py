@@ -6,8 +6,10 @@ import ast
 
 import libcst as cst
 
-from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import argument, called, conditional, guarded, method, name_of, text, with_arguments
+from mpsprobe_fix.place import (  # isort: skip
+    Place, argument, called, code_of, conditional, expression, method, name_of, receiver, text, with_arguments,
+    with_value,
+)  # fmt: skip
 from mpsprobe_fix.rule import rule
 
 _PLATFORM = 'sys.platform == "darwin"'
@@ -23,10 +25,8 @@ _PINS = {"pin_memory", "dataloader_pin_memory"}
 
 def _pinned(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """``pin_memory=True``, ``x.pin_memory()``"""
-    if guarded(place):
-        return None
-    if method(call, "pin_memory") and not call.args and isinstance(call.func, cst.Attribute):
-        return conditional(code_of(call), code_of(call.func.value), place, call)
+    if method(call, "pin_memory") and not call.args:
+        return conditional(code_of(call), code_of(receiver(call)), place, call)
 
     def changed(one: cst.Arg) -> cst.BaseExpression | None:
         if one.keyword is None or one.keyword.value not in _PINS or code_of(one.value) != "True":
@@ -38,7 +38,7 @@ def _pinned(call: cst.Call, place: Place) -> cst.CSTNode | None:
 
 def _pinned_entry(node: cst.DictElement, place: Place) -> cst.CSTNode | None:
     """``{"pin_memory": True}``"""
-    if text(node.key) not in _PINS or code_of(node.value) != "True" or guarded(place):
+    if text(node.key) not in _PINS or code_of(node.value) != "True":
         return None
     return node.with_changes(value=expression(place.has_cuda()))
 
@@ -75,15 +75,7 @@ def _cannot_be_sent(node: cst.BaseExpression, place: Place) -> bool:
     """Whether an argument is a lambda, has one, or is a function that is defined inside another one."""
     if any(isinstance(one, ast.Lambda) for one in ast.walk(ast.parse(code_of(node).strip() or "0", mode="eval"))):
         return True
-    functions = [one for one in place.around if isinstance(one, cst.FunctionDef)]
-    inner = {
-        one.name.value
-        for function in functions
-        if isinstance(function.body, cst.IndentedBlock)
-        for one in function.body.body
-        if isinstance(one, cst.FunctionDef)
-    }
-    return isinstance(node, cst.Name) and node.value in inner
+    return isinstance(node, cst.Name) and node.value in place.inner
 
 
 def _runs_again(place: Place) -> bool:
@@ -103,32 +95,29 @@ rule(
     "loader = torch.utils.data.DataLoader("
     '[1, 2], num_workers=0 if sys.platform == "darwin" else 2, collate_fn=lambda batch: batch)\n',
     (cst.Call, _workers),
+    everywhere=True,
 )
 
 
 def _group(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """``init_process_group("nccl")`` and what wraps a model for it"""
     name = called(call)
-    if guarded(place):
-        return None
     if name == "init_process_group":
         backend = argument(call, "backend", 0)
         if backend is None or text(backend.value) != "nccl":
             return None
-        value = expression(f'"nccl" if {place.has_cuda()} else "gloo"')
-        return with_arguments(call, lambda one: value if one is backend else None)
+        return with_value(call, backend, f'"nccl" if {place.has_cuda()} else "gloo"')
     if name in {"DistributedDataParallel", "DDP", "barrier"}:
-        given = [one for one in call.args if one.keyword and one.keyword.value in {"device_ids", "output_device"}]
-        open_ones = [one for one in given if "is_available" not in code_of(one.value) and code_of(one.value) != "None"]
         if name != "barrier":
             place.decide("gloo, the backend on a Mac, takes tensors of the CPU: wrap the model for several GPUs only")
-        if open_ones:
-            return with_arguments(
-                call,
-                lambda one: (
-                    expression(f"{code_of(one.value)} if {place.has_cuda()} else None") if one in open_ones else None
-                ),
-            )
+
+        def changed(one: cst.Arg) -> cst.BaseExpression | None:
+            code, keyword = code_of(one.value), one.keyword.value if one.keyword else ""
+            if keyword not in {"device_ids", "output_device"} or "is_available" in code or code == "None":
+                return None
+            return expression(f"{code} if {place.has_cuda()} else None")
+
+        return with_arguments(call, changed)
     return None
 
 
@@ -137,7 +126,7 @@ def _count(call: cst.Call, place: Place) -> cst.CSTNode | None:
     parent = place.parent()
     asked = isinstance(parent, cst.Assign) and name_of(parent.targets[0].target) in place.facts.processes
     asked = asked or (isinstance(parent, cst.Arg) and parent.keyword is not None and parent.keyword.value == "nprocs")
-    counts = place.qualified(call.func) == "torch.cuda.device_count" and not guarded(place)
+    counts = place.qualified(call.func) == "torch.cuda.device_count"
     return expression(f"max({code_of(call)}, 1)", call) if asked and counts else None
 
 

@@ -1,4 +1,4 @@
-"""Numbers that MPS does not have, and types of tensors that mean a device."""
+"""Numbers: mixed precision names its device; what MPS does not have; types of tensors that mean a device."""
 
 from __future__ import annotations
 
@@ -6,9 +6,106 @@ from typing import Any
 
 import libcst as cst
 
-from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import argument, called, guarded, mentions_mac, method, name_of, text, widened
-from mpsprobe_fix.rule import rule
+from mpsprobe_fix.place import (  # isort: skip
+    Place, argument, arguments, as_to, called, code_of, cuda_text, expression, lone_call, mentions_mac, method,
+    name_of, text, widened, with_arguments, with_keyword, with_value,
+)  # fmt: skip
+from mpsprobe_fix.rule import DEVICE, rule
+
+_AUTOCAST = {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
+_CUDA_AUTOCAST = {"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"}
+_SCALER = {"torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"}
+_CUDA_SCALER = {"torch.cuda.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler"}
+
+
+def _on_device(call: cst.Call, place: Place, of_cuda: bool, function: str, others: list[str]) -> cst.CSTNode | None:
+    """``function`` for the device that there is, off on the CPU, as it is there today.
+
+    Args:
+        call: what is called now.
+        place: where.
+        of_cuda: whether it is the function of ``torch.cuda.amp``, which takes no device.
+        function: what it becomes, without torch.
+        others: the names of what that of ``torch.cuda.amp`` takes by position.
+    """
+    args = list(call.args)
+    if of_cuda:
+        for number, one in enumerate(args):
+            if one.keyword is None and number < len(others) and not one.star:
+                equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+                args[number] = one.with_changes(keyword=cst.Name(others[number]), equal=equal)
+        first = arguments(f"{place.device()}, " if args else place.device())
+        made = call.with_changes(func=cst.parse_expression(f"{place.torch}.{function}"), args=[*first, *args])
+    else:
+        named = argument(call, "device_type", 0) or argument(call, "device", 0)
+        if named is None and function == "amp.GradScaler" and not call.args:
+            made = call.with_changes(args=arguments(place.device()))
+        elif named is None or cuda_text(named.value) is None:
+            return None
+        else:
+            made = with_value(call, named, place.device())
+    return _off_on_the_cpu(made, place)
+
+
+def _off_on_the_cpu(call: cst.Call, place: Place) -> cst.Call:
+    condition = f'{place.device()} != "cpu"'
+    given = argument(call, "enabled")
+    if given is None:
+        return with_keyword(call, "enabled", condition)
+    code = code_of(given.value)
+    if code in {"True", "False"}:
+        return with_value(call, given, condition) if code == "True" else call
+    simple = isinstance(given.value, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
+    return with_value(call, given, f"{code if simple else f'({code})'} and {condition}")
+
+
+def _autocast(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    name = place.qualified(call.func)
+    if isinstance(call.func, cst.Name) and call.func.value in place.facts.scopes:
+        # What else the name stands for takes no argument of autocast's, so it is not off on the CPU but as before.
+        return with_arguments(
+            call,
+            lambda one: expression(f'"mps" if {place.device()} == "mps" else "cuda"') if cuda_text(one.value) else None,
+        )
+    if name not in _AUTOCAST | _CUDA_AUTOCAST:
+        return None
+    return _on_device(call, place, name in _CUDA_AUTOCAST, "autocast", ["enabled", "dtype", "cache_enabled"])
+
+
+def _scaler(call: cst.Call, place: Place) -> cst.CSTNode | None:
+    name = place.qualified(call.func)
+    if name not in _SCALER | _CUDA_SCALER:
+        return None
+    names = ["init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled"]
+    return _on_device(call, place, name in _CUDA_SCALER, "amp.GradScaler", names)
+
+
+def _custom(node: cst.Decorator, place: Place) -> cst.CSTNode | None:
+    """``@torch.cuda.amp.custom_fwd`` of a function for autograd; it names its device from torch 2.4 on."""
+    call = node.decorator if isinstance(node.decorator, cst.Call) else cst.Call(node.decorator)
+    name = place.qualified(call.func).removeprefix("torch.cuda.amp.")
+    if name not in {"custom_fwd", "custom_bwd"} or place.facts.release < (2, 4):
+        return None
+    made = call.with_changes(func=cst.parse_expression(f"{place.torch}.amp.{name}"))
+    return node.with_changes(decorator=with_keyword(made, "device_type", place.device()))
+
+
+rule(
+    "autocast",
+    'autocast of "cuda" does nothing on a Mac; MPS has its own, from torch 2.5 on (pytorch#99272).',
+    "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n",
+    f'import torch\n\n{DEVICE}\nwith torch.autocast(DEVICE, enabled=DEVICE != "cpu"):\n    pass\n',
+    (cst.Call, _autocast),
+    (cst.Decorator, _custom),
+)
+rule(
+    "grad-scaler",
+    "A GradScaler of CUDA is off on a Mac; float16 needs one there too. MPS has its kernels from torch 2.8 on.",
+    "import torch\n\nscaler = torch.cuda.amp.GradScaler()\n",
+    f'import torch\n\n{DEVICE}\nscaler = torch.amp.GradScaler(DEVICE, enabled=DEVICE != "cpu")\n',
+    (cst.Call, _scaler),
+)
+
 
 TYPES = {
     "FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "BFloat16Tensor": "bfloat16",
@@ -27,41 +124,29 @@ def _cuda_type(node: cst.BaseExpression, place: Place) -> str | None:
     """The name of a type of tensors on CUDA, as a class or a text."""
     if isinstance(node, cst.Name) and node.value in place.facts.types:
         return place.facts.types[node.value]
-    name = text(node) or place.qualified(node) or ""
+    name = text(node) or place.qualified(node)
     short = name.removeprefix("torch.cuda.")
     return short if name != short and short in TYPES else None
 
 
 def _type(call: cst.Call, place: Place) -> cst.CSTNode | None:
-    if guarded(place):
-        return None
     made = _cuda_type(call.func, place)
     if made is not None:
-        return cst.parse_expression(f"{place.torch}.{made}").with_changes(lpar=[]) and _constructed(call, made, place)
-    if method(call, "type") and len(call.args) == 1 and isinstance(call.func, cst.Attribute):
-        asked = _cuda_type(call.args[0].value, place)
-        if asked is not None:
-            dtype = place.float64() if asked == "DoubleTensor" else f"{place.torch}.{TYPES[asked]}"
-            return call.with_changes(
-                func=call.func.with_changes(attr=cst.Name("to")),
-                args=[
-                    cst.Arg(expression(_device(call.args[0].value, place)), comma=_comma()),
-                    cst.Arg(cst.parse_expression(dtype)),
-                ],
-            )
-    return None
+        return _constructed(call, made, place)
+    asked = _cuda_type(call.args[0].value, place) if method(call, "type") and len(call.args) == 1 else None
+    return as_to(call, _device(call.args[0].value, place), _dtype(asked, place)) if asked else None
+
+
+def _dtype(kind: str, place: Place) -> str:
+    return place.float64() if kind == "DoubleTensor" else f"{place.torch}.{TYPES[kind]}"
 
 
 def _device(kind: cst.BaseExpression, place: Place) -> str:
     """The device that a type of tensors means: a name of one can mean the CPU's, as the program chose it."""
     name = name_of(kind)
-    if name not in place.facts.types or place.qualified(kind) is not None:
+    if name not in place.facts.types or place.qualified(kind):
         return place.device()
     return f'"cpu" if {name} is {place.torch}.{place.facts.types[name]} else {place.device()}'
-
-
-def _comma() -> cst.Comma:
-    return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 
 
 def _constructed(call: cst.Call, made: str, place: Place) -> cst.CSTNode:
@@ -73,18 +158,14 @@ def _constructed(call: cst.Call, made: str, place: Place) -> cst.CSTNode:
 
 def _default_type(line: cst.SimpleStatementLine, place: Place) -> Any:
     """``torch.set_default_tensor_type(torch.cuda.HalfTensor)``: a device and a dtype"""
-    call = line.body[0].value if len(line.body) == 1 and isinstance(line.body[0], cst.Expr) else None
-    if (
-        not isinstance(call, cst.Call)
-        or place.qualified(call.func) != "torch.set_default_tensor_type"
-        or guarded(place)
-    ):
+    call = lone_call(line)
+    if call is None or place.qualified(call.func) != "torch.set_default_tensor_type":
         return None
     asked = _cuda_type(call.args[0].value, place) if call.args else None
     if asked is None:
         return None
-    dtype = place.float64() if asked == "DoubleTensor" else f"{place.torch}.{TYPES[asked]}"
-    codes = f"{place.torch}.set_default_device({place.device()})", f"{place.torch}.set_default_dtype({dtype})"
+    torch, dtype = place.torch, _dtype(asked, place)
+    codes = f"{torch}.set_default_device({place.device()})", f"{torch}.set_default_dtype({dtype})"
     first, second = (line.with_changes(body=[cst.Expr(cst.parse_expression(code))]) for code in codes)
     return cst.FlattenSentinel([first, second.with_changes(leading_lines=[])])
 
@@ -96,18 +177,16 @@ def _pick(node: cst.IfExp, place: Place) -> cst.CSTNode | None:
         return None
     if not isinstance(parent, cst.Assign) or name_of(parent.targets[0].target) not in place.facts.types:
         place.decide("a type of tensors stands for a device: pass device= and dtype= instead")
-    elif "cuda.is_available" in code_of(node.test):
-        return node.with_changes(test=widened(node.test, place))
-    return None
+        return None
+    test = widened(node.test, place)
+    return test and node.with_changes(test=test)
 
 
 rule(
     "tensor-type",
     "Types such as torch.cuda.FloatTensor mean a device that a Mac does not have.",
     "import torch\n\nx = torch.ones(3).type(torch.cuda.FloatTensor)\n",
-    "import torch\n\n"
-    'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n\n'
-    "x = torch.ones(3).to(DEVICE, torch.float32)\n",
+    f"import torch\n\n{DEVICE}\nx = torch.ones(3).to(DEVICE, torch.float32)\n",
     (cst.Call, _type),
     (cst.SimpleStatementLine, _default_type),
     (cst.IfExp, _pick),
@@ -129,20 +208,15 @@ def to_device(call: cst.Call, place: Place) -> bool:
 
 def _double(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """float64 on its way to the device: ``x.double().to(device)``, ``x.to(device).double()``, ``device=…, dtype=…``"""
-    if guarded(place):
-        return None
-    chained = isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Call)
-    receiver = call.func.value if chained and isinstance(call.func, cst.Attribute) else None
+    before = call.func.value if isinstance(call.func, cst.Attribute) else None
     if to_device(call, place):
-        made = _wide(call, place)
-        if made is not None:
+        if made := _wide(call, place):
             return made
-        if isinstance(receiver, cst.Call) and (narrow := single(receiver, place)) is not None:
-            return call.with_changes(func=call.func.with_changes(value=narrow))
-        return None
-    if isinstance(receiver, cst.Call) and to_device(receiver, place):
+        narrow = single(before, place) if isinstance(before, cst.Call) else None
+        return narrow and call.with_changes(func=call.func.with_changes(value=narrow))
+    if isinstance(before, cst.Call) and to_device(before, place):
         return single(call, place)
-    name = (place.qualified(call.func) or "").removeprefix("torch.")
+    name = place.qualified(call.func).removeprefix("torch.")
     device = argument(call, "device")
     if name in _MAKES and device is not None and text(device.value) != "cpu":
         return _wide(call, place)
@@ -153,28 +227,20 @@ def _double(call: cst.Call, place: Place) -> cst.CSTNode | None:
 
 def single(call: cst.Call, place: Place) -> cst.Call | None:
     """``.double()`` as a dtype that MPS has."""
-    if method(call, "double") and not call.args and isinstance(call.func, cst.Attribute):
-        return call.with_changes(
-            func=call.func.with_changes(attr=cst.Name("to")), args=[cst.Arg(cst.Name(place.float64()))]
-        )
-    return _wide(call, place)
+    return as_to(call, place.float64()) if method(call, "double") and not call.args else _wide(call, place)
 
 
 def _wide(call: cst.Call, place: Place) -> cst.Call | None:
     """A call whose arguments ask for float64 or complex128."""
-    args = list(call.args)
-    changed = False
-    for number, one in enumerate(args):
+
+    def changed(one: cst.Arg) -> cst.BaseExpression | None:
         name = place.qualified(one.value)
-        if name in _FLOAT64:
-            args[number] = one.with_changes(value=cst.Name(place.float64()))
-            changed = True
-        elif name in _COMPLEX128:
+        if name in _COMPLEX128:
             torch = place.torch
-            value = expression(f'{torch}.complex64 if {place.device()} == "mps" else {torch}.complex128')
-            args[number] = one.with_changes(value=value)
-            changed = True
-    return call.with_changes(args=args) if changed else None
+            return expression(f'{torch}.complex64 if {place.device()} == "mps" else {torch}.complex128')
+        return expression(place.float64()) if name in _FLOAT64 else None
+
+    return with_arguments(call, changed)
 
 
 rule(
@@ -182,8 +248,7 @@ rule(
     "MPS has neither float64 nor complex128; CUDA and the CPU keep them.",
     "import torch\n\ndevice = torch.accelerator.current_accelerator()\n"
     "x = torch.ones(3, dtype=torch.float64, device=device)\n",
-    "import torch\n\n"
-    'DEVICE = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n'
+    f"import torch\n\n{DEVICE}"
     'FLOAT64 = torch.float32 if DEVICE == "mps" else torch.float64\n\n'
     "device = torch.accelerator.current_accelerator()\nx = torch.ones(3, dtype=FLOAT64, device=device)\n",
     (cst.Call, _double),

@@ -6,61 +6,41 @@ import re
 
 import libcst as cst
 
-from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import conditional, guarded, method, text, with_arguments
+from mpsprobe_fix.catalogue import source
+from mpsprobe_fix.place import Place, code_of, conditional, for_cuda, lone_call, method, text, with_arguments
 from mpsprobe_fix.rule import PACKAGES, rule
 
-# flash-attn and xformers have (batch, length, heads, size), torch (batch, heads, length, size). flash-attn 2.1 and
-# later align a causal mask at its lower right corner; torch's is_causal does so at the upper left.
-_FLASH = """\
-def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False):
-    q, k, v = (one.transpose(1, 2) for one in (q, k, v))
-    k, v = (one.repeat_interleave(q.size(1) // one.size(1), 1) for one in (k, v))
-    mask = None
-    if causal:
-        mask = torch.ones(q.size(2), k.size(2), dtype=torch.bool, device=q.device).tril(k.size(2) - q.size(2))
-    made = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask, dropout_p, scale=softmax_scale)
-    return made.transpose(1, 2)
-"""
-_PACKED = f"""\
-{_FLASH}
-
-def flash_attn_qkvpacked_func(qkv, dropout_p=0.0, softmax_scale=None, causal=False):
-    return flash_attn_func(*qkv.unbind(2), dropout_p, softmax_scale, causal)
-"""
-# True stands for its lower triangular mask, which is aligned at the upper left, as is_causal is.
-_XFORMERS = """\
-def memory_efficient_attention(query, key, value, attn_bias=None, p=0.0, scale=None):
-    query, key, value = (one.transpose(1, 2) for one in (query, key, value))
-    mask, causal = (None, True) if attn_bias is True else (attn_bias, False)
-    made = torch.nn.functional.scaled_dot_product_attention(query, key, value, mask, p, causal, scale=scale)
-    return made.transpose(1, 2)
-"""
-# What takes the place of a name of a package: an import, or a function.
-STAND_INS = {
-    "flash_attn.flash_attn_func": _FLASH,
-    "flash_attn.flash_attn_interface.flash_attn_func": _FLASH,
-    "flash_attn.flash_attn_qkvpacked_func": _PACKED,
-    "xformers.ops.memory_efficient_attention": _XFORMERS,
-    "xformers.ops.LowerTriangularMask": "def LowerTriangularMask():\n    return True\n",
-    "apex.optimizers.FusedAdam": "from torch.optim import AdamW as FusedAdam\n",
-    "apex.optimizers.FusedSGD": "from torch.optim import SGD as FusedSGD\n",
-    "apex.normalization.FusedLayerNorm": "from torch.nn import LayerNorm as FusedLayerNorm\n",
-    "apex.normalization.FusedRMSNorm": "from torch.nn import RMSNorm as FusedRMSNorm\n",
-    "apex.parallel.DistributedDataParallel": "from torch.nn.parallel import DistributedDataParallel\n",
-    "bitsandbytes.optim.Adam8bit": "from torch.optim import Adam as Adam8bit\n",
-    "bitsandbytes.optim.AdamW8bit": "from torch.optim import AdamW as AdamW8bit\n",
-    "bitsandbytes.optim.PagedAdamW8bit": "from torch.optim import AdamW as PagedAdamW8bit\n",
+# What takes the place of a name of a package: what torch calls it, or a function of the catalogue.
+_SAME = {
+    "apex.optimizers.FusedAdam": "torch.optim.AdamW",
+    "apex.optimizers.FusedSGD": "torch.optim.SGD",
+    "apex.normalization.FusedLayerNorm": "torch.nn.LayerNorm",
+    "apex.normalization.FusedRMSNorm": "torch.nn.RMSNorm",
+    "apex.parallel.DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
+    "bitsandbytes.optim.Adam8bit": "torch.optim.Adam",
+    "bitsandbytes.optim.AdamW8bit": "torch.optim.AdamW",
+    "bitsandbytes.optim.PagedAdam8bit": "torch.optim.Adam",
+    "bitsandbytes.optim.PagedAdamW8bit": "torch.optim.AdamW",
 }
-_OPTIMIZERS = {
-    "bitsandbytes.optim.Adam8bit": "Adam", "bitsandbytes.optim.AdamW8bit": "AdamW",
-    "bitsandbytes.optim.PagedAdamW8bit": "AdamW", "bitsandbytes.optim.PagedAdam8bit": "Adam",
+_CODE = {
+    "flash_attn.flash_attn_func", "flash_attn.flash_attn_interface.flash_attn_func",
+    "flash_attn.flash_attn_qkvpacked_func", "xformers.ops.memory_efficient_attention",
+    "xformers.ops.LowerTriangularMask",
 }  # fmt: skip
+
+
+def _stand_in(name: str) -> str | None:
+    """What defines the last part of a name without the package."""
+    short = name.rpartition(".")[2]
+    if name in _CODE:
+        return source(short)
+    module, _, same = _SAME.get(name, "").rpartition(".")
+    return f"from {module} import {same}{f' as {short}' if short != same else ''}\n" if module else None
 
 
 def _imported(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None:
     """An import of such a package: tried, with what takes its place."""
-    if len(node.body) != 1 or place.inside(cst.Try) or guarded(place):
+    if len(node.body) != 1 or place.inside(cst.Try):
         return None
     line = node.body[0]
     if isinstance(line, cst.Import) and len(line.names) == 1:
@@ -79,8 +59,8 @@ def _imported(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None
         otherwise = []
         for alias in line.names:
             of, bound = code_of(alias.name), alias.evaluated_alias or code_of(alias.name)
-            stand_in = STAND_INS.get(f"{module}.{of}")
-            if stand_in is None and len(re.findall(rf"\b{bound}\b", place.module.code)) > 1:
+            stand_in = _stand_in(f"{module}.{of}")
+            if stand_in is None and len(re.findall(rf"\b{bound}\b", place.program.code)) > 1:
                 place.decide(f"{module}.{of} needs CUDA: write what it does with PyTorch's operators")
             otherwise.append(stand_in or f"{bound} = None\n")
             if stand_in and bound != of:
@@ -96,28 +76,20 @@ def _imported(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None
 
 def _enabled(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None:
     """``pipe.enable_xformers_memory_efficient_attention()`` of diffusers: elsewhere it has torch's attention."""
-    call = node.body[0].value if len(node.body) == 1 and isinstance(node.body[0], cst.Expr) else None
-    if (
-        not isinstance(call, cst.Call)
-        or not method(call, "enable_xformers_memory_efficient_attention")
-        or guarded(place)
-    ):
-        return None
-    branch = cst.IndentedBlock([node.with_changes(leading_lines=[])])
-    return cst.If(expression(place.has_cuda()), branch, leading_lines=node.leading_lines)
+    call = lone_call(node)
+    return for_cuda(node, place) if call and method(call, "enable_xformers_memory_efficient_attention") else None
 
 
 def _used(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """``bnb.optim.AdamW8bit(…)``, ``xformers.ops.memory_efficient_attention(…)``"""
-    name = place.qualified(call.func) or ""
-    if name.split(".")[0] not in PACKAGES or guarded(place) or isinstance(call.func, cst.Name):
+    name = place.qualified(call.func)
+    if name.split(".")[0] not in PACKAGES or isinstance(call.func, cst.Name):
         return None
-    if name in _OPTIMIZERS:
-        chosen = f"{code_of(call.func)} if {place.has_cuda()} else {place.torch}.optim.{_OPTIMIZERS[name]}"
+    if name in _SAME:
+        chosen = f"{code_of(call.func)} if {place.has_cuda()} else {place.torch}{_SAME[name].removeprefix('torch')}"
         return call.with_changes(func=cst.parse_expression(f"({chosen})"))
     if name == "xformers.ops.memory_efficient_attention":
-        place.head("memory_efficient_attention", _XFORMERS)
-        assert place.torch
+        place.head("memory_efficient_attention")
         chosen = f"{code_of(call.func)} if {place.has_cuda()} else memory_efficient_attention"
         return call.with_changes(func=cst.parse_expression(f"({chosen})"))
     if name == "xformers.ops.LowerTriangularMask":
@@ -139,14 +111,11 @@ rule(
 )
 
 # Arguments of transformers' Trainer, its models and accelerate: what they may not be without CUDA, and what instead.
+_ADAMW = ("adamw_bnb_8bit", "adamw_8bit", "paged_adamw_8bit", "paged_adamw_32bit", "adamw_apex_fused")
 _VALUES = {
+    **{("optim", name): '"adamw_torch"' for name in _ADAMW},
     ("attn_implementation", "flash_attention_2"): '"sdpa"',
     ("attn_implementation", "flash_attention_3"): '"sdpa"',
-    ("optim", "adamw_bnb_8bit"): '"adamw_torch"',
-    ("optim", "adamw_8bit"): '"adamw_torch"',
-    ("optim", "paged_adamw_8bit"): '"adamw_torch"',
-    ("optim", "paged_adamw_32bit"): '"adamw_torch"',
-    ("optim", "adamw_apex_fused"): '"adamw_torch"',
     ("tf32", "True"): "None",
     ("use_flash_attention_2", "True"): "False",
 }
@@ -154,8 +123,6 @@ _DECIDE = {"load_in_8bit", "load_in_4bit", "deepspeed"}
 
 
 def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
-    if guarded(place):
-        return None
     for one in call.args:
         if one.keyword is not None and one.keyword.value in _DECIDE and code_of(one.value) not in {"False", "None"}:
             place.decide(f"{one.keyword.value} needs CUDA or a library with kernels for it")

@@ -1,4 +1,4 @@
-"""What a run on the virtual device found, at its line: operators without a kernel, float64, layouts."""
+"""Operators without a kernel; and what a run on the virtual device found, at its line: those, float64, layouts."""
 
 from __future__ import annotations
 
@@ -7,33 +7,13 @@ import re
 import libcst as cst
 import libcst.matchers as m
 
-from mpsprobe_fix.catalogue import REWRITES, Rewrite
-from mpsprobe_fix.editing import Place, code_of, expression
-from mpsprobe_fix.matching import argument, called, name_of
+from mpsprobe_fix.catalogue import REWRITES, Rewrite, source
+from mpsprobe_fix.place import Place, argument, bare, called, code_of, expression, method, name_of, receiver
 from mpsprobe_fix.rule import rule
 from mpsprobe_fix.rules.numbers import single, to_device
 
-ON_CPU = '''\
-def on_cpu(function, *args, **named):
-    """What function makes of tensors on MPS, computed by the CPU; gradients go the same way back."""
-    devices = [one.device for one in (*args, *named.values()) if isinstance(one, torch.Tensor)]
-    if not devices or devices[0].type != "mps":
-        return function(*args, **named)
-    args = [one.cpu() if isinstance(one, torch.Tensor) else one for one in args]
-    named = {name: one.cpu() if isinstance(one, torch.Tensor) else one for name, one in named.items()}
-    made = function(*args, **named)
-    if isinstance(made, torch.Tensor):
-        return made.to(devices[0])
-    return type(made)([one.to(devices[0]) for one in made])
-'''
 _OF_FUNCTIONS = {"torch", "torch.linalg", "torch.fft", "torch.special", "torch.nn.functional"}
 _MAKERS = {"torch.tensor", "torch.as_tensor", "torch.asarray"}
-WITHOUT_FLOAT64 = '''\
-def without_float64(tensor, device):
-    """tensor in float32 where it goes to MPS, which has no float64; else as it is."""
-    wide = getattr(tensor, "dtype", None) == torch.float64 and torch.device(device).type == "mps"
-    return tensor.float() if wide else tensor
-'''
 
 
 def _found(place: Place, kind: str) -> list[str]:
@@ -51,68 +31,72 @@ def _fits(name: str, operator: str) -> bool:
 
 def _missing(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """The call of an operator that a Mac refuses: by other operators, or on the CPU."""
-    operators = _found(place, "operator")
-    ours = isinstance(call.func, cst.Name) and call.func.value in {"on_cpu", *(one.name for one in REWRITES)}
-    if not operators or ours:
-        return None
-    for operator in operators:
-        made = _rewritten(call, operator, place)
-        if made is not None:
-            return made
-    return None
-
-
-def _rewritten(call: cst.Call, operator: str, place: Place) -> cst.CSTNode | None:
     function = place.qualified(call.func)
+    operators = [*_found(place, "operator"), *filter(None, [place.facts.lacks(function)])]
+    made = (_rewritten(call, function, one, place) for one in dict.fromkeys(operators))
+    return next((one for one in made if one is not None), None)
+
+
+def _rewritten(call: cst.Call, function: str, operator: str, place: Place) -> cst.CSTNode | None:
     rewrite = next((one for one in REWRITES if operator in one.operators and _calls(call, function, one)), None)
-    named = function is not None and function.startswith("torch.")
-    if rewrite is None and not (_fits(called(call), operator) or _alone(call, function, operator, place)):
+    fits = [one for one in {operator, *_found(place, "operator")} if _fits(called(call), one)]
+    seen = operator in _found(place, "operator") and not _in_a_module(operator, place)
+    if rewrite is None and not (fits or (seen and _alone(call, function, operator, place))):
         return None
-    solved = (
-        rewrite.operators
-        if rewrite is not None
-        else {operator, *(one for one in _found(place, "operator") if _fits(called(call), one))}
-    )
+    solved = rewrite.operators if rewrite else {operator, *fits}
     place.handled.update((line, one) for line in place.lines(place.original) for one in solved)
-    torch = place.torch
-    name = rewrite.name if rewrite is not None else "on_cpu"
-    code = rewrite.code if rewrite is not None else ON_CPU
-    place.head(name, code if torch == "torch" else re.sub(r"\btorch\.", f"{torch}.", code))
-    args = [code_of(one.with_changes(comma=cst.MaybeSentinel.DEFAULT)).strip() for one in call.args]
-    of_tensor = function is None and name_of(call.func) not in place.facts.modules
-    if not named and isinstance(call.func, cst.Attribute) and of_tensor:
+    module = function.removeprefix("torch.nn.")
+    if rewrite and module in rewrite.modules:
+        place.head(f"{module}OnMPS", rewrite.module(module))
+        return call.with_changes(func=cst.Name(f"{module}OnMPS"))
+    name = rewrite.name if rewrite else "on_cpu"
+    place.head(name)
+    args = [bare(one) for one in call.args]
+    spelt = code_of(call.func)
+    if not function and isinstance(call.func, cst.Attribute) and name_of(call.func) not in place.facts.modules:
         args.insert(0, code_of(call.func.value))
-        spelt = f"{torch}.Tensor.{called(call)}"
-    else:
-        spelt = code_of(call.func)
+        spelt = f"{place.torch}.Tensor.{called(call)}"
     if rewrite is None:
         args.insert(0, spelt)
     return expression(f"{name}({', '.join(args)})", call)
 
 
-def _alone(call: cst.Call, function: str | None, operator: str, place: Place) -> bool:
+def _in_a_module(operator: str, place: Place) -> bool:
+    """Whether a module of the program that is rewritten where it is made calls an operator."""
+    modules = {f"torch.nn.{module}" for one in REWRITES if operator in one.operators for module in one.modules}
+    return not modules.isdisjoint(place.facts.made)
+
+
+def _alone(call: cst.Call, function: str, operator: str, place: Place) -> bool:
     """Whether a call is the only one of its statement that can be what calls an operator of another name: a module
     without parameters, or a function of torch such as ``torch.linalg.eigvalsh``, which calls ``_linalg_eigh``.
     """
-    if function is None:
+    if not function:
         short = re.sub(r"\W|_", "", operator.removeprefix("aten::"))
         kind = place.facts.modules.get(name_of(call.func) or "", "").lower()
         return len(kind) > 3 and short.startswith(kind)
     statement = next(one for one in reversed(place.around) if isinstance(one, (cst.SimpleStatementLine, cst.Module)))
     calls = [one for one in m.findall(statement, m.Call()) if isinstance(one, cst.Call)]
-    names = [name for one in calls if (name := place.qualified(one.func) or "").startswith("torch.")]
-    rest = [one for one in calls if place.qualified(one.func) is None and _fits(called(one), operator)]
+    names = [name for one in calls if (name := place.qualified(one.func)).startswith("torch.")]
+    rest = [one for one in calls if not place.qualified(one.func) and _fits(called(one), operator)]
     return names == [function] and not rest and function.rpartition(".")[0] in _OF_FUNCTIONS
 
 
-def _calls(call: cst.Call, function: str | None, rewrite: Rewrite) -> bool:
-    return function in rewrite.functions if function else called(call) in rewrite.methods
+def _calls(call: cst.Call, function: str, rewrite: Rewrite) -> bool:
+    needed = argument(call, rewrite.only_with) if rewrite.only_with else None
+    if rewrite.only_with and (needed is None or code_of(needed.value) == "False"):
+        return False
+    module = function.removeprefix("torch.nn.")
+    return (
+        function in rewrite.functions or module in rewrite.modules or (not function and method(call, *rewrite.methods))
+    )
 
 
 def _left(node: cst.SimpleStatementLine, place: Place) -> None:
     """Nothing that the statement calls by name is what was refused: somebody has to look."""
     for operator in dict.fromkeys(_found(place, "operator")):
-        if not any((line, operator) in place.handled for line in place.lines(place.original)):
+        handled = any((line, operator) in place.handled for line in place.lines(place.original))
+        if not handled and not _in_a_module(operator, place):
             place.decide(f"{operator} has no kernel on MPS, and this statement calls it in a library or a module")
 
 
@@ -120,9 +104,10 @@ rule(
     "missing-operator",
     "An operator without a kernel raises on a Mac: it is written with others, or the CPU computes it, gradient too.",
     "import torch\n\nx = torch.linalg.eigvals(torch.ones(3, 3))\n",
-    f"import torch\n\n\n{ON_CPU}\n\nx = on_cpu(torch.linalg.eigvals, torch.ones(3, 3))\n",
+    f"import torch\n\n\n{source('on_cpu')}\n\n\nx = on_cpu(torch.linalg.eigvals, torch.ones(3, 3))\n",
     (cst.Call, _missing),
     (cst.SimpleStatementLine, _left),
+    everywhere=True,
 )
 
 
@@ -134,15 +119,14 @@ def _wide(call: cst.Call, place: Place) -> cst.CSTNode | None:
         return narrow
     moves = to_device(call, place)
     device = argument(call, "device", 0 if moves else None)
-    makes = (place.qualified(call.func) or "") in _MAKERS and argument(call, "dtype") is None
+    makes = place.qualified(call.func) in _MAKERS and argument(call, "dtype") is None
     if device is None or not (moves or makes) or code_of(call.func.value).startswith("without_float64("):
         return None
-    assert place.torch
-    place.head("without_float64", WITHOUT_FLOAT64)
+    place.head("without_float64")
     if moves:
         made = expression(f"without_float64({code_of(call.func.value)}, {code_of(device.value)})")
         return call.with_changes(func=call.func.with_changes(value=made))
-    rest = [code_of(one.with_changes(comma=cst.MaybeSentinel.DEFAULT)).strip() for one in call.args if one != device]
+    rest = [bare(one) for one in call.args if one != device]
     on_cpu = f"{code_of(call.func)}({', '.join(rest)})"
     return expression(f"without_float64({on_cpu}, {code_of(device.value)}).to({code_of(device.value)})", call)
 
@@ -151,8 +135,9 @@ rule(
     "float64-seen",
     "A float64 tensor reached MPS, which has none; as seen on the virtual device.",
     "import torch\n\nx = torch.ones(3).to(device)\n",
-    f"import torch\n\n\n{WITHOUT_FLOAT64}\n\nx = without_float64(torch.ones(3), device).to(device)\n",
+    f"import torch\n\n\n{source('without_float64')}\n\n\nx = without_float64(torch.ones(3), device).to(device)\n",
     (cst.Call, _wide),
+    everywhere=True,
 )
 
 
@@ -162,12 +147,12 @@ def _strided(call: cst.Call, place: Place) -> cst.CSTNode | None:
     if not any(_fits(called(call), one) for one in operators) or not isinstance(call.func, cst.Attribute):
         return None
     function = place.qualified(call.func)
-    tensor = call.func.value if function is None else call.args[0].value if call.args else None
+    tensor = receiver(call) if not function else call.args[0].value if call.args else None
     if tensor is None or code_of(tensor).endswith(".contiguous()"):
         return None
     simple = isinstance(tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
     made = expression(f"{code_of(tensor) if simple else f'({code_of(tensor)})'}.contiguous()")
-    if function is None:
+    if not function:
         return call.with_changes(func=call.func.with_changes(value=made))
     return call.with_changes(args=[call.args[0].with_changes(value=made), *call.args[1:]])
 
@@ -178,4 +163,5 @@ rule(
     "import torch\n\nx = torch.ones(3, 3).t().log()\n",
     "import torch\n\nx = torch.ones(3, 3).t().contiguous().log()\n",
     (cst.Call, _strided),
+    everywhere=True,
 )

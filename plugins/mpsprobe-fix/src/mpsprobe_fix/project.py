@@ -1,18 +1,24 @@
-"""The findings about a project: what it requires, what it calls, and what the rules of ``mpsprobe fix`` would edit."""
+"""What ``mpsprobe doctor PATH`` finds in a project before anything of it is installed or run: what it requires, what it
+calls, and what the rules of ``mpsprobe fix`` would edit.
+"""
 
 from __future__ import annotations
 
 import ast
+import configparser
 import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from mpsprobe.declarations import DoctorFinding
@@ -20,17 +26,14 @@ from mpsprobe.errors import UsageError
 from mpsprobe_coverage.knowledge.advisories.store import all_entries
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import pick_release, torch_releases
-from mpsprobe_fix.catalogue import REWRITES
-from mpsprobe_fix.editing import imported
-from mpsprobe_fix.facts import parsed
-from mpsprobe_fix.files import gather
+from mpsprobe_fix.catalogue import REWRITES, operators_of
+from mpsprobe_fix.facts import IMPORTS, parsed
+from mpsprobe_fix.files import below, gather
 from mpsprobe_fix.fixing import fixed
-from mpsprobe_fix.project.requirements import Required, required
 from mpsprobe_fix.rules import RULES
 
 # From which release on MPS has them: pytorch#99272, GradScaler's kernels of 2.8, pytorch#125254.
 SINCE = {"torch.autocast": "2.5", "torch.amp.GradScaler": "2.8", "torch.compile": "2.8", "torch.mps": "2.0"}
-FUNCTIONS = ("torch.linalg.", "torch.nn.functional.", "torch.special.", "torch.fft.", "torch.")
 THREADS = {"threading.Thread", "concurrent.futures.ThreadPoolExecutor", "multiprocessing.pool.ThreadPool"}
 ARM_PYTHON = "3.8"  # the first with builds for macOS on arm64 (python/cpython#85272)
 # Rules whose edits say something about the set-up, and not only about a line.
@@ -71,7 +74,7 @@ def findings(path: str, mac: Mapping[str, str]) -> Iterator[DoctorFinding]:
         places = [f"{one.file}:{one.line}" for one in (*patch.changes, *patch.decisions) if one.rule == name]
         if places:
             yield DoctorFinding("warning", f"{_at(places)}: {RULES[name].reason}", f"mpsprobe fix {path} --only {name}")
-    others = sum(one.rule not in OF_SETUP for one in patch.changes)
+    others = sum(one.rule not in (*OF_SETUP, "missing-operator") for one in patch.changes)
     if others:
         message = f"{others} place{' is' if others == 1 else 's are'} written for CUDA"
         yield DoctorFinding("warning", message, f"See the edits: mpsprobe fix {path}")
@@ -139,17 +142,15 @@ def _calls(path: str, codes: Iterable[tuple[str, str]]) -> tuple[Places, Places,
     calls, settings, late = defaultdict(list), defaultdict(list), []
     gone, variables = known()["gone"], known()["variables"]
     for name, code in codes:
-        tree = parsed(code)
-        if isinstance(tree, str):
+        program = parsed(code)
+        if isinstance(program, str):
             continue
-        names = imported(tree)
-        torch_at = min((n.lineno for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))
+        torch_at = min((n.lineno for n in program.nodes if isinstance(n, IMPORTS)
                         and "torch" in ast.unparse(n).split()[1].split(".")[0]), default=None)  # fmt: skip
-        for node in ast.walk(tree):
+        for node in program.nodes:
             place = f"{name}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.Call):
-                head, dot, rest = ast.unparse(node.func).partition(".")
-                full = f"{names[head]}{dot}{rest}" if head in names else ""
+                full = program.qualified(node.func)
                 calls[full].append(place)
                 kind = full.rpartition(".")[2]
                 for one in node.keywords:
@@ -176,7 +177,7 @@ def _of_release(release: str, calls: Places) -> Iterator[DoctorFinding]:
             yield DoctorFinding("warning", message, f"torch>={since}, or: mpsprobe fix")
     for call, places in calls.items():
         rewrite = next((one for one in REWRITES if call in one.functions), None)
-        operators = (rewrite.operators if rewrite else frozenset()) | _operators(call)
+        operators = (rewrite.operators if rewrite else frozenset()) | operators_of(call)
         missing = sorted(one for one in operators if table.verdict(one) in {"missing", "fallback"})
         if missing:
             hint = f"mpsprobe fix --run … writes {'it with other operators' if rewrite else 'a trip through the CPU'}"
@@ -194,22 +195,12 @@ def _of_release(release: str, calls: Places) -> Iterator[DoctorFinding]:
         yield DoctorFinding("error", f"{_at(builds)}: needs nvcc, which no Mac has", "Build it where CUDA is.")
 
 
-def _operators(call: str) -> frozenset[str]:
-    """What a function of torch may be called as an operator."""
-    prefix = next((one for one in FUNCTIONS if call.startswith(one)), None)
-    if prefix is None:
-        return frozenset()
-    family = {"torch.linalg.": "linalg_", "torch.fft.": "fft_", "torch.special.": "special_"}.get(prefix, "")
-    short = call.removeprefix(prefix).removesuffix("_")
-    return frozenset(f"aten::{before}{family}{short}{end}" for before in ("", "_") for end in ("", ".out"))
-
-
 def _wrong_results(release: str, calls: Places, mac: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Those known of ``release`` that calls may have: which, their layouts and dtypes say."""
     minimum = load_table(release).macos_minimum
     entries = [one for one in all_entries() if one.affects(release, minimum, mac.get("macos"), mac.get("chip"))]
     for call, places in calls.items():
-        operators = _operators(call)
+        operators = operators_of(call)
         names = [one.id for one in entries if operators & {*one.operators} or call in one.reached_from]
         if names:
             message = (
@@ -228,3 +219,102 @@ def _settings(settings: Places, late: list[str]) -> Iterator[DoctorFinding]:
     if late:
         message = f"{_at(late)} is set after torch is imported, which reads it once"
         yield DoctorFinding("warning", message, "Set it before the first import of torch, or in the shell.")
+
+
+# What a project says that it needs: requirements*.txt, pyproject.toml, setup.cfg, environment.yml. Nothing is run.
+MAC = {"sys_platform": "darwin", "platform_system": "Darwin", "platform_machine": "arm64", "os_name": "posix"}
+_CUDA_INDEX = re.compile(r"https?://\S*(/whl/cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com)\S*")
+
+
+@dataclass(frozen=True)
+class Required:
+    """One line of them, for a Mac: what only another platform needs is left out.
+
+    Attributes:
+        name: as the index spells it; ``python``, or empty where the line is an address of CUDA builds.
+        text: as it stands there.
+        place: file and line.
+    """
+
+    name: str
+    text: str
+    place: str
+    specifier: str = ""
+
+
+def required(folder: Path) -> Iterator[Required]:
+    """What the files of ``folder`` ask for; a file that cannot be read asks for nothing."""
+    for file in sorted(below(folder, [])):
+        read = next((found for pattern, found in _READERS if re.fullmatch(pattern, file.name)), None)
+        if read is None:
+            continue
+        try:
+            text = file.read_text(encoding="utf-8")
+            asked = list(read(text))
+        except (OSError, ValueError, configparser.Error, AttributeError, TypeError):
+            continue
+        lines = text.splitlines()
+        for one in asked:
+            line = next((number for number, content in enumerate(lines, 1) if one in content), None)
+            yield from _of_text(one, f"{file}:{line}" if line else str(file))
+        for number, content in enumerate(lines, 1):
+            if not content.lstrip().startswith("#") and (found := _CUDA_INDEX.search(content)):
+                yield Required("", found[0].strip("\"'"), f"{file}:{number}")
+
+
+def _of_text(text: str, place: str) -> Iterator[Required]:
+    conda = re.fullmatch(r"([\w.-]+)\s*=\s*([\w.*]+)(=.*)?", text)  # a line of conda: numpy=1.26=build
+    try:
+        found = Requirement(f"{conda[1]}=={conda[2].removesuffix('.*').removesuffix('*')}.*" if conda else text)
+    except InvalidRequirement:
+        return
+    if found.marker is None or found.marker.evaluate({**MAC, "extra": ""}) or "extra" in str(found.marker):
+        yield Required(canonicalize_name(found.name), text, place, str(found.specifier))
+
+
+def _of_requirements(text: str) -> Iterator[str]:
+    for line in text.replace("\\\n", " ").splitlines():
+        bare = re.split(r"(?:^|\s)#|\s--hash", line)[0].strip()
+        if bare and not bare.startswith("-"):
+            yield bare
+
+
+def _of_pyproject(text: str) -> Iterator[str]:
+    document = tomllib.loads(text)
+    project, tool = document.get("project", {}), document.get("tool", {})
+    yield from project.get("dependencies", [])
+    for some in project.get("optional-dependencies", {}).values():
+        yield from some
+    yield from (one for some in document.get("dependency-groups", {}).values() for one in some if isinstance(one, str))
+    yield from document.get("build-system", {}).get("requires", [])
+    if "requires-python" in project:
+        yield f"python{project['requires-python']}"
+    for name, value in tool.get("poetry", {}).get("dependencies", {}).items():
+        version = value if isinstance(value, str) else ""
+        yield f"{name}{version}" if re.match(r"[<>=!~]", version) else name
+
+
+def _of_setup(text: str) -> Iterator[str]:
+    options = configparser.ConfigParser(interpolation=None)
+    options.read_string(text)
+    for section in {"options", "options.extras_require"} & {*options.sections()}:
+        for name, value in options[section].items():
+            if name == "python_requires":
+                yield f"python{value}"
+            elif name == "install_requires" or section != "options":
+                yield from filter(None, value.splitlines())
+
+
+def _of_conda(text: str) -> Iterator[str]:
+    """Its items, those of pip too; names of channels are among them, and no package."""
+    yield from re.findall(
+        r"^[ ]*-[ ]+(?:[\w-]+::)?([\w.-]+(?:\[[\w,]+\])?[ ]*(?:[=<>~!][^#\n]*?)?)[ ]*(?:#.*)?$", text, re.M
+    )
+
+
+_READERS = (
+    (r"(requirements|constraints)[\w.-]*\.(txt|in)|.*requirements\.txt", _of_requirements),
+    (r"pyproject\.toml", _of_pyproject),
+    (r"setup\.cfg", _of_setup),
+    (r"(environment|conda)[\w.-]*\.ya?ml", _of_conda),
+)

@@ -1,0 +1,375 @@
+"""What rules ask: where a node stands, names, literals, arguments, conditions about CUDA, the head of the file."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import libcst as cst
+from libcst.metadata import CodeRange
+
+from mpsprobe_fix.catalogue import source
+from mpsprobe_fix.facts import ASKED, CUDA, MAC, Facts, Program, conditions, inner_functions, run_at_import
+
+KEEP = "# mpsprobe: keep"
+DECIDE = "# mpsprobe: decide: "
+_NO_CODE = cst.Module([])
+
+
+@dataclass(frozen=True)
+class Change:
+    """One edit, or what a person has to decide: ``text`` says what."""
+
+    rule: str
+    file: str
+    line: int
+    text: str = ""
+
+
+def code_of(node: cst.CSTNode) -> str:
+    return _NO_CODE.code_for_node(node)
+
+
+def expression(code: str, template: cst.BaseExpression | None = None) -> cst.BaseExpression:
+    """``code`` as an expression, in the parentheses of the one whose place it takes."""
+    made = cst.parse_expression(code)
+    return made.with_changes(lpar=template.lpar, rpar=template.rpar) if template is not None and template.lpar else made
+
+
+class Place:
+    """The place of the node that is looked at, ``original``; one object for all nodes of a file.
+
+    Args:
+        program: the file.
+        file: its name.
+        facts: of all files.
+        seen: what a run found, by line.
+        positions: where each node begins and ends.
+        numbers: the number that each line of those has in the file.
+    """
+
+    def __init__(
+        self, program: Program, file: str, facts: Facts, seen: Mapping[int, Any],
+        positions: Mapping[cst.CSTNode, CodeRange], numbers: list[int],
+    ) -> None:  # fmt: skip
+        self.program = program
+        self.file = file
+        self.facts = facts
+        self.seen = seen
+        self.changes: list[Change] = []
+        self.decisions: list[Change] = []
+        self.around: list[cst.CSTNode] = []
+        self.handled: set[tuple[int, str]] = set()
+        self.original: Any = None
+        self.rule = ""
+        self.heads: dict[str, str] = {}
+        self.needs_torch = False
+        self.knows_mac = MAC.search(program.code) is not None
+        self.known: dict[int, tuple[bool, bool]] = {}
+        self.inner = inner_functions(program.nodes)
+        self.at_import = run_at_import(program.tree)
+        self._positions = positions
+        self._numbers = numbers
+        self.widened, self.with_mac = conditions(program.nodes)
+        self._kept = {number for number, line in enumerate(program.lines, 1) if KEEP in line}
+        self._decided = {line.strip() for line in program.lines if DECIDE in line}
+        self._torch = next((alias for alias, name in program.names.items() if name == "torch"), "torch")
+        self._pending: list[str] = []
+
+    # What rules ask.
+
+    def qualified(self, node: cst.CSTNode) -> str:
+        """The full name of what an expression names, by the imports of the file, ``torch.cuda.amp.autocast``; else
+        nothing."""
+        parts: list[str] = []
+        while isinstance(node, cst.Attribute):
+            parts.append(node.attr.value)
+            node = node.value
+        if not isinstance(node, cst.Name) or node.value not in self.program.names:
+            return ""
+        return ".".join([self.program.names[node.value], *reversed(parts)])
+
+    def line(self, node: cst.CSTNode) -> int:
+        return self.lines(node)[0]
+
+    def lines(self, node: cst.CSTNode) -> range:
+        found = self._positions[node]
+        return range(self._numbers[found.start.line - 1], self._numbers[found.end.line - 1] + 1)
+
+    def parent(self, distance: int = 1) -> cst.CSTNode | None:
+        return self.around[-distance] if len(self.around) >= distance else None
+
+    def inside(self, kind: type[cst.CSTNode]) -> bool:
+        return any(isinstance(one, kind) for one in self.around)
+
+    @property
+    def torch(self) -> str:
+        """What the file calls torch; it is imported at the head where it is not."""
+        self.needs_torch = True
+        return self._torch
+
+    def has_cuda(self) -> str:
+        return f"{self.torch}.cuda.device_count() > 0" if self.facts.early else f"{self.torch}.cuda.is_available()"
+
+    def has_mps(self) -> str:
+        return f"{self.torch}.backends.mps.is_available()"
+
+    def choice(self, cuda: str = "cuda") -> str:
+        """The device as an expression, a text: ``cuda`` where there is one, else MPS, else the CPU."""
+        return f'"{cuda}" if {self.has_cuda()} else "mps" if {self.has_mps()} else "cpu"'
+
+    def device(self, cuda: str = "cuda") -> str:
+        """The name of a constant at the head of the file with that choice."""
+        return self._constant("DEVICE" if cuda == "cuda" else f"DEVICE_{cuda[5:]}", self.choice(cuda))
+
+    def float64(self) -> str:
+        """The name of a constant: float64, or float32 where the device is MPS, which has no float64."""
+        value = f'{self.torch}.float32 if {self.device()} == "mps" else {self.torch}.float64'
+        return self._constant("FLOAT64", value)
+
+    def decide(self, text: str) -> None:
+        """Leave a comment for a person above this statement, and a line in the summary."""
+        self.decisions.append(Change(self.rule, self.file, self.line(self.original), text))
+        comment = f"{DECIDE}{text} [{self.rule}]"
+        if comment not in self._decided:
+            self._decided.add(comment)
+            self._pending.append(comment)
+
+    def head(self, name: str, code: str = "") -> None:
+        """Have what defines ``name`` at the head of the file: ``code``, or the function of the catalogue."""
+        code = code or source(name)
+        if re.search(r"\btorch\.", code):
+            code = re.sub(r"\btorch\.", f"{self.torch}.", code)
+        if not any(name in _defined(one) for one in self.program.tree.body):
+            self.heads.setdefault(name, code)
+
+    def _constant(self, name: str, value: str) -> str:
+        code = f"{name} = {value}"
+        same = ast.dump(ast.parse(code).body[0])
+        while any(name in _defined(one) and ast.dump(one) != same for one in self.program.tree.body):
+            name = f"MPS_OR_{name}"
+            code = f"{name} = {value}"
+            same = ast.dump(ast.parse(code).body[0])
+        self.head(name, code)
+        return name
+
+    # What the walk asks.
+
+    def kept(self, node: cst.CSTNode) -> bool:
+        if not self._kept or node not in self._positions:
+            return False
+        lines = self.lines(node)
+        return not self._kept.isdisjoint(lines[:1] if isinstance(node, cst.BaseCompoundStatement) else lines)
+
+    def comments(self) -> list[cst.EmptyLine]:
+        """Those for a person that the parts of this statement asked for."""
+        made = [cst.EmptyLine(comment=cst.Comment(text)) for text in self._pending]
+        self._pending.clear()
+        return made
+
+
+def _defined(statement: ast.stmt) -> set[str]:
+    if isinstance(statement, ast.Assign):
+        return {one.id for one in statement.targets if isinstance(one, ast.Name)}
+    return {statement.name} if isinstance(statement, (ast.FunctionDef, ast.ClassDef)) else set()
+
+
+# A device of CUDA whose number the program works out.
+NUMBERED = "|".join((
+    r"""f["']cuda:\{[^,"']+\}["']""",
+    r"""["']cuda:["'] *\+[^,"']+""",
+    r"""["']cuda:%[ds]["'] *%[^,"']+""",
+    r"""["']cuda:\{\}["']\.format\(.+\)""",
+))  # fmt: skip
+_COMPARES = re.compile(r"""(==|\bin\b|startswith\()\s*\(?["']cuda|["']cuda["']\s*(==|in)\b""")
+
+
+def text(node: object) -> str | None:
+    """The value of a plain literal text."""
+    if isinstance(node, cst.SimpleString) and not node.prefix:
+        value = node.evaluated_value
+        return value if isinstance(value, str) else None
+    return None
+
+
+def cuda_text(node: object) -> str | None:
+    """``cuda`` or ``cuda:1``, where a literal is that; an integer is the device of that number."""
+    value = text(node)
+    if value is not None and CUDA.fullmatch(value):
+        return value
+    return None
+
+
+def cuda_index(node: object) -> str | None:
+    return f"cuda:{int(node.value)}" if isinstance(node, cst.Integer) and node.value.isdigit() else None
+
+
+def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg | None:
+    """The argument of a call that is given by ``name``, or stands at ``position``."""
+    for number, one in enumerate(call.args):
+        if one.keyword is not None and one.keyword.value == name:
+            return one
+        if one.keyword is None and not one.star and number == position:
+            return one
+    return None
+
+
+def with_arguments(call: cst.Call, change: Callable[[cst.Arg], cst.BaseExpression | None]) -> cst.Call | None:
+    """``call`` with the values of those arguments changed for which ``change`` has a new one; ``None`` without any."""
+    values = [change(one) for one in call.args]
+    if not any(value is not None for value in values):
+        return None
+    changed = zip(call.args, values, strict=True)
+    return call.with_changes(args=[one if new is None else one.with_changes(value=new) for one, new in changed])
+
+
+def with_value(call: cst.Call, argument: cst.Arg, code: str) -> cst.Call:
+    """``call`` with another value of one of its arguments."""
+    args = [one.with_changes(value=expression(code)) if one is argument else one for one in call.args]
+    return call.with_changes(args=args)
+
+
+def with_keyword(call: cst.Call, name: str, value: str) -> cst.Call:
+    """``call`` with one more keyword argument, behind its others and in the same manner."""
+    added = cst.Arg(
+        cst.parse_expression(value), keyword=cst.Name(name),
+        equal=cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace("")),
+    )  # fmt: skip
+    args = list(call.args)
+    if args and isinstance(args[-1].comma, cst.Comma):
+        return call.with_changes(args=[*args, added.with_changes(comma=args[-1].comma)])
+    if args:
+        args[-1] = args[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+    return call.with_changes(args=[*args, added])
+
+
+def called(call: cst.Call) -> str:
+    """The last part of the name of what is called."""
+    function = call.func
+    return function.attr.value if isinstance(function, cst.Attribute) else getattr(function, "value", "")
+
+
+def method(call: cst.Call, *names: str) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in names
+
+
+def lone_call(line: cst.SimpleStatementLine) -> cst.Call | None:
+    """The call that is a statement of its own line."""
+    only = line.body[0] if len(line.body) == 1 else None
+    return only.value if isinstance(only, cst.Expr) and isinstance(only.value, cst.Call) else None
+
+
+def for_cuda(line: cst.SimpleStatementLine, place: Place, otherwise: cst.If | None = None) -> cst.If:
+    """A statement where there is CUDA only."""
+    block = cst.IndentedBlock([line.with_changes(leading_lines=[])])
+    return cst.If(expression(place.has_cuda()), block, otherwise, leading_lines=line.leading_lines)
+
+
+def arguments(code: str) -> list[cst.Arg]:
+    """``code`` as the arguments of a call."""
+    call = cst.parse_expression(f"f({code})")
+    assert isinstance(call, cst.Call)
+    return list(call.args)
+
+
+def bare(argument: cst.Arg) -> str:
+    """The code of an argument, without the comma behind it."""
+    return code_of(argument.with_changes(comma=cst.MaybeSentinel.DEFAULT)).strip()
+
+
+def as_to(call: cst.Call, *args: cst.Arg | str) -> cst.Call:
+    """``x.cuda(…)``, ``x.type(…)`` and their like as ``x.to(…)``; a text is the code of an argument."""
+    made = [arguments(one)[0] if isinstance(one, str) else one for one in args]
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    made[:-1] = [one if isinstance(one.comma, cst.Comma) else one.with_changes(comma=comma) for one in made[:-1]]
+    return call.with_changes(func=call.func.with_changes(attr=cst.Name("to")), args=made)
+
+
+def receiver(call: cst.Call) -> cst.BaseExpression:
+    """What a method is called of."""
+    return cst.ensure_type(call.func, cst.Attribute).value
+
+
+def asks(node: cst.CSTNode, place: Place) -> bool:
+    """Whether an expression is ``torch.cuda.is_available()``."""
+    return isinstance(node, cst.Call) and place.qualified(node.func) == ASKED
+
+
+def mentions_cuda(node: cst.CSTNode) -> bool:
+    """Whether a condition is about CUDA: it asks for it, or compares a device with it."""
+    code = code_of(node)
+    return "cuda.is_available" in code or "cuda.device_count" in code or _COMPARES.search(code) is not None
+
+
+def mentions_mac(node: cst.CSTNode) -> bool:
+    return MAC.search(code_of(node)) is not None
+
+
+def widened(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None:
+    """A condition that asks for CUDA and not for MPS, true on MPS too; ``None`` for any other one."""
+    if mentions_mac(node) or "cuda.is_available" not in code_of(node):
+        return None
+
+    class Widening(cst.CSTTransformer):
+        def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+            return expression(f"({code_of(updated)} or {place.has_mps()})") if asks(original, place) else updated
+
+    made = node.visit(Widening())
+    if isinstance(made, cst.BooleanOperation) and asks(node, place):
+        return made.with_changes(lpar=node.lpar, rpar=node.rpar)
+    assert isinstance(made, cst.BaseExpression)
+    return made
+
+
+def guarded(place: Place) -> bool:
+    """Whether the node is where only CUDA is, or where MPS has its own way: in a branch of a condition about it."""
+    below: cst.CSTNode | None = None
+    for one in reversed([*place.around, place.original]):
+        if isinstance(one, (cst.If, cst.IfExp)) and below is not None and below is not one.test:
+            if id(one) not in place.known:
+                place.known[id(one)] = mentions_cuda(one.test) or _says(one.test, place), mentions_mac(one.test)
+            cuda, mac = place.known[id(one)]
+            if below is one.body and (
+                mac or (cuda and not (isinstance(one, cst.If) and place.line(one) in place.widened))
+            ):
+                return True
+        if isinstance(one, (cst.FunctionDef, cst.Lambda)):
+            return False
+        below = one
+    return False
+
+
+def _says(test: cst.BaseExpression, place: Place) -> bool:
+    """Whether a condition asks a name that is true with CUDA only."""
+    parts = [test.left, test.right] if isinstance(test, cst.BooleanOperation) else [test]
+    return any(name_of(one) in place.facts.asked - place.facts.flags for one in parts)
+
+
+def name_of(node: cst.CSTNode) -> str | None:
+    """``DEV``, ``cfg.dev``, ``cfg["dev"]`` are called ``dev``."""
+    if isinstance(node, cst.Name):
+        return node.value
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+        return text(node.slice[0].slice.value)
+    if isinstance(node, cst.Call) and method(node, "get") and node.args:
+        return text(node.args[0].value)
+    return None
+
+
+def conditional(
+    cuda: str, otherwise: str, place: Place, template: cst.BaseExpression, argument: bool = False
+) -> cst.BaseExpression:
+    """``cuda`` where there is CUDA, else ``otherwise``; in parentheses where its neighbours could take a part of it,
+    which they cannot where it is an ``argument`` of the node that is looked at.
+    """
+    code = f"{cuda} if {place.has_cuda()} else {otherwise}"
+    parent = place.parent()
+    alone = argument or isinstance(
+        parent, (cst.Arg, cst.Assign, cst.AnnAssign, cst.Return, cst.Expr, cst.Param, cst.DictElement, cst.WithItem)
+    )
+    return expression(code if alone else f"({code})", template)
