@@ -18,7 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 from mpsprobe.errors import MpsprobeError
-from tests.fuzz.changing import TEXTS, bytes_changed, document_changed
+from tests.fuzz.changing import NUMBERS, TEXTS, bytes_changed, document_changed
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = "plugins/mpsprobe-devices/tests/traces/data/cuda.pt.trace.json.gz"
@@ -86,6 +86,51 @@ def traces(folder: Path) -> Attack:
             import_trace(path).model_dump_json()
 
     return attack
+
+
+def xplanes(folder: Path) -> Attack:
+    """Profiles as TensorFlow writes them, bytes of the file or fields of any depth changed: imported."""
+    from mpsprobe.engine import statistics
+    from mpsprobe.schemas import ProfileReport
+    from mpsprobe_devices.traces.report import import_trace
+
+    made = _module(ROOT / "plugins/mpsprobe-devices/tests/traces/made_profile.py")
+    profile = made.profile()
+    path = folder / "vm.xplane.pb"
+
+    def attack(random: Random) -> None:
+        data = profile
+        for _ in range(random.randint(1, 4)):
+            data = _field_changed(data, made.field, random)
+        path.write_bytes(data if random.random() < 0.6 else bytes_changed(data, random))
+        with patch.object(statistics, "RESAMPLES", 20), suppress(MpsprobeError):
+            report = import_trace(path)
+            assert ProfileReport.model_validate_json(report.model_dump_json()) == report
+
+    return attack
+
+
+def _field_changed(data: bytes, field: Callable[[int, int | bytes], bytes], random: Random) -> bytes:
+    """``data``, a protocol buffer, with one of its fields gone, repeated or another, or one inside that field."""
+    from mpsprobe_devices.traces.tensorflow import _Damaged, _fields
+
+    try:
+        fields = [
+            (number, value if isinstance(value, int) else bytes(value)) for number, value in _fields(memoryview(data))
+        ]
+    except _Damaged:
+        fields = []
+    if not fields:
+        return bytes_changed(data, random)
+    place = random.randrange(len(fields))
+    number, value = fields[place]
+    if isinstance(value, bytes) and value and random.random() < 0.7:
+        fields[place] = number, _field_changed(value, field, random)
+    else:
+        other = random.choice((number, random.randint(1, 12), 2 ** random.randint(5, 40)))
+        changed = random.choice((value, abs(random.choice(NUMBERS)), random.choice(TEXTS).encode("utf-8", "replace")))
+        fields[place : place + random.randint(0, 1)] = [(other, changed)] * random.choice((0, 1, 1, 2, 50))
+    return b"".join(field(*one) for one in fields)
 
 
 def tables(_: Path) -> Attack:
@@ -310,5 +355,5 @@ def _module(path: Path) -> Any:
 
 TARGETS: dict[str, Callable[[Path], Attack]] = {
     one.__name__: one
-    for one in (reports, traces, tables, machos, checkpoints, expectations, settings, workloads, programs)
+    for one in (reports, traces, xplanes, tables, machos, checkpoints, expectations, settings, workloads, programs)
 }
