@@ -170,6 +170,9 @@ def test_what_unpacks_to_far_more_than_its_size_is_not_read(tmp_path: Path, monk
     source = TraceFile(path)
     assert list(source.events()) == [{"ph": "X"}]
     assert source.problem is not None and "64 times their size" in source.problem
+    source = trace(tmp_path, "[" + "{}," * 300_000 + "{}]")
+    assert sum(1 for _ in source.events()) == stream.FEW_EVENTS
+    assert source.problem is not None and "for every 8 of its bytes" in source.problem
 
 
 def in_json() -> list[dict[str, Any]]:

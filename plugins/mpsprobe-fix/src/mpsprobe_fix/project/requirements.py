@@ -7,14 +7,18 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from mpsprobe_fix.files import Found, below, content
+
 MAC = {"sys_platform": "darwin", "platform_system": "Darwin", "platform_machine": "arm64", "os_name": "posix"}
-_CUDA_INDEX = re.compile(r"https?://\S*(/whl/cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com)\S*")
-_LEFT_OUT = {"site-packages", "node_modules"}
+MOST = 2_000  # requirements of one file; a list of all that is installed has some hundred
+_CUDA_INDEX = re.compile(r"://.*?(/whl/cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com)")
+_CONDA = re.compile(r"(?:[\w-]+::)?([\w.-]+(?:\[[\w,]+\])?[ ]*(?:[=<>~!].*)?)")
 
 
 @dataclass(frozen=True)
@@ -35,34 +39,33 @@ class Required:
 
 def required(folder: Path) -> Iterator[Required]:
     """What the files of ``folder`` ask for; a file that cannot be read asks for nothing."""
-    files = [folder] if folder.is_file() else sorted(one for one in folder.rglob("*") if not _LEFT_OUT & {*one.parts})
-    for file in files:
-        if any(part.startswith(".") for part in file.relative_to(folder).parts) or not file.is_file():
-            continue
+    for file in [folder] if folder.is_file() else below(folder, Found()):
         read = next((found for pattern, found in _READERS if re.fullmatch(pattern, file.name)), None)
         if read is None:
             continue
         try:
-            text = file.read_text(encoding="utf-8")
-            asked = list(read(text))
-        except (OSError, ValueError, configparser.Error, AttributeError, TypeError):
+            text = content(file).decode("utf-8").replace("\r\n", "\n")
+            asked = [one for one in islice(read(text), MOST) if isinstance(one, str)]
+        except (OSError, ValueError, configparser.Error, AttributeError, TypeError, RecursionError):
             continue
         lines = text.splitlines()
         for one in asked:
-            line = next((number for number, content in enumerate(lines, 1) if one in content), None)
+            line = next((number for number, written in enumerate(lines, 1) if one in written), None)
             yield from _of_text(one, f"{file}:{line}" if line else str(file))
-        for number, content in enumerate(lines, 1):
-            if not content.lstrip().startswith("#") and (found := _CUDA_INDEX.search(content)):
-                yield Required("", found[0].strip("\"'"), f"{file}:{number}")
+        for number, written in enumerate(lines, 1):
+            for word in [] if written.lstrip().startswith("#") else written.split():
+                if _CUDA_INDEX.search(word) and "http" in word:
+                    yield Required("", word[word.index("http") :].strip("\"'"), f"{file}:{number}")
 
 
 def _of_text(text: str, place: str) -> Iterator[Required]:
     conda = re.fullmatch(r"([\w.-]+)\s*=\s*([\w.*]+)(=.*)?", text)  # a line of conda: numpy=1.26=build
     try:
         found = Requirement(f"{conda[1]}=={conda[2].removesuffix('.*').removesuffix('*')}.*" if conda else text)
-    except InvalidRequirement:
+        wanted = found.marker is None or found.marker.evaluate({**MAC, "extra": ""}) or "extra" in str(found.marker)
+    except ValueError:  # no requirement, or a marker that compares what cannot be compared
         return
-    if found.marker is None or found.marker.evaluate({**MAC, "extra": ""}) or "extra" in str(found.marker):
+    if wanted:
         yield Required(canonicalize_name(found.name), text, place, str(found.specifier))
 
 
@@ -101,9 +104,11 @@ def _of_setup(text: str) -> Iterator[str]:
 
 def _of_conda(text: str) -> Iterator[str]:
     """Its items, those of pip too; names of channels are among them, and no package."""
-    yield from re.findall(
-        r"^[ ]*-[ ]+(?:[\w-]+::)?([\w.-]+(?:\[[\w,]+\])?[ ]*(?:[=<>~!][^#\n]*?)?)[ ]*(?:#.*)?$", text, re.M
-    )
+    for line in text.splitlines():
+        dash, _, item = line.partition("#")[0].strip().partition(" ")
+        found = _CONDA.fullmatch(item.strip()) if dash == "-" else None
+        if found is not None:
+            yield found[1]
 
 
 _READERS = (
