@@ -305,6 +305,11 @@ def programs(folder: Path) -> Attack:
     codes = [code for files in (*made.CUDA_PROGRAMS.values(), made.STAY) for code in files.values()]
     lines = sorted({line for code in codes for line in code.splitlines(keepends=True)})
     wanted = "torch==2.6.0+cu118 ; sys_platform == 'linux'\nnumpy>=1\n-r a.txt\n[project]\ndependencies = ['triton']\n"
+    project = {
+        "project": {"dependencies": ["torch>=2.6,<3", "x; python_version<'3'"], "requires-python": ">=3.10"},
+        "build-system": {"requires": ["a"]}, "dependency-groups": {"dev": ["b"]},
+        "tool": {"poetry": {"dependencies": {"torch": "^2.0", "c": {"version": "1"}}}},
+    }  # fmt: skip
     settings = "train:\n  device: cuda:0\n  - a: &a [1, *a]\n[x]\ndevice = 'cuda'\n"
     tokens = (*TEXTS, *"()[]{}:,.*@#\\'\"\0\r\t", "\n", "\ufeff", "f'{", "lambda: ", "if x:\n", "cuda", *lines)
     rules, names = list(RULES.values()), ("a.py", "a b.py", "\x1b[31m.py", "\n.pyw", "é.py")
@@ -321,6 +326,9 @@ def programs(folder: Path) -> Attack:
         (folder / "a.yaml").write_bytes(_with_tokens(settings.encode(), tokens, random, most=2))
         for name in ("requirements.txt", "pyproject.toml", "setup.cfg", "environment.yml"):
             (folder / name).write_bytes(_with_tokens(wanted.encode(), tokens, random, most=2))
+        if random.random() < 0.5:
+            written = _as_toml(document_changed(project, random))
+            (folder / "pyproject.toml").write_bytes(written.encode("utf-8", "replace"))
         with suppress(MpsprobeError):
             list(findings(str(folder), {}))
         found = gather([str(folder)])
@@ -333,6 +341,18 @@ def programs(folder: Path) -> Attack:
         assert not again.texts, diff(gather([str(folder)]).sources, again)
 
     return attack
+
+
+def _as_toml(document: Any) -> str:
+    """The keys of ``document`` as those of a TOML file, each value in one line."""
+
+    def value(one: Any) -> str:
+        if isinstance(one, dict):
+            return "{" + ", ".join(f"{json.dumps(key)} = {value(inner)}" for key, inner in one.items()) + "}"
+        return f"[{', '.join(map(value, one))}]" if isinstance(one, list) else json.dumps(one).lower()
+
+    pairs = document.items() if isinstance(document, dict) else ()
+    return "".join(f"{json.dumps(key)} = {value(one)}\n" for key, one in pairs)
 
 
 def _with_tokens(data: bytes, tokens: Sequence[str], random: Random, most: int) -> bytes:

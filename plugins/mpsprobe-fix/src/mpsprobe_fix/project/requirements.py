@@ -17,7 +17,7 @@ from mpsprobe_fix.files import Found, below, content
 
 MAC = {"sys_platform": "darwin", "platform_system": "Darwin", "platform_machine": "arm64", "os_name": "posix"}
 MOST = 2_000  # requirements of one file; a list of all that is installed has some hundred
-_CUDA_INDEX = re.compile(r"://.*?(/whl/cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com)")
+_CUDA_INDEX = re.compile(r"/whl/cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com")
 _CONDA = re.compile(r"(?:[\w-]+::)?([\w.-]+(?:\[[\w,]+\])?[ ]*(?:[=<>~!].*)?)")
 
 
@@ -54,7 +54,7 @@ def required(folder: Path) -> Iterator[Required]:
             yield from _of_text(one, f"{file}:{line}" if line else str(file))
         for number, written in enumerate(lines, 1):
             for word in [] if written.lstrip().startswith("#") else written.split():
-                if _CUDA_INDEX.search(word) and "http" in word:
+                if "http" in word and _CUDA_INDEX.search(word, word.index("http")):
                     yield Required("", word[word.index("http") :].strip("\"'"), f"{file}:{number}")
 
 

@@ -23,6 +23,8 @@ from mpsprobe_coverage.recording.phases import PHASES, phase_now
 from mpsprobe_coverage.recording.recorder import CallRecord, Matches, Recorder, Watching
 
 _ANSWER = ctypes.POINTER(ctypes.c_int64)  # stays as it is where Ctrl-C comes first; C++ has Python raise it later
+# A stack that is used up: the program's own next call raises the same, with its line.
+_OF_THE_PROGRAM = (KeyboardInterrupt, RecursionError)
 _JUDGE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, _ANSWER)
 _ASK = ctypes.CFUNCTYPE(None, ctypes.c_int64, _ANSWER)
 _NO_SLOT = -1
@@ -133,7 +135,7 @@ class Recording:
                 if answers not in self._answers:
                     self._answers.append(answers)
             answer[0] = self._answers.index(answers)
-        except KeyboardInterrupt:
+        except _OF_THE_PROGRAM:
             pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
             self._error = self._error or error
@@ -147,7 +149,7 @@ class Recording:
             else:
                 slot = self._judge_call(self._name(operator), place, asked)
             answer[0] = slot
-        except KeyboardInterrupt:
+        except _OF_THE_PROGRAM:
             pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
             self._error = self._error or error
@@ -182,7 +184,7 @@ class Recording:
     def _placed(self, answer: Any) -> None:
         try:
             answer[0] = self._place_now()
-        except KeyboardInterrupt:
+        except _OF_THE_PROGRAM:
             pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
             self._error = self._error or error
