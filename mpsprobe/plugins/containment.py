@@ -121,19 +121,27 @@ def _set_filters(filters: list[Any]) -> None:
     warnings.filters[:] = filters  # type: ignore[index]
 
 
-def _set_path(before: list[str]) -> None:
+def _entries(name: str) -> list[Any]:
+    return list(getattr(sys, name))
+
+
+def _put_back(name: str, before: list[Any]) -> None:
     """What was there, in its order; what is new stays behind it.
 
     A plugin may need its own folder again, when the module that it declares is imported, and may not hide the modules
     of others.
     """
-    sys.path[:] = [*before, *(entry for entry in sys.path if entry not in before)]
+    now = getattr(sys, name)
+    now[:] = [*before, *(entry for entry in now if entry not in before)]
 
 
 FEW: Mapping[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "the working folder": (_folder, _enter),
     "the environment": (os.environ.copy, _set_environment),
-    "sys.path": (lambda: list(sys.path), _set_path),
+    **{
+        f"sys.{name}": (partial(_entries, name), partial(_put_back, name))
+        for name in ("path", "meta_path", "path_hooks")
+    },
     "the umask": (_mask, os.umask),
     "the recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
     "torch's default dtype and grad mode": (_torch_defaults, _set_torch_defaults),

@@ -95,6 +95,8 @@ def test_what_is_put_back(tmp_path: Path) -> None:
         os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] = "1"
         del os.environ["PATH"]
         os.umask(0o777)
+        sys.meta_path.clear()
+        sys.path_hooks.clear()
         sys.setrecursionlimit(sys.getrecursionlimit() + 1)
         torch.set_default_dtype(torch.float64)
         torch.set_grad_enabled(False)
