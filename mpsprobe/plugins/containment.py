@@ -43,7 +43,7 @@ def outcome_of(function: Callable[[], Any]) -> Outcome:
 def contained() -> Iterator[None]:
     """Whatever a plugin prints, reads or changes in here does not reach the command around it."""
     before = {name: read() for name, (read, _) in FEW.items()}
-    with warnings.catch_warnings(), _descriptors_are_kept():
+    with warnings.catch_warnings(), _descriptors_are_kept(), _importers_are_kept():
         sys.stdin, sys.stdout, sys.__stdout__ = io.StringIO(), sys.stderr, sys.stderr  # type: ignore[assignment,misc]
         try:
             yield
@@ -121,27 +121,30 @@ def _set_filters(filters: list[Any]) -> None:
     warnings.filters[:] = filters  # type: ignore[index]
 
 
-def _entries(name: str) -> list[Any]:
-    return list(getattr(sys, name))
-
-
-def _put_back(name: str, before: list[Any]) -> None:
+def _set_path(before: list[str]) -> None:
     """What was there, in its order; what is new stays behind it.
 
     A plugin may need its own folder again, when the module that it declares is imported, and may not hide the modules
     of others.
     """
-    now = getattr(sys, name)
-    now[:] = [*before, *(entry for entry in now if entry not in before)]
+    sys.path[:] = [*before, *(entry for entry in sys.path if entry not in before)]
+
+
+@contextlib.contextmanager
+def _importers_are_kept() -> Iterator[None]:
+    """What finds modules afterwards finds them again; what is new stays, where it was put."""
+    kept = [(found, list(found)) for found in (sys.meta_path, sys.path_hooks)]
+    try:
+        yield
+    finally:
+        for now, before in kept:
+            now[:] = [*(one for one in before if one not in now), *now]
 
 
 FEW: Mapping[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "the working folder": (_folder, _enter),
     "the environment": (os.environ.copy, _set_environment),
-    **{
-        f"sys.{name}": (partial(_entries, name), partial(_put_back, name))
-        for name in ("path", "meta_path", "path_hooks")
-    },
+    "sys.path": (lambda: list(sys.path), _set_path),
     "the umask": (_mask, os.umask),
     "the recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
     "torch's default dtype and grad mode": (_torch_defaults, _set_torch_defaults),

@@ -23,8 +23,6 @@ from mpsprobe_coverage.recording.phases import PHASES, phase_now
 from mpsprobe_coverage.recording.recorder import CallRecord, Matches, Recorder, Watching
 
 _ANSWER = ctypes.POINTER(ctypes.c_int64)  # stays as it is where Ctrl-C comes first; C++ has Python raise it later
-# A stack that is used up: the program's own next call raises the same, with its line.
-_OF_THE_PROGRAM = (KeyboardInterrupt, RecursionError)
 _JUDGE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, _ANSWER)
 _ASK = ctypes.CFUNCTYPE(None, ctypes.c_int64, _ANSWER)
 _NO_SLOT = -1
@@ -64,7 +62,7 @@ class Recording:
         self._lock = threading.Lock()
         self._places: dict[_Place, int] = {}
         self._of_place: list[_Place] = []
-        self._error: BaseException | None = None
+        self._error: BaseException | None = None  # a stack that is used up is the program's, whose next call raises
         for phase in PHASES if not lines else ():
             self._index(_Place(phase, NOWHERE, None))
         self._judge = _JUDGE(self._judged)
@@ -135,10 +133,10 @@ class Recording:
                 if answers not in self._answers:
                     self._answers.append(answers)
             answer[0] = self._answers.index(answers)
-        except _OF_THE_PROGRAM:
+        except KeyboardInterrupt:
             pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
-            self._error = self._error or error
+            self._error = self._error or (None if isinstance(error, RecursionError) else error)
             answer[0] = 0
 
     def _judged(self, operator: int, place: int, asked: int, answer: Any) -> None:
@@ -149,10 +147,10 @@ class Recording:
             else:
                 slot = self._judge_call(self._name(operator), place, asked)
             answer[0] = slot
-        except _OF_THE_PROGRAM:
+        except KeyboardInterrupt:
             pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
-            self._error = self._error or error
+            self._error = self._error or (None if isinstance(error, RecursionError) else error)
             answer[0] = _NO_SLOT
 
     def _name(self, operator: int) -> str:
@@ -184,10 +182,10 @@ class Recording:
     def _placed(self, answer: Any) -> None:
         try:
             answer[0] = self._place_now()
-        except _OF_THE_PROGRAM:
+        except KeyboardInterrupt:
             pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
-            self._error = self._error or error
+            self._error = self._error or (None if isinstance(error, RecursionError) else error)
             answer[0] = 0
 
     def _place_now(self) -> int:
