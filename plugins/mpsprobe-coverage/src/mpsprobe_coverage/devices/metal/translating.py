@@ -79,7 +79,7 @@ def translated(source: str) -> Translated:
     source = _SYSTEM.sub("", source)
     source = _CAST.sub(r"mpsprobe_metal::pointer_to<\1>(", source)
     kernels: dict[str, tuple[Parameter, ...]] = {}
-    pieces, callers, at = ['#include "standard.h"\n'], [], 0
+    pieces, callers, at = ['#include "standard.h"\n#line 1 "kernels"\n'], [], 0
     while (head := _KERNEL.search(source, at)) is not None:
         name = head["name"]
         end_of_parameters = _closing(source, head.end() - 1)
