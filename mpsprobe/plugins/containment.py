@@ -133,7 +133,7 @@ def _set_path(before: list[str]) -> None:
 @contextlib.contextmanager
 def _importers_are_kept() -> Iterator[None]:
     """What finds modules afterwards finds them again; what is new stays, where it was put."""
-    kept = [(found, list(found)) for found in (sys.meta_path, sys.path_hooks)]
+    kept: list[tuple[Any, list[Any]]] = [(found, list(found)) for found in (sys.meta_path, sys.path_hooks)]
     try:
         yield
     finally:
