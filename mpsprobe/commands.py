@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from mpsprobe.suggestions import printable, remedy
 if TYPE_CHECKING:
     from mpsprobe.declarations import CommandDeclaration
 
+KEPT = "A model's file must leave in sys.modules what is there."
 _NAMES = 28
 """Columns of the names of options in a help; a longer one has a line for itself."""
 
@@ -150,12 +152,20 @@ class OpenGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; an error in a plugin's own code names the plugin."""
+        """Run the command; an error in a plugin's own code names the plugin, one in a user's file its line."""
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, MpsprobeError, OSError, EOFError):
+        except (click.ClickException, click.exceptions.Exit, click.Abort, MpsprobeError):
             raise
         except Exception as error:
+            if __name__ not in sys.modules:
+                raise MpsprobeError(f"mpsprobe was taken out of sys.modules: {describe(error)}", KEPT) from error
+            from mpsprobe.userfile import of_user
+
+            if (theirs := of_user(error)) is not None:
+                raise theirs from error
+            if isinstance(error, (OSError, EOFError)):
+                raise
             if (known := remedy(error)) is not None:
                 raise MpsprobeError(describe(error), known) from error
             name = self.prefix + (ctx.invoked_subcommand or "")

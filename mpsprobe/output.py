@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -30,16 +30,19 @@ def check_writable(path: str | Path) -> None:
         tempfile.TemporaryFile(prefix=".mpsprobe-", dir=target.parent).close()
 
 
-def write_atomically(path: str | Path, data: str | bytes) -> None:
+def write_atomically(path: str | Path, data: str | bytes, check: Callable[[], None] | None = None) -> None:
     """Write ``data`` so that ``path`` holds either all of it or what it held before.
 
     Text is written as UTF-8 with the line ends it has. A symbolic link is followed, not replaced.
     The file gets the permissions of the one it replaces, or those of any new file.
 
+    Args:
+        check: called when all is on disk, before it takes the place of ``path``; what it raises keeps the old file.
+
     Raises:
         OutputError: it cannot be written; what was at ``path`` is untouched and no other file is left there.
     """
-    with _replacing(path) as stream:
+    with _replacing(path, check) as stream:
         stream.write(as_bytes(data))
 
 
@@ -121,7 +124,7 @@ def _final_target(path: str | Path) -> Path:
 
 
 @contextlib.contextmanager
-def _replacing(path: str | Path) -> Iterator[IO[bytes]]:
+def _replacing(path: str | Path, check: Callable[[], None] | None = None) -> Iterator[IO[bytes]]:
     """A stream whose content takes the place of ``path`` if all goes well; else nothing happened."""
     target = _final_target(path)
     with _told(target):
@@ -133,6 +136,8 @@ def _replacing(path: str | Path) -> Iterator[IO[bytes]]:
                 stream.flush()
                 os.fsync(stream.fileno())
             temporary.chmod(_permissions(target))
+            if check is not None:
+                check()
             temporary.replace(target)
         except BaseException:  # also Ctrl-C: nothing may stay behind
             with contextlib.suppress(OSError):

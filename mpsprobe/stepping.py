@@ -182,7 +182,11 @@ def loss_of(run: TorchRun, output: Any) -> Any:
 
 
 def parameter_groups(model: Any) -> list[dict[str, Any]]:
-    """The parameters that require a gradient, for an optimizer: decayed ones, then the rest without weight decay."""
+    """The parameters that require a gradient, for an optimizer: decayed ones, then the rest without weight decay.
+
+    Raises:
+        WorkloadError: none does.
+    """
     apart = set()
     for name, module in model.named_modules():
         normalises = any(kind in type(module).__name__ for kind in _NORMALISATION)
@@ -191,6 +195,8 @@ def parameter_groups(model: Any) -> list[dict[str, Any]]:
                 apart.add(f"{name}.{parameter_name}" if name else parameter_name)
     decayed = [p for n, p in model.named_parameters() if p.requires_grad and n not in apart]
     others = [p for n, p in model.named_parameters() if p.requires_grad and n in apart]
+    if not decayed and not others:
+        raise WorkloadError("no parameter of the model requires a gradient", "Ask about --phase inference.")
     return [group for group in ({"params": decayed}, {"params": others, "weight_decay": 0.0}) if group["params"]]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
-from mpsprobe.userfile import declare, load, split
+from mpsprobe.userfile import declare, execute, load, of_user, split
 from mpsprobe_devkit.testing import run_cli
 
 GOOD = '''
@@ -149,6 +149,25 @@ def test_what_is_wrong_is_told_with_what_to_do(folder: Path, monkeypatch: pytest
         "UsageError: the function 'plain' takes no seq_len\n"
     )
     assert sys.argv is arguments
+
+
+def test_what_a_model_raises_later_is_its_files_too(tmp_path: Path) -> None:
+    code = "def called(f): return f()\ndef fails(): raise OSError('mine')\ndef make(): return (called, fails)\n"
+    (tmp_path / "late.py").write_text(code)
+    called, fails = execute(tmp_path / "late.py").make()
+    del sys.modules["mpsprobe_user_late"]
+    with pytest.raises(OSError, match="mine") as theirs:
+        fails()
+    assert str(of_user(theirs.value)).splitlines() == [
+        "'late.py' raised OSError: mine",
+        "In your file: late.py:2 in fails: def fails(): raise OSError('mine')",
+    ]
+    with pytest.raises(OSError, match="none") as ours:
+        called(lambda: execute(tmp_path / "none.py"))
+    assert of_user(ours.value) is None
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("mpsprobe.userfile._loaded", {"torch_that_is_gone"})
+        assert "took torch_that_is_gone out of sys.modules" in str(of_user(ours.value))
 
 
 def test_inputs_mode_and_dtype(folder: Path) -> None:

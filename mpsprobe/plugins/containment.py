@@ -43,7 +43,7 @@ def outcome_of(function: Callable[[], Any]) -> Outcome:
 def contained() -> Iterator[None]:
     """Whatever a plugin prints, reads or changes in here does not reach the command around it."""
     before = {name: read() for name, (read, _) in FEW.items()}
-    with warnings.catch_warnings(), _descriptors_are_kept():
+    with warnings.catch_warnings(), _descriptors_are_kept(), _importers_are_kept():
         sys.stdin, sys.stdout, sys.__stdout__ = io.StringIO(), sys.stderr, sys.stderr  # type: ignore[assignment,misc]
         try:
             yield
@@ -128,6 +128,17 @@ def _set_path(before: list[str]) -> None:
     of others.
     """
     sys.path[:] = [*before, *(entry for entry in sys.path if entry not in before)]
+
+
+@contextlib.contextmanager
+def _importers_are_kept() -> Iterator[None]:
+    """What finds modules afterwards finds them again; what is new stays, where it was put."""
+    kept: list[tuple[Any, list[Any]]] = [(found, list(found)) for found in (sys.meta_path, sys.path_hooks)]
+    try:
+        yield
+    finally:
+        for now, before in kept:
+            now[:] = [*(one for one in before if one not in now), *now]
 
 
 FEW: Mapping[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {

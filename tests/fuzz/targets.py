@@ -18,7 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 from mpsprobe.errors import MpsprobeError
-from tests.fuzz.changing import TEXTS, bytes_changed, document_changed
+from tests.fuzz.changing import NUMBERS, TEXTS, bytes_changed, document_changed
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = "plugins/mpsprobe-devices/tests/traces/data/cuda.pt.trace.json.gz"
@@ -86,6 +86,51 @@ def traces(folder: Path) -> Attack:
             import_trace(path).model_dump_json()
 
     return attack
+
+
+def xplanes(folder: Path) -> Attack:
+    """Profiles as TensorFlow writes them, bytes of the file or fields of any depth changed: imported."""
+    from mpsprobe.engine import statistics
+    from mpsprobe.schemas import ProfileReport
+    from mpsprobe_devices.traces.report import import_trace
+
+    made = _module(ROOT / "plugins/mpsprobe-devices/tests/traces/made_profile.py")
+    profile = made.profile()
+    path = folder / "vm.xplane.pb"
+
+    def attack(random: Random) -> None:
+        data = profile
+        for _ in range(random.randint(1, 4)):
+            data = _field_changed(data, made.field, random)
+        path.write_bytes(data if random.random() < 0.6 else bytes_changed(data, random))
+        with patch.object(statistics, "RESAMPLES", 20), suppress(MpsprobeError):
+            report = import_trace(path)
+            assert ProfileReport.model_validate_json(report.model_dump_json()) == report
+
+    return attack
+
+
+def _field_changed(data: bytes, field: Callable[[int, int | bytes], bytes], random: Random) -> bytes:
+    """``data``, a protocol buffer, with one of its fields gone, repeated or another, or one inside that field."""
+    from mpsprobe_devices.traces.tensorflow import _Damaged, _fields
+
+    try:
+        fields = [
+            (number, value if isinstance(value, int) else bytes(value)) for number, value in _fields(memoryview(data))
+        ]
+    except _Damaged:
+        fields = []
+    if not fields:
+        return bytes_changed(data, random)
+    place = random.randrange(len(fields))
+    number, value = fields[place]
+    if isinstance(value, bytes) and value and random.random() < 0.7:
+        fields[place] = number, _field_changed(value, field, random)
+    else:
+        other = random.choice((number, random.randint(1, 12), 2 ** random.randint(5, 40)))
+        changed = random.choice((value, abs(random.choice(NUMBERS)), random.choice(TEXTS).encode("utf-8", "replace")))
+        fields[place : place + random.randint(0, 1)] = [(other, changed)] * random.choice((0, 1, 1, 2, 50))
+    return b"".join(field(*one) for one in fields)
 
 
 def tables(_: Path) -> Attack:
@@ -260,6 +305,11 @@ def programs(folder: Path) -> Attack:
     codes = [code for files in (*made.CUDA_PROGRAMS.values(), made.STAY) for code in files.values()]
     lines = sorted({line for code in codes for line in code.splitlines(keepends=True)})
     wanted = "torch==2.6.0+cu118 ; sys_platform == 'linux'\nnumpy>=1\n-r a.txt\n[project]\ndependencies = ['triton']\n"
+    project = {
+        "project": {"dependencies": ["torch>=2.6,<3", "x; python_version<'3'"], "requires-python": ">=3.10"},
+        "build-system": {"requires": ["a"]}, "dependency-groups": {"dev": ["b"]},
+        "tool": {"poetry": {"dependencies": {"torch": "^2.0", "c": {"version": "1"}}}},
+    }  # fmt: skip
     settings = "train:\n  device: cuda:0\n  - a: &a [1, *a]\n[x]\ndevice = 'cuda'\n"
     tokens = (*TEXTS, *"()[]{}:,.*@#\\'\"\0\r\t", "\n", "\ufeff", "f'{", "lambda: ", "if x:\n", "cuda", *lines)
     rules, names = list(RULES.values()), ("a.py", "a b.py", "\x1b[31m.py", "\n.pyw", "é.py")
@@ -276,6 +326,9 @@ def programs(folder: Path) -> Attack:
         (folder / "a.yaml").write_bytes(_with_tokens(settings.encode(), tokens, random, most=2))
         for name in ("requirements.txt", "pyproject.toml", "setup.cfg", "environment.yml"):
             (folder / name).write_bytes(_with_tokens(wanted.encode(), tokens, random, most=2))
+        if random.random() < 0.5:
+            written = _as_toml(document_changed(project, random))
+            (folder / "pyproject.toml").write_bytes(written.encode("utf-8", "replace"))
         with suppress(MpsprobeError):
             list(findings(str(folder), {}))
         found = gather([str(folder)])
@@ -288,6 +341,18 @@ def programs(folder: Path) -> Attack:
         assert not again.texts, diff(gather([str(folder)]).sources, again)
 
     return attack
+
+
+def _as_toml(document: Any) -> str:
+    """The keys of ``document`` as those of a TOML file, each value in one line."""
+
+    def value(one: Any) -> str:
+        if isinstance(one, dict):
+            return "{" + ", ".join(f"{json.dumps(key)} = {value(inner)}" for key, inner in one.items()) + "}"
+        return f"[{', '.join(map(value, one))}]" if isinstance(one, list) else json.dumps(one).lower()
+
+    pairs = document.items() if isinstance(document, dict) else ()
+    return "".join(f"{json.dumps(key)} = {value(one)}\n" for key, one in pairs)
 
 
 def _with_tokens(data: bytes, tokens: Sequence[str], random: Random, most: int) -> bytes:
@@ -310,5 +375,5 @@ def _module(path: Path) -> Any:
 
 TARGETS: dict[str, Callable[[Path], Attack]] = {
     one.__name__: one
-    for one in (reports, traces, tables, machos, checkpoints, expectations, settings, workloads, programs)
+    for one in (reports, traces, xplanes, tables, machos, checkpoints, expectations, settings, workloads, programs)
 }

@@ -46,7 +46,7 @@ MAY_IMPORT = {
         "environment", "errors", "options", "plugins", "protocols", "schemas", "settings", "streams", "suggestions",
         "views",
     },
-    "commands": {"declarations", "errors", "flags", "options", "plugins", "suggestions"},
+    "commands": {"declarations", "errors", "flags", "options", "plugins", "suggestions", "userfile"},
     "exporting": {"errors", "output", "plugins", "schemas", "suggestions"},
     "cli": {
         "commands", "declarations", "engine", "environment", "errors", "exporting", "flags", "options",

@@ -88,17 +88,19 @@ def state() -> dict[str, Any]:
 
 
 def test_what_is_put_back(tmp_path: Path) -> None:
-    before = state()
+    before, importers = state(), (list(sys.meta_path), list(sys.path_hooks))
     with contained():
         os.chdir(tmp_path)
         sys.stdin = None
         os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] = "1"
         del os.environ["PATH"]
         os.umask(0o777)
+        sys.meta_path.clear()
+        sys.path_hooks.clear()
         sys.setrecursionlimit(sys.getrecursionlimit() + 1)
         torch.set_default_dtype(torch.float64)
         torch.set_grad_enabled(False)
-    assert state() == before
+    assert state() == before and (sys.meta_path, sys.path_hooks) == importers
 
 
 def test_a_closed_standard_error_is_open_again_and_new_folders_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,10 +62,12 @@ def test_what_cannot_be_fixed_is_one_line_each(tmp_path: Path) -> None:
     (inside / "read_only.py").chmod(0o444)
     (inside / "link.py").symlink_to(outside)
     (inside / "note.ipynb").write_text("[]")
+    with (inside / "hole.py").open("wb") as file:
+        file.truncate(10**12)
     (inside / "good.py").write_text(CODE)
     result = run(str(inside), str(inside / "notes.txt"), "--write", "--force")
     lines = [line.split(":", 1)[1] for line in result.stderr.splitlines() if "not changed" in line]
-    assert len(lines) == 7, result.stderr
+    assert len(lines) == 8, result.stderr
     assert outside.read_text() == CODE and (inside / "read_only.py").read_text() == CODE
     assert "DEVICE" in (inside / "good.py").read_text()
 
@@ -99,6 +101,21 @@ def test_a_dirty_tree_wants_force(tmp_path: Path) -> None:
     assert run(str(tmp_path), "--write", "--force").exit_code == 0
 
 
+def test_no_program_of_the_repository_is_started(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(CODE)
+    (tmp_path / ".gitattributes").write_text("*.py filter=a=b\n")
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "core.hooksPath=/dev/null"]
+    for command in (["init"], ["add", "."], ["commit", "-m", "a"], ["config", "filter.a=b.clean", "touch ran; cat"]):
+        subprocess.run(["git", *identity, *command], cwd=tmp_path, check=True, capture_output=True)
+    hook = tmp_path / ".git/hooks/post-index-change"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ntouch ran\n")
+    hook.chmod(0o755)
+    os.utime(tmp_path / "a.py", (1, 1))  # git has to look into it
+    assert "written" in run(str(tmp_path), "--write").stderr
+    assert not (tmp_path / "ran").exists()
+
+
 def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.py").write_text(CODE)
     [source] = gather([str(tmp_path)]).sources
@@ -115,18 +132,30 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: p
     assert [one.name for one in tmp_path.iterdir()] == ["a.py"]
 
 
-def test_what_was_changed_meanwhile_is_not_written(tmp_path: Path) -> None:
+def test_what_was_changed_meanwhile_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inner, outside = tmp_path / "in", tmp_path / "outside.py"
     inner.mkdir()
-    for path in (inner / "a.py", inner / "b.py", outside):
+    for path in (inner / "a.py", inner / "b.py", inner / "c.py", inner / "d.py", outside):
         path.write_text(CODE)
-    changed, replaced = gather([str(inner)]).sources
+    changed, replaced, gone, late = gather([str(inner)]).sources
     (inner / "a.py").write_text("new")
     (inner / "b.py").unlink()
     (inner / "b.py").symlink_to(outside)
-    for source in (changed, replaced):
+    (inner / "c.py").unlink()
+    for source in (changed, replaced, gone):
         with pytest.raises(MpsprobeError, match="changed while"):
             source.write("edited")
+    synced = os.fsync
+
+    def linked(descriptor: int) -> None:
+        synced(descriptor)
+        (inner / "d.py").unlink()
+        (inner / "d.py").symlink_to(outside)
+
+    monkeypatch.setattr(os, "fsync", linked)
+    with pytest.raises(MpsprobeError, match="changed while"):
+        late.write("edited")
+    assert not list(inner.glob(".mpsprobe-*"))
     assert (inner / "a.py").read_text() == "new" and outside.read_text() == CODE
 
 

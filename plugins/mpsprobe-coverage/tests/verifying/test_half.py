@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import mpsprobe
-from mpsprobe.errors import UsageError
+from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.schemas import PrecisionReport
 from mpsprobe_devkit.testing import run_cli
 
@@ -99,6 +99,17 @@ def test_the_scale_at_which_training_settles() -> None:
     found = asked(loud, torch.randn(4, 8) * 100, autocast="float16", phase="training").loss_scale
     quiet = asked(nn.Linear(8, 1), torch.randn(4, 8), autocast="float16", phase="training").loss_scale
     assert found is not None and quiet is not None and found < quiet <= 2.0**16
+
+
+class Raises(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        raise OSError("mine")
+
+
+def test_what_a_model_raises_is_its_own() -> None:
+    with pytest.raises(WorkloadError, match="does not run on the CPU: OSError: mine") as raised:
+        asked(Raises(2, 2), torch.ones(1, 2), dtype="float16")
+    assert 'raise OSError("mine")' in str(raised.value.hint)
 
 
 def test_wrong_use_is_one_line() -> None:

@@ -5,24 +5,22 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import random
 import time
 import tracemalloc
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from made_profile import HOST, field, profile
 from trace_files import packed, write
 
-from mpsprobe.errors import MpsprobeError, ReportError
+from mpsprobe.errors import ReportError
 from mpsprobe.schemas import ProfileCell
 from mpsprobe_devices.traces import stream, tensorflow
 from mpsprobe_devices.traces.report import import_trace
 from mpsprobe_devices.traces.stream import TraceFile
-from tests.fuzz.changing import bytes_changed
 
 plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 values = st.recursive(
@@ -172,68 +170,9 @@ def test_what_unpacks_to_far_more_than_its_size_is_not_read(tmp_path: Path, monk
     source = TraceFile(path)
     assert list(source.events()) == [{"ph": "X"}]
     assert source.problem is not None and "64 times their size" in source.problem
-
-
-HOST, GPU = 1, 2
-
-
-def varint(value: int) -> bytes:
-    """As protobuf writes a whole number."""
-    found = bytearray()
-    while value > 127:
-        found.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*found, value])
-
-
-def field(number: int, value: int | str | bytes) -> bytes:
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    data = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def named(number: int, name: str, shown: str = "") -> bytes:
-    return field(1, number) + field(2, field(1, number) + field(2, name) + (field(4, shown) if shown else b""))
-
-
-def event(name: int, start_us: int, duration_us: int, *facts: bytes) -> bytes:
-    times = field(1, name) + field(2, start_us * 1_000_000) + field(3, duration_us * 1_000_000)
-    return times + b"".join(field(4, one) for one in facts)
-
-
-def plane(number: int, name: str, lines: dict[str, list[bytes]], names: list[bytes], facts: list[bytes]) -> bytes:
-    def fields(number: int, values: Iterable[bytes]) -> bytes:
-        return b"".join(field(number, one) for one in values)
-
-    headings = [field(1, place) + field(2, title) + field(3, 5000) for place, title in enumerate(lines, 1)]
-    written = [heading + fields(4, events) for heading, events in zip(headings, lines.values(), strict=True)]
-    return field(1, field(1, number) + field(2, name) + fields(3, written) + fields(4, names) + fields(5, facts))
-
-
-def profile() -> bytes:
-    launch = field(1, 2) + field(4, 9)
-    steps = [event(1, start, 90, field(1, 1) + field(4, number)) for number, start in ((0, 0), (1, 100))]
-    work = [event(2, 10, 30), event(2, 110, 40), event(3, 20, 5, launch), event(4, 1, 0)]
-    host = plane(
-        HOST,
-        "/host:CPU",
-        {"python": steps, "tf_Compute/7": work},
-        [
-            named(1, "train"), named(2, "model/conv/Conv2D:Conv2D", "Conv2D"), named(3, "cuLaunchKernel"),
-            named(4, "ThreadpoolListener::Record"),
-        ],
-        [named(1, "step_num"), named(2, "correlation_id")],
-    )  # fmt: skip
-    kernels = [event(1, 30, 50, field(1, 1) + field(4, 9)), event(2, 85, 3)]
-    gpu = plane(
-        GPU,
-        "/device:GPU:0",
-        {"Stream #13(compute)": kernels, "TensorFlow Ops": [event(3, 30, 50)]},
-        [named(1, "implicit_gemm"), named(2, "MemcpyH2D"), named(3, "model/conv/Conv2D:Conv2D", "Conv2D")],
-        [named(1, "correlation_id")],
-    )
-    return host + gpu
+    source = trace(tmp_path, "[" + "{}," * 300_000 + "{}]")
+    assert sum(1 for _ in source.events()) == stream.FEW_EVENTS
+    assert source.problem is not None and "for every 8 of its bytes" in source.problem
 
 
 def in_json() -> list[dict[str, Any]]:
@@ -299,13 +238,3 @@ def test_what_no_profile_has_so_many_of(tmp_path: Path, monkeypatch: pytest.Monk
         import_trace(tmp_path / "vm.xplane.pb")
     assert tracemalloc.get_traced_memory()[1] < 10_000_000
     tracemalloc.stop()
-
-
-def test_any_byte_may_be_wrong(tmp_path: Path) -> None:
-    data, chance = profile(), random.Random(0)
-    for _ in range(300):
-        try:
-            cell = imported(tmp_path, bytes_changed(data, chance))
-        except MpsprobeError:
-            continue
-        assert ProfileCell.model_validate_json(cell.model_dump_json()) == cell

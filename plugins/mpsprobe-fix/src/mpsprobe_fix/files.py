@@ -8,7 +8,7 @@ import re
 import stat
 import subprocess
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,6 +25,10 @@ _SETTING = re.compile(
     r"""^[ \t]*(?:-[ \t]+)?["']?([\w.-]{1,100})["']?[ \t]*[:=][ \t]*["']?(cuda(?::\d+)?)["']?[ \t]*(?:\#.*)?\r?$""",
     re.MULTILINE,
 )
+MOST_BYTES = 50_000_000
+"""Of a file that is read; notebooks have pictures in them."""
+_OF_IT = ("local", "worktree")
+_NO_FILTER = {"clean": "", "process": "", "required": "false"}
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -57,12 +61,35 @@ class Source:
         Raises:
             UsageError: it is no longer what was read, or a link has taken its place.
         """
-        if self.path.resolve() != self.path or self.path.read_bytes() != self.encoded(self.text):
+        write_atomically(self.path, self.encoded(text), self._check_same)
+
+    def _check_same(self) -> None:
+        try:
+            same = self.path.resolve() == self.path and content(self.path) == self.encoded(self.text)
+        except (OSError, ValueError, RuntimeError):  # gone, another kind of file, a loop of links
+            same = False
+        if not same:
             raise UsageError(f"{self.name} was changed while it was looked at", "Start again.")
-        write_atomically(self.path, self.encoded(text))
 
     def encoded(self, text: str) -> bytes:
         return self.bom + text.encode(self.encoding)
+
+
+def content(path: Path) -> bytes:
+    """What is in the regular file ``path``; a pipe that has taken its place is not waited for.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is another kind of file, or has more than ``MOST_BYTES``.
+    """
+    # pathlib has no opener
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("not a regular file")
+        if status.st_size > MOST_BYTES:
+            raise ValueError(f"more than {MOST_BYTES:,} bytes")
+        return file.read(MOST_BYTES)
 
 
 @dataclass
@@ -88,13 +115,13 @@ def gather(paths: Sequence[str]) -> Found:
     done: set[Path] = set()
     for given in paths:
         root = Path(given)
-        if not root.exists():
-            raise UsageError(f"there is no {given}", "Name files or folders: mpsprobe fix train.py src/")
+        if not os.path.exists(root):  # noqa: PTH110 - pathlib raises where a name is too long
+            raise UsageError(f"there is no {printable(given)}", "Name files or folders: mpsprobe fix train.py src/")
         inside = root.resolve() if root.is_dir() else root.resolve().parent
         if root.is_symlink() and not root.resolve().is_relative_to(root.parent.resolve()):
             found.complaints.append(f"{root}: a symbolic link out of its folder; not changed")
             continue
-        if root.is_file() and root.suffix not in PYTHON | SETTINGS | {NOTEBOOK}:
+        if not root.is_dir() and root.suffix not in PYTHON | SETTINGS | {NOTEBOOK}:
             found.complaints.append(f"{root}: not a Python file or notebook; not changed")
         for path in below(root, found.complaints):
             real = path.resolve()
@@ -113,7 +140,7 @@ def below(root: Path, complaints: list[str]) -> Iterator[Path]:
     def failed(error: OSError) -> None:
         complaints.append(f"{error.filename}: cannot be read ({error.strerror}); not looked at")
 
-    if root.is_file():
+    if not root.is_dir():
         yield root
         return
     for folder, inner, names in os.walk(root, onerror=failed):
@@ -131,7 +158,7 @@ def _read(path: Path, real: Path, found: Found) -> None:
     if path.suffix not in PYTHON | SETTINGS | {NOTEBOOK}:
         return
     try:
-        data = real.read_bytes()
+        data = content(real)
         if path.suffix in SETTINGS:
             hits = _SETTING.finditer(data.decode("utf-8", "replace"))
             found.settings.update({hit[1].split(".")[-1]: hit[2] for hit in hits})
@@ -164,13 +191,31 @@ def check_clean(sources: Sequence[Source]) -> None:
     for one in sources:
         folders.setdefault(one.path.parent, []).append(one.path.name)
     for folder, names in folders.items():
-        # The repository may be anybody's: no program that its settings name is started, and a name is no pattern.
-        settings = ["-c", "core.fsmonitor=false", "--literal-pathspecs"]
-        command = ["git", *settings, "status", "--porcelain", "--", *names]
         try:
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, errors="replace")
+            # An index that is only read starts no hook; names are no patterns.
+            flags = ["--no-optional-locks", "--literal-pathspecs"]
+            done = _git(folder, [*flags, "status", "--porcelain", "--", *names], _switched_off(folder))
         except FileNotFoundError:
             return  # no git here
         if done.returncode == 0 and done.stdout.strip():
             name = printable(done.stdout.splitlines()[0][3:])
             raise UsageError(f"{name} has changes that are not committed", "Commit them, or write anyway: --force.")
+
+
+def _switched_off(folder: Path) -> dict[str, str]:
+    """Settings under which git starts no program that the repository of ``folder`` names: it may be anybody's."""
+    asked = ["config", "--null", "--show-scope", "--name-only", "--get-regexp", r"^filter\."]
+    parts = _git(folder, asked, {}).stdout.split("\0")  # scope, name, scope, name, …; what is read is not run
+    own = {name.rpartition(".")[0] for scope, name in zip(parts[::2], parts[1::2], strict=False) if scope in _OF_IT}
+    filters = {f"{one}.{key}": value for one in own for key, value in _NO_FILTER.items()}
+    return {"core.fsmonitor": "false", "core.hooksPath": os.devnull, **filters}
+
+
+def _git(folder: Path, command: Sequence[str], settings: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    given = {"GIT_CONFIG_COUNT": str(len(settings)), "GIT_ALLOW_PROTOCOL": "none"}  # no object is fetched
+    for number, (key, value) in enumerate(settings.items()):
+        given |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return subprocess.run(
+        ["git", *command], cwd=folder, env={**os.environ, **given},
+        capture_output=True, text=True, check=False, encoding="utf-8", errors="surrogateescape",
+    )  # fmt: skip

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -28,7 +29,7 @@ from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import pick_release, torch_releases
 from mpsprobe_fix.catalogue import REWRITES, operators_of
 from mpsprobe_fix.facts import IMPORTS, parsed
-from mpsprobe_fix.files import below, gather
+from mpsprobe_fix.files import below, content, gather
 from mpsprobe_fix.fixing import fixed
 from mpsprobe_fix.rules import RULES
 
@@ -223,7 +224,9 @@ def _settings(settings: Places, late: list[str]) -> Iterator[DoctorFinding]:
 
 # What a project says that it needs: requirements*.txt, pyproject.toml, setup.cfg, environment.yml. Nothing is run.
 MAC = {"sys_platform": "darwin", "platform_system": "Darwin", "platform_machine": "arm64", "os_name": "posix"}
-_CUDA_INDEX = re.compile(r"https?://\S*(/whl/cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com)\S*")
+MOST = 2_000  # requirements of one file; a list of all that is installed has some hundred
+_CUDA_INDEX = re.compile(r"/whl/cu\d+|pypi\.nvidia\.com|pypi\.ngc\.nvidia\.com")
+_CONDA = re.compile(r"(?:[\w-]+::)?([\w.-]+(?:\[[\w,]+\])?[ ]*(?:[=<>~!].*)?)")
 
 
 @dataclass(frozen=True)
@@ -249,26 +252,28 @@ def required(folder: Path) -> Iterator[Required]:
         if read is None:
             continue
         try:
-            text = file.read_text(encoding="utf-8")
-            asked = list(read(text))
-        except (OSError, ValueError, configparser.Error, AttributeError, TypeError):
+            text = content(file).decode("utf-8").replace("\r\n", "\n")
+            asked = [one for one in islice(read(text), MOST) if isinstance(one, str)]
+        except (OSError, ValueError, configparser.Error, AttributeError, TypeError, RecursionError):
             continue
         lines = text.splitlines()
         for one in asked:
-            line = next((number for number, content in enumerate(lines, 1) if one in content), None)
+            line = next((number for number, written in enumerate(lines, 1) if one in written), None)
             yield from _of_text(one, f"{file}:{line}" if line else str(file))
-        for number, content in enumerate(lines, 1):
-            if not content.lstrip().startswith("#") and (found := _CUDA_INDEX.search(content)):
-                yield Required("", found[0].strip("\"'"), f"{file}:{number}")
+        for number, written in enumerate(lines, 1):
+            for word in [] if written.lstrip().startswith("#") else written.split():
+                if "http" in word and _CUDA_INDEX.search(word, word.index("http")):
+                    yield Required("", word[word.index("http") :].strip("\"'"), f"{file}:{number}")
 
 
 def _of_text(text: str, place: str) -> Iterator[Required]:
     conda = re.fullmatch(r"([\w.-]+)\s*=\s*([\w.*]+)(=.*)?", text)  # a line of conda: numpy=1.26=build
     try:
         found = Requirement(f"{conda[1]}=={conda[2].removesuffix('.*').removesuffix('*')}.*" if conda else text)
-    except InvalidRequirement:
+        wanted = found.marker is None or found.marker.evaluate({**MAC, "extra": ""}) or "extra" in str(found.marker)
+    except ValueError:  # no requirement, or a marker that compares what cannot be compared
         return
-    if found.marker is None or found.marker.evaluate({**MAC, "extra": ""}) or "extra" in str(found.marker):
+    if wanted:
         yield Required(canonicalize_name(found.name), text, place, str(found.specifier))
 
 
@@ -307,9 +312,11 @@ def _of_setup(text: str) -> Iterator[str]:
 
 def _of_conda(text: str) -> Iterator[str]:
     """Its items, those of pip too; names of channels are among them, and no package."""
-    yield from re.findall(
-        r"^[ ]*-[ ]+(?:[\w-]+::)?([\w.-]+(?:\[[\w,]+\])?[ ]*(?:[=<>~!][^#\n]*?)?)[ ]*(?:#.*)?$", text, re.M
-    )
+    for line in text.splitlines():
+        dash, _, item = line.partition("#")[0].strip().partition(" ")
+        found = _CONDA.fullmatch(item.strip()) if dash == "-" else None
+        if found is not None:
+            yield found[1]
 
 
 _READERS = (

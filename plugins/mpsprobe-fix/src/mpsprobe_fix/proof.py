@@ -149,7 +149,10 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _arguments(program: str) -> list[str]:
-    words = shlex.split(program)
+    try:
+        words = shlex.split(program)
+    except ValueError:  # a quotation mark that is not closed
+        words = []
     if words and re.fullmatch(r"(.*[/\\])?python[\d.]*(\.exe)?", words[0]):
         words = words[1:]
     if not words or (words[0].startswith("-") and words[0] != "-m"):

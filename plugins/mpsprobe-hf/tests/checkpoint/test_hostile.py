@@ -19,6 +19,7 @@ import torch
 
 from mpsprobe.errors import WorkloadError
 from mpsprobe_hf.checkpoint.build import read_checkpoint
+from mpsprobe_hf.transformers.checkpoint_files import check_weights
 
 MOST_MEMORY = 150 * 2**20
 """Bytes of Python's objects."""
@@ -226,6 +227,14 @@ def test_an_index_that_leads_out_of_the_folder_or_is_none(tmp_path: Path) -> Non
     ):
         (inner / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
         assert says in (said := read(inner)) and said, index
+
+
+def test_weights_that_an_index_names_are_files(tmp_path: Path) -> None:
+    made.safetensors(tmp_path / "a.safetensors", ONE)
+    (tmp_path / "b.safetensors").mkdir()  # or a pipe, for which safetensors would wait
+    (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "b.safetensors"}}')
+    with pytest.raises(WorkloadError, match=r"has no file b\.safetensors, which model\.safetensors\.index\.json names"):
+        check_weights(tmp_path)
 
 
 def test_links_that_lead_out_of_the_folder(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext, redirect_stdout
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -13,6 +12,7 @@ from mpsprobe import options
 from mpsprobe.commands import Command
 from mpsprobe.errors import UsageError
 from mpsprobe.options import WHAT, File, Named, check_training, often, rare
+from mpsprobe.output import write_atomically
 from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.progress import SilentProgress, make_progress
 from mpsprobe.protocols import RunOptions, Workload
@@ -133,7 +133,7 @@ def verified(
         if file is not None and report.wrong:
             first = verification.found()[0]
             text = program(report.wrong[0], first, verification.checking, "mps" if name == "virtual" else name)
-            Path(file).write_text(text, encoding="utf-8")
+            write_atomically(file, text)
             say(f"wrote {file}, which shows {first.operator}")
         elif file is not None:
             say(f"{file} was not written: no operator is wrong")

@@ -84,10 +84,7 @@ class ReleaseStep(TorchStep):
 
 def make_adamw(model: torch.nn.Module, table: KernelTable) -> torch.optim.Optimizer:
     """AdamW in the form that the target release's Trainer and torch choose on the backend."""
-    groups = parameter_groups(model)
-    if not groups:
-        raise WorkloadError("no parameter of the model requires a gradient", "Leave out --phase training.")
-    return torch.optim.AdamW(groups, **ADAMW, **adamw_form(table))
+    return torch.optim.AdamW(parameter_groups(model), **ADAMW, **adamw_form(table))
 
 
 def optimizer(run: TorchRun, options: RunOptions, table: KernelTable) -> Any:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from mpsprobe.environment import collect_environment
+from mpsprobe.errors import MpsprobeError, WorkloadError
 from mpsprobe.protocols import Progress, RunOptions, TorchRun, Workload
 from mpsprobe.schemas import ModuleRange, PrecisionReport
 from mpsprobe.stepping import forward, loss_of, workload_info
+from mpsprobe.suggestions import in_short, printable
 from mpsprobe_coverage.verifying.comparing import distance
 from mpsprobe_coverage.verifying.drawing import Drawing, settled
 from mpsprobe_coverage.verifying.runs import built
@@ -52,7 +56,7 @@ def precision(workload: Workload, options: RunOptions, progress: Progress) -> Pr
     run = built(workload, replace(options, dtype="float32", autocast=None))
     notes: dict[str, None] = {}
     info = workload_info(workload.name, run, options, None)
-    with settled(run.model, lambda text: notes.setdefault(text)), torch.no_grad():
+    with _its_errors(run), settled(run.model, lambda text: notes.setdefault(text)), torch.no_grad():
         progress.start(3, "in float32")
         usual, exact = _ran(run, options, torch.float32, inputs=options.autocast is None)
         progress.advance(f"in {options.autocast or options.dtype}")
@@ -66,7 +70,9 @@ def precision(workload: Workload, options: RunOptions, progress: Progress) -> Pr
         if not _within(error, allowed) and not options.autocast:
             progress.advance("which modules have to stay in float32")
             keep, with_keep = _kept(run, options, dtype, rows, usual, exact)
-    scale = _loss_scale(run, options) if options.autocast == "float16" and options.phase == "training" else None
+    scaled = options.autocast == "float16" and options.phase == "training"
+    with _its_errors(run):
+        scale = _loss_scale(run, options) if scaled else None
     progress.stop()
     return PrecisionReport(
         workload=info,
@@ -83,6 +89,21 @@ def precision(workload: Workload, options: RunOptions, progress: Progress) -> Pr
         loss_scale=scale,
         notes=list(notes),
     )
+
+
+@contextmanager
+def _its_errors(run: TorchRun) -> Iterator[None]:
+    """What a model raises, or its copy, is a ``WorkloadError`` with the line."""
+    try:
+        yield
+    except MpsprobeError:
+        raise
+    except Exception as error:
+        why = f"'{run.architecture or type(run.model).__name__}' does not run on the CPU: {in_short(error)}"
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise WorkloadError(
+            why, f"At {Path(last.filename).name}:{last.lineno}: {printable(last.line or '')}"
+        ) from error
 
 
 class _Outputs:

@@ -53,6 +53,13 @@ def test_what_the_cpu_computed_is_found_and_what_it_prepared_is_not(tmp_path: Pa
     assert found["computed"][search] == ("aten::cdist", 2)
 
 
+def test_a_recursion_without_end_is_the_programs(tmp_path: Path) -> None:
+    (tmp_path / "deep.py").write_text('import torch\ndef f(x): return f(x + 1)\nf(torch.ones(2, device="mps"))\n')
+    ran = run_cli("run", "-o", "report.json", "deep.py", cwd=tmp_path)
+    assert ran.code == 1 and "RecursionError" in ran.stderr, ran.stderr
+    assert json.loads((tmp_path / "report.json").read_bytes())["program"]["exit_code"] == 1
+
+
 def test_the_chip_that_the_program_runs_on(tmp_path: Path) -> None:
     script = tmp_path / "asks.py"
     script.write_text(

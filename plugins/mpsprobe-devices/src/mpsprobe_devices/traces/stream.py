@@ -26,6 +26,8 @@ CHUNK = 1 << 20  # bytes read at once
 LONGEST_VALUE = 64 << 20  # characters of one event, or of one value outside the events
 LARGEST_RATIO = 64  # unpacked to packed; traces of torch.profiler have 10 to 30, and gzip could give 1,000
 NO_BOMB = 16 << 20  # bytes unpacked, up to which nobody asks for the ratio
+FEW_EVENTS = 200_000  # up to which nobody asks how many bytes each has
+LEAST_BYTES = 8  # of the file for each event; traces of torch.profiler have 16 to 34 where they are packed
 NEAR_THE_END = 16  # characters: a literal that is cut off looks like a wrong one
 EVENTS = "traceEvents"
 HINT = "A trace is what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote."
@@ -116,7 +118,7 @@ class _Window:
         self._stream = stream
         self._raw = raw
         self._tell = tell
-        self._told = self._unpacked = 0
+        self._told = self._unpacked = self._events = 0
         self._decode = codecs.getincrementaldecoder("utf-8-sig")(errors="replace").decode
         self._scan = json.JSONDecoder(strict=False).raw_decode
 
@@ -155,6 +157,12 @@ class _Window:
                 continue
             self.position = end
             return value
+
+    def event(self) -> Any:
+        self._events += 1
+        if self._events > max(FEW_EVENTS, self._told // LEAST_BYTES):
+            raise _Broken(f"it has more than one event for every {LEAST_BYTES} of its bytes")
+        return self.value()
 
     def _repaired(self, at: int) -> bool:
         """Whether a value at ``at`` that JSON does not have was replaced by ``null``, as every one that follows.
@@ -223,4 +231,4 @@ def _elements(window: _Window) -> Iterator[Any]:
         if window.character() == "]":
             window.position += 1
             return
-        yield window.value()
+        yield window.event()

@@ -82,6 +82,9 @@ def check_weights(folder: Path) -> None:
 def check_index(folder: Path, index: str) -> None:
     """Raise as ``check_weights`` if an index of safetensors maps to anything else: that would be read as what it is."""
     for name in mapped_files(folder, index)[0]:
+        if not (folder / name).is_file():  # a pipe would be waited for
+            shown = printable(str(folder))
+            raise WorkloadError(f"'{shown}' has no file {printable(name)}, which {printable(index)} names", AGAIN)
         if format_of(folder / name) != "safetensors":
             raise _pickled(printable(str(folder)), f"{printable(name)}, which {printable(index)} names")
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,7 @@ FLAGS = ("-std=c++20", "-O1", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-D
 LARGEST_GROUP = 1024
 MOST_STEPS = 2**32
 """Turns of loops in one launch, over all its threads; about ten seconds."""
+MOST_COMPILING_S = 120
 _AS_C: dict[str, Callable[[Any], Any]] = {
     "bool": ctypes.c_bool, "char": ctypes.c_int8, "uchar": ctypes.c_uint8, "short": ctypes.c_int16,
     "ushort": ctypes.c_uint16, "int": ctypes.c_int32, "int32_t": ctypes.c_int32, "uint": ctypes.c_uint32,
@@ -204,8 +207,24 @@ def _build(text: str, target: Path) -> None:
         source.write_text(text, encoding="utf-8")
         includes = [f"-I{HERE}", f"-I{Path(torch.__file__).parent / 'include'}"]
         command = [compiler(), *FLAGS, *includes, str(source), "-o", str(made)]
-        built = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-        if built.returncode != 0:
-            raise SyntaxError(f"the kernels do not compile: {printable(reason_of(built.stderr))}")
+        code, output = _ended(command)
+        if code != 0:
+            raise SyntaxError(f"the kernels do not compile: {printable(reason_of(output))}")
         made.chmod(0o700)
         made.replace(target)
+
+
+def _ended(command: Sequence[str]) -> tuple[int, str]:
+    """The exit code of a compiler and what it printed; the parts that it starts end with it."""
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", process_group=0,
+    ) as process:  # fmt: skip
+        try:
+            output, _ = process.communicate(timeout=MOST_COMPILING_S)
+        except subprocess.TimeoutExpired:
+            return 1, f"error: it took longer than {MOST_COMPILING_S} s"
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        return process.returncode, output

@@ -24,9 +24,17 @@ _REFERENCE = re.compile(r"(?:const\s+)?(?:device|constant)\s+(?:const\s+)?(?P<ty
 _POSITION = re.compile(r"(?P<type>u?(?:int|short|long)[23]?|unsigned)\s+(?P<name>\w+)\s*\[\[\s*(?P<what>\w+)\s*\]\]")
 _SHARED = re.compile(r"\bthreadgroup\s+(?P<what>[\w:]+(?:\s*<[^<>;]*>)?\s+(?P<name>\w+)\s*(?:\[[^;=]*\])*\s*;)")
 _LOOP = re.compile(r"\b(?:for|while)\s*\(|\bdo\s*\{")
+_BODY = re.compile(r"\s*\{")
+_SPACE, _IN_MACRO = re.compile(r"\s*"), re.compile(r"(?:[ \t]|\\\n)*")
+_MACRO = re.compile(r"^[ \t]*#(?:[^\n]|(?<=\\)\n)*\Z", re.MULTILINE)
 _CAST = re.compile(r"\breinterpret_cast\s*<\s*(?:device|constant)\s+([^<>*]+(?:<[^<>]*>[^<>*]*)?)\*\s*>\s*\(")
+# What the Metal compiler has no header of; c10's common.h has <array> for other languages than Metal.
+_INCLUDE = re.compile(
+    r"^[ \t]*#[ \t]*(?:include|import)\b(?![ \t]*<(?:metal_\w+|c10/metal/\w+\.h|array)>)[^\n]*", re.MULTILINE
+)
+# What the Metal Shading Language Specification leaves out of C++ (1.5.1), and what is of graphics.
 _UNKNOWN = re.compile(
-    r"\b(?:texture[123]d\w*|sampler|simdgroup_matrix|simdgroup_\w+8x8|visible_function_table|vertex|fragment|\[\[host_name)\b"
+    r"\b(?:goto|asm|__asm(?:__)?|new|throw|try|virtual|thread_local|typeid|dynamic_cast|texture[123]d\w*|sampler|simdgroup_matrix|simdgroup_\w+8x8|visible_function_table|vertex|fragment|\[\[host_name)\b"
 )
 _WAITS = re.compile(r"threadgroup|simd")
 
@@ -64,27 +72,38 @@ class Translated(NamedTuple):
 
 def translated(source: str) -> Translated:
     """``source``, whose headers of c10 are in it, as C++. Raises ``Unknown``."""
-    found = _UNKNOWN.search(source)
+    source = _NUMBER.sub(_plain, source)
+    found = _UNKNOWN.search(source) or _INCLUDE.search(source)
     if found is not None:
-        raise Unknown(found[0].strip("["), _line(source, found.start()))
-    source = _NUMBER.sub(lambda one: f"{one[0]}f" if one["number"] else one[0], _SYSTEM.sub("", source))
+        raise Unknown(" ".join(found[0].strip("[").split()), _line(source, found.start()))
+    source = _SYSTEM.sub("", source)
     source = _CAST.sub(r"mpsprobe_metal::pointer_to<\1>(", source)
     kernels: dict[str, tuple[Parameter, ...]] = {}
-    pieces, callers, at = ['#include "standard.h"\n'], [], 0
+    pieces, callers, at = ['#include "standard.h"\n#line 1 "kernels"\n'], [], 0
     while (head := _KERNEL.search(source, at)) is not None:
         name = head["name"]
         end_of_parameters = _closing(source, head.end() - 1)
-        begin = source.index("{", end_of_parameters)
+        opening = _BODY.match(source, end_of_parameters + 1)
+        if opening is None:
+            raise Unknown(f"the kernel {name} without its body", _line(source, head.start()))
+        begin = opening.end() - 1
         end = _closing(source, begin) + 1
         passed, signature, arguments = _parameters(source, head.end(), end_of_parameters)
         body = _instrumented(_SHARED.sub(r"static \g<what> mpsprobe_metal::unwritten(\g<name>);", source[begin:end]))
-        pieces += [source[at : head.start()], f'\n#line {_line(source, begin)} "kernels"\n']
+        pieces += [_instrumented(source[at : head.start()]), f'\n#line {_line(source, begin)} "kernels"\n']
         pieces.append(f"static void {name}({', '.join(signature)}) {body}\n")
         waits = "true" if _WAITS.search(source[begin:end]) else "false"
         callers.append(_CALLER.format(name=name, arguments=", ".join(arguments), waits=waits))
         kernels[name] = passed
         at = end
-    return Translated("".join([*pieces, source[at:], *callers]), kernels)
+    return Translated("".join([*pieces, _instrumented(source[at:]), *callers]), kernels)
+
+
+def _plain(found: re.Match[str]) -> str:
+    """A number as a ``float``; a comment as its line ends, because words in it are none of the language."""
+    if found["number"]:
+        return f"{found[0]}f"
+    return found[0] if found[0].startswith('"') else " " + "\n" * found[0].count("\n")
 
 
 _CALLER = """
@@ -145,7 +164,8 @@ def _instrumented(body: str) -> str:
         brace = loop.end() - 1
         if body[brace] == "(":
             brace = _closing(body, brace) + 1
-            brace += len(body[brace:]) - len(body[brace:].lstrip())
+            space = _IN_MACRO if _MACRO.search(body, 0, loop.start()) else _SPACE
+            brace = space.match(body, brace).end()  # type: ignore[union-attr]
         if brace < len(body) and body[brace] == "{":
             pieces += [body[at : brace + 1], " mpsprobe_metal::step();"]
             at = brace + 1

@@ -62,7 +62,7 @@ class Recording:
         self._lock = threading.Lock()
         self._places: dict[_Place, int] = {}
         self._of_place: list[_Place] = []
-        self._error: BaseException | None = None
+        self._error: BaseException | None = None  # a stack that is used up is the program's, whose next call raises
         for phase in PHASES if not lines else ():
             self._index(_Place(phase, NOWHERE, None))
         self._judge = _JUDGE(self._judged)
@@ -136,7 +136,7 @@ class Recording:
         except KeyboardInterrupt:
             pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
-            self._error = self._error or error
+            self._error = self._error or (None if isinstance(error, RecursionError) else error)
             answer[0] = 0
 
     def _judged(self, operator: int, place: int, asked: int, answer: Any) -> None:
@@ -150,7 +150,7 @@ class Recording:
         except KeyboardInterrupt:
             pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
-            self._error = self._error or error
+            self._error = self._error or (None if isinstance(error, RecursionError) else error)
             answer[0] = _NO_SLOT
 
     def _name(self, operator: int) -> str:
@@ -185,7 +185,7 @@ class Recording:
         except KeyboardInterrupt:
             pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
-            self._error = self._error or error
+            self._error = self._error or (None if isinstance(error, RecursionError) else error)
             answer[0] = 0
 
     def _place_now(self) -> int:
