@@ -53,6 +53,31 @@ def test_what_the_cpu_computed_is_found_and_what_it_prepared_is_not(tmp_path: Pa
     assert found["computed"][search] == ("aten::cdist", 2)
 
 
+DEEP = """
+import sys, torch
+x = torch.ones(2, device="mps")
+def descend(depth):
+    x.sin()
+    if depth > sys.getrecursionlimit() - 9:
+        x.cos()
+    descend(depth + 1)
+try:
+    descend(0)
+except RecursionError:
+    print("deep")
+print(sys.getrecursionlimit())
+"""
+
+
+def test_calls_of_a_program_that_recurses_until_python_ends_it_are_judged(tmp_path: Path) -> None:
+    (tmp_path / "deep.py").write_text(DEEP, encoding="utf-8")
+    ran = run_cli("run", "-o", "report.json", "deep.py", cwd=tmp_path)
+    assert ran.code == 0 and ran.stdout == "deep\n1000\n", ran.stderr
+    operators = json.loads((tmp_path / "report.json").read_bytes())["operators"]
+    calls = {one["operator"]: one["calls"] for one in operators}
+    assert calls["aten::sin"] > 950 and calls["aten::cos"] > 0, "the last ones too"
+
+
 def test_the_chip_that_the_program_runs_on(tmp_path: Path) -> None:
     script = tmp_path / "asks.py"
     script.write_text(

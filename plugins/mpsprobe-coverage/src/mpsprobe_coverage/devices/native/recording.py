@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from mpsprobe_coverage.devices.interpreter import address_of, functions
 from mpsprobe_coverage.devices.native.registering import DERIVATIVE, Registered
 from mpsprobe_coverage.knowledge.advisories.conditions import Answer
 from mpsprobe_coverage.knowledge.calls.call import Call
@@ -72,15 +73,14 @@ class Recording:
 
     def start(self) -> None:
         asked = self._lines or self._compositions.differ
-        address = ctypes.cast(self._place, ctypes.c_void_p).value if asked else 0
+        place = address_of(self._place) if asked else 0
         torch.ops.mpsprobe.set_raising(not self._keep_going)
-        interrupt = ctypes.cast(ctypes.pythonapi.PyErr_SetInterrupt, ctypes.c_void_p).value
-        judge, ask = (ctypes.cast(function, ctypes.c_void_p).value for function in (self._judge, self._ask))
-        torch.ops.mpsprobe.record(judge, address, interrupt, ask, self._asked_about)
+        judge, ask = address_of(self._judge), address_of(self._ask)
+        torch.ops.mpsprobe.record(judge, place, ask, self._asked_about, functions())
         self._dispatch.recording = self
 
     def stop(self) -> None:
-        torch.ops.mpsprobe.record(0, 0, 0, 0, [])
+        torch.ops.mpsprobe.record(0, 0, 0, [], [])
         self._dispatch.recording = None
         self.take()
         if self._error is not None:

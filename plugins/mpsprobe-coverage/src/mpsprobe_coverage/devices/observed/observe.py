@@ -19,6 +19,7 @@ import torch
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.compiling import OBSERVER
+from mpsprobe_coverage.devices.interpreter import address_of, functions
 from mpsprobe_coverage.knowledge.calls.spec import Specs, TensorSpec, interned
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.recording.attribution import NOWHERE, Attribution, Origin
@@ -257,8 +258,8 @@ class Listener:
 
     def start(self, attribution: Attribution | None) -> None:
         self._attribution = attribution
-        place = 0 if attribution is None else _address(self._place)
-        torch.ops.mpsprobe_observer.start(place, _address(ctypes.pythonapi.PyErr_SetInterrupt))
+        place = 0 if attribution is None else address_of(self._place)
+        torch.ops.mpsprobe_observer.start(place, functions())
         self._optimizers.enter_context(optimizers_followed(torch.ops.mpsprobe_observer.in_optimizer))
 
     def stop(self) -> None:
@@ -321,10 +322,6 @@ def _load() -> None:
 def _forked() -> None:
     torch.ops.mpsprobe_observer.hold(False)
     torch.ops.mpsprobe_observer.stop()
-
-
-def _address(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 @cache
