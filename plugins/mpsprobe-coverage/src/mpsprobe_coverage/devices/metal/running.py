@@ -11,7 +11,6 @@ import hashlib
 import platform
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -19,10 +18,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from mpsprobe.answers.folder import is_own, make_private, user_folder
+from mpsprobe.answers.folder import user_folder
 from mpsprobe.errors import UsageError
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.devices.compiling import SUFFIX, compiler, is_own_file, reason_of
+from mpsprobe_coverage.devices.compiling import SUFFIX, compiler, made_once, reason_of
 from mpsprobe_coverage.devices.metal.translating import Parameter, Unknown, translated
 
 HERE = Path(__file__).parent
@@ -187,25 +186,17 @@ def _compiled(text: str) -> Path:
     target = Path(user_folder(), "compiled", f"metal_{digest.hexdigest()[:24]}{SUFFIX}")
     if sys.platform == "win32":
         raise UsageError("Metal kernels are not run on Windows", "Use Linux or macOS, or leave --compile out.")
+    return made_once(target, lambda made: _build(text, made))
+
+
+def _build(text: str, library: Path) -> None:
+    source = library.with_name("kernels.cpp")
+    source.write_text(text, encoding="utf-8")
+    includes = [f"-I{HERE}", f"-I{Path(torch.__file__).parent / 'include'}"]
+    command = [compiler(), *FLAGS, *includes, str(source), "-o", str(library)]
     try:
-        make_private(str(target.parent))
-        if not is_own(str(target.parent)):
-            raise UsageError(f"others may write to {target.parent}", "Make it yours alone (chmod 700).")
-        if not is_own_file(target):
-            _build(text, target)
-    except OSError as error:
-        raise UsageError(f"no Metal kernel can be compiled: {error}", "Install a C++ compiler.") from error
-    return target
-
-
-def _build(text: str, target: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        source, made = Path(folder, "kernels.cpp"), Path(folder, target.name)
-        source.write_text(text, encoding="utf-8")
-        includes = [f"-I{HERE}", f"-I{Path(torch.__file__).parent / 'include'}"]
-        command = [compiler(), *FLAGS, *includes, str(source), "-o", str(made)]
         built = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-        if built.returncode != 0:
-            raise SyntaxError(f"the kernels do not compile: {printable(reason_of(built.stderr))}")
-        made.chmod(0o700)
-        made.replace(target)
+    except OSError as error:
+        raise UsageError(f"there is no {compiler()} for the Metal kernels", "Install a C++ compiler.") from error
+    if built.returncode != 0:
+        raise SyntaxError(f"the kernels do not compile: {printable(reason_of(built.stderr))}")
