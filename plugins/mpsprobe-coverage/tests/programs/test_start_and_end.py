@@ -7,11 +7,13 @@ import json
 import sys
 import threading
 import traceback
+import types
 from pathlib import Path
 
 import pytest
 import torch
 
+from mpsprobe_coverage.programs import session
 from mpsprobe_coverage.programs.parent import _ended
 from mpsprobe_coverage.programs.process import AfterImport, Process
 from mpsprobe_coverage.programs.settings import Settings
@@ -60,6 +62,29 @@ def test_without_the_folder_of_the_reports_a_program_goes_on(tmp_path: Path) -> 
     settings.refusal.with_suffix(".unfinished").mkdir()
     Process(settings, itself=True).end()
     assert _ended(3, settings).code == 3
+
+
+@pytest.mark.parametrize(
+    ("torch", "why"),
+    [
+        (types.ModuleType("torch"), "what it imports as torch is not PyTorch: <module 'torch'>"),
+        (torch, "unexpected ValueError: no such release\nThis is a bug, unless the program changes modules of Python"),
+    ],
+)
+def test_a_program_whose_device_cannot_be_opened_goes_on(
+    torch: types.ModuleType, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Settings) -> None:
+        raise ValueError("no such release")
+
+    monkeypatch.setattr(session, "Session", fail)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    settings = Settings(folder=str(tmp_path), name="a.py", arguments=[], torch="2.6.0", lines=True, prefix=sys.prefix)
+    process = Process(settings, itself=True)
+    process.open()
+    process.end()
+    ended = _ended(0, settings)
+    assert (ended.code, ended.report) == (0, None) and ended.why.startswith(why)
 
 
 def test_a_finder_waits_for_the_import_and_not_for_the_question(

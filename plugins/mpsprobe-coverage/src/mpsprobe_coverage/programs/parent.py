@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpsprobe.errors import MpsprobeError, UsageError
+from mpsprobe.suggestions import printable
 from mpsprobe_coverage.programs.settings import REFUSED, VARIABLE, Settings
 from mpsprobe_coverage.recording.branches import Site, Ways, ended_by
 
@@ -201,7 +202,7 @@ def _ended(code: int, settings: Settings) -> Ended:
         message, hint, refused = json.loads(settings.refusal.read_bytes())
         if refused and code == REFUSED:
             raise MpsprobeError(message, hint)
-        return Ended(code, None, str(message))
+        return Ended(code, None, "\n".join([printable(str(message)), *([str(hint)] if hint else [])]))
     if settings.report.exists():
         return Ended(code, None, "the program, or one that it started, changed the report")
     if code < 0:

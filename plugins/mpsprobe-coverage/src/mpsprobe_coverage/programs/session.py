@@ -53,10 +53,11 @@ class Session:
             leads=settings.as_cuda,
             chip=settings.chip,
         )
-        self._open = ExitStack()
-        self._open.enter_context(without_our_frames(lambda file: file.startswith(OURS)))
-        self._open.enter_context(self._device)
-        self._open.enter_context(self._cuda())
+        with ExitStack() as exits:
+            exits.enter_context(without_our_frames(lambda file: file.startswith(OURS)))
+            exits.enter_context(self._device)
+            exits.enter_context(self._cuda())
+            self._open = exits.pop_all()
 
     def _called(self, module: torch.nn.Module) -> None:
         self._roots.called(module)
