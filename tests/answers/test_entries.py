@@ -128,9 +128,9 @@ def test_a_full_disk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_oldest_go(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "MOST_ENTRIES", 3)
     place.mkdir(parents=True)
-    abandoned = place / "1-2.unfinished"
-    abandoned.write_bytes(b"half")
-    os.utime(abandoned, (1, 1))
+    for name, time in {"1-2.unfinished": 1, "1-3.unfinished": 4_000_000_000}.items():  # a clock was put back
+        (place / name).write_bytes(b"half")
+        os.utime(place / name, (time, time))
     for number in range(5):
         folder.write(f"{number}", b"x" * 10)
         os.utime(place / f"{number}.answer", (1_000_000 + number,) * 2)
