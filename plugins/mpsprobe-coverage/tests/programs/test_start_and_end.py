@@ -27,6 +27,7 @@ def test_settings_survive_the_environment_and_the_first_process_is_the_program(t
         prefix=sys.prefix,
     )  # fmt: skip
     assert Settings(**json.loads(settings.as_variable())) == settings
+    settings.offer()
     assert settings.claim()
     assert not settings.claim()
     settings.note_process()

@@ -68,7 +68,7 @@ class Library(NamedTuple):
         digest = hashlib.sha256()
         for source in (*self.sources, *sorted((HERE / self.folder).glob("*.h")), *sorted(HERE.glob("*.h"))):
             digest.update(source.read_bytes())
-        digest.update(repr((FLAGS, torch.__version__, compiler(), platform.machine())).encode())
+        digest.update(repr((FLAGS, *toolchain())).encode())
         return Path(user_folder(), "compiled", f"mpsprobe_{self.name}_{digest.hexdigest()[:16]}{SUFFIX}")
 
     @property
@@ -172,6 +172,11 @@ def reason_of(output: str) -> str:
 def compiler() -> str:
     name = os.environ.get("CXX") or ("cl" if sys.platform == "win32" else "c++")
     return shutil.which(name) or name
+
+
+def toolchain() -> tuple[str, ...]:
+    """For what a compiled file is kept: torch, the machine, and the compiler, however ``PATH`` leads to it."""
+    return torch.__version__, os.path.realpath(compiler()), platform.machine()
 
 
 def is_own_file(file: Path) -> bool:

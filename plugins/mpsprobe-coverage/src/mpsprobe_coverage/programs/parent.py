@@ -10,14 +10,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mpsprobe.errors import MpsprobeError, UsageError
+from mpsprobe.errors import MpsprobeError, OutputError, UsageError
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.programs.settings import REFUSED, VARIABLE, Settings
+from mpsprobe_coverage.programs.settings import REFUSED, ROOM, VARIABLE, Settings
 from mpsprobe_coverage.recording.branches import Site, Ways, ended_by
 
 if TYPE_CHECKING:
@@ -106,14 +106,18 @@ def _process(
     program: Sequence[str], as_module: bool, *, quiet: bool, **settings: Any
 ) -> Iterator[tuple[int, Settings]]:
     """The exit code of a process that has run ``program``, and where its files are."""
-    with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
-        chosen = Settings(
-            folder=folder,
-            name=f"-m {program[0]}" if as_module else program[0],
-            arguments=tuple(program[1:]),
-            prefix=sys.prefix,
-            **settings,
-        )
+    with ExitStack() as exits:
+        try:
+            chosen = Settings(
+                folder=exits.enter_context(tempfile.TemporaryDirectory(prefix="mpsprobe-")),
+                name=f"-m {program[0]}" if as_module else program[0],
+                arguments=tuple(program[1:]),
+                prefix=sys.prefix,
+                **settings,
+            )
+            chosen.offer()
+        except OSError as error:
+            raise OutputError(f"no folder for what the program reports: {error.strerror or error}", ROOM) from error
         paths = [str(START), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, VARIABLE: chosen.as_variable(), "PYTHONPATH": os.pathsep.join(paths)}
         if chosen.device == "virtual":  # a Mac has none of these

@@ -12,6 +12,7 @@ import contextlib
 import importlib.machinery
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +20,8 @@ from time import monotonic
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe_coverage.programs.settings import REFUSED, Settings
+from mpsprobe_coverage.programs.settings import REFUSED, ROOM, Settings
+from mpsprobe_coverage.programs.tracebacks import OURS, without_our_frames
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.programs.session import Session
@@ -38,6 +40,7 @@ def begin(value: str) -> None:
     except OSError:  # the command that ran the program has ended
         return
     process = Process(settings, itself)
+    process.hooks.enter_context(without_our_frames(lambda file: file.startswith(OURS)))
     _kept.append(process)
     atexit.register(process.end)
     if hasattr(os, "register_at_fork"):
@@ -53,6 +56,7 @@ class Process:
         self.itself = itself
         self.copied = False
         self.started = monotonic()
+        self.hooks = contextlib.ExitStack()
         self.session: Session | Verifying | None = None
         self.why: tuple[str, ...] = ("the program did not import torch",)  # there is no session
 
@@ -84,6 +88,9 @@ class Process:
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
             os._exit(REFUSED)
+        except KeyboardInterrupt as error:
+            self.why = ("it was interrupted before there was a device",)
+            raise error.with_traceback(None) from None
         except Exception as error:  # noqa: BLE001 - the program is not to end by it
             self.why = _unexpected(error)
         if not self.itself:
@@ -98,12 +105,15 @@ class Process:
 
     def end(self) -> None:
         """Close the device and write the report of this process."""
+        self.hooks.close()
         if self.copied:
             if self.session is not None:
                 self.session.close()
             return
         try:
             seconds = monotonic() - self.started
+            if hasattr(signal, "SIGXFSZ"):  # a program may limit the size of files, and not ignore it
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             if self.session is not None:
                 path = self.settings.report if self.itself else self.settings.process_report
                 self._answer(path, self.session.end(seconds))
@@ -114,7 +124,11 @@ class Process:
         except OSError as error:
             if self.itself:
                 with contextlib.suppress(OSError):
-                    self._no_report(f"it cannot be written: {error.strerror or error}")
+                    self._no_report(f"it cannot be written: {error.strerror or error}", ROOM)
+        except KeyboardInterrupt:
+            if self.itself:
+                with contextlib.suppress(OSError):
+                    self._no_report("it was interrupted while the report was made")
         except Exception as error:  # noqa: BLE001 - the program ran, and its exit code is its own
             if self.itself:  # of others the command counts those that left no report
                 with contextlib.suppress(Exception):
@@ -126,8 +140,13 @@ class Process:
     def _answer(self, path: Path, text: str) -> None:
         """Whole or not at all: the process may be killed while it writes."""
         unfinished = path.with_suffix(".unfinished")
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
+        try:
+            unfinished.write_text(text, encoding="utf-8")
+            unfinished.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                unfinished.unlink()  # there is to be room for a sentence
+            raise
 
 
 def _unexpected(error: Exception) -> tuple[str, str]:

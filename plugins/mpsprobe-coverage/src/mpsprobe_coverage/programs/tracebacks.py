@@ -1,4 +1,7 @@
-"""Tracebacks as Python prints them without a device: no frames of ours, nor those that ours called in torch."""
+"""Tracebacks as Python prints them without a device: no frames of ours, nor those that ours called in torch.
+
+Imports no torch: Ctrl-C may come while the program imports it.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import torch
-
-from mpsprobe_coverage.recording import attribution
-
-_TORCH = str(Path(torch.__file__).parent) + os.sep
-_MODULES = attribution.__file__  # around every call of a module: what stands below is the program's and torch's
+_PACKAGE = "mpsprobe_coverage"
+OURS = str(Path(__file__).parents[1])
+# Around every call of a module, and around the import of torch: what stands below is the program's and torch's.
+_AROUND = (str(Path(OURS, "recording", "attribution.py")), str(Path(__file__).with_name("process.py")))
 
 
 @contextmanager
@@ -25,7 +26,7 @@ def without_our_frames(ours: Callable[[str], bool]) -> Iterator[None]:
 
     A hook that the program sets itself gets the traceback as it is.
     """
-    hook, threads = sys.excepthook, threading.excepthook
+    hook, threads, unraisable = sys.excepthook, threading.excepthook, sys.unraisablehook
 
     def excepthook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         _strip(error, ours, set())
@@ -38,8 +39,20 @@ def without_our_frames(ours: Callable[[str], bool]) -> Iterator[None]:
             arguments = threading.ExceptHookArgs((type(value), value, value.__traceback__, arguments.thread))
         threads(arguments)
 
+    def ignored(arguments: Any) -> None:
+        """Not said is Ctrl-C in a function of ours that C++ calls, before its first line: C++ passes it on."""
+        where = f"{arguments.err_msg} {arguments.object!r}"
+        if not (
+            isinstance(arguments.exc_value, KeyboardInterrupt) and "ctypes callback" in where and _PACKAGE in where
+        ):
+            unraisable(arguments)
+
     # Who compares the two finds that nobody set one.
     before = sys.excepthook, sys.__excepthook__, threading.excepthook, threading.__excepthook__
+    before_ignored = sys.unraisablehook, sys.__unraisablehook__
+    if unraisable is sys.__unraisablehook__:
+        sys.__unraisablehook__ = ignored
+    sys.unraisablehook = ignored
     own = hook is sys.__excepthook__, threads is threading.__excepthook__
     sys.excepthook, threading.excepthook = excepthook, in_thread
     sys.__excepthook__ = excepthook if own[0] else before[1]
@@ -48,6 +61,7 @@ def without_our_frames(ours: Callable[[str], bool]) -> Iterator[None]:
         yield
     finally:
         sys.excepthook, sys.__excepthook__, threading.excepthook, threading.__excepthook__ = before
+        sys.unraisablehook, sys.__unraisablehook__ = before_ignored
 
 
 def _strip(error: BaseException | None, ours: Callable[[str], bool], seen: set[int]) -> None:
@@ -55,13 +69,15 @@ def _strip(error: BaseException | None, ours: Callable[[str], bool], seen: set[i
     if error is None or id(error) in seen:
         return
     seen.add(id(error))
+    torch = getattr(sys.modules.get("torch"), "__file__", None)
+    in_torch = os.path.dirname(torch) + os.sep if torch else "<"  # noqa: PTH120 - compared with co_filename
     kept = []
     place, below = error.__traceback__, False
     while place is not None:
         file = place.tb_frame.f_code.co_filename
         if ours(file):
-            below = below or file != _MODULES
-        elif not (below and file.startswith(_TORCH)):
+            below = below or file not in _AROUND
+        elif not (below and file.startswith(in_torch)):
             kept.append(place)
             below = False
         place = place.tb_next

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import platform
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ import torch
 from mpsprobe.answers.folder import user_folder
 from mpsprobe.errors import UsageError
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.devices.compiling import SUFFIX, compiler, made_once, reason_of
+from mpsprobe_coverage.devices.compiling import SUFFIX, compiler, made_once, reason_of, toolchain
 from mpsprobe_coverage.devices.metal.translating import Parameter, Unknown, translated
 
 HERE = Path(__file__).parent
@@ -180,7 +179,7 @@ def _given(value: Any, parameter: Parameter) -> tuple[int, int, object]:
 @cache
 def _compiled(text: str) -> Path:
     """The library of ``text``, compiled or kept from before."""
-    digest = hashlib.sha256(repr((FLAGS, text, torch.__version__, compiler(), platform.machine())).encode())
+    digest = hashlib.sha256(repr((FLAGS, text, *toolchain())).encode())
     for header in sorted(HERE.glob("*.h")):
         digest.update(header.read_bytes())
     target = Path(user_folder(), "compiled", f"metal_{digest.hexdigest()[:24]}{SUFFIX}")

@@ -6,7 +6,7 @@ import atexit
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
@@ -207,7 +207,8 @@ def native_device_now() -> NativeDevice | None:
 
 def _await_autograd() -> None:
     """Before Python ends: a thread of autograd that frees its objects later aborts the process (``ending.cpp``)."""
-    torch.ops.mpsprobe.await_autograd()
+    with suppress(RuntimeError):  # no thread can be started any more
+        torch.ops.mpsprobe.await_autograd()
 
 
 # What Python code asks torch about MPS, answered as on a Mac while the device is open.
