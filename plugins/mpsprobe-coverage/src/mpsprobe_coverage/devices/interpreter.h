@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace mpsprobe {
@@ -17,7 +18,14 @@ struct Interpreter {
   void (*give_lock)(int);
   int (*recursion_limit)();
   void (*set_recursion_limit)(int);
+  int (*call_later)(int (*)(void*), void*);
+  void* (*type_of)(void*);
+  void (*set_error)(void*, void*);
+  void (*forget)(void*);
 } interpreter{};
+
+// What a handler of a signal raised while Python was asked, of this thread: a new reference, or none.
+thread_local void* raised_meanwhile = nullptr;
 
 // In the order of the members above.
 inline void know(const std::vector<int64_t>& addresses) {
@@ -26,7 +34,37 @@ inline void know(const std::vector<int64_t>& addresses) {
       reinterpret_cast<int (*)()>(addresses.at(1)),
       reinterpret_cast<void (*)(int)>(addresses.at(2)),
       reinterpret_cast<int (*)()>(addresses.at(3)),
-      reinterpret_cast<void (*)(int)>(addresses.at(4))};
+      reinterpret_cast<void (*)(int)>(addresses.at(4)),
+      reinterpret_cast<int (*)(int (*)(void*), void*)>(addresses.at(5)),
+      reinterpret_cast<void* (*)(void*)>(addresses.at(6)),
+      reinterpret_cast<void (*)(void*, void*)>(addresses.at(7)),
+      reinterpret_cast<void (*)(void*)>(addresses.at(8))};
+}
+
+// `error` comes with a reference. Only the last one is kept, as of exceptions that are raised in handlers of others.
+inline void raise_later(void* error) {
+  auto* before = std::exchange(raised_meanwhile, error);
+  if (before != nullptr) {
+    auto lock = interpreter.take_lock();
+    interpreter.forget(before);
+    interpreter.give_lock(lock);
+  }
+}
+
+inline int raise(void* error) {
+  auto* type = interpreter.type_of(error);
+  interpreter.set_error(type, error);
+  interpreter.forget(type);
+  interpreter.forget(error);
+  return -1;
+}
+
+// In the program, before its next line: that exception, or Ctrl-C's.
+inline void interrupt_program() {
+  auto* error = std::exchange(raised_meanwhile, nullptr);
+  if (error == nullptr || interpreter.call_later(&raise, error) != 0) {
+    interpreter.interrupt();
+  }
 }
 
 // Calls a function of Python, which may go deeper than the program: one that recurses until Python ends it calls operators

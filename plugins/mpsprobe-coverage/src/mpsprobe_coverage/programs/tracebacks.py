@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-_PACKAGE = "mpsprobe_coverage"
 OURS = str(Path(__file__).parents[1])
 # Around every call of a module, and around the import of torch: what stands below is the program's and torch's.
 _AROUND = (str(Path(OURS, "recording", "attribution.py")), str(Path(__file__).with_name("process.py")))
@@ -26,7 +25,7 @@ def without_our_frames(ours: Callable[[str], bool]) -> Iterator[None]:
 
     A hook that the program sets itself gets the traceback as it is.
     """
-    hook, threads, unraisable = sys.excepthook, threading.excepthook, sys.unraisablehook
+    hook, threads = sys.excepthook, threading.excepthook
 
     def excepthook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         _strip(error, ours, set())
@@ -39,20 +38,8 @@ def without_our_frames(ours: Callable[[str], bool]) -> Iterator[None]:
             arguments = threading.ExceptHookArgs((type(value), value, value.__traceback__, arguments.thread))
         threads(arguments)
 
-    def ignored(arguments: Any) -> None:
-        """Not said is Ctrl-C in a function of ours that C++ calls, before its first line: C++ passes it on."""
-        where = f"{arguments.err_msg} {arguments.object!r}"
-        if not (
-            isinstance(arguments.exc_value, KeyboardInterrupt) and "ctypes callback" in where and _PACKAGE in where
-        ):
-            unraisable(arguments)
-
     # Who compares the two finds that nobody set one.
     before = sys.excepthook, sys.__excepthook__, threading.excepthook, threading.__excepthook__
-    before_ignored = sys.unraisablehook, sys.__unraisablehook__
-    if unraisable is sys.__unraisablehook__:
-        sys.__unraisablehook__ = ignored
-    sys.unraisablehook = ignored
     own = hook is sys.__excepthook__, threads is threading.__excepthook__
     sys.excepthook, threading.excepthook = excepthook, in_thread
     sys.__excepthook__ = excepthook if own[0] else before[1]
@@ -61,7 +48,6 @@ def without_our_frames(ours: Callable[[str], bool]) -> Iterator[None]:
         yield
     finally:
         sys.excepthook, sys.__excepthook__, threading.excepthook, threading.__excepthook__ = before
-        sys.unraisablehook, sys.__unraisablehook__ = before_ignored
 
 
 def _strip(error: BaseException | None, ours: Callable[[str], bool], seen: set[int]) -> None:

@@ -245,7 +245,7 @@ bool Recorded::may_raise() const {
 
 void pass_on_interrupt() {
   if (std::exchange(interrupted, false)) {
-    interpreter.interrupt();
+    interrupt_program();
   }
 }
 
@@ -377,6 +377,11 @@ TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
   // Whether nothing is recorded in this thread; what it was before.
   m.def("mute(bool muted) -> bool", [](bool now) { return std::exchange(muted, now); });
   m.def("set_raising(bool raising) -> ()", [](bool now) { raising = now; });
+  // The address of an exception that the program gets when Python is asked no more, with a reference.
+  m.def("raise_later(int error) -> ()", [](int64_t error) {
+    raise_later(reinterpret_cast<void*>(error));
+    interrupted = true;
+  });
   // Slots, each with the number of its calls; they are not used again.
   m.def("take_counts() -> int[]", &take_counts);
   // Threads that called an operator since recording began, without those of autograd.

@@ -15,6 +15,7 @@ import torch
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.compiling import DEVICE
+from mpsprobe_coverage.devices.interpreter import passing_on
 from mpsprobe_coverage.devices.metal.running import Fault, Library
 from mpsprobe_coverage.devices.native.recording import Recording
 from mpsprobe_coverage.devices.native.registering import registered
@@ -150,6 +151,7 @@ class NativeDevice:
             self._recording = Recording(kernels, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)
             self._recording.start()
+            exits.enter_context(passing_on(operators.raise_later, Recording.__qualname__))
             if self._cpu:
                 _stop_in_children()
                 exits.callback(_followed_no_more)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from mpsprobe_coverage.devices.interpreter import address_of, functions
+from mpsprobe_coverage.devices.interpreter import address_of, functions, is_of_a_signal
 from mpsprobe_coverage.devices.native.registering import DERIVATIVE, Registered
 from mpsprobe_coverage.knowledge.advisories.conditions import Answer
 from mpsprobe_coverage.knowledge.calls.call import Call
@@ -133,11 +133,10 @@ class Recording:
                 if answers not in self._answers:
                     self._answers.append(answers)
             answer[0] = self._answers.index(answers)
-        except KeyboardInterrupt:
-            pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
-            self._error = self._error or error
-            answer[0] = 0
+            if not is_of_a_signal(error, torch.ops.mpsprobe.raise_later):
+                self._error = self._error or error
+                answer[0] = 0
 
     def _judged(self, operator: int, place: int, asked: int, answer: Any) -> None:
         try:
@@ -147,11 +146,10 @@ class Recording:
             else:
                 slot = self._judge_call(self._name(operator), place, asked)
             answer[0] = slot
-        except KeyboardInterrupt:
-            pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
-            self._error = self._error or error
-            answer[0] = _NO_SLOT
+            if not is_of_a_signal(error, torch.ops.mpsprobe.raise_later):
+                self._error = self._error or error
+                answer[0] = _NO_SLOT
 
     def _name(self, operator: int) -> str:
         if operator < len(self._operators):
@@ -182,11 +180,10 @@ class Recording:
     def _placed(self, answer: Any) -> None:
         try:
             answer[0] = self._place_now()
-        except KeyboardInterrupt:
-            pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
-            self._error = self._error or error
-            answer[0] = 0
+            if not is_of_a_signal(error, torch.ops.mpsprobe.raise_later):
+                self._error = self._error or error
+                answer[0] = 0
 
     def _place_now(self) -> int:
         origin = self._attribution.current() if self._lines else NOWHERE

@@ -303,7 +303,7 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& fn) {
       thread.quiet = false;
       call->place = std::max<int64_t>(answer, 0);
       if (answer == kInterrupted) {
-        interpreter.interrupt();
+        interrupt_program();
       }
     }
   }
@@ -372,6 +372,8 @@ std::vector<std::string> names() {
 TORCH_LIBRARY(mpsprobe_observer, m) {
   using namespace mpsprobe::observing;
   m.def("start(int place, int[] python) -> ()", &start);
+  // The address of an exception that the program gets when Python is asked no more, with a reference.
+  m.def("raise_later(int error) -> ()", [](int64_t error) { raise_later(reinterpret_cast<void*>(error)); });
   m.def("stop() -> ()", &stop);
   m.def("in_optimizer(bool now) -> ()", [](bool now) { in_optimizer = now; });
   m.def("take() -> int[]", &take);
