@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import sys
 import threading
 import traceback
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mpsprobe_coverage.programs import session
+from mpsprobe_coverage.programs import parent, session
 from mpsprobe_coverage.programs.parent import _ended
 from mpsprobe_coverage.programs.process import AfterImport, Process
 from mpsprobe_coverage.programs.settings import Settings
@@ -54,7 +55,7 @@ def test_what_a_program_writes_among_the_reports_leaves_its_exit_code(
     assert (ended.code, ended.report) == (3, None) and why in ended.why
 
 
-def test_without_the_folder_of_the_reports_a_program_goes_on(tmp_path: Path) -> None:
+def test_without_the_folder_of_the_reports_a_program_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "gone"
     settings = Settings(folder=str(folder), name="a.py", arguments=[], torch="2.6.0", lines=True, prefix=sys.prefix)
     settings.note_process()
@@ -63,6 +64,9 @@ def test_without_the_folder_of_the_reports_a_program_goes_on(tmp_path: Path) -> 
     settings.refusal.with_suffix(".unfinished").mkdir()
     Process(settings, itself=True).end()
     assert _ended(3, settings).code == 3
+    assert "before Python did" in _ended(3, settings).why
+    monkeypatch.setattr(parent, "LEAST_FREE", math.inf)
+    assert _ended(3, settings).why.startswith("there is no room for it on the disk\nMake room")
 
 
 @pytest.mark.parametrize(

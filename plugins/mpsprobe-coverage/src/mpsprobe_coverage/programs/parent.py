@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,8 @@ START = Path(__file__).with_name("start")
 """The folder that stands first in ``PYTHONPATH`` there; Python imports its ``sitecustomize`` before the program."""
 MOST_SECONDS = 60.0
 """A program is run again as long as all its runs took no longer."""
+LEAST_FREE = 2**20
+"""Bytes of a disk on which not even a sentence may have found room."""
 AGAIN = "the program was run {} times, as only values decide some booleans; its output is that of the first"
 # A signal that is sent to the command alone is meant for the program. Ctrl-C and Ctrl-\\ reach both from the terminal.
 _PASSED_ON = [number for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if (number := getattr(signal, name, None))]
@@ -211,6 +214,8 @@ def _ended(code: int, settings: Settings) -> Ended:
         return Ended(code, None, "the program, or one that it started, changed the report")
     if code < 0:
         return Ended(code, None, f"{signal.Signals(-code).name} ended the program")
+    if shutil.disk_usage(settings.folder).free < LEAST_FREE:
+        return Ended(code, None, f"there is no room for it on the disk\n{ROOM}")
     return Ended(code, None, f"the program ended with exit code {code} before Python did (os._exit, or a crash)")
 
 
