@@ -33,6 +33,10 @@ ABANDONED_S = 3600
 """Seconds after which an unfinished file is one of a process that was killed; from before a clock was put back, too."""
 
 
+LATEST = 253_402_300_799
+"""The last second of the year 9999: a file may be of a later one, and no calendar has that."""
+
+
 class Kept(NamedTuple):
     path: str
     size: int
@@ -192,7 +196,7 @@ def _files(suffix: str) -> Iterator[Kept]:
                     with contextlib.suppress(OSError):
                         about = entry.stat(follow_symlinks=False)
                         if not stat.S_ISDIR(about.st_mode):
-                            yield Kept(entry.path, about.st_size, about.st_mtime)
+                            yield Kept(entry.path, about.st_size, min(max(about.st_mtime, 0), LATEST))
     except OSError:
         return
 

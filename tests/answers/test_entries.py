@@ -140,6 +140,8 @@ def test_the_oldest_go(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write("6", b"x" * 10)
     assert sorted(one.name for one in place.iterdir()) == ["5.answer", "6.answer"]
     assert not folder.write("7", b"x" * (folder.LARGEST + 1))
+    monkeypatch.setattr(folder, "LATEST", 5)  # of years that no calendar has
+    assert {one.written for one in folder.kept()} == {5}
 
 
 def test_several_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -373,7 +373,7 @@ TORCH_LIBRARY(mpsprobe_observer, m) {
   using namespace mpsprobe::observing;
   m.def("start(int place, int[] python) -> ()", &start);
   // The address of an exception that the program gets when Python is asked no more, with a reference.
-  m.def("raise_later(int error) -> ()", [](int64_t error) { raise_later(reinterpret_cast<void*>(error)); });
+  m.def("raise_later(int error) -> ()", [](int64_t error) { mpsprobe::raise_later(reinterpret_cast<void*>(error)); });
   m.def("stop() -> ()", &stop);
   m.def("in_optimizer(bool now) -> ()", [](bool now) { in_optimizer = now; });
   m.def("take() -> int[]", &take);
