@@ -30,7 +30,11 @@ MOST_BYTES = 200_000_000
 LARGEST = 20 * 2**20
 """Bytes of one file; a larger one is neither written nor read."""
 ABANDONED_S = 3600
-"""Seconds after which an unfinished file is one of a process that was killed."""
+"""Seconds after which an unfinished file is one of a process that was killed; from before a clock was put back, too."""
+
+
+LATEST = 253_402_300_799
+"""The last second of the year 9999: a file may be of a later one, and no calendar has that."""
 
 
 class Kept(NamedTuple):
@@ -175,7 +179,7 @@ def _make_room() -> None:
     """Delete the oldest answers until the rest is within the bounds, and what killed processes left behind."""
     found = kept()
     size = sum(one.size for one in found)
-    gone = [one for one in _files(UNFINISHED) if time.time() - one.written > ABANDONED_S]
+    gone = [one for one in _files(UNFINISHED) if abs(time.time() - one.written) > ABANDONED_S]
     while found and (len(found) > MOST_ENTRIES or size > MOST_BYTES):
         gone.append(found.pop(0))
         size -= gone[-1].size
@@ -192,7 +196,7 @@ def _files(suffix: str) -> Iterator[Kept]:
                     with contextlib.suppress(OSError):
                         about = entry.stat(follow_symlinks=False)
                         if not stat.S_ISDIR(about.st_mode):
-                            yield Kept(entry.path, about.st_size, about.st_mtime)
+                            yield Kept(entry.path, about.st_size, min(max(about.st_mtime, 0), LATEST))
     except OSError:
         return
 

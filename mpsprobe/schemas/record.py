@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from mpsprobe.declarations import resolve
 
@@ -32,6 +34,27 @@ class Record(BaseModel):
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         extras = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
         cls.folds = {name: str(extra["fold"]) for name, extra in extras.items() if isinstance(extra, dict)}
+
+    # JSON may hold halves of surrogate pairs, and names of files do; pydantic's own writer and reader refuse them.
+    def model_dump_json(self, **options: Any) -> str:
+        try:
+            return super().model_dump_json(**options)
+        except PydanticSerializationError:
+            indent = options.pop("indent", None)
+            return json.dumps(self.model_dump(mode="json", **options), indent=indent)
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        try:
+            return super().model_validate_json(json_data, **options)
+        except ValidationError as error:
+            if error.errors()[0]["type"] != "json_invalid":
+                raise
+            try:
+                data = json.loads(json_data)
+            except ValueError:
+                raise error from None
+            return cls.model_validate(data, **options)
 
 
 class Exportable(Record):

@@ -128,9 +128,9 @@ def test_a_full_disk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_oldest_go(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "MOST_ENTRIES", 3)
     place.mkdir(parents=True)
-    abandoned = place / "1-2.unfinished"
-    abandoned.write_bytes(b"half")
-    os.utime(abandoned, (1, 1))
+    for name, time in {"1-2.unfinished": 1, "1-3.unfinished": 4_000_000_000}.items():  # a clock was put back
+        (place / name).write_bytes(b"half")
+        os.utime(place / name, (time, time))
     for number in range(5):
         folder.write(f"{number}", b"x" * 10)
         os.utime(place / f"{number}.answer", (1_000_000 + number,) * 2)
@@ -140,6 +140,8 @@ def test_the_oldest_go(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write("6", b"x" * 10)
     assert sorted(one.name for one in place.iterdir()) == ["5.answer", "6.answer"]
     assert not folder.write("7", b"x" * (folder.LARGEST + 1))
+    monkeypatch.setattr(folder, "LATEST", 5)  # of years that no calendar has
+    assert {one.written for one in folder.kept()} == {5}
 
 
 def test_several_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

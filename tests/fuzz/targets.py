@@ -355,6 +355,58 @@ def _as_toml(document: Any) -> str:
     return "".join(f"{json.dumps(key)} = {value(one)}\n" for key, one in pairs)
 
 
+def atlases(folder: Path) -> Attack:
+    """Stores of an atlas: answers, and any column, of a row; listed, ranked, exported and made into pages."""
+    import sqlite3
+
+    from mpsprobe_atlas import exports
+    from mpsprobe_atlas.answers import joined, pack, unpack
+    from mpsprobe_atlas.reading import heads, judged
+    from mpsprobe_atlas.site.data import SiteData
+    from mpsprobe_atlas.store import Row, Store, WritableStore
+
+    made = _module(ROOT / "plugins/mpsprobe-atlas/tests/made_store.py")
+    wrong = {"id": "a", "calls": 2, "title": "t", "workaround": None, "chips": ["m1"]}
+    found = [made.finding(f"aten::{verdict}", verdict, Random(verdict)) for verdict in made.VERDICTS[:3]]
+    documents = {release: made.report(found, 3, [wrong]) for release in ("2.12.1", "2.13.0")}
+    sound, path = pack(documents, {"2.13.0": {"8": "fits"}}), folder / "atlas.sqlite"
+    head = json.loads(unpack(sound).segments[0].head)
+    with WritableStore(path, {"versions": made.VERSIONS}) as store:
+        for workload in ("bert", "gpt"):
+            store.add(Row(workload, "small", "training", "float32", "answered", rules="{}", answer=sound))
+    kept = path.read_bytes()
+    values = (None, -1, 2**63 - 1, 1.5, "", b"", b"\xff", "\x1b[31m</script>", "x" * 5000, *TEXTS)
+
+    def answer(random: Random) -> bytes:
+        match random.randrange(3):
+            case 0:
+                changed = {release: document_changed(one, random) for release, one in documents.items()}
+                with suppress(UnicodeEncodeError, AttributeError, KeyError, TypeError):  # no store can have it
+                    return pack(changed, {})
+            case 1:
+                text = json.dumps(document_changed(head, random)).encode()
+                return joined(text, unpack(sound).segments[0].body)
+        return bytes_changed(sound, random)
+
+    def attack(random: Random) -> None:
+        path.write_bytes(kept)
+        changed = random.choice(("workload", "architecture", "parameters", "rules", "made", "answer", "answer"))
+        with sqlite3.connect(path) as database, suppress(sqlite3.Error, UnicodeEncodeError):
+            value = answer(random) if changed == "answer" else random.choice(values)
+            database.execute(f"UPDATE rows SET {changed} = ? WHERE id = 1", (value,))
+        database.close()
+        with suppress(MpsprobeError), Store(path) as store:
+            list(heads(store))
+        with suppress(MpsprobeError), Store(path) as store:
+            rows = list(judged(store, native=True))
+            for one in rows:
+                list(exports.runs(one)), list(exports.operators(one))
+            data = SiteData(rows, store.about())
+            data.index(), list(data.model_files()), list(data.operator_files())
+
+    return attack
+
+
 def _with_tokens(data: bytes, tokens: Sequence[str], random: Random, most: int) -> bytes:
     for _ in range(random.randint(0, most)):
         place = random.randrange(len(data) + 1)
@@ -375,5 +427,17 @@ def _module(path: Path) -> Any:
 
 TARGETS: dict[str, Callable[[Path], Attack]] = {
     one.__name__: one
-    for one in (reports, traces, xplanes, tables, machos, checkpoints, expectations, settings, workloads, programs)
+    for one in (
+        reports,
+        traces,
+        xplanes,
+        tables,
+        machos,
+        checkpoints,
+        expectations,
+        settings,
+        workloads,
+        programs,
+        atlases,
+    )
 }

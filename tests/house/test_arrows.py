@@ -82,9 +82,10 @@ KNOWLEDGE_MAY_IMPORT = {
 DEVICES_MAY_IMPORT = {
     "virtual": set(),
     "compiling": set(),
+    "interpreter": set(),
     "metal": {"compiling"},
-    "native": {"compiling", "metal", "virtual"},
-    "observed": {"compiling"},
+    "native": {"compiling", "interpreter", "metal", "virtual"},
+    "observed": {"compiling", "interpreter"},
 }
 
 # What a plugin may import of another one, by room: those of the other's inside that are meant for it.

@@ -52,6 +52,15 @@ def test_a_report_survives_its_way_through_json(report: Report) -> None:
     assert parse_report(json.dumps(report.model_dump(mode="json"))) == report
 
 
+def test_the_name_of_a_file_that_is_no_unicode_survives_it() -> None:
+    sample = sample_coverage_report()
+    report = sample.model_copy(update={"workload": sample.workload.model_copy(update={"name": "\udcff.py"})})
+    text = report.model_dump_json(indent=1)
+    assert CoverageReport.model_validate_json(text) == parse_report(text) == report
+    with pytest.raises(ValidationError, match="Invalid JSON"):
+        CoverageReport.model_validate_json("{")
+
+
 @given(st.dictionaries(st.from_regex(r"x_[a-z]{1,8}", fullmatch=True), JSON, max_size=3))
 def test_keys_of_a_newer_version_are_kept(extra: dict[str, Any]) -> None:
     data = {**sample_coverage_report().model_dump(mode="json"), **extra}

@@ -19,7 +19,7 @@ from mpsprobe.declarations import PHASES
 from mpsprobe.errors import OutputError, ReportError, UsageError
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe_atlas import answering, shipping
-from mpsprobe_atlas.answers import OperatorAnswer, joined, pack, unpack
+from mpsprobe_atlas.answers import LARGEST_HEAD, PACKED, OperatorAnswer, joined, pack, unpack
 from mpsprobe_atlas.shipping import ship, unship
 from mpsprobe_atlas.store import INDEX, Key, Row, Store, WritableStore
 from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
@@ -84,6 +84,11 @@ def newer(path: Path) -> None:
         database.execute("PRAGMA user_version = 3")
 
 
+def with_code(path: Path) -> None:
+    with closing(sqlite3.connect(made(path))) as database:
+        database.execute("CREATE TRIGGER added AFTER INSERT ON rows BEGIN DELETE FROM rows; END")
+
+
 def half(path: Path) -> None:
     with WritableStore(made(path), ABOUT) as store:
         for number in range(100):
@@ -92,7 +97,7 @@ def half(path: Path) -> None:
         file.truncate(path.stat().st_size // 2)
 
 
-@pytest.mark.parametrize("spoil", [text, other, newer, half])
+@pytest.mark.parametrize("spoil", [text, other, newer, with_code, half])
 def test_a_file_that_is_no_sound_store_is_refused_and_left_alone(tmp_path: Path, spoil: Any) -> None:
     path = tmp_path / "atlas.sqlite"
     spoil(path)
@@ -235,6 +240,9 @@ def test_what_is_damaged_is_an_error() -> None:
     for data in (b"", b"x", *(joined(head, b"{}") for head in (b"[]", b"{}", b"{", first_format))):
         with pytest.raises(ReportError, match="damaged"):
             unpack(data)
+    endless = joined(b" " * LARGEST_HEAD + b"{}", b"", PACKED)
+    with pytest.raises(ReportError, match="damaged"):
+        unpack(endless)
     with pytest.raises(ReportError, match="newer"):
         unpack(joined(b'{"format": 99}', b""))
     data = pack({"2.0.0": {"operators": []}}, {})

@@ -29,6 +29,10 @@ PACKED, PLAIN = b"\x00", b"\x01"
 LENGTHS = struct.Struct(">II")
 NATIVE = b'"verdict":"native"'  # in a line of JSON: in a text of it, quotation marks have backslashes
 DAMAGED = "Sweep that workload again into another file."
+WRONG = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError)
+"""What reading JSON raises that has another form."""
+LARGEST_HEAD, LARGEST_BODY = 2**24, 2**28
+"""Bytes that one may unpack to, a hundred times what a real one has: of a file from elsewhere it may be without end."""
 Filters = list[dict[str, int]]
 LZMA2, EXTREME = 0x21, 1 << 31
 """As ``lzma`` has them, which is imported where something is packed or unpacked: to list what there is, nothing is."""
@@ -87,11 +91,14 @@ def compressed(texts: Iterable[bytes], filters: Filters = SMALL) -> bytes:
     return lzma.compress(b"".join(texts), lzma.FORMAT_RAW, filters=filters)
 
 
-def decompressed(body: bytes, most: int = -1) -> bytes:
+def decompressed(body: bytes, most: int = LARGEST_BODY) -> bytes:
     """What ``compressed`` was given, one after the other; the first ``most`` bytes of it."""
     import lzma
 
-    return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=SMALL).decompress(body, most)
+    try:
+        return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=SMALL).decompress(body, most)
+    except lzma.LZMAError as error:
+        raise ReportError("an answer of the atlas is damaged", DAMAGED) from error
 
 
 def _numbered(value: Any, parts: dict[bytes, int], depth: int = 2) -> Any:
@@ -123,27 +130,30 @@ class Segment:
         middle = start + LENGTHS.size + head
         self.end = middle + 1 + body  # where the next one begins in ``data``
         self._kind, self._body = data[middle : middle + 1], data[middle + 1 : self.end]
-        self.head = zlib.decompress(data[start + LENGTHS.size : middle])
+        unpacking = zlib.decompressobj()
+        self.head = unpacking.decompress(data[start + LENGTHS.size : middle], LARGEST_HEAD)
+        if not unpacking.eof:
+            raise ValueError("the head does not end")
         document = json.loads(self.head)
         if document["format"] > FORMAT:
             raise ReportError("an answer of the atlas was written by a newer mpsprobe-atlas", "Update mpsprobe-atlas.")
-        self.releases: tuple[str, ...] = tuple(document["releases"])
-        self.length: int = document["length"]  # of the body, when it is not compressed
+        self.releases = tuple(str(one) for one in document["releases"])
+        self.length = int(document["length"])  # of the body, when it is not compressed
+        if self.length not in range(LARGEST_BODY):
+            raise ValueError("the body is too large")
         self.stopped = [self.releases[number] for number in document["stopped"]]
         self.fits = {
             release: {int(memory): answer for memory, answer in answers.items()}
             for release, answers in document["fits"].items()
         }
-        self.operators: list[tuple[str, str, list[int]]] = document["operators"]
+        self.operators = [
+            (str(operator), str(verdict), [self.releases[number] for number in numbers])
+            for operator, verdict, numbers in document["operators"]
+        ]
 
     @functools.cached_property
     def body(self) -> bytes:
-        import lzma
-
-        try:
-            text = decompressed(self._body) if self._kind == PACKED else self._body
-        except lzma.LZMAError as error:
-            raise ReportError("an answer of the atlas is damaged", DAMAGED) from error
+        text = decompressed(self._body, self.length + 1) if self._kind == PACKED else self._body
         if len(text) != self.length:
             raise ReportError("an answer of the atlas is damaged: its reports are not as long as it says", DAMAGED)
         return text
@@ -182,7 +192,7 @@ class PackedReport:
     def _said(self) -> Iterator[None]:
         try:
             yield
-        except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+        except WRONG as error:
             raise ReportError(f"the answer of the atlas for torch {self.release} is damaged", DAMAGED) from error
 
 
@@ -221,9 +231,9 @@ class Answers:
         """Every operator with each of its verdicts, and in which releases it has that."""
         releases: dict[tuple[str, str], list[str]] = {}
         for one in self.segments:
-            for operator, verdict, numbers in one.operators:
-                releases.setdefault((operator, verdict), []).extend(one.releases[number] for number in numbers)
-        return [OperatorAnswer(*verdict, tuple(named)) for verdict, named in releases.items()]
+            for operator, verdict, named in one.operators:
+                releases.setdefault((operator, verdict), []).extend(named)
+        return [OperatorAnswer(*verdict, tuple(found)) for verdict, found in releases.items()]
 
     def operators(self) -> frozenset[str]:
         """What the workload calls on any release."""
@@ -296,5 +306,5 @@ def unpack(data: bytes) -> Answers:
     """
     try:
         return Answers(data)
-    except (struct.error, zlib.error, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except (struct.error, zlib.error, *WRONG) as error:
         raise ReportError("an answer of the atlas is damaged", DAMAGED) from error

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from mpsprobe import declarations
-from mpsprobe_atlas.answers import unpack
+from mpsprobe.errors import ReportError
+from mpsprobe.suggestions import printable
+from mpsprobe_atlas.answers import DAMAGED, WRONG, unpack
 from mpsprobe_atlas.store import Row, Store
 
 SEVERITY = cast("Mapping[str, int]", declarations.SEVERITY)
@@ -80,23 +83,35 @@ def judged(store: Store, *, native: bool = False) -> Iterator[Judged]:
     for plain in rows:
         row = store.row(*plain.key)
         if row is not None:
-            yield _read(row, names, native)
+            with _said(row):
+                read = _read(row, names, native)
+            yield read
 
 
 def heads(store: Store) -> Iterator[Judged]:
     """Every row with an answer: the verdicts of operators, and whether a run stopped. Fast: no report is read."""
     names = architectures(store.rows())
     for row in store.heads():
-        answers = unpack(row.answer or b"")
-        verdicts: dict[str, dict[str, str]] = {release: {} for release in answers.releases}
-        for one in answers.findings():
-            for release in one.releases if one.verdict not in FINE else ():
-                _add(verdicts[release], one.operator, one.verdict)
-        runs = {
-            release: Run(found, failure="it stopped" if release in answers.stopped else None)
-            for release, found in verdicts.items()
-        }
+        with _said(row):
+            answers = unpack(row.answer or b"")
+            verdicts: dict[str, dict[str, str]] = {release: {} for release in answers.releases}
+            for one in answers.findings():
+                for release in one.releases if one.verdict not in FINE else ():
+                    _add(verdicts[release], one.operator, one.verdict)
+            runs = {
+                release: Run(found, failure="it stopped" if release in answers.stopped else None)
+                for release, found in verdicts.items()
+            }
         yield Judged(replace(row, answer=None), names[row.workload], runs)
+
+
+@contextmanager
+def _said(row: Row) -> Iterator[None]:
+    """Whatever is not as a sweep writes it, in words."""
+    try:
+        yield
+    except WRONG as error:
+        raise ReportError(f"the answer of the atlas about {printable(row.workload)} is damaged", DAMAGED) from error
 
 
 def _read(row: Row, names: Mapping[str, str], native: bool) -> Judged:
@@ -117,22 +132,42 @@ def _read(row: Row, names: Mapping[str, str], native: bool) -> Judged:
                 continue
             number = numbers.setdefault(id(finding), len(findings))
             if number == len(findings):
+                _check(finding, _OF_FINDINGS)
                 findings.append(finding)
             of_run.append(number)
         applying = [one for one in report.value("advisories") if not one.get("undecided")]
         for advisory in applying:
-            advisories.setdefault(advisory["id"], advisory)
+            if advisories.setdefault(advisory["id"], advisory) is advisory:
+                _check(advisory, _OF_ADVISORIES)
         failure = report.value("failure")
+        figures = [report.value(*path) for path in _FIGURES]
+        if not all(isinstance(one, int | None) for one in figures):
+            raise TypeError("a figure is no whole number")
         runs[report.release] = Run(
             verdicts,
             tuple(of_run),
             {one["id"]: one["calls"] for one in applying},
             f"{failure['error']}: {failure['message']}" if failure else None,
-            report.value("memory", "allocated_bytes"),
-            report.value("summary", "operators"),
-            report.value("summary", "calls"),
+            *figures,
         )
     return Judged(replace(row, answer=None), names[row.workload], runs, tuple(findings), advisories, answers.fits)
+
+
+_TEXTS = ("dtypes", "shapes", "modules", "call_sites", "examples")
+_OF_FINDINGS = {
+    "operator": str, "calls": int, **dict.fromkeys(("reason", "advice", "native_since"), str | None),
+    **dict.fromkeys(_TEXTS, list),
+}  # fmt: skip
+_OF_ADVISORIES = {"id": str, "calls": int, "title": str, "workaround": str | None, "chips": list}
+_FIGURES = (("memory", "allocated_bytes"), ("summary", "operators"), ("summary", "calls"))
+
+
+def _check(found: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
+    """Whether what is read of it later is there, and of the right kind."""
+    for name, kind in kinds.items():
+        value = found[name]
+        if not isinstance(value, kind) or (kind is list and not all(isinstance(one, str) for one in value)):
+            raise TypeError(f"{name} of a finding")
 
 
 def _add(verdicts: dict[str, str], operator: str, verdict: str) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from mpsprobe.errors import MpsprobeError, OutputError, ReportError, UsageError
 from mpsprobe.suggestions import printable
-from mpsprobe_atlas.answers import decompressed, joined
+from mpsprobe_atlas.answers import WRONG, decompressed, joined
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +52,11 @@ CREATE TABLE parts (
     PRIMARY KEY (row, number)
 ) WITHOUT ROWID
 """
+
+
+_TABLES = frozenset(one.strip() for one in _SCHEMA.split(";"))
+LARGEST_VALUE = 2**28
+"""Bytes of one text or answer; SQLite reads no larger one."""
 
 
 class Key(NamedTuple):
@@ -90,8 +95,18 @@ class Row:
     def key(self) -> Key:
         return Key(self.workload, self.size, self.phase, self.dtype)
 
+    def __post_init__(self) -> None:
+        """A column of SQLite holds whatever was put there."""
+        for name, kind in zip(_COLUMNS, _KINDS, strict=True):
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(f"{name} is {type(getattr(self, name)).__name__}")
+
 
 _COLUMNS = [one.name for one in fields(Row)]
+_KINDS = (
+    *[str] * 5, *[str | None] * 2, float | int, int | None, int, str, str | None, int | None, *[str | None] * 2,
+    bytes | None,
+)  # fmt: skip
 _OF_A_ROW = ", ".join(["rows.id", *_COLUMNS[:-2], "rules.text"])
 _ROWS = "rows LEFT JOIN rules ON rows.rules = rules.id"
 
@@ -121,6 +136,7 @@ class Store:
         quoted = "".join(chr(one) if one in PLAIN else f"%{one:02x}" for one in os.fsencode(path))
         root = "" if quoted.startswith("/") else "/"  # before the letter of a drive
         self._database = sqlite3.connect(f"file://{root}{quoted}?{how}", uri=True, isolation_level=None, timeout=30)
+        self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
 
     def _check(self) -> None:
         try:
@@ -128,6 +144,13 @@ class Store:
                 raise ReportError(f"{self._shown} is no atlas of mpsprobe", SWEEP_ANEW)
             if self._value("PRAGMA user_version") > FORMAT:
                 raise ReportError(f"{self._shown} was written by a newer mpsprobe-atlas", "Update mpsprobe-atlas.")
+            # A view, a trigger or a generated column would be code of whoever made the file.
+            made = self._database.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL")
+            foreign = next((name for name, sql in made if sql.strip() not in _TABLES), None)
+            if foreign is not None:
+                raise ReportError(
+                    f"{self._shown} is no atlas of mpsprobe: it has its own {printable(foreign)}", SWEEP_ANEW
+                )
             self._database.execute(f"SELECT {_OF_A_ROW}, answer FROM {_ROWS} LIMIT 0")
         except BaseException:
             self._database.close()
@@ -227,9 +250,13 @@ class Store:
 
     @contextmanager
     def _said(self, what: str) -> Iterator[None]:
-        """SQLite's errors in words."""
+        """SQLite's errors in words, and those of a file that somebody else has changed."""
         try:
             yield
+        except WRONG as error:
+            if what != "read":
+                raise
+            raise ReportError(f"{self._shown} is damaged: {printable(str(error))}", SWEEP_ANEW) from error
         except sqlite3.Error as error:
             raise self._in_words(error, what) from error
 
@@ -240,6 +267,8 @@ class Store:
             return ReportError(f"{self._shown} {damaged}: {error}", SWEEP_ANEW)
         kind = ReportError if what == "read" else OutputError
         hint = None
+        if name.startswith("SQLITE_TOOBIG"):
+            hint = f"A sound answer is smaller than {LARGEST_VALUE:,} bytes. {SWEEP_ANEW}"
         if name.startswith("SQLITE_FULL"):
             hint = "The disk is full. Every row up to now is there: make room, and start the same sweep again."
         return kind(f"cannot {what} {self._shown}: {error}", hint)

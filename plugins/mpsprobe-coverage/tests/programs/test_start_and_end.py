@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import sys
 import threading
 import traceback
+import types
 from pathlib import Path
 
 import pytest
 import torch
 
+from mpsprobe_coverage.programs import parent, session
 from mpsprobe_coverage.programs.parent import _ended
 from mpsprobe_coverage.programs.process import AfterImport, Process
 from mpsprobe_coverage.programs.settings import Settings
@@ -25,6 +28,7 @@ def test_settings_survive_the_environment_and_the_first_process_is_the_program(t
         prefix=sys.prefix,
     )  # fmt: skip
     assert Settings(**json.loads(settings.as_variable())) == settings
+    settings.offer()
     assert settings.claim()
     assert not settings.claim()
     settings.note_process()
@@ -51,7 +55,7 @@ def test_what_a_program_writes_among_the_reports_leaves_its_exit_code(
     assert (ended.code, ended.report) == (3, None) and why in ended.why
 
 
-def test_without_the_folder_of_the_reports_a_program_goes_on(tmp_path: Path) -> None:
+def test_without_the_folder_of_the_reports_a_program_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "gone"
     settings = Settings(folder=str(folder), name="a.py", arguments=[], torch="2.6.0", lines=True, prefix=sys.prefix)
     settings.note_process()
@@ -60,6 +64,32 @@ def test_without_the_folder_of_the_reports_a_program_goes_on(tmp_path: Path) -> 
     settings.refusal.with_suffix(".unfinished").mkdir()
     Process(settings, itself=True).end()
     assert _ended(3, settings).code == 3
+    assert "before Python did" in _ended(3, settings).why
+    monkeypatch.setattr(parent, "LEAST_FREE", math.inf)
+    assert _ended(3, settings).why.startswith("there is no room for it on the disk\nMake room")
+
+
+@pytest.mark.parametrize(
+    ("torch", "why"),
+    [
+        (types.ModuleType("torch"), "what it imports as torch is not PyTorch: <module 'torch'>"),
+        (torch, "unexpected ValueError: no such release\nThis is a bug, unless the program changes modules of Python"),
+    ],
+)
+def test_a_program_whose_device_cannot_be_opened_goes_on(
+    torch: types.ModuleType, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Settings) -> None:
+        raise ValueError("no such release")
+
+    monkeypatch.setattr(session, "Session", fail)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    settings = Settings(folder=str(tmp_path), name="a.py", arguments=[], torch="2.6.0", lines=True, prefix=sys.prefix)
+    process = Process(settings, itself=True)
+    process.open()
+    process.end()
+    ended = _ended(0, settings)
+    assert (ended.code, ended.report) == (0, None) and ended.why.startswith(why)
 
 
 def test_a_finder_waits_for_the_import_and_not_for_the_question(

@@ -1,5 +1,7 @@
 """What is in C++: the wheel's own compiled file, or one that is compiled once for each torch, compiler and source.
 
+Nothing else is compiled on a user's machine in another way: ``made_once`` is for kernels of Metal too.
+
 What is compiled depends on torch's minor version and on the platform, and not on Python. Wheels of a platform hold it
 for each minor version: ``python -m mpsprobe_coverage.devices.compiling`` puts it there for the installed torch.
 """
@@ -12,7 +14,8 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +44,7 @@ load(name, sources, extra_cflags={list(FLAGS)}, build_directory=folder, is_pytho
 """
 
 
+_UNFINISHED = "unfinished"
 _ON_A_MAC = " (xcode-select --install)" if sys.platform == "darwin" else ""
 
 
@@ -62,9 +66,9 @@ class Library(NamedTuple):
     @property
     def kept(self) -> Path:
         digest = hashlib.sha256()
-        for source in (*self.sources, *sorted((HERE / self.folder).glob("*.h"))):
+        for source in (*self.sources, *sorted((HERE / self.folder).glob("*.h")), *sorted(HERE.glob("*.h"))):
             digest.update(source.read_bytes())
-        digest.update(repr((FLAGS, torch.__version__, compiler(), platform.machine())).encode())
+        digest.update(repr((FLAGS, *toolchain())).encode())
         return Path(user_folder(), "compiled", f"mpsprobe_{self.name}_{digest.hexdigest()[:16]}{SUFFIX}")
 
     @property
@@ -83,42 +87,56 @@ class Library(NamedTuple):
     def compile(self) -> Path:
         """The file compiled here for the installed torch; about half a minute, the first time.
 
-        What another user wrote, or may write, is never loaded: it would run as this one. ``UsageError`` where that is
-        so, there is no compiler, or it fails.
+        ``UsageError`` as of ``made_once``, and where there is no compiler, or it fails.
         """
-        target = self.kept
-        try:
-            make_private(str(target.parent))
-            if not is_own(str(target.parent)):
-                raise UsageError(
-                    f"others may write to {target.parent} or the folder around it, or one is a link: nothing is loaded "
-                    "from there",
-                    "Make both yours alone (chmod 700), or name another folder in XDG_CACHE_HOME.",
-                )
-            if not is_own_file(target):
-                with FileLock(target.parent / "compiling.lock"):  # of several processes that need it, one compiles
-                    if not is_own_file(target):
-                        self._compile(target)
-        except OSError as error:
-            raise UsageError(f"no folder for the {self.name}: {error}", "XDG_CACHE_HOME names another one.") from error
-        return target
+        return made_once(self.kept, self._build)
 
-    def _compile(self, target: Path) -> None:
-        folder = target.parent / "unfinished"  # of whoever has the lock
-        shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
-        folder.mkdir(mode=0o700)
-        try:
-            code, output = _built(target.stem, folder, self.sources)
-            library = folder / target.name
-            if code != 0 or not library.is_file():
-                raise UsageError(
-                    f"the {self.name} cannot be built: {reason_of(output)}",
-                    f"Install a C++ compiler{_ON_A_MAC}; without one {self.without}.",
-                )
-            library.chmod(0o700)
-            os.replace(library, target)  # noqa: PTH105 - whole or not at all
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    def _build(self, library: Path) -> None:
+        code, output = _built(library.stem, library.parent, self.sources)
+        if code != 0 or not library.is_file():
+            raise UsageError(
+                f"the {self.name} cannot be built: {reason_of(output)}",
+                f"Install a C++ compiler{_ON_A_MAC}; without one {self.without}.",
+            )
+
+
+def made_once(target: Path, build: Callable[[Path], None]) -> Path:
+    """``target``, in the folder of what is compiled: as it is there, or as ``build`` makes it in a folder of its own.
+
+    What another user wrote, or may write, is never loaded: it would run as this one. ``UsageError`` where that is so,
+    or nothing can be written.
+    """
+    compiled = target.parent
+    try:
+        make_private(str(compiled))
+        if not is_own(str(compiled)):
+            raise UsageError(
+                f"others may write to {compiled} or the folder around it, or one is a link: nothing is loaded from "
+                "there",
+                "Make both yours alone (chmod 700), or name another folder in XDG_CACHE_HOME.",
+            )
+        if not is_own_file(target):
+            with FileLock(compiled / "compiling.lock"):  # of several processes that need it, one compiles
+                if not is_own_file(target):
+                    _make(target, build)
+    except OSError as error:
+        hint = "Make room there, or name another folder in XDG_CACHE_HOME."
+        raise UsageError(f"nothing can be compiled into {compiled}: {error.strerror or error}", hint) from error
+    return target
+
+
+def _make(target: Path, build: Callable[[Path], None]) -> None:
+    for abandoned in target.parent.glob(f"{_UNFINISHED}*"):  # by processes that were killed: this one has the lock
+        shutil.rmtree(abandoned, ignore_errors=True)
+    # Not always the same one: a compiler of theirs may still be writing there.
+    folder = tempfile.mkdtemp(prefix=_UNFINISHED, dir=target.parent)
+    try:
+        made = Path(folder, target.name)
+        build(made)
+        made.chmod(0o700)
+        made.replace(target)  # whole or not at all
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _built(name: str, folder: Path, sources: Sequence[Path]) -> tuple[int, str]:
@@ -154,6 +172,11 @@ def reason_of(output: str) -> str:
 def compiler() -> str:
     name = os.environ.get("CXX") or ("cl" if sys.platform == "win32" else "c++")
     return shutil.which(name) or name
+
+
+def toolchain() -> tuple[str, ...]:
+    """For what a compiled file is kept: torch, the machine, and the compiler, however ``PATH`` leads to it."""
+    return torch.__version__, os.path.realpath(compiler()), platform.machine()
 
 
 def is_own_file(file: Path) -> bool:

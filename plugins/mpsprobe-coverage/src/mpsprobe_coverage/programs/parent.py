@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mpsprobe.errors import MpsprobeError, UsageError
-from mpsprobe_coverage.programs.settings import REFUSED, VARIABLE, Settings
+from mpsprobe.errors import MpsprobeError, OutputError, UsageError
+from mpsprobe.suggestions import printable
+from mpsprobe_coverage.programs.settings import REFUSED, ROOM, VARIABLE, Settings
 from mpsprobe_coverage.recording.branches import Site, Ways, ended_by
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ START = Path(__file__).with_name("start")
 """The folder that stands first in ``PYTHONPATH`` there; Python imports its ``sitecustomize`` before the program."""
 MOST_SECONDS = 60.0
 """A program is run again as long as all its runs took no longer."""
+LEAST_FREE = 2**20
+"""Bytes of a disk on which not even a sentence may have found room."""
 AGAIN = "the program was run {} times, as only values decide some booleans; its output is that of the first"
 # A signal that is sent to the command alone is meant for the program. Ctrl-C and Ctrl-\\ reach both from the terminal.
 _PASSED_ON = [number for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if (number := getattr(signal, name, None))]
@@ -105,14 +109,18 @@ def _process(
     program: Sequence[str], as_module: bool, *, quiet: bool, **settings: Any
 ) -> Iterator[tuple[int, Settings]]:
     """The exit code of a process that has run ``program``, and where its files are."""
-    with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
-        chosen = Settings(
-            folder=folder,
-            name=f"-m {program[0]}" if as_module else program[0],
-            arguments=tuple(program[1:]),
-            prefix=sys.prefix,
-            **settings,
-        )
+    with ExitStack() as exits:
+        try:
+            chosen = Settings(
+                folder=exits.enter_context(tempfile.TemporaryDirectory(prefix="mpsprobe-")),
+                name=f"-m {program[0]}" if as_module else program[0],
+                arguments=tuple(program[1:]),
+                prefix=sys.prefix,
+                **settings,
+            )
+            chosen.offer()
+        except OSError as error:
+            raise OutputError(f"no folder for what the program reports: {error.strerror or error}", ROOM) from error
         paths = [str(START), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, VARIABLE: chosen.as_variable(), "PYTHONPATH": os.pathsep.join(paths)}
         if chosen.device == "virtual":  # a Mac has none of these
@@ -201,11 +209,13 @@ def _ended(code: int, settings: Settings) -> Ended:
         message, hint, refused = json.loads(settings.refusal.read_bytes())
         if refused and code == REFUSED:
             raise MpsprobeError(message, hint)
-        return Ended(code, None, str(message))
+        return Ended(code, None, "\n".join([printable(str(message)), *([str(hint)] if hint else [])]))
     if settings.report.exists():
         return Ended(code, None, "the program, or one that it started, changed the report")
     if code < 0:
         return Ended(code, None, f"{signal.Signals(-code).name} ended the program")
+    if shutil.disk_usage(settings.folder).free < LEAST_FREE:
+        return Ended(code, None, f"there is no room for it on the disk\n{ROOM}")
     return Ended(code, None, f"the program ended with exit code {code} before Python did (os._exit, or a crash)")
 
 

@@ -12,14 +12,16 @@ import contextlib
 import importlib.machinery
 import json
 import os
+import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import monotonic
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe_coverage.programs.settings import REFUSED, Settings
+from mpsprobe_coverage.programs.settings import REFUSED, ROOM, Settings
+from mpsprobe_coverage.programs.tracebacks import OURS, without_our_frames
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.programs.session import Session
@@ -38,6 +40,7 @@ def begin(value: str) -> None:
     except OSError:  # the command that ran the program has ended
         return
     process = Process(settings, itself)
+    process.hooks.enter_context(without_our_frames(lambda file: file.startswith(OURS)))
     _kept.append(process)
     atexit.register(process.end)
     if hasattr(os, "register_at_fork"):
@@ -52,14 +55,22 @@ class Process:
         self.settings = settings
         self.itself = itself
         self.copied = False
-        self.started = time.monotonic()
+        self.started = monotonic()
+        self.hooks = contextlib.ExitStack()
         self.session: Session | Verifying | None = None
+        self.why: tuple[str, ...] = ("the program did not import torch",)  # there is no session
 
     def open(self) -> None:
-        """The device, right after torch was imported. Where there is none, the program ends here."""
+        """The device, right after torch was imported.
+
+        Where there is none, the program ends here. Whatever else goes wrong, it goes on, and has no report.
+        """
         from mpsprobe.errors import MpsprobeError
 
-        before = time.monotonic()
+        before, torch = monotonic(), sys.modules["torch"]
+        if not hasattr(torch, "_C"):
+            self.why = (f"what it imports as torch is not PyTorch: {getattr(torch, '__file__', torch)}",)
+            return
         try:
             if not self.settings.verifies:
                 from mpsprobe_coverage.programs.session import Session
@@ -72,13 +83,19 @@ class Process:
         except MpsprobeError as error:
             if not self.itself:
                 raise
-            self._answer(self.settings.refusal, json.dumps([error.message, error.hint, True]))
+            with contextlib.suppress(OSError):
+                self._answer(self.settings.refusal, json.dumps([error.message, error.hint, True]))
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
             os._exit(REFUSED)
+        except KeyboardInterrupt as error:
+            self.why = ("it was interrupted before there was a device",)
+            raise error.with_traceback(None) from None
+        except Exception as error:  # noqa: BLE001 - the program is not to end by it
+            self.why = _unexpected(error)
         if not self.itself:
             self.settings.note_process()
-        self.started += time.monotonic() - before
+        self.started += monotonic() - before
 
     def forked(self) -> None:
         """In a process that is a copy of this one: what was seen until now is reported by the other."""
@@ -88,38 +105,56 @@ class Process:
 
     def end(self) -> None:
         """Close the device and write the report of this process."""
+        self.hooks.close()
         if self.copied:
             if self.session is not None:
                 self.session.close()
             return
-        seconds = time.monotonic() - self.started
         try:
+            seconds = monotonic() - self.started
+            if hasattr(signal, "SIGXFSZ"):  # a program may limit the size of files, and not ignore it
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             if self.session is not None:
                 path = self.settings.report if self.itself else self.settings.process_report
                 self._answer(path, self.session.end(seconds))
                 if self.itself and (answers := self.session.answers()) is not None:
                     self._answer(self.settings.answers, answers)
             elif self.itself:
-                self._no_report("the program did not import torch")
+                self._no_report(*self.why)
         except OSError as error:
             if self.itself:
                 with contextlib.suppress(OSError):
-                    self._no_report(f"it cannot be written: {error.strerror or error}")
-        except Exception as error:  # noqa: BLE001 - the program ran, and its exit code is its own
-            import traceback
-
-            if self.itself:  # of others the command counts those that left no report
+                    self._no_report(f"it cannot be written: {error.strerror or error}", ROOM)
+        except KeyboardInterrupt:
+            if self.itself:
                 with contextlib.suppress(OSError):
-                    self._no_report("".join(traceback.format_exception(error)))
+                    self._no_report("it was interrupted while the report was made")
+        except Exception as error:  # noqa: BLE001 - the program ran, and its exit code is its own
+            if self.itself:  # of others the command counts those that left no report
+                with contextlib.suppress(Exception):
+                    self._no_report(*_unexpected(error))
 
-    def _no_report(self, why: str) -> None:
-        self._answer(self.settings.refusal, json.dumps([why, None, False]))
+    def _no_report(self, why: str, hint: str | None = None) -> None:
+        self._answer(self.settings.refusal, json.dumps([why, hint, False]))
 
     def _answer(self, path: Path, text: str) -> None:
         """Whole or not at all: the process may be killed while it writes."""
         unfinished = path.with_suffix(".unfinished")
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
+        try:
+            unfinished.write_text(text, encoding="utf-8")
+            unfinished.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                unfinished.unlink()  # there is to be room for a sentence
+            raise
+
+
+def _unexpected(error: Exception) -> tuple[str, str]:
+    """In words, and what to do. Nothing is imported for it: the program may have changed what there is."""
+    if os.environ.get("MPSPROBE_DEBUG"):
+        sys.excepthook(type(error), error, error.__traceback__)
+    hint = "This is a bug, unless the program changes modules of Python or torch. MPSPROBE_DEBUG=1 shows where."
+    return f"unexpected {type(error).__name__}: {error}", hint
 
 
 class AfterImport:

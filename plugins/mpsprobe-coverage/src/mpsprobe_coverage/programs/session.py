@@ -7,7 +7,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 import torch
 
@@ -20,14 +19,12 @@ from mpsprobe_coverage.programs.observing import limits, operator_findings
 from mpsprobe_coverage.programs.on_the_cpu import Root, Roots, computed
 from mpsprobe_coverage.programs.program_device import DeviceInPython, chain_for, open_program_device
 from mpsprobe_coverage.programs.settings import Settings
-from mpsprobe_coverage.programs.tracebacks import without_our_frames
 from mpsprobe_coverage.recording.attribution import Attribution
 from mpsprobe_coverage.recording.phases import FORWARD, phase_now
 from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.reporting.reports import reported
 from mpsprobe_coverage.scanning.many_sizes import growth_of_program
 
-OURS = str(Path(__file__).parents[1])
 MOST_CLASSES = 3
 MOST_FAULTS = 8
 _CALL = torch.nn.Module._call_impl.__code__
@@ -53,10 +50,10 @@ class Session:
             leads=settings.as_cuda,
             chip=settings.chip,
         )
-        self._open = ExitStack()
-        self._open.enter_context(without_our_frames(lambda file: file.startswith(OURS)))
-        self._open.enter_context(self._device)
-        self._open.enter_context(self._cuda())
+        with ExitStack() as exits:
+            exits.enter_context(self._device)
+            exits.enter_context(self._cuda())
+            self._open = exits.pop_all()
 
     def _called(self, module: torch.nn.Module) -> None:
         self._roots.called(module)

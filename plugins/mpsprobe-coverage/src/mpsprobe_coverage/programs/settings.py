@@ -15,6 +15,7 @@ VARIABLE = "MPSPROBE_PROGRAM"
 """The environment variable that holds the settings, in the program and in the processes that it starts."""
 
 
+ROOM = "Make room for temporary files, or name another folder for them in TMPDIR."
 REFUSED = 2
 """The exit code of a program whose device cannot be opened."""
 
@@ -70,11 +71,19 @@ class Settings(MacOptions):
         """Why there is no device or no report: message and hint as a JSON list."""
         return Path(self.folder, "refusal.json")
 
+    def offer(self) -> None:
+        """Let a process be the program itself: the first that asks ``claim``."""
+        Path(self.folder, "program").touch()
+
     def claim(self) -> bool:
-        """Whether this process is the program itself, and not one that it started: the first to ask."""
+        """Whether this process is the program itself, and not one that it started; ``OSError`` without the folder.
+
+        To take something away needs no room on the disk.
+        """
         try:
-            os.close(os.open(Path(self.folder, "program"), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        except FileExistsError:
+            Path(self.folder, "program").unlink()
+        except FileNotFoundError:
+            os.stat(self.folder)  # noqa: PTH116 - raises
             return False
         return True
 

@@ -1,4 +1,7 @@
-"""Tracebacks as Python prints them without a device: no frames of ours, nor those that ours called in torch."""
+"""Tracebacks as Python prints them without a device: no frames of ours, nor those that ours called in torch.
+
+Imports no torch: Ctrl-C may come while the program imports it.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import torch
-
-from mpsprobe_coverage.recording import attribution
-
-_TORCH = str(Path(torch.__file__).parent) + os.sep
-_MODULES = attribution.__file__  # around every call of a module: what stands below is the program's and torch's
+OURS = str(Path(__file__).parents[1])
+# Around every call of a module, and around the import of torch: what stands below is the program's and torch's.
+_AROUND = (str(Path(OURS, "recording", "attribution.py")), str(Path(__file__).with_name("process.py")))
 
 
 @contextmanager
@@ -55,13 +55,15 @@ def _strip(error: BaseException | None, ours: Callable[[str], bool], seen: set[i
     if error is None or id(error) in seen:
         return
     seen.add(id(error))
+    torch = getattr(sys.modules.get("torch"), "__file__", None)
+    in_torch = os.path.dirname(torch) + os.sep if torch else "<"  # noqa: PTH120 - compared with co_filename
     kept = []
     place, below = error.__traceback__, False
     while place is not None:
         file = place.tb_frame.f_code.co_filename
         if ours(file):
-            below = below or file != _MODULES
-        elif not (below and file.startswith(_TORCH)):
+            below = below or file not in _AROUND
+        elif not (below and file.startswith(in_torch)):
             kept.append(place)
             below = False
         place = place.tb_next

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -53,11 +54,60 @@ def test_what_the_cpu_computed_is_found_and_what_it_prepared_is_not(tmp_path: Pa
     assert found["computed"][search] == ("aten::cdist", 2)
 
 
-def test_a_recursion_without_end_is_the_programs(tmp_path: Path) -> None:
-    (tmp_path / "deep.py").write_text('import torch\ndef f(x): return f(x + 1)\nf(torch.ones(2, device="mps"))\n')
+DEEP = """
+import sys, torch
+x = torch.ones(2, device="mps")
+def descend(depth):
+    x.sin()
+    if depth > sys.getrecursionlimit() - 9:
+        x.cos()
+    descend(depth + 1)
+try:
+    descend(0)
+except RecursionError:
+    print("deep")
+print(sys.getrecursionlimit())
+"""
+
+
+def test_calls_of_a_program_that_recurses_until_python_ends_it_are_judged(tmp_path: Path) -> None:
+    (tmp_path / "deep.py").write_text(DEEP, encoding="utf-8")
     ran = run_cli("run", "-o", "report.json", "deep.py", cwd=tmp_path)
-    assert ran.code == 1 and "RecursionError" in ran.stderr, ran.stderr
-    assert json.loads((tmp_path / "report.json").read_bytes())["program"]["exit_code"] == 1
+    assert ran.code == 0 and ran.stdout == "deep\n1000\n", ran.stderr
+    operators = json.loads((tmp_path / "report.json").read_bytes())["operators"]
+    calls = {one["operator"]: one["calls"] for one in operators}
+    assert calls["aten::sin"] > 950 and calls["aten::cos"] > 0, "the last ones too"
+
+
+TIMES_OUT = """
+import signal, torch
+class Late(Exception):
+    pass
+def late(number, frame):
+    global handled
+    handled += 1
+    raise Late(handled)
+handled, caught = 0, []
+signal.signal(signal.SIGALRM, late)
+x = torch.ones(4, device="mps")
+for number in range(200):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0002 + number * 0.00001)
+        for size in range(100_000):
+            (x[: size % 4] * 2).sin()
+    except Late as error:
+        caught += error.args
+print(handled, caught == [*range(1, 201)])
+"""
+
+
+def test_what_a_handler_of_a_signal_raises_reaches_the_program(tmp_path: Path) -> None:
+    if not hasattr(signal, "setitimer"):
+        return  # Windows has no alarms
+    (tmp_path / "late.py").write_text(TIMES_OUT, encoding="utf-8")
+    ran = run_cli("run", "-o", "report.json", "late.py", cwd=tmp_path)
+    assert (ran.code, ran.stdout) == (0, "200 True\n"), ran.stderr
+    assert "Exception ignored" not in ran.stderr and "wrote report.json" in ran.stderr
 
 
 def test_the_chip_that_the_program_runs_on(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mpsprobe.errors import UsageError
-from mpsprobe_coverage.devices.compiling import DEVICE, SUFFIX, Library
+from mpsprobe_coverage.devices.compiling import DEVICE, SUFFIX, Library, made_once
 from mpsprobe_coverage.devices.observed import observe as observe_module
 from mpsprobe_coverage.devices.observed.observe import observe
 from tests.forking import run_python
@@ -31,14 +31,19 @@ def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path, monke
 def test_what_others_may_write_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     compiled: list[Path] = []
-    monkeypatch.setattr(Library, "_compile", lambda _, target: compiled.append(target))
+
+    def build(_: Library, library: Path) -> None:
+        compiled.append(library)
+        library.touch()
+
+    monkeypatch.setattr(Library, "_build", build)
     DEVICE.kept.parent.mkdir(mode=0o700, parents=True)
     DEVICE.kept.write_text("foreign")
     if not hasattr(os, "getuid"):
         return  # Windows has no such bits
     DEVICE.kept.chmod(0o666)
-    assert DEVICE.compile() == DEVICE.kept and compiled == [DEVICE.kept], "compiled again, in its place"
-    DEVICE.kept.chmod(0o600)
+    assert DEVICE.compile() == DEVICE.kept and len(compiled) == 1, "compiled again, in its place"
+    assert DEVICE.kept.read_bytes() == b""
     assert DEVICE.compile() == DEVICE.kept and len(compiled) == 1
     DEVICE.kept.parent.chmod(0o1777)
     with pytest.raises(UsageError, match="others may write to") as refused:
@@ -68,12 +73,12 @@ def load(name, sources, build_directory, **options):
 KILLED = """
 import os, signal, sys, threading
 from pathlib import Path
-from mpsprobe_coverage.devices.compiling import DEVICE
+from mpsprobe_coverage.devices.compiling import DEVICE, made_once
 def kill():
     open(os.environ["BEGUN"], "rb").close()
     os.kill(os.getpid(), signal.SIGKILL)
 threading.Thread(target=kill).start()
-DEVICE._compile(Path(sys.argv[1]))
+made_once(Path(sys.argv[1]), DEVICE._build)
 """
 QUICK = """
 import os
@@ -98,8 +103,8 @@ def test_a_build_ends_with_its_process_and_the_next_one_clears_up(
     if not hasattr(os, "mkfifo"):
         return  # Windows has no groups of processes
     library = torch_that_builds(tmp_path, SLOW)
-    target = tmp_path / "compiled" / f"x{SUFFIX}"
-    target.parent.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    target = tmp_path / "mpsprobe" / "compiled" / f"x{SUFFIX}"
     pipes = {"BEGUN": str(tmp_path / "begun"), "ALIVE": str(tmp_path / "alive")}
     for pipe in pipes.values():
         os.mkfifo(pipe)
@@ -108,11 +113,11 @@ def test_a_build_ends_with_its_process_and_the_next_one_clears_up(
     os.set_blocking(alive, True)
     with os.fdopen(alive, "rb") as stream:
         assert stream.read() == b"", "the compiler went on"
-    assert [one.name for one in target.parent.iterdir()] == ["unfinished"]
+    (left,) = target.parent.glob("unfinished*")
     library.write_text(QUICK)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    DEVICE._compile(target)
-    assert [one.name for one in target.parent.iterdir()] == [target.name]
+    assert made_once(target, DEVICE._build) == target
+    assert {one.name for one in target.parent.iterdir()} == {"compiling.lock", target.name} and not left.exists()
 
 
 def test_a_build_imports_nothing_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,5 +125,5 @@ def test_a_build_imports_nothing_from_the_working_folder(tmp_path: Path, monkeyp
     (tmp_path / "torch.py").write_text("open('it ran', 'w')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"))
-    DEVICE._compile(tmp_path / f"x{SUFFIX}")
+    DEVICE._build(tmp_path / f"x{SUFFIX}")
     assert not (tmp_path / "it ran").exists()

@@ -9,11 +9,9 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import platform
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -21,10 +19,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from mpsprobe.answers.folder import is_own, make_private, user_folder
+from mpsprobe.answers.folder import user_folder
 from mpsprobe.errors import UsageError
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.devices.compiling import SUFFIX, compiler, is_own_file, reason_of
+from mpsprobe_coverage.devices.compiling import SUFFIX, compiler, made_once, reason_of, toolchain
 from mpsprobe_coverage.devices.metal.translating import Parameter, Unknown, translated
 
 HERE = Path(__file__).parent
@@ -184,34 +182,26 @@ def _given(value: Any, parameter: Parameter) -> tuple[int, int, object]:
 @cache
 def _compiled(text: str) -> Path:
     """The library of ``text``, compiled or kept from before."""
-    digest = hashlib.sha256(repr((FLAGS, text, torch.__version__, compiler(), platform.machine())).encode())
+    digest = hashlib.sha256(repr((FLAGS, text, *toolchain())).encode())
     for header in sorted(HERE.glob("*.h")):
         digest.update(header.read_bytes())
     target = Path(user_folder(), "compiled", f"metal_{digest.hexdigest()[:24]}{SUFFIX}")
     if sys.platform == "win32":
         raise UsageError("Metal kernels are not run on Windows", "Use Linux or macOS, or leave --compile out.")
+    return made_once(target, lambda made: _build(text, made))
+
+
+def _build(text: str, library: Path) -> None:
+    source = library.with_name("kernels.cpp")
+    source.write_text(text, encoding="utf-8")
+    includes = [f"-I{HERE}", f"-I{Path(torch.__file__).parent / 'include'}"]
+    command = [compiler(), *FLAGS, *includes, str(source), "-o", str(library)]
     try:
-        make_private(str(target.parent))
-        if not is_own(str(target.parent)):
-            raise UsageError(f"others may write to {target.parent}", "Make it yours alone (chmod 700).")
-        if not is_own_file(target):
-            _build(text, target)
-    except OSError as error:
-        raise UsageError(f"no Metal kernel can be compiled: {error}", "Install a C++ compiler.") from error
-    return target
-
-
-def _build(text: str, target: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        source, made = Path(folder, "kernels.cpp"), Path(folder, target.name)
-        source.write_text(text, encoding="utf-8")
-        includes = [f"-I{HERE}", f"-I{Path(torch.__file__).parent / 'include'}"]
-        command = [compiler(), *FLAGS, *includes, str(source), "-o", str(made)]
         code, output = _ended(command)
-        if code != 0:
-            raise SyntaxError(f"the kernels do not compile: {printable(reason_of(output))}")
-        made.chmod(0o700)
-        made.replace(target)
+    except OSError as error:
+        raise UsageError(f"there is no {compiler()} for the Metal kernels", "Install a C++ compiler.") from error
+    if code != 0:
+        raise SyntaxError(f"the kernels do not compile: {printable(reason_of(output))}")
 
 
 def _ended(command: Sequence[str]) -> tuple[int, str]:

@@ -3,6 +3,7 @@
 // Distinct are the operator, the specs of tensors, the other arguments and the place in the program. Numbers that a
 // program computes (a learning rate) would make every call a new one, so of those only the size counts.
 
+#include "../interpreter.h"
 #include "device.h"
 
 #include <ATen/native/SparseTensorUtils.h>
@@ -34,7 +35,6 @@ using Judge = void (*)(int64_t operator_id, int64_t place, int64_t asked, int64_
 // A number for what a known wrong result asks of each call of some operators (offsets, values), before it is made.
 using Ask = void (*)(int64_t operator_id, int64_t* answer);
 using Place = void (*)(int64_t* answer);
-using Interrupt = void (*)();
 constexpr int64_t kInterrupted = -2;
 
 struct Key {
@@ -49,7 +49,6 @@ std::atomic<Judge> judge{nullptr};
 std::atomic<Ask> ask{nullptr};
 std::vector<bool> asking; // by operator; set while nothing is recorded
 std::atomic<Place> place{nullptr};
-std::atomic<Interrupt> interrupt{nullptr};
 std::atomic<int64_t> opened{0}, threads{0}; // how often something was to be recorded; of the program, since then
 std::atomic<bool> raising{false};
 std::mutex mutex;
@@ -169,7 +168,7 @@ IValue kept(const IValue& value) {
 
 int64_t judged(int64_t operator_id, int64_t place, int64_t asked = 0) {
   auto answer = kInterrupted;
-  judge.load()(operator_id, place, asked, &answer);
+  in_python(judge.load(), operator_id, place, asked, &answer);
   interrupted = interrupted || answer == kInterrupted;
   return answer;
 }
@@ -186,7 +185,7 @@ int64_t place_of_now() {
   if (auto ask = place.load()) {
     Muted quiet;
     auto answer = kInterrupted;
-    ask(&answer);
+    in_python(ask, &answer);
     interrupted = interrupted || answer == kInterrupted;
     return std::max<int64_t>(answer, 0);
   }
@@ -212,7 +211,7 @@ Recorded::Recorded(int64_t operator_id, bool varying, const Stack& stack, size_t
     Muted quiet;
     shown_arguments = at::ArrayRef<IValue>(stack).slice(stack.size() - arguments);
     asked_ = kInterrupted;
-    ask.load()(operator_id, &asked_);
+    in_python(ask.load(), operator_id, &asked_);
     shown_arguments = {};
     interrupted = interrupted || asked_ == kInterrupted;
     hash.add(static_cast<uint64_t>(asked_));
@@ -246,7 +245,7 @@ bool Recorded::may_raise() const {
 
 void pass_on_interrupt() {
   if (std::exchange(interrupted, false)) {
-    interrupt.load()();
+    interrupt_program();
   }
 }
 
@@ -350,10 +349,10 @@ std::vector<int64_t> take_counts() {
 
 TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
   using namespace mpsprobe;
-  // Addresses of functions of C: what judges, what says where the program is (0: nothing does), what tells Python of
-  // Ctrl-C, and what is asked about calls of the operators `asked_about`.
-  m.def("record(int judge, int place, int interrupt, int ask, int[] asked_about) -> ()",
-        [](int64_t judging, int64_t placing, int64_t interrupting, int64_t asked, std::vector<int64_t> asked_about) {
+  // Addresses of functions of C: what judges (0: nothing is recorded), what says where the program is (0: nothing does),
+  // what is asked about calls of the operators `asked_about`, and Python's own.
+  m.def("record(int judge, int place, int ask, int[] asked_about, int[] python) -> ()",
+        [](int64_t judging, int64_t placing, int64_t asked, std::vector<int64_t> asked_about, std::vector<int64_t> python) {
     asking.clear();
     for (auto id : asked_about) {
       asking.resize(std::max(asking.size(), static_cast<size_t>(id) + 1));
@@ -361,10 +360,10 @@ TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
     }
     ask = reinterpret_cast<Ask>(asked);
     if (judging != 0) {
+      know(python);
       ++opened;
       threads = 0;
     }
-    interrupt = reinterpret_cast<Interrupt>(interrupting);
     place = reinterpret_cast<Place>(placing);
     judge = reinterpret_cast<Judge>(judging);
   });
@@ -378,6 +377,11 @@ TORCH_LIBRARY_FRAGMENT(mpsprobe, m) {
   // Whether nothing is recorded in this thread; what it was before.
   m.def("mute(bool muted) -> bool", [](bool now) { return std::exchange(muted, now); });
   m.def("set_raising(bool raising) -> ()", [](bool now) { raising = now; });
+  // The address of an exception that the program gets when Python is asked no more, with a reference.
+  m.def("raise_later(int error) -> ()", [](int64_t error) {
+    raise_later(reinterpret_cast<void*>(error));
+    interrupted = true;
+  });
   // Slots, each with the number of its calls; they are not used again.
   m.def("take_counts() -> int[]", &take_counts);
   // Threads that called an operator since recording began, without those of autograd.

@@ -6,7 +6,7 @@ import atexit
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
@@ -15,6 +15,7 @@ import torch
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.compiling import DEVICE
+from mpsprobe_coverage.devices.interpreter import passing_on
 from mpsprobe_coverage.devices.metal.running import Fault, Library
 from mpsprobe_coverage.devices.native.recording import Recording
 from mpsprobe_coverage.devices.native.registering import registered
@@ -150,6 +151,7 @@ class NativeDevice:
             self._recording = Recording(kernels, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)
             self._recording.start()
+            exits.enter_context(passing_on(operators.raise_later, Recording.__qualname__))
             if self._cpu:
                 _stop_in_children()
                 exits.callback(_followed_no_more)
@@ -207,7 +209,8 @@ def native_device_now() -> NativeDevice | None:
 
 def _await_autograd() -> None:
     """Before Python ends: a thread of autograd that frees its objects later aborts the process (``ending.cpp``)."""
-    torch.ops.mpsprobe.await_autograd()
+    with suppress(RuntimeError):  # no thread can be started any more
+        torch.ops.mpsprobe.await_autograd()
 
 
 # What Python code asks torch about MPS, answered as on a Mac while the device is open.

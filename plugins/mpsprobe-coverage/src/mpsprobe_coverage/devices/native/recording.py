@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from mpsprobe_coverage.devices.interpreter import address_of, functions, is_of_a_signal
 from mpsprobe_coverage.devices.native.registering import DERIVATIVE, Registered
 from mpsprobe_coverage.knowledge.advisories.conditions import Answer
 from mpsprobe_coverage.knowledge.calls.call import Call
@@ -72,15 +73,14 @@ class Recording:
 
     def start(self) -> None:
         asked = self._lines or self._compositions.differ
-        address = ctypes.cast(self._place, ctypes.c_void_p).value if asked else 0
+        place = address_of(self._place) if asked else 0
         torch.ops.mpsprobe.set_raising(not self._keep_going)
-        interrupt = ctypes.cast(ctypes.pythonapi.PyErr_SetInterrupt, ctypes.c_void_p).value
-        judge, ask = (ctypes.cast(function, ctypes.c_void_p).value for function in (self._judge, self._ask))
-        torch.ops.mpsprobe.record(judge, address, interrupt, ask, self._asked_about)
+        judge, ask = address_of(self._judge), address_of(self._ask)
+        torch.ops.mpsprobe.record(judge, place, ask, self._asked_about, functions())
         self._dispatch.recording = self
 
     def stop(self) -> None:
-        torch.ops.mpsprobe.record(0, 0, 0, 0, [])
+        torch.ops.mpsprobe.record(0, 0, 0, [], [])
         self._dispatch.recording = None
         self.take()
         if self._error is not None:
@@ -133,11 +133,10 @@ class Recording:
                 if answers not in self._answers:
                     self._answers.append(answers)
             answer[0] = self._answers.index(answers)
-        except KeyboardInterrupt:
-            pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
-            self._error = self._error or (None if isinstance(error, RecursionError) else error)
-            answer[0] = 0
+            if not is_of_a_signal(error, torch.ops.mpsprobe.raise_later):
+                self._error = self._error or error
+                answer[0] = 0
 
     def _judged(self, operator: int, place: int, asked: int, answer: Any) -> None:
         try:
@@ -147,11 +146,10 @@ class Recording:
             else:
                 slot = self._judge_call(self._name(operator), place, asked)
             answer[0] = slot
-        except KeyboardInterrupt:
-            pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
-            self._error = self._error or (None if isinstance(error, RecursionError) else error)
-            answer[0] = _NO_SLOT
+            if not is_of_a_signal(error, torch.ops.mpsprobe.raise_later):
+                self._error = self._error or error
+                answer[0] = _NO_SLOT
 
     def _name(self, operator: int) -> str:
         if operator < len(self._operators):
@@ -182,11 +180,10 @@ class Recording:
     def _placed(self, answer: Any) -> None:
         try:
             answer[0] = self._place_now()
-        except KeyboardInterrupt:
-            pass
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C
-            self._error = self._error or (None if isinstance(error, RecursionError) else error)
-            answer[0] = 0
+            if not is_of_a_signal(error, torch.ops.mpsprobe.raise_later):
+                self._error = self._error or error
+                answer[0] = 0
 
     def _place_now(self) -> int:
         origin = self._attribution.current() if self._lines else NOWHERE

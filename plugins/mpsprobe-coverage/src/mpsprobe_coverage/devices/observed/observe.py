@@ -19,6 +19,7 @@ import torch
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.compiling import OBSERVER
+from mpsprobe_coverage.devices.interpreter import address_of, functions, is_of_a_signal, passing_on
 from mpsprobe_coverage.knowledge.calls.spec import Specs, TensorSpec, interned
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.recording.attribution import NOWHERE, Attribution, Origin
@@ -253,17 +254,18 @@ class Listener:
         self._attribution: Attribution | None = None
         self._error: BaseException | None = None
         self._place = _PLACE(self._placed)
-        self._optimizers = ExitStack()
+        self._followed = ExitStack()
 
     def start(self, attribution: Attribution | None) -> None:
         self._attribution = attribution
-        place = 0 if attribution is None else _address(self._place)
-        torch.ops.mpsprobe_observer.start(place, _address(ctypes.pythonapi.PyErr_SetInterrupt))
-        self._optimizers.enter_context(optimizers_followed(torch.ops.mpsprobe_observer.in_optimizer))
+        place = 0 if attribution is None else address_of(self._place)
+        torch.ops.mpsprobe_observer.start(place, functions())
+        self._followed.enter_context(passing_on(torch.ops.mpsprobe_observer.raise_later, type(self).__name__))
+        self._followed.enter_context(optimizers_followed(torch.ops.mpsprobe_observer.in_optimizer))
 
     def stop(self) -> None:
         """See no more, and raise what went wrong while places were looked up."""
-        self._optimizers.close()
+        self._followed.close()
         torch.ops.mpsprobe_observer.stop()
         error, self._error = self._error, None
         if error is not None:
@@ -302,11 +304,10 @@ class Listener:
                 number = self._places[origin] = len(self._origins)
                 self._origins.append(origin)
             answer[0] = number
-        except KeyboardInterrupt:
-            pass  # C++ has Python raise it after the call
         except BaseException as error:  # noqa: BLE001 - it cannot pass through C++
-            self._error = self._error or error
-            answer[0] = 0
+            if not is_of_a_signal(error, torch.ops.mpsprobe_observer.raise_later):  # which is raised after the call
+                self._error = self._error or error
+                answer[0] = 0
 
 
 @cache
@@ -321,10 +322,6 @@ def _load() -> None:
 def _forked() -> None:
     torch.ops.mpsprobe_observer.hold(False)
     torch.ops.mpsprobe_observer.stop()
-
-
-def _address(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 @cache

@@ -5,6 +5,7 @@
 // that reach a backend: an operator that is made of others, or that autocast or a mode of Python calls again, is passed
 // over, and so is everything inside a kernel. Copies inside a kernel are added up: a fallback is a kernel that copies.
 
+#include "../interpreter.h"
 #include "nodes.h"
 #include "operators.h"
 #include "table.h"
@@ -41,9 +42,7 @@ const DispatchKeySet kCalledAgain(
 // raised in it, before its first line.
 using Place = void (*)(int64_t* answer);
 constexpr int64_t kInterrupted = -1;
-using Interrupt = void (*)();
 std::atomic<Place> place_of_call{nullptr};
-std::atomic<Interrupt> interrupt{nullptr};
 std::atomic<uint64_t> current{0}; // generation: it changes with each start
 std::mutex mutex; // nothing that waits for Python's lock holds it
 
@@ -300,11 +299,11 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& fn) {
     if (auto ask = place_of_call.load()) {
       thread.quiet = true;
       auto answer = kInterrupted;
-      ask(&answer);
+      in_python(ask, &answer);
       thread.quiet = false;
       call->place = std::max<int64_t>(answer, 0);
       if (answer == kInterrupted) {
-        interrupt.load()();
+        interrupt_program();
       }
     }
   }
@@ -330,12 +329,12 @@ void stop() {
   }
 }
 
-// Counts from now on. `place` and `interrupt` are addresses of functions of C: the first says where the program is (0:
-// nobody is asked), the second tells Python of a signal that came in between.
-void start(int64_t place, int64_t interrupting) {
+// Counts from now on. `place` is the address of a function of C that says where the program is (0: nobody is asked);
+// `python` has those of Python's own.
+void start(int64_t place, std::vector<int64_t> python) {
   stop();
   place_of_call = reinterpret_cast<Place>(place);
-  interrupt = reinterpret_cast<Interrupt>(interrupting);
+  know(python);
   {
     std::lock_guard<std::mutex> lock(mutex);
     table.take();
@@ -372,7 +371,9 @@ std::vector<std::string> names() {
 
 TORCH_LIBRARY(mpsprobe_observer, m) {
   using namespace mpsprobe::observing;
-  m.def("start(int place, int interrupt) -> ()", &start);
+  m.def("start(int place, int[] python) -> ()", &start);
+  // The address of an exception that the program gets when Python is asked no more, with a reference.
+  m.def("raise_later(int error) -> ()", [](int64_t error) { mpsprobe::raise_later(reinterpret_cast<void*>(error)); });
   m.def("stop() -> ()", &stop);
   m.def("in_optimizer(bool now) -> ()", [](bool now) { in_optimizer = now; });
   m.def("take() -> int[]", &take);

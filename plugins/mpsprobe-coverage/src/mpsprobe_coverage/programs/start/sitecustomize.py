@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import sys
 
 
@@ -31,9 +32,15 @@ def _begin() -> None:
     value = os.environ.get("MPSPROBE_PROGRAM")
     if value is None or json.loads(value)["prefix"] != sys.prefix:
         return
+    # Ctrl-C ends a program that has not begun, and says nothing of where that was.
+    handled = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if handled:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from mpsprobe_coverage.programs.process import begin
 
     begin(value)
+    if handled:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 if __name__ == "sitecustomize":
