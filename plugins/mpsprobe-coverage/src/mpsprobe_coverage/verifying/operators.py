@@ -5,7 +5,6 @@ So an error is charged to the operator that makes it: those after it get its wro
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +17,7 @@ from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import Specs, specs_in, tensors_in
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.phases import FORWARD, phase_now
-from mpsprobe_coverage.verifying.comparing import NOISE, Wrong, all_within, compared
+from mpsprobe_coverage.verifying.comparing import NOISE, Wrong, all_finite, all_within, compared
 from mpsprobe_coverage.verifying.copying import WIDER, Copies, copied, to_device, widened
 from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
 from mpsprobe_coverage.verifying.elsewhere import ELSEWHERE, NOT_COMPARED
@@ -170,11 +169,11 @@ class Checking(Drawing):
         return _first_wrong(func, got, _computed(func, before, _wide), _Once(func, before), before) is not None
 
     def _nonfinite(self, func: Any, origin: Origin, before: Any, got: Any, exact: Any, by_cpu: _Once) -> None:
-        strange = [one for one in got if not _all_finite(one)]
-        if not strange or not all(map(_all_finite, tensors_in(before))):
+        strange = [one for one in got if not all_finite(one)]
+        if not strange or not all(map(all_finite, tensors_in(before))):
             return
         nan = any(bool(one.isnan().any()) for one in strange)
-        finite = all(map(_all_finite, exact))
+        finite = all(map(all_finite, exact))
         if not (nan or finite) or any(
             one.operator == _name(func) and one.origin == origin for one in self.checked.begins
         ):
@@ -182,7 +181,7 @@ class Checking(Drawing):
         args, kwargs = before
         call = Call(func, args, kwargs, specs_in((args, kwargs)), specs_in(got))
         on_cpu = by_cpu()
-        cpu_too = on_cpu is not None and not all(map(_all_finite, on_cpu))
+        cpu_too = on_cpu is not None and not all(map(all_finite, on_cpu))
         one = Begins(_name(func), self.phase, origin, call, "NaN" if nan else "infinity", cpu_too)
         self.checked.begins.append(one)
 
@@ -351,12 +350,6 @@ def _asks(kwargs: Any, device: str) -> bool:
     return asked is not None and torch.device(asked).type == device
 
 
-def _all_finite(value: Any) -> bool:
-    if not (isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel()):
-        return True
-    return all(bool(torch.isfinite(end)) for end in torch.aminmax(value))
-
-
 def _name(func: Any) -> str:
     overload = func._schema.overload_name
     return f"{func._schema.name}.{overload}" if overload else str(func._schema.name)
@@ -367,7 +360,3 @@ def layouts(specs: Specs) -> list[str]:
     from mpsprobe_coverage.knowledge.calls.spec import is_contiguous
 
     return [f"{one!r} strides {list(one.stride)}" for one in specs if not is_contiguous(one)]
-
-
-def finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from mpsprobe.environment import collect_environment
-from mpsprobe.errors import UsageError
+from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.protocols import Device, Progress, RunOptions, Workload
 from mpsprobe.schemas import (
     ComparedTensor,
@@ -26,8 +26,8 @@ from mpsprobe.schemas import (
     WorkloadInfo,
     WrongOperator,
 )
-from mpsprobe.stepping import workload_info
-from mpsprobe.suggestions import in_short, said, type_name
+from mpsprobe.stepping import TorchStep, workload_info
+from mpsprobe.suggestions import in_short
 from mpsprobe_coverage.knowledge.advisories.conditions import matches
 from mpsprobe_coverage.knowledge.advisories.store import entries_about
 from mpsprobe_coverage.knowledge.calls.call import Call, example
@@ -35,11 +35,12 @@ from mpsprobe_coverage.knowledge.calls.spec import dtype_name
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.phases import optimizers_followed
+from mpsprobe_coverage.reporting.attempts import Attempt
 from mpsprobe_coverage.reporting.findings import site
-from mpsprobe_coverage.verifying.comparing import NOISE
+from mpsprobe_coverage.verifying.comparing import NOISE, finite
 from mpsprobe_coverage.verifying.drawing import Drawing, settled
-from mpsprobe_coverage.verifying.operators import Begins, Checking, Found, finite, layouts
-from mpsprobe_coverage.verifying.runs import Seen, all_equal, built, narrowest, parted, placed, taken
+from mpsprobe_coverage.verifying.operators import Begins, Checking, Found, layouts
+from mpsprobe_coverage.verifying.runs import Following, Seen, all_equal, built, narrowest, parted, placed
 from mpsprobe_coverage.verifying.tolerances import tolerance_of
 
 MPS = "mps"
@@ -71,7 +72,7 @@ class Verification:
         self._dtype = narrowest(self._run.model)
         self._notes: dict[str, None] = {}
         self._failure: RunFailure | None = None
-        self.interrupted = False
+        self.interrupted = self._ended = False
         self.attribution = Attribution()
         self.checking = Checking(self._type, self._dtype, self.attribution)
         self._judge, self._cpu, self._there = Seen(), Seen(), Seen()
@@ -92,7 +93,7 @@ class Verification:
             self._device.describe(),
             self._release if self._type == MPS else None,
             tensors=self._tensors(),
-            parted=parted(self._there, self._cpu) if self._cpu.order and self._there.order else None,
+            parted=parted(self._there, self._cpu) if self._cpu.order and self._ended else None,
             failure=self._failure,
             interrupted=self.interrupted,
             elapsed_ns=time.perf_counter_ns() - start,
@@ -124,18 +125,20 @@ class Verification:
         else:
             self._notes[IN_PARTS] = None
         self._progress.start(None, f"on {self._device.name}, operator by operator")
-        self._on_device(whole)
+        self._on_device()
 
     def _on_cpu(self, *, wide: bool) -> Seen:
         run = placed(self._run, "cpu", wide=wide)
         options = replace(self._options, autocast=None) if wide else self._options
-        mode = Drawing(self._dtype, wide=wide)
         usual = torch.get_default_dtype()
         try:
             if wide:
                 torch.set_default_dtype(torch.float64)
             with settled(run.model, self._note):
-                return taken(run, options, "cpu", mode, None if wide else self._judge)
+                step = Following(run, options, "cpu", None if wide else self._judge)
+                return step.followed(Drawing(self._dtype, wide=wide))
+        except MpsprobeError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever a model raises: its operators are compared all the same
             what = "in float64" if wide else f"on the CPU in {dtype_name(self._dtype)}"
             self._note(f"the model does not run {what} ({in_short(error)}): whole runs were not compared")
@@ -145,39 +148,32 @@ class Verification:
             del run
             gc.collect()
 
-    def _on_device(self, whole: bool) -> None:
+    def _on_device(self) -> None:
         run = placed(self._run, self._type)
         self.attribution.name_modules(run.model)
         self.checking.advance = self._progress.advance
-        try:
-            with settled(run.model, self._note), self.attribution, optimizers_followed():
-                follow = whole and bool(self._judge.kept)
-                self._there = taken(run, self._options, self._type, self.checking, self._judge, follow)
-        except Exception as error:  # noqa: BLE001 - whatever the device raises is what was found
-            module = self.attribution.deepest_module
-            self._failure = RunFailure(
-                phase=self.checking.phase, error=type_name(error), message=said(error)[:500], module=module
-            )
+        attempt = Attempt(run.model, self.attribution, lambda: self.checking.phase)
+        with attempt, settled(run.model, self._note), self.attribution, optimizers_followed():
+            step = Following(run, self._options, self._type, self._judge)
+            self._there = step.seen
+            step.followed(self.checking)
+        self._failure, self._ended = attempt.failure, attempt.failure is None
 
     def _note(self, text: str) -> None:
         self._notes[text] = None
 
     def _info(self) -> WorkloadInfo:
-        optimizer = None
-        if self._options.phase == "training":
-            from mpsprobe.stepping import make_adamw
-
-            optimizer = (self._run.optimizer or make_adamw)(self._run.model)
-        info = workload_info(self._name, self._run, self._options, optimizer)
+        step = TorchStep(self._run, self._options, "cpu")
+        info = workload_info(self._name, self._run, self._options, step.optimizer)
         return info.model_copy(update={"dtype": dtype_name(self._dtype)})
 
     def _tensors(self) -> list[ComparedTensor]:
         """Outputs of modules in the order of the run, then loss, gradients and parameters."""
         usual = tolerance_of("", self._dtype)
         rows = []
-        for key, there in self._there.distances.items():
+        for key, there in self._there.compared.items():
             what, name, number = key
-            cpu = self._cpu.distances.get(key)
+            cpu = self._cpu.compared.get(key)
             allowed = max(usual.rtol + usual.atol, NOISE * cpu.relative if cpu is not None else 0.0)
             wrong = cpu is not None and (not there.relative <= allowed or (there.nonfinite > 0 and cpu.nonfinite == 0))
             rows.append(
