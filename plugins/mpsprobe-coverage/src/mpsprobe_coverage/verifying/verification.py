@@ -20,7 +20,6 @@ from mpsprobe.schemas import (
     ComparedTensor,
     DeviceInfo,
     KnownWrong,
-    NonfiniteOrigin,
     RunFailure,
     VerificationReport,
     WorkloadInfo,
@@ -30,16 +29,15 @@ from mpsprobe.stepping import TorchStep, workload_info
 from mpsprobe.suggestions import in_short
 from mpsprobe_coverage.knowledge.advisories.conditions import matches
 from mpsprobe_coverage.knowledge.advisories.store import entries_about
-from mpsprobe_coverage.knowledge.calls.call import Call, example
+from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import dtype_name
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
-from mpsprobe_coverage.recording.attribution import Attribution, Origin
+from mpsprobe_coverage.recording.attribution import Attribution
 from mpsprobe_coverage.recording.phases import optimizers_followed
 from mpsprobe_coverage.reporting.attempts import Attempt
-from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.verifying.comparing import NOISE, finite
 from mpsprobe_coverage.verifying.drawing import Drawing, settled
-from mpsprobe_coverage.verifying.operators import Begins, Checking, Found, layouts
+from mpsprobe_coverage.verifying.operators import Checking, Found
 from mpsprobe_coverage.verifying.runs import Following, Seen, all_equal, built, narrowest, parted, placed
 from mpsprobe_coverage.verifying.tolerances import tolerance_of
 
@@ -101,7 +99,7 @@ class Verification:
         )
 
     def found(self) -> list[Found]:
-        return list(self.checking.checked.wrong.values())
+        return list(self.checking.wrong.values())
 
     def _runs(self) -> None:
         model_bytes = sum(one.numel() * one.element_size() for one in self._run.model.parameters())
@@ -194,45 +192,22 @@ def reported(
     checking: Checking, info: WorkloadInfo, device: DeviceInfo, release: str | None, **more: Any
 ) -> VerificationReport:
     """What ``checking`` found, and ``more`` fields; ``release``: of MPS, whose advisories are asked."""
-    checked = checking.checked
     return VerificationReport(
         workload=info,
         device=device,
         environment=collect_environment(),
-        calls=checked.calls,
-        operators=checked.operators,
-        wrong=[_wrong(one, release) for one in checked.wrong.values()],
-        nonfinite=[NonfiniteOrigin(what=one.what, cpu_too=one.cpu_too, **_place(one)) for one in checked.begins],
-        skipped=checked.skipped,
+        calls=checking.calls,
+        operators=dict(checking.operators),
+        wrong=[_with_advisories(one, release) for one in checking.wrong.values()],
+        nonfinite=checking.begins,
+        skipped=checking.skipped,
         **more,
     )
 
 
-def _wrong(found: Found, release: str | None) -> WrongOperator:
-    one, dtype = found.wrong, _result_dtype(found)
-    allowed = tolerance_of(found.operator, dtype)
-    return WrongOperator(
-        **_place(found),
-        dtype=dtype_name(dtype),
-        result=found.output,
-        rtol=allowed.rtol,
-        atol=allowed.atol,
-        source=allowed.source,
-        excess=finite(one.excess),
-        error=finite(one.error),
-        cpu_error=finite(one.cpu_error),
-        elements=one.elements,
-        of_elements=one.of,
-        at=list(one.at),
-        got=finite(one.got),
-        expected=finite(one.expected),
-        why=one.why,
-        calls=found.calls,
-        seen=found.seen,
-        times=found.times,
-        of_times=found.of,
-        advisories=known_wrong(found.call, found.phase, release) if release is not None else [],
-    )
+def _with_advisories(found: Found, release: str | None) -> WrongOperator:
+    advisories = [] if release is None else known_wrong(found.call, found.report.phase, release)
+    return found.report.model_copy(update={"calls": found.calls, "advisories": advisories})
 
 
 def known_wrong(call: Call, phase: str, release: str) -> list[KnownWrong]:
@@ -269,25 +244,6 @@ def _as_on_mps(call: Call) -> Iterator[Call]:
             asked = ("input", "grad_output", "weight", "padding", "stride", "dilation", "groups")
             args = (*map(of, asked), of("output_mask")[:2])
             yield replace(call, func=_aten.mps_convolution_backward.default, args=args, kwargs={})
-
-
-def _place(one: Found | Begins) -> dict[str, Any]:
-    origin: Origin = one.origin
-    return {
-        "operator": one.operator,
-        "phase": one.phase,
-        "module": None if origin.module is None else origin.module or "(model)",
-        "call_site": None if origin.file is None else site(origin.file, origin.line),
-        "inputs": [repr(spec) for spec in one.call.inputs],
-        "layouts": layouts(one.call.inputs),
-        "example": example(one.call),
-    }
-
-
-def _result_dtype(found: Found) -> torch.dtype:
-    specs = (*found.call.outputs, *found.call.inputs)
-    position = min(found.output, len(specs) - 1)
-    return specs[position].dtype if specs else torch.float32
 
 
 def _free_bytes() -> int | None:
