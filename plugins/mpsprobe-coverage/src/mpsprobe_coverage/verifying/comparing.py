@@ -64,8 +64,7 @@ def compared(
     if not got.numel():
         return None
     if not (got.is_floating_point() or got.is_complex()):
-        differ = got != exact.to(got.dtype)
-        return _worst(differ.double() * math.inf if differ.any() else None, got, exact, 0.0)
+        return _worst(torch.where(got != exact.to(got.dtype), math.inf, 0.0), got, exact, 0.0)
     if all_within(got, exact, allowed):
         return None
     wide = torch.complex128 if got.is_complex() else torch.float64
@@ -124,9 +123,7 @@ def _excess(value: torch.Tensor, exact: torch.Tensor, bound: torch.Tensor, dtype
     return found
 
 
-def _worst(excess: torch.Tensor | None, got: torch.Tensor, exact: torch.Tensor, cpu_error: float) -> Wrong | None:
-    if excess is None:
-        return None
+def _worst(excess: torch.Tensor, got: torch.Tensor, exact: torch.Tensor, cpu_error: float) -> Wrong | None:
     excess = torch.nan_to_num(excess, nan=0.0, posinf=math.inf)
     wrong = excess > 1.0
     count = int(wrong.sum())
