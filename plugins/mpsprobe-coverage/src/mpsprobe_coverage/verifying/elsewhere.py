@@ -44,10 +44,10 @@ def _forward(name: str, *args: Any, **kwargs: Any) -> Any:
 
 def _backward(name: str, *args: Any, **kwargs: Any) -> Any:
     """The derivatives by query, key and value; that by a bias is not compared."""
-    given, (*inputs, bias, causal, scale) = _given(name, args, kwargs)
-    inputs = [one.detach().requires_grad_() for one in inputs]
+    given, asked = _given(name, args, kwargs)
+    inputs = [one.detach().requires_grad_() for one in asked[:3]]
     with torch.enable_grad():
-        out = _attention(*inputs, bias, causal, scale)
+        out = _attention(*inputs, *asked[3:])
     return torch.autograd.grad(out, inputs, given.get("grad_out", given.get("grad_out_")))
 
 

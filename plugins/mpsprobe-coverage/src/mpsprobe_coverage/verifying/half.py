@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from mpsprobe.environment import collect_environment
 from mpsprobe.protocols import Progress, RunOptions, TorchRun, Workload
@@ -35,14 +37,15 @@ def precision(workload: Workload, options: RunOptions, progress: Progress) -> Pr
     with settled(run.model, lambda text: notes.setdefault(text)), torch.no_grad():
         progress.start(3, "in float32")
         narrow = run if autocast else _narrowed(run, dtype, {})
-        alone = _Alone(narrow.model, dtype)
-        step = Following(run, replace(forward, autocast=None), "cpu", called=None if autocast else alone)
-        usual = step.followed(Drawing(torch.float32))
+        alone: dict[str, float | None] = {}
+        step = Following(run, replace(forward, autocast=None), "cpu")
+        with nullcontext() if autocast else _each_alone(run.model, narrow.model, dtype, alone):
+            usual = step.followed(Drawing(torch.float32))
         progress.advance(f"in {autocast or options.dtype}")
         step = Following(narrow, forward, "cpu", usual, compare=_figures)
         seen = step.followed(Drawing(torch.float32))
         error, allowed = _error(seen.result, usual.result), HOLDS[dtype]
-        rows = _rows(run, seen, alone.errors)
+        rows = _rows(run, seen, alone)
         begins = _begins(seen, {})
         keep: dict[str, bool] = {}
         with_keep: float | None = None
@@ -78,24 +81,33 @@ def _narrowed(run: TorchRun, dtype: torch.dtype, keep: dict[str, bool]) -> Torch
     return replace(run, model=model, args=in_dtype(tuple(run.args), dtype), kwargs=in_dtype(dict(run.kwargs), dtype))
 
 
-class _Alone:
-    """Calls each module of ``model`` without parts with what that of the float32 run got, rounded to ``dtype``."""
+@contextmanager
+def _each_alone(
+    model: torch.nn.Module, narrow: torch.nn.Module, dtype: torch.dtype, errors: dict[str, float | None]
+) -> Iterator[None]:
+    """Where ``model`` calls a module without parts, call that of ``narrow`` with the same, rounded to ``dtype``."""
 
-    def __init__(self, model: torch.nn.Module, dtype: torch.dtype) -> None:
-        self.errors: dict[str, float | None] = {}
-        self._dtype = dtype
-        self._leaves = {name: one for name, one in model.named_modules() if not any(one.children())}
-
-    def __call__(self, name: str, args: Any, kwargs: Any, outputs: list[torch.Tensor]) -> None:
-        if name not in self._leaves or name in self.errors or not outputs:
+    def ended(name: str, _module: Any, args: Any, kwargs: Any, result: Any) -> None:
+        outputs = floats(result)
+        if name in errors or not outputs:
             return
-        self.errors[name] = 0.0
+        errors[name] = 0.0
         if args and outputs[0] is args[0]:  # it hands on what it got, as dropout does in inference
             return
-        args, kwargs = in_dtype((args, kwargs), self._dtype)
-        # Inputs of other dtypes than its weights, or no kernel of the CPU
-        with contextlib.suppress(RuntimeError), Drawing(torch.float32):
-            self.errors[name] = _error(floats(self._leaves[name](*args, **kwargs))[:1], outputs)
+        with _disable_current_modes():
+            args, kwargs = in_dtype((args, kwargs), dtype)
+            # Inputs of other dtypes than its weights, or no kernel of the CPU
+            with suppress(RuntimeError), Drawing(torch.float32):
+                errors[name] = _error(floats(narrow.get_submodule(name)(*args, **kwargs))[:1], outputs)
+
+    with ExitStack() as hooks:
+        for (
+            name,
+            one,
+        ) in model.named_modules():  # of a hook on all modules with keywords PyTorch keeps an entry for ever
+            if not any(one.children()):
+                hooks.enter_context(one.register_forward_hook(partial(ended, name), with_kwargs=True))
+        yield
 
 
 def _kept(

@@ -33,5 +33,5 @@ def keep_in_float32(model: torch.nn.Module, dtype: torch.dtype, keep: dict[str, 
 def snippet(dtype: torch.dtype, keep: dict[str, bool]) -> str:
     """That code, for the model called ``model``."""
     imports = "from typing import Any\nimport torch\nfrom torch.utils._pytree import tree_map\n"
-    sources = map(inspect.getsource, (in_dtype, keep_in_float32))
+    sources = inspect.getsource(in_dtype), inspect.getsource(keep_in_float32)
     return "\n\n".join([imports, *sources, f"keep_in_float32(model, {dtype}, {keep})\n"])

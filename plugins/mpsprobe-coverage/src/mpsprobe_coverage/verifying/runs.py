@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
 import torch
+from torch.nn.modules.module import register_module_forward_hook
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -45,7 +45,6 @@ class Following(TorchStep):
 
     Args:
         compare: gets a tensor on the CPU and the one that was kept; ``None``: they cannot be compared.
-        called: gets the name of a module, what it was called with and its outputs, after each call.
     """
 
     def __init__(
@@ -56,20 +55,17 @@ class Following(TorchStep):
         judge: Seen | None = None,
         *,
         compare: Callable[[torch.Tensor, torch.Tensor], Any] = distance,
-        called: Callable[[str, Any, Any, list[torch.Tensor]], None] | None = None,
     ) -> None:
         super().__init__(run, options, device, foreach=False)
         self.seen = Seen()
-        self._judge, self._compare, self._called = judge, compare, called
+        self._judge, self._compare = judge, compare
         self._names = {id(module): name or ROOT for name, module in run.model.named_modules()}
         self._calls: Counter[str] = Counter()
         self._last: tuple[Any, ...] = (None,)  # what a module returns as its last child did
 
     def followed(self, mode: Any) -> Seen:
         """Take the step under the dispatch mode ``mode``; what was seen of it."""
-        with ExitStack() as open_, mode:
-            for module in self.run.model.modules():  # PyTorch forgets no hook on all modules that gets keywords
-                open_.enter_context(module.register_forward_hook(self._ended, with_kwargs=True))
+        with register_module_forward_hook(self._ended), mode:
             self.take()
             for name, parameter in self.run.model.named_parameters() if self.options.phase == "training" else ():
                 self._add(("parameter", name, 0), parameter)
@@ -92,15 +88,14 @@ class Following(TorchStep):
             if parameter.grad is not None:
                 self._add(("gradient", name, 0), parameter.grad)
 
-    def _ended(self, module: torch.nn.Module, args: Any, kwargs: Any, result: Any) -> None:
-        name, outputs = self._names[id(module)], floats(result)
+    def _ended(self, module: torch.nn.Module, _args: Any, result: Any) -> None:
+        name, outputs = self._names.get(id(module)), floats(result)
+        if name is None:
+            return
         self.seen.order.append(name)
         for position, tensor in enumerate(outputs):
             self._add(("output", name, self._calls[name] * len(outputs) + position), tensor)
         self._calls[name] += 1
-        if self._called is not None:
-            with torch.no_grad(), _disable_current_modes():
-                self._called(name, args, kwargs, outputs)
 
     def _add(self, key: Key, tensor: torch.Tensor) -> None:
         exact = None if self._judge is None else self._judge.kept.get(key)
