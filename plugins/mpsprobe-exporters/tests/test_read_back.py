@@ -91,7 +91,23 @@ def test_a_report_of_another_kind_comes_back_verbatim(extra: dict[str, Any]) -> 
 
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-OWN_TAGS = {"p", "strong", "code", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "h3", "details", "summary"}
+OWN_TAGS = {
+    "p",
+    "hr",
+    "strong",
+    "code",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "ul",
+    "li",
+    "h3",
+    "details",
+    "summary",
+}
 
 
 def shown(markdown: str) -> str:

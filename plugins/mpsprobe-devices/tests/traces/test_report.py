@@ -111,7 +111,9 @@ def test_phases_fallbacks_and_training(tmp_path: Path) -> None:
 
 
 def test_memory_of_the_cpu_and_of_a_device(tmp_path: Path) -> None:
-    on_cpu = cell(tmp_path, *STEPS, *(memory(300 + at, size) for at, size in ((0, 10), (5, 500), (9, 20))))
+    on_cpu = cell(
+        tmp_path, *STEPS, *(memory(300 + at, size) for at, size in ((0, 10), (5, 500), (7, 10**400), (9, 20)))
+    )
     assert on_cpu.memory is not None
     assert (on_cpu.memory.peak_allocated_bytes, on_cpu.memory.allocated_bytes) == (500, 20)
     assert on_cpu.memory.peak_reserved_bytes is None and on_cpu.memory.curve.times_ns == [0, 5_000, 9_000]

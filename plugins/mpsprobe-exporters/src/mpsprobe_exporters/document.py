@@ -14,7 +14,8 @@ from mpsprobe_exporters import units
 from mpsprobe_exporters.plain_text import one_line, plural, shortened
 
 Tone = Literal["plain", "good", "mixed", "bad"]
-Depth = Literal["first", "all", "page"]  # always shown; with --all, in Markdown folded away; on a page only
+Depth = Literal["lead", "first", "all", "page"]
+"""Before the lines, as what to do is; always; with --all, in Markdown folded away; on a page only."""
 AmountKind = Literal["number", "time", "bytes", "share", "part", "ratio", "amount"]
 Kind = Literal["text", "advice", "name", "names", "places", "verdict", "counts", AmountKind]
 """What the cells of a column are: ``text``; ``advice``, which is what to do; ``name`` and ``names``, of code;

@@ -34,6 +34,11 @@ class MarkdownExporter:
 def blocks(document: Document) -> Iterator[str]:
     for line in filter(None, (document.headline, *document.alerts)):
         yield f"**{prose(line.rstrip('.'))}.**"
+    lead = document.at("lead")
+    for section in lead:
+        yield from _section(section, document.heading(section))
+    if lead and (document.lines or document.notes):
+        yield "---"
     if document.lines:
         yield " ".join(f"{prose(line)}." for line in document.lines)
     for block in model.bullets(document.notes):

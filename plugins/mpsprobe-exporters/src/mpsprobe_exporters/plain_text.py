@@ -8,6 +8,9 @@ from mpsprobe_exporters.units import number
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 LONGEST = 300
+NO_BREAK = "\N{NO-BREAK SPACE}"  # no text has one of its own, see ``one_line``
+# A blank at which no line ends: between a number and what it is of.
+KEPT = re.compile(r"(?<=\d) (?=[^\W\d]|[%°])|(?<=exit code) (?=-?\d)")
 # Where a long name may be broken: after `::`, `_`, `.`, `,` and before a capital that follows a small letter.
 JOINTS = re.compile(r"(?<=::)|(?<=[_.,/-])(?=[^_.,/-])|(?<=[a-z0-9])(?=[A-Z])")
 
@@ -27,6 +30,11 @@ def one_line(text: str, longest: int | None = LONGEST) -> str:
         return clean
     head = longest * 2 // 3
     return clean[:head] + "…" + clean[len(clean) - (longest - head - 1) :]
+
+
+def kept(text: str) -> str:
+    """``text`` with no place for a line to end between a number and its unit."""
+    return KEPT.sub(NO_BREAK, text)
 
 
 def call_site(text: str) -> str:

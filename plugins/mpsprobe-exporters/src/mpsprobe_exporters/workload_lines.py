@@ -93,18 +93,16 @@ def method_lines(report: AnyReport) -> list[str]:
     return [f"{how} with {made_with(report.environment)}", *recalled(report.recalled, report.environment)]
 
 
-def recalled(known: Recalled | None, environment: Environment) -> list[str]:
+def recalled(known: Recalled | None, environment: Environment | None = None) -> list[str]:
     """``From the cache, of 2026-11-22 19:30 UTC: mpsprobe 0.1.0, torch 2.13.0``; then what differs."""
     if known is None:
         return []
-    by = [f"mpsprobe {one_line(environment.mpsprobe, 40)}"]
+    by = [f"mpsprobe {one_line(environment.mpsprobe, 40)}"] if environment else []
     for name in ("torch", "tensorflow", "transformers"):
-        version = getattr(environment, name)
+        version = getattr(environment, name, None)
         by += [f"{name} {one_line(version, 40)}"] if version else []
-    return [
-        f"From {source(known)}, of {when(known.made)}: {', '.join(by)}",
-        *(one_line(note, 400) for note in known.notes),
-    ]
+    made = ": ".join(filter(None, (when(known.made), ", ".join(by))))
+    return [f"From {source(known)}, of {made}", *(one_line(note, 400) for note in known.notes)]
 
 
 def when(made: str) -> str:

@@ -67,7 +67,7 @@ def test_of_many_configurations_a_terminal_shows_some_in_full_and_a_page_all() -
 
 def test_nothing_measured_has_no_figures() -> None:
     empty = of_cells(sample_profile_report().cells[1])
-    assert [one.title for one in document(empty).at("first")] == ["What to do", "Configurations", "Remarks"]
+    assert [one.title for one in document(empty).at("lead", "first")] == ["What to do", "Configurations", "Remarks"]
     assert "failed" in TableExporter(40).render(empty)
     for text in (TableExporter(80).render(of_cells()), MarkdownExporter().render(of_cells())):
         assert "No training step" in text

@@ -228,15 +228,14 @@ def _times(ts: object, duration: object) -> tuple[int, int] | None:
 
 
 def _number(value: object) -> int | float | None:
-    """``value`` as a finite number, also where it is written as text."""
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    """``value`` as a number that a float can hold, also where it is written as text."""
+    if isinstance(value, bool):
         return None
-    return value if isinstance(value, int) or math.isfinite(value) else None
+    try:
+        number = float(value) if isinstance(value, str) else value
+        return number if isinstance(number, (int, float)) and math.isfinite(number) else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def _identity(value: object) -> int:

@@ -32,7 +32,7 @@ def views(document: Document, further: Further) -> dict[str, list[Markup]]:
     in the order of the navigation, what of each configuration.
     """
     views = {}
-    sections = document.at("first", "all", "page")
+    sections = document.at("lead", "first", "all", "page")
     for title in dict.fromkeys(["Overview", *further, *(section.view for section in sections if section.view)]):
         parts: dict[int | None, list[Markup]] = {}
         for at, chart in further.get(title, ()):
@@ -57,7 +57,7 @@ def in_notebook(document: Document) -> Markup:
     """
     lines = ([f"{line}.", element("br")] for line in document.lines)
     sections = []
-    for section in document.at("first"):
+    for section in document.at("lead", "first"):
         heading = document.heading(section)
         # No heading, which a notebook's table of contents would list.
         title = element("p", element("strong", heading)) if heading else None

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from mpsprobe_exporters.plain_text import JOINTS, REPLACEMENT, one_line
+from mpsprobe_exporters.plain_text import JOINTS, REPLACEMENT, kept, one_line
 
 VOID = frozenset({"meta", "br", "wbr"})
 SVG_NAMES = frozenset({"viewBox", "preserveAspectRatio", "textLength"})
@@ -41,7 +41,7 @@ def element(tag: str, *children: Child, **attributes: Any) -> Markup:
     out, ``True`` writes it without a value.
     """
     opened = f"<{tag}{''.join(_attribute(name, value) for name, value in attributes.items())}>"
-    return Markup(opened if tag in VOID else f"{opened}{joined(children)}</{tag}>")
+    return Markup(opened if tag in VOID else f"{opened}{joined(children, prose=tag != 'code')}</{tag}>")
 
 
 def table(head: Iterable[Child], *bodies: Child, **attributes: Any) -> Markup:
@@ -53,8 +53,9 @@ def scrolled(content: Child, label: str, class_: str = "fit") -> Markup:
     return element("div", content, class_=class_, tabindex="0", role="region", aria_label=label)
 
 
-def joined(children: Iterable[Child]) -> Markup:
-    return Markup("".join(_rendered(child) for child in children))
+def joined(children: Iterable[Child], *, prose: bool = True) -> Markup:
+    """``children`` one after the other; in ``prose`` no line ends between a number and its unit."""
+    return Markup("".join(_rendered(child, prose) for child in children))
 
 
 def name(value: str, longest: int = NAME, empty: str = "(none)") -> Markup:
@@ -67,7 +68,11 @@ def name(value: str, longest: int = NAME, empty: str = "(none)") -> Markup:
 def broken(value: str, joints: bool = True) -> Markup:
     """``value`` as text that a line may end in: where the parts of a name meet, and in what has no end."""
     marked = JOINTS.sub(MARK, value) if joints else value
-    return Markup("<wbr>".join(text(part) for part in ENDLESS.sub(rf"\1{MARK}", marked).split(MARK)))
+    return Markup(
+        "<wbr>".join(
+            text(part) if joints else kept(text(part)) for part in ENDLESS.sub(rf"\1{MARK}", marked).split(MARK)
+        )
+    )
 
 
 def embedded(data: Any, **attributes: Any) -> Markup:
@@ -93,9 +98,9 @@ def _attribute(name: str, value: Any) -> str:
     return f" {written}" if value is True else f' {written}="{text(str(value), None)}"'
 
 
-def _rendered(child: Child) -> str:
+def _rendered(child: Child, prose: bool) -> str:
     if child is None:
         return ""
     if isinstance(child, Markup):
         return child
-    return text(child) if isinstance(child, str) else joined(child)
+    return (kept(text(child)) if prose else text(child)) if isinstance(child, str) else joined(child, prose=prose)

@@ -86,7 +86,7 @@ def document(report: CheckpointReport) -> Document:
         lines=list(_lines(report)),
         notes=[*report.notes, *others],
         sections=[
-            Section("What to do", bullets(one_line(one, 1000) for one in report.advice)),
+            Section("What to do", bullets(one_line(one, 1000) for one in report.advice), depth="lead"),
             Section("What is inside", table(FIELDS, report, report.dtypes, "Dtypes", most=MOST)),
             Section("Its parts", table(PARTS, report, report.parts, "Parts") if several else []),
             Section("Quantization", bullets(_quantization(report))),

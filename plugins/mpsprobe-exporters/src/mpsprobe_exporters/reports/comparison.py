@@ -329,5 +329,5 @@ def _ratios(report: schemas.ComparisonReport) -> Iterator[Block]:
 
 
 def _samples(one: schemas.ComparedQuantity) -> str:
-    kind = "processes" if one.samples == "process" else "steps"
-    return f"{number(one.old_count)} {kind} of the old report with {number(one.new_count)} of the new one"
+    old = plural(one.old_count, *(("process", "processes") if one.samples == "process" else ("step",)))
+    return f"{old} of the old report with {number(one.new_count)} of the new one"

@@ -103,8 +103,8 @@ def document(report: schemas.CoverageReport) -> Document:
             else []
         ),
         *([answer.failure_sentence(report.failure)] if report.failure else []),
-        *(fitting.alerts(fit) if fit else []),
         *([workload_lines.fit_command(report)] if fitting.is_bad([fit]) else []),
+        *(fitting.alerts(fit) if fit else []),
     ]
     sections = middle(report)
     if report.explained:  # findings say what they rest on themselves
@@ -119,8 +119,9 @@ def document(report: schemas.CoverageReport) -> Document:
         *backends.notes(target),
     ]
     notes = [*(one_line(note, 400) for note in notes), *allowed(report.allowed)]
-    memory_lines = [] if report.failure else [*memory.line(predicted), *(fitting.lines(fit) if fit else [])]
-    memory_lines += [*memory.of_program(program), *time.line(report.time), *compiled.line(report.compiled)]
+    needs = None if report.failure else predicted
+    costs = [] if report.failure or fit is None else fitting.lines(fit)
+    costs += [*memory.of_program(program), *time.line(report.time), *compiled.line(report.compiled)]
     clean = (
         bool(report.operators)
         and not alerts
@@ -130,14 +131,14 @@ def document(report: schemas.CoverageReport) -> Document:
     headline, *details = answer.short_answer(report)
     run = workload_lines.workload_line(report.workload, program, [plural(report.summary.calls, "call")])
     method, *recalled = workload_lines.method_lines(report)
-    said = [f"{line}." for line in (headline, *memory_lines, *details)]
-    brief = [workload_lines.in_short(report), *said, *(f"Note: {note}." for note in notes)]
+    brief = [headline, *memory.lines(needs, short=True), *costs, *details, *(f"Note: {note}" for note in notes)]
+    brief += workload_lines.recalled(report.recalled)
     return Document(
         title=one_line(report.workload.name, 60),
         headline=headline,
         tone="good" if clean else "bad",
         alerts=alerts,
-        lines=[*details, run, *memory_lines, method, *recalled],
+        lines=[*details, run, *memory.lines(needs), *costs, method, *recalled],
         notes=notes,
         sections=[
             *sections,
@@ -147,7 +148,7 @@ def document(report: schemas.CoverageReport) -> Document:
             *(one for one in kernels if one.depth != "first"),
             all_operators(report, "Overview" if clean else OPERATORS),
         ],
-        brief=[*brief, *(f"{line}." for line in recalled), NEXT] if clean else [],
+        brief=[workload_lines.in_short(report), *(f"{line}." for line in brief), NEXT] if clean else [],
     )
 
 
@@ -185,15 +186,17 @@ def middle(report: AnyReport) -> list[Section]:
     sections = []
     if report.kind == "coverage":
         errors = table(FIELDS, report, filter(answer.is_error, to_do), entries=True, most=MOST)
-        sections.append(Section(ERRORS, errors))
+        sections.append(Section(ERRORS, errors, depth="lead"))
         to_do = [one for one in to_do if not answer.is_error(one)]
         raising, others = ([one for one in to_do if (one.verdict in RAISE) is raises] for raises in (True, False))
         before, after = (table(FIELDS, report, some, entries=True, most=MOST) for some in (raising, others))
-        sections.append(Section(f"{TO_DO} on {_on(report)}", [*before, *wrong, *after]))
-        sections.append(Section(workload_lines.CUDA, bullets(workload_lines.cuda(report.program))))
+        sections.append(Section(f"{TO_DO} on {_on(report)}", [*before, *wrong, *after], depth="lead"))
+        cuda = bullets(workload_lines.cuda(report.program))
+        sections.append(Section(workload_lines.CUDA, cuda, depth="lead"))
         sections.append(Section(MACOS, bullets(_macos(one, report.target) for one in report.macos_conditions)))
     else:
-        sections.append(Section(f"{TO_DO} on {_on(report)}", table(FIELDS, report, to_do, entries=True, most=MOST)))
+        findings = table(FIELDS, report, to_do, entries=True, most=MOST)
+        sections.append(Section(f"{TO_DO} on {_on(report)}", findings, depth="lead"))
         sections.append(Section("Known wrong results", wrong))
     by_values = (Bullet(_places(f"{one.title}, if: {one.condition}", one), one.id) for one in undecided)
     unjudged = (Bullet(_places(one.reason, one), one.operator) for one in report.not_judged)

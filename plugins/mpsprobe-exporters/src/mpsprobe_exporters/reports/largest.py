@@ -22,7 +22,7 @@ FIELDS: Fields[FitReport, FitRow] = (
     (Column("what", key="what"), lambda _, one: one.what),
     (Column("at", "number", key="size", about="the size at which the peak was found"), lambda _, one: one.size),
     (Column("peak", "bytes", "peak_bytes"), lambda _, one: one.peak_bytes),
-    (Column("saves", where="column", rank=2), lambda report, one: _saves(report, one)),
+    (Column("saves", where="column", rank=3), lambda report, one: _saves(report, one)),
     (Column("without swapping", about=CALM), lambda _, one: _range(one.without_pressure)),
     (Column("before PyTorch raises", about=LARGEST, rank=1), lambda _, one: _range(one.largest)),
     *(
@@ -46,7 +46,11 @@ def document(report: FitReport) -> Document:
         lines=[*_lines(report), *workload_lines.recalled(report.recalled, report.environment)],
         notes=[*map(one_line, report.workload.notes)],
         sections=[
-            Section(f"How large it may be on {_mac(report)}", table(FIELDS, report, report.rows, "Ways to run it")),
+            Section(
+                f"How large it may be on {_mac(report)}",
+                table(FIELDS, report, report.rows, "Ways to run it"),
+                depth="lead",
+            ),
             Section("What to know of them", bullets(_notes(report))),
         ],
     )

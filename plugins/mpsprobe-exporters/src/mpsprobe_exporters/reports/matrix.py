@@ -45,7 +45,7 @@ def document(report: MatrixReport) -> Document:
         ],
         notes=[*notes, *allowed(report.allowed)],
         sections=[
-            Section(TO_DO, [Paragraph(UPGRADE.format(software, first))] if late else []),
+            Section(TO_DO, [Paragraph(UPGRADE.format(software, first))] if late else [], depth="lead"),
             *middle(report),
             Section("Findings by release", list(_bars(report))),
             Section("Operators by release", list(_grid(report)), view="Releases"),

@@ -67,7 +67,7 @@ CHANGED: Fields[None, Changed] = (
 )
 
 
-def line(memory: schemas.MemoryPrediction | None) -> list[str]:
+def lines(memory: schemas.MemoryPrediction | None, *, short: bool = False) -> list[str]:
     """``Memory: needs 2.5 GB on the Mac (tensors 2.3 GB at the peak, …)``; nothing where the report does not know."""
     if memory is None:
         return []
@@ -75,7 +75,8 @@ def line(memory: schemas.MemoryPrediction | None) -> list[str]:
     of = f", {byte_size(parameters)} of them parameters" if parameters else ""
     phase = f" in {one_line(memory.phase, 40)}" if memory.phase else ""
     peak = _ends(memory.range) or byte_size(memory.peak_bytes)
-    lines = [f"Memory: needs {byte_size(memory.reserved_bytes)} on the Mac (tensors {peak} at the peak{phase}{of})"]
+    tensors = peak if short else f"{peak} at the peak{phase}{of}"
+    lines = [f"Memory: needs {byte_size(memory.reserved_bytes)} on the Mac (tensors {tensors})"]
     if memory.range:
         where = ", ".join(one_line(one, 160) for one in memory.range.because)
         lines.append(f"A range, because how many are found is not known ({where}); all else here is its high end")

@@ -42,9 +42,11 @@ def document(report: PrecisionReport) -> Document:
         notes=[one_line(note, 1000) for note in report.notes],
         sections=[
             Section(
-                "Keep in float32", bullets(Bullet("tried: with these the result holds", name) for name in report.keep)
+                "Keep in float32",
+                bullets(Bullet("tried: with these the result holds", name) for name in report.keep),
+                depth="lead",
             ),
-            Section("How: the field 'snippet' of the JSON has code for it", bullets(_how(report))),
+            Section("How: the field 'snippet' of the JSON has code for it", bullets(_how(report)), depth="lead"),
             Section("Modules, those that suffer most first", table(FIELDS, None, report.modules, "Modules", most=MOST)),
         ],
     )

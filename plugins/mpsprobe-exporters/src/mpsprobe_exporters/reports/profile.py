@@ -48,7 +48,7 @@ def document(report: ProfileReport) -> Document:
         chosen=first_of(report),
         sections=[
             Section("", list(_tiles(report)), depth="page"),
-            Section("What to do", to_do or [Paragraph(NOTHING_TO_DO)]),
+            Section("What to do", to_do or [Paragraph(NOTHING_TO_DO)], depth="lead"),
             *profile_configurations.sections(report, divided),
             *profile_measurements.sections(report),
             Section("Remarks", _remarks(report)),

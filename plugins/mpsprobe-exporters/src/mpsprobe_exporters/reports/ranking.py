@@ -58,8 +58,8 @@ def document(report: RankingReport) -> Document:
             f"Predicted: traced on {workload_lines.when(report.made)} with {made_with}",
         ],
         sections=[
-            Section("Operators that block the most architectures", _ranked(report.operators)),
-            Section("Operators that run on the CPU", _ranked(report.fallbacks)),
+            Section("Operators that block the most architectures", _ranked(report.operators), depth="lead"),
+            Section("Operators that run on the CPU", _ranked(report.fallbacks), depth="lead"),
             Section("What rewrites of operators free", [*table(REWRITES, None, report.rewrites, "Rewrites")]),
             Section("What each release gained", [*_bars(report), *table(RELEASES, None, report.releases, "Releases")]),
         ],

@@ -110,9 +110,13 @@ def document(report: SeveralReport) -> Document:
         alerts=[] if report.complete else [INTERRUPTED],
         lines=[f"Predicted: traced with {workload_lines.made_with(report.environment)}", *recalled],
         sections=[
-            Section("Workloads", table(FIELDS, None, report.workloads, "Workloads")),
-            Section("Not judged to the end", table(ERRORS, None, errors, entries=True)),
-            Section("What to do", table(OPERATORS, None, operators(report), entries=True, most=coverage.MOST)),
+            Section("Workloads", table(FIELDS, None, report.workloads, "Workloads"), depth="lead"),
+            Section("Not judged to the end", table(ERRORS, None, errors, entries=True), depth="lead"),
+            Section(
+                "What to do",
+                table(OPERATORS, None, operators(report), entries=True, most=coverage.MOST),
+                depth="lead",
+            ),
         ],
     )
 

@@ -62,11 +62,11 @@ def document(report: UpgradeReport) -> Document:
         lines=list(_lines(report)),
         notes=[BY_TABLES],
         sections=[
-            Section("Your workloads", list(_workloads(report))),
-            Section("Could not be judged", table(ERRORS, None, errors, entries=True)),
-            Section("Operators of your workloads that change", table(CHANGES, None, changes)),
+            Section("Your workloads", list(_workloads(report)), depth="lead"),
+            Section("Could not be judged", table(ERRORS, None, errors, entries=True), depth="lead"),
+            Section("Operators of your workloads that change", table(CHANGES, None, changes), depth="lead"),
             Section("In figures", [Tiles(tiles)], depth="page"),
-            Section("What breaks", list(_breaks(report))),
+            Section("What breaks", list(_breaks(report)), depth="lead"),
             Section(
                 f"Wrong results known of {new}, not of {old}", table(ADVISORIES, None, report.introduced, entries=True)
             ),

@@ -69,7 +69,9 @@ def document(report: VerificationReport) -> Document:
         notes=[one_line(note, 1000) for note in report.notes],
         sections=[
             Section(
-                "Wrong operators, the first one first", table(FIELDS, None, report.wrong, "Operators", entries=True)
+                "Wrong operators, the first one first",
+                table(FIELDS, None, report.wrong, "Operators", entries=True),
+                depth="lead",
             ),
             Section("Where NaN and infinity begin", table(BEGINS, None, report.nonfinite, "Operators", most=MOST)),
             Section("Wrong in the whole run", table(TENSORS, None, wrong, "Tensors", most=MOST)),

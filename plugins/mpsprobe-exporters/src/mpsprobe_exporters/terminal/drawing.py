@@ -8,17 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from mpsprobe_exporters import document as model
-from mpsprobe_exporters.plain_text import JOINTS, one_line
+from mpsprobe_exporters.plain_text import JOINTS, NO_BREAK, kept, one_line
 from mpsprobe_exporters.terminal.screen import SUBSTITUTES, WIDEST, Screen, is_terminal, on_terminal
 
 if TYPE_CHECKING:
-    from mpsprobe_exporters.document import Bar, Block, Column, Document, Place
+    from mpsprobe_exporters.document import Bar, Block, Column, Document, Place, Section
 
 Line = list[tuple[str, str]]
 """Text and style, from the left; the style is words of ``CODES``, an address after ``LINK``, or empty."""
 WORD = re.compile(r"\s*\S+\s*")
-# A blank at which no line ends: between a number and what it is of.
-KEPT = re.compile(r"(?<=\d) (?=[^\W\d]|[%°])|(?<=exit code) (?=-?\d)")
 LINK = "link "  # before the address, which is the style of what leads there
 CODES = {"bold": "1", "red": "31", "green": "32", "magenta": "35"}
 GAP = 2
@@ -27,7 +25,6 @@ MOST_PLACES, MOST_IN_TABLE, MOST_BARS = 5, 2, 40
 NARROWEST_BAR, WIDEST_BAR = 8, 40
 EIGHTHS, FULL = " ▏▎▍▌▋▊▉", "█"
 BLANK: Line = []
-NO_BREAK = "\N{NO-BREAK SPACE}"  # at which textwrap ends no line; no text has one of its own, see ``one_line``
 # Of verdicts and differences.
 STYLES = {
     **dict.fromkeys(model.BAD, "bold red"),
@@ -50,11 +47,19 @@ def lines_of(document: Document, width: int, *, everything: bool) -> Iterator[Li
         yield from _lines(document.headline, width, "bold")
     for line in document.alerts:
         yield from _lines(line, width, TONES["bad"])
+    lead = document.at("lead")
+    yield from _sections(document, lead, width)
+    if lead and (document.lines or document.notes):
+        yield BLANK
     for line in document.lines:
         yield from _lines(line, width)
     for note in document.notes:
         yield from _indented(_hanging(f"note: {note}", width - GAP), GAP)
-    for section in document.at("first", "all") if everything else document.at("first"):
+    yield from _sections(document, document.at("first", "all") if everything else document.at("first"), width)
+
+
+def _sections(document: Document, sections: Iterable[Section], width: int) -> Iterator[Line]:
+    for section in sections:
         yield BLANK
         if section.title:
             yield from _hanging(document.heading(section), width, "bold")
@@ -154,7 +159,7 @@ def _table(table: model.Table, width: int) -> Iterator[Line]:
         [model.written(row[at], one.kind, MOST_IN_TABLE) for row in rows] for at, one in zip(used, columns, strict=True)
     ]
     natural = [max(map(cell_len, (one.title, *texts))) for one, texts in zip(columns, cells, strict=True)]
-    least = [_least(one, wide, place) for place, (one, wide) in enumerate(zip(columns, natural, strict=True))]
+    least = [_least(one, texts, place) for place, (one, texts) in enumerate(zip(columns, cells, strict=True))]
     shown = list(range(len(columns)))
     while sum(least[index] + GAP for index in shown) > width + GAP:
         going = max(shown, key=lambda index: (columns[index].rank, index), default=0)
@@ -162,12 +167,6 @@ def _table(table: model.Table, width: int) -> Iterator[Line]:
             break
         shown.remove(going)
     room = width + GAP - sum(least[index] + GAP for index in shown)
-    if room < 0:  # amounts are never broken, but the words over them are
-        for index in shown[1:]:
-            if columns[index].kind in model.AMOUNTS:
-                words = (*columns[index].title.split(), *cells[index])
-                least[index] = natural[index] = max(map(cell_len, words), default=0)
-        room = width + GAP - sum(least[index] + GAP for index in shown)
     for index in shown:
         more = min(natural[index] - least[index], max(room, 0))
         least[index] += more
@@ -179,11 +178,12 @@ def _table(table: model.Table, width: int) -> Iterator[Line]:
         yield from _lines(f"No room for: {', '.join(hidden)}", width)
 
 
-def _least(column: Column, natural: int, place: int) -> int:
-    """The narrowest that a column may be: a name and a text are broken, an amount and a verdict never."""
+def _least(column: Column, texts: Sequence[str], place: int) -> int:
+    """The narrowest that a column may be: a name, a text and a title are broken, an amount and a verdict never."""
+    widest = max(map(cell_len, (*column.title.split(), *texts)))
     if place == 0:
-        return min(natural, LONGEST_NAME if column.kind == "name" else WIDEST_TEXT)
-    return min(natural, WIDEST_TEXT) if column.kind in ("text", "advice", "name", "names", "places") else natural
+        return min(widest, LONGEST_NAME if column.kind == "name" else WIDEST_TEXT)
+    return min(widest, WIDEST_TEXT) if column.kind in ("text", "advice", "name", "names", "places") else widest
 
 
 def _filled(columns: Sequence[Column], cells: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[Line]:
@@ -303,8 +303,7 @@ def _lines(text: str, width: int, style: str = "", code: bool = False) -> list[L
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    kept = KEPT.sub(NO_BREAK, text)
-    lines = textwrap.wrap(kept, width, break_long_words=False, break_on_hyphens=False) or [""]
+    lines = textwrap.wrap(kept(text), width, break_long_words=False, break_on_hyphens=False) or [""]
     return [line.replace(NO_BREAK, " ") for line in lines]
 
 

@@ -14,11 +14,13 @@ from typing import Any, ClassVar, cast
 
 from mpsprobe.declarations import resolve
 from mpsprobe.suggestions import an, nearest, printable
+from mpsprobe.userfile import PACKAGES
 from mpsprobe_devkit.process_state import IMPORT_STAYS, VARIABLE, changed, process_state, put_back
 
 __tracebackhide__ = True  # a failure under pytest shows the sentence and the plugin's own code, not this
 PREFIX = "test_"
 SHOWN = 160  # characters of a foreign message
+OURS = Path(__file__).parents[2]  # the kit, whose clauses are in the traceback too
 PATIENCE_S = 2.0  # a thread that was asked to stop may need a moment
 
 
@@ -181,11 +183,13 @@ def made_by(target: str, *arguments: Any) -> Any:
 
 
 def described(error: BaseException) -> str:
-    """An exception in short: its type, its message and the line that raised it."""
+    """An exception in short: its type, its message and the last line outside installed packages that led to it."""
     message = printable(str(error))
     message = message if len(message) <= SHOWN else message[: SHOWN - 1] + "…"
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    paths = [(Path(frame.filename), frame.lineno) for frame in frames]
+    own = [(path, line) for path, line in paths if not PACKAGES & set(path.parts) and OURS not in path.parents]
+    where = "".join(f" ({path.name}:{line})" for path, line in (own or paths)[-1:])
     return f"{type(error).__name__}{': ' + message if message else ''}{where}"
 
 
