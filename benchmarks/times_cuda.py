@@ -34,7 +34,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 WARM_UP, ROUNDS, FEW_S = 5, 30, 4.0
 SLEEP = 10_000_000  # cycles of the GPU, some 5 ms: longer than launching any program of one operator takes
 READ = "_local_scalar_dense"
-H100 = (132, 3350.0)  # multiprocessors, GB/s of the SXM5 card
+CARDS = {"H100": (132, 3350.0), "H200": (132, 4800.0)}  # multiprocessors, GB/s of the SXM5 cards
 
 
 def tensors(*shapes: Sequence[int], device: str, dtype: torch.dtype, grad: bool = False) -> list[Tensor]:
@@ -118,10 +118,37 @@ def operators() -> Iterator[tuple[str, Make]]:
 
 
 def launches() -> Iterator[tuple[str, Make]]:
-    """Layers so narrow that launching their kernels is what takes time."""
-    for layers in (4, 12, 24):
-        for training in (False, True):
+    """Layers so narrow that launching their kernels is what takes time: bare ones, and those of four architectures of
+    transformers, whose Python takes about as long as launching does.
+    """
+    import transformers as hf
+
+    text: dict[str, Any] = {"hidden_size": 64, "num_hidden_layers": 12, "num_attention_heads": 4, "vocab_size": 99}
+    image: dict[str, Any] = {**text, "intermediate_size": 128, "image_size": 32, "num_labels": 9}
+    opt = hf.OPTConfig(**text, ffn_dim=128, word_embed_proj_dim=64)
+    distilled = hf.DistilBertConfig(vocab_size=99, dim=64, hidden_dim=128, n_layers=12, n_heads=4)
+    regular = hf.RegNetConfig(
+        embedding_size=8, hidden_sizes=[8, 8, 16, 16], depths=[3, 3, 6, 3], groups_width=8, num_labels=9
+    )
+    narrow = (
+        ("opt", hf.OPTForCausalLM, opt, tokens(2, 16)),
+        ("distilbert", hf.DistilBertForMaskedLM, distilled, tokens(2, 16)),
+        ("deit", hf.DeiTForImageClassification, hf.DeiTConfig(**image), images(2, 32)),
+        ("regnet", hf.RegNetForImageClassification, regular, images(2, 32)),
+    )
+    for training in (False, True):
+        for layers in (4, 12, 24):
             yield f"{layers} layers{' training' * training}", partial(small, layers, training)
+        for name, kind, config, x in narrow:
+            yield f"{name}{' training' * training}", partial(made, kind, config, x, training)
+
+
+def tokens(*size: int) -> Tensor:
+    return torch.zeros(size, dtype=torch.int64)
+
+
+def images(count: int, side: int) -> Tensor:
+    return torch.zeros(count, 3, side, side)
 
 
 def embedded(rows: int, width: int, device: str, dtype: torch.dtype) -> Step:
@@ -168,40 +195,26 @@ def workloads() -> Iterator[tuple[str, Make]]:
 
     decoder = {"vocab_size": 32000, "hidden_size": 1536, "intermediate_size": 4096, "num_hidden_layers": 16,
                "num_attention_heads": 16, "num_key_value_heads": 16, "max_position_embeddings": 2048}  # fmt: skip
-    text: tuple[tuple[str, type, Any, tuple[int, int]], ...] = (
-        ("bert-base 16x128", hf.BertForMaskedLM, hf.BertConfig(), (16, 128)),
-        ("gpt2 4x512", hf.GPT2LMHeadModel, hf.GPT2Config(), (4, 512)),
-        ("llama-0.6b 1x1024", hf.LlamaForCausalLM, hf.LlamaConfig(**decoder), (1, 1024)),
-    )
-    images: tuple[tuple[str, type, Any, int], ...] = (
-        ("vit-base 16", hf.ViTForImageClassification, hf.ViTConfig(num_labels=1000), 16),
-        ("resnet50 32", hf.ResNetForImageClassification, hf.ResNetConfig(num_labels=1000), 32),
+    models = (
+        ("bert-base 16x128", hf.BertForMaskedLM, hf.BertConfig(), tokens(16, 128)),
+        ("gpt2 4x512", hf.GPT2LMHeadModel, hf.GPT2Config(), tokens(4, 512)),
+        ("llama-0.6b 1x1024", hf.LlamaForCausalLM, hf.LlamaConfig(**decoder), tokens(1, 1024)),
+        ("vit-base 16", hf.ViTForImageClassification, hf.ViTConfig(num_labels=1000), images(16, 224)),
+        ("resnet50 32", hf.ResNetForImageClassification, hf.ResNetConfig(num_labels=1000), images(32, 224)),
     )
     for training in (False, True):
-        phase = "training" if training else "inference"
-        for name, kind, config, size in text:
-            yield (
-                f"{name} {phase}",
-                lambda device, dtype, kind=kind, config=config, size=size, training=training: made(
-                    kind, config, torch.zeros(size, dtype=torch.int64), "input_ids", training, device, dtype
-                ),
-            )
-        for name, kind, config, batch in images:
-            yield (
-                f"{name} {phase}",
-                lambda device, dtype, kind=kind, config=config, batch=batch, training=training: made(
-                    kind, config, torch.zeros(batch, 3, 224, 224), "pixel_values", training, device, dtype
-                ),
-            )
+        for name, kind, config, x in models:
+            yield f"{name} {'training' if training else 'inference'}", partial(made, kind, config, x, training)
 
 
-def made(kind: Any, config: Any, x: Tensor, name: str, training: bool, device: str, dtype: torch.dtype) -> Step:
+def made(kind: Any, config: Any, x: Tensor, training: bool, device: str, dtype: torch.dtype) -> Step:
     config = deepcopy(config)
     config.use_cache = False
     with torch.device(device):
         model = kind(config).to(dtype)
+    name = "pixel_values" if x.is_floating_point() else "input_ids"
     x = x.to(device, dtype if x.is_floating_point() else x.dtype)
-    labels = torch.zeros(x.shape if name == "input_ids" else x.shape[:1], dtype=torch.int64, device=device)
+    labels = torch.zeros(x.shape[:1] if x.is_floating_point() else x.shape, dtype=torch.int64, device=device)
 
     def loss(out: Any) -> Tensor:
         return functional.cross_entropy(out.logits.reshape(-1, out.logits.shape[-1]).float(), labels.reshape(-1))
@@ -337,7 +350,8 @@ def check(calls_file: Path, measured_file: Path, write: Path | None) -> None:
     from mpsprobe_coverage.knowledge.times import costs, model
 
     measured = json.loads(measured_file.read_text(encoding="utf-8"))
-    chip = Chip("m1-h100", 7, (H100[0],), (H100[1],), (), "hardware", None, ())
+    cores, bandwidth = next(card for name, card in CARDS.items() if name in measured["machine"])
+    chip = Chip("m1-cuda", 7, (cores,), (bandwidth,), (), "hardware", None, ())
 
     def called(operator: str, given: Any, returned: Any, number: int) -> model.Call:
         inputs, outputs = (
@@ -373,7 +387,7 @@ def check(calls_file: Path, measured_file: Path, write: Path | None) -> None:
                 each.append(model.Call(costs.Cost(costs.HOST, 0.0, 0.0, "float32", 0), nodes))
             of = fit_times.merged(each)
             kind = Operator if name.startswith("operator") else fit_times.Figure
-            figures.append(kind(name, chip, H100[0], "2.11.0", of, ms, name.startswith("launches"), "measured"))
+            figures.append(kind(name, chip, cores, "2.11.0", of, ms, name.startswith("launches"), "measured"))
     kinds = sorted({one.cost.kind for figure in figures for one in figure.calls if one.cost.kind != costs.HOST})
     with_flops = sorted({one.cost.kind for figure in figures for one in figure.calls if one.cost.flops})
     begin: dict[str, Any] = {

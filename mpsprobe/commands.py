@@ -143,7 +143,8 @@ class OpenGroup(click.Group):
             command: click.Command = registry.made("command", name)
         except UnknownName:
             known = [self.prefix + one for one in self.list_commands(ctx)]
-            raise UnknownName("command", name, known, registry.lacking(self.more)) from None
+            hint = registry.lacking(self.more) or f"mpsprobe {self.prefix}--help lists all."
+            raise UnknownName("command", name, known, hint) from None
         name_variables(command, f"{PREFIX}_{name.replace(' ', '_').replace('-', '_')}")
         apply_settings(command, cmd_name, ctx.default_map, self.prefix.replace(" ", "."))
         return command

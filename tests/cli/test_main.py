@@ -265,7 +265,8 @@ def test_a_command_of_a_plugin_that_is_off_or_broken_says_so(tmp_path: Path) -> 
 def test_an_unknown_command_gets_the_nearest_one() -> None:
     for typed, near in (("exprot", "export"), ("WORKLOADS", "workloads")):
         result = run_cli(typed, process=False)
-        assert (result.code, result.stderr) == (2, f"Error: unknown command '{typed}'; did you mean '{near}'?\n")
+        problem = f"Error: unknown command '{typed}'; did you mean '{near}'?"
+        assert (result.code, result.stderr) == (2, f"{problem}\nmpsprobe --help lists all.\n")
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,13 @@ def zipped(path: Path, data: bytes, compression: int = zipfile.ZIP_STORED) -> Pa
     return path
 
 
+def not_deflated(path: Path) -> Path:
+    """A zip file whose pickle claims to be compressed, and is no stream of zlib's."""
+    data = zipped(path, PROTO + b"." * 40, zipfile.ZIP_DEFLATED).read_bytes()
+    begin = data.index(b"data.pkl") + len(b"data.pkl")
+    return raw(path, data[:begin] + b"\xff" * 8 + data[begin + 8 :])
+
+
 PROTO, STOP = b"\x80\x02", b"."
 DOUBLED = PROTO + b"K\x01" + b"2\x86" * 60 + STOP
 """A tuple of two equal tuples, sixty times: 2**60 leaves for whoever hashes or prints it."""
@@ -140,7 +147,7 @@ def test_pickles(tmp_path: Path) -> None:
         (PROTO + b"}" + DOUBLED[2:-1] + b"K\x01s" + STOP, ""),  # as a key, which nobody hashes
     ]
     made_of = [(partial(make, data=data), says) for make in (zipped, raw) for data, says in cases]
-    assert not refused(tmp_path / "m.bin", made_of)
+    assert not refused(tmp_path / "m.bin", [*made_of, (not_deflated, "cut off or damaged")])
 
 
 def test_a_pickle_of_more_opcodes_than_any_checkpoint_has(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ class TraceFile:
                 stream = gzip.GzipFile(fileobj=raw) if packed else raw
                 yield from self._read(_Window(stream, raw, self._tell))
         except OSError as error:
-            raise ReportError(f"cannot read {self._shown}: {error.strerror or error}") from error
+            raise ReportError(f"cannot read {self._shown}: {error.strerror or error}", "Check the path.") from error
 
     def _read(self, window: _Window) -> Iterator[Any]:
         try:

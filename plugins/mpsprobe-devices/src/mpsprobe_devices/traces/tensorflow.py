@@ -107,7 +107,7 @@ class XSpaceFile(TraceFile):
                 # Not held as a whole: a file may have holes of gigabytes.
                 data = memoryview(mmap.mmap(raw.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
         except OSError as error:
-            raise ReportError(f"cannot read {self._shown}: {error.strerror or error}") from error
+            raise ReportError(f"cannot read {self._shown}: {error.strerror or error}", "Check the path.") from error
         empty = True
         planes = rows = 0
         try:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from mpsprobe_exporters.plain_text import JOINTS, REPLACEMENT, kept, one_line
+from mpsprobe_exporters.plain_text import JOINTS, NO_BREAK, REPLACEMENT, kept, one_line
 
 VOID = frozenset({"meta", "br", "wbr"})
 SVG_NAMES = frozenset({"viewBox", "preserveAspectRatio", "textLength"})
@@ -26,12 +26,16 @@ class Markup(str):
     __slots__ = ()
 
 
-def text(value: str, longest: int | None = LONGEST) -> Markup:
-    """``value`` as text between tags or in an attribute: nothing in it is markup, a control or a lone surrogate."""
+def text(value: str, longest: int | None = LONGEST, *, prose: bool = False) -> Markup:
+    """``value`` as text between tags or in an attribute: nothing in it is markup, a control or a lone surrogate.
+
+    In ``prose`` no line ends between a number and its unit.
+    """
     cut = value if longest is None or len(value) <= longest else one_line(value, longest)
     if not cut.isprintable():
         cut = "".join(c if c.isprintable() else " " if c.isspace() else REPLACEMENT for c in cut)
-    return Markup(html.escape(cut))
+    escaped = html.escape(cut)
+    return Markup(kept(escaped).replace(NO_BREAK, "&#160;") if prose else escaped)
 
 
 def element(tag: str, *children: Child, **attributes: Any) -> Markup:
@@ -54,7 +58,6 @@ def scrolled(content: Child, label: str, class_: str = "fit") -> Markup:
 
 
 def joined(children: Iterable[Child], *, prose: bool = True) -> Markup:
-    """``children`` one after the other; in ``prose`` no line ends between a number and its unit."""
     return Markup("".join(_rendered(child, prose) for child in children))
 
 
@@ -68,11 +71,8 @@ def name(value: str, longest: int = NAME, empty: str = "(none)") -> Markup:
 def broken(value: str, joints: bool = True) -> Markup:
     """``value`` as text that a line may end in: where the parts of a name meet, and in what has no end."""
     marked = JOINTS.sub(MARK, value) if joints else value
-    return Markup(
-        "<wbr>".join(
-            text(part) if joints else kept(text(part)) for part in ENDLESS.sub(rf"\1{MARK}", marked).split(MARK)
-        )
-    )
+    parts = ENDLESS.sub(rf"\1{MARK}", marked).split(MARK)
+    return Markup("<wbr>".join(text(part, prose=not joints) for part in parts))
 
 
 def embedded(data: Any, **attributes: Any) -> Markup:
@@ -103,4 +103,4 @@ def _rendered(child: Child, prose: bool) -> str:
         return ""
     if isinstance(child, Markup):
         return child
-    return (kept(text(child)) if prose else text(child)) if isinstance(child, str) else joined(child, prose=prose)
+    return text(child, prose=prose) if isinstance(child, str) else joined(child, prose=prose)

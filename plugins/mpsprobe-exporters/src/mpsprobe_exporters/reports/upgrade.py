@@ -33,7 +33,7 @@ ADVISORIES: Fields[None, ChangedAdvisory] = (
     (Column("what"), lambda _, one: one.title),
     (Column("do", "advice"), lambda _, one: one.workaround),
     (Column("operators", "names"), lambda _, one: tuple(one.operators)),
-    (Column("torch"), lambda _, one: advisories.releases(one.torch)),
+    (Column("torch"), lambda _, one: advisories.releases(one.torch, brief=True)),
     (Column("macOS"), lambda _, one: advisories.systems(one.macos)),
     (Column("hardware"), lambda _, one: one.hardware),
     (Column("known"), lambda _, one: None if one.established else MAY_HAVE_IT),

@@ -11,6 +11,7 @@ import re
 import struct
 import tomllib
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -281,7 +282,7 @@ def _zipped(stream: IO[bytes], size: int) -> tuple[Pickle, Mapping[str, int]]:
                 data = opened.read(LARGEST_PICKLE)  # and no more than ``file_size``, however much is compressed
     except PickleError:
         raise
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError, EOFError, ValueError) as error:
         raise PickleError(f"is cut off or damaged: {error}") from error
     folder = record.filename.removesuffix(RECORD) + "data/"
     storages = [info for info in infos if info.filename.startswith(folder)]
