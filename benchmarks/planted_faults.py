@@ -7,7 +7,9 @@
 ``faults`` draws kernels of four small models and puts a wrong one in the place of each, through the dispatcher: wrong
 at a size, for a layout, in a dtype, in the gradient, from the second sample on, or at one call of several. A fault is
 found if its operator is the first that the report names. ``alarms`` verifies workloads as they are, in three dtypes and
-both phases, with few layers. ``times`` compares a verification with a step on each device. The last line is JSON.
+both phases, with few layers. ``times`` compares a verification with a step on each device: ``ratio`` is that of what it
+takes without loading the workload to the sum of both steps, on the virtual device in processor time. The last line is
+JSON.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
+from mpsprobe.stepping import TorchStep
 from mpsprobe_coverage.knowledge.calls.spec import tensors_in
 from mpsprobe_coverage.recording.phases import optimizers_followed, phase_now
 from mpsprobe_coverage.verifying.copying import copied
@@ -39,7 +42,7 @@ from mpsprobe_coverage.verifying.drawing import Drawing, is_random, settled
 from mpsprobe_coverage.verifying.elsewhere import ELSEWHERE, NOT_COMPARED
 from mpsprobe_coverage.verifying.opened import opened
 from mpsprobe_coverage.verifying.operators import UNINITIALISED
-from mpsprobe_coverage.verifying.runs import built, placed, taken
+from mpsprobe_coverage.verifying.runs import built, placed
 from mpsprobe_coverage.verifying.verification import Verification
 
 KINDS = ("size", "layout", "dtype", "gradient", "batch", "rarely")
@@ -199,9 +202,8 @@ def _options(dtype: str) -> RunOptions:
 def _calls(name: str, dtype: str, device: str) -> list[Any]:
     run, mode = built(_workload(name, dtype), _options(dtype)), Noting(device, getattr(torch, dtype))
     run = placed(run, device)
-
-    with settled(run.model, lambda text: None), optimizers_followed():
-        taken(run, _options(dtype), device, mode, None, follow=False)
+    with settled(run.model, lambda text: None), optimizers_followed(), mode:
+        TorchStep(run, _options(dtype), device, foreach=False).take()
     return [one for one in mode.calls if one[1] != "optimizer"]
 
 
@@ -354,31 +356,35 @@ def alarms(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def times(arguments: argparse.Namespace) -> dict[str, Any]:
-    """A step on each device, and a verification of it."""
-    from mpsprobe.stepping import TorchStep
-
+    """A step on each device, a verification of it, and how long the workload takes to load, which both do."""
     registry, options = get_registry(), RunOptions(phase="training")
     found: dict[str, Any] = {}
+    clock = time.process_time if arguments.device == "virtual" else time.monotonic
     with opened(registry, arguments.device) as there:
         device = "mps" if arguments.device == "virtual" else arguments.device
         workload = registry.workload(arguments.workload)
+        built(workload, options)  # what a library imports and a file system reads is not the loading that is timed
         for name in ("cpu", device):
-            run = placed(built(workload, options), name)
+            start = clock()
+            run = built(workload, options)
+            found["loading_s"] = round(clock() - start, 3)
+            run = placed(run, name)
             step = TorchStep(run, options, name)
             for _ in range(2):
-                start = time.monotonic()
+                start = clock()
                 step.take()
                 registry.device(name).synchronize() if arguments.device != "virtual" else None
-                found[f"{name}_step_s"] = round(time.monotonic() - start, 3)
+                found[f"{name}_step_s"] = round(clock() - start, 3)
             del run, step
         if device == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        checked = Verification(workload, replace(options), there, SilentProgress(), say)
-        start = time.monotonic()
-        report = checked.report()
-        found |= {"verify_s": round(time.monotonic() - start, 3), "calls": report.calls, "wrong": len(report.wrong)}
+        start = clock()
+        report = Verification(workload, options, there, SilentProgress(), say).report()
+        found |= {"verify_s": round(clock() - start, 3), "calls": report.calls, "wrong": len(report.wrong)}
         if device == "cuda":
             found["peak_bytes"] = torch.cuda.max_memory_allocated()
+        steps = found["cpu_step_s"] + found[f"{device}_step_s"]
+        found["ratio"] = round((found["verify_s"] - found["loading_s"]) / steps, 2)
     return found
 
 

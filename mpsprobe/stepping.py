@@ -19,6 +19,7 @@ from mpsprobe.errors import UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 
 if TYPE_CHECKING:
+    from mpsprobe.protocols import Workload
     from mpsprobe.schemas.run import WorkloadInfo
 
 ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
@@ -26,6 +27,18 @@ ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8, "wei
 _MADE_UP = "no loss was given: trained with the mean of the model's output {shape}"
 _NO_GRADIENT = "{count} of {of} parameters got no gradient (usual where the loss does not use them): {names}"
 _NORMALISATION = ("LayerNorm", "RMSNorm", "BatchNorm", "GroupNorm")
+
+
+def built(workload: Workload, options: RunOptions) -> TorchRun:
+    """What ``workload`` builds for ``options``.
+
+    Raises:
+        WorkloadError: that is no ``TorchRun``.
+    """
+    run = workload.build(options)
+    if not isinstance(run, TorchRun):
+        raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
+    return run
 
 
 def settled(run: TorchRun, options: RunOptions, device: str, place: Callable[[Any], Any]) -> TorchRun:
@@ -120,8 +133,7 @@ class TorchStep:
         """Unscale, clip, update the parameters, forget the gradients."""
         if self.notes is None:  # once, in the first step
             self.notes = [note for note in (self._loss_made_up, without_gradient(self.run.model)) if note]
-        if self.scaler is not None:
-            self.unscale()
+        self.unscale()
         if self.options.clip_norm > 0:
             from torch.nn.utils import clip_grad_norm_
 
@@ -134,8 +146,9 @@ class TorchStep:
         self.optimizer.zero_grad()
 
     def unscale(self) -> None:
-        """Divide the gradients by the scale of the loss, before they are clipped."""
-        self.scaler.unscale_(self.optimizer)
+        """Divide the gradients by the scale of the loss, if there is one, before they are clipped."""
+        if self.scaler is not None:
+            self.scaler.unscale_(self.optimizer)
 
 
 def forward(run: TorchRun, options: RunOptions, device: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

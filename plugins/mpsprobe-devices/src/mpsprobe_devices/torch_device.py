@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from mpsprobe.errors import UsageError, WorkloadError
+from mpsprobe.errors import UsageError
 from mpsprobe.protocols import Device, RunOptions, TorchRun, Workload
-from mpsprobe.stepping import TorchStep, settled, workload_info
+from mpsprobe.stepping import TorchStep, built, settled, workload_info
 from mpsprobe.suggestions import said
 
 
@@ -59,9 +59,7 @@ class TorchDevice(Device):
 
     def open(self, workload: Workload, options: RunOptions, *, compiled: bool = False) -> TorchSteps:
         """Build ``workload`` in host memory, as everyone does, and move it here."""
-        run = workload.build(options)
-        if not isinstance(run, TorchRun):
-            raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
+        run = built(workload, options)
         run.model = run.model.to(self.name)
         run = settled(run, options, self.name, partial(move, device=self.name))
         return TorchSteps(workload.name, run, options, self, compiled=compiled)

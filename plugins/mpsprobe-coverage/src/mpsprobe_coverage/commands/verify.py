@@ -132,9 +132,9 @@ def verified(
         report = verification.report()
         if file is not None and report.wrong:
             first = verification.found()[0]
-            text = program(report.wrong[0], first, verification.checking, "mps" if name == "virtual" else name)
+            text = program(first, verification.checking, "mps" if name == "virtual" else name)
             write_atomically(file, text)
-            say(f"wrote {file}, which shows {first.operator}")
+            say(f"wrote {file}, which shows {first.report.operator}")
         elif file is not None:
             say(f"{file} was not written: no operator is wrong")
     return report

@@ -11,7 +11,6 @@ from contextlib import ExitStack
 import torch
 
 from mpsprobe.schemas import CompiledStep, CoverageReport, ProgramInfo, RunFailure, WorkloadInfo
-from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage.devices.native.device import NativeDevice
 from mpsprobe_coverage.devices.observed.observe import Observation
 from mpsprobe_coverage.programs.cuda import CudaHints
@@ -21,7 +20,7 @@ from mpsprobe_coverage.programs.program_device import DeviceInPython, chain_for,
 from mpsprobe_coverage.programs.settings import Settings
 from mpsprobe_coverage.recording.attribution import Attribution
 from mpsprobe_coverage.recording.phases import FORWARD, phase_now
-from mpsprobe_coverage.reporting.findings import site
+from mpsprobe_coverage.reporting import attempts
 from mpsprobe_coverage.reporting.reports import reported
 from mpsprobe_coverage.scanning.many_sizes import growth_of_program
 
@@ -132,19 +131,10 @@ def failure_of(attribution: Attribution, last_phase: str | None) -> RunFailure |
     error: BaseException | None = getattr(sys, "last_value", None)
     if error is None:
         return None
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if not attribution.is_internal(frame.filename)
-    ]
     called = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code is _CALL]
-    name, message = type_name(error), first_line(error)
     phase = last_phase or phase_now()
-    return RunFailure(
-        phase=phase if called or phase != FORWARD else "program",  # outside of every model
-        error=name,
-        message="" if message == name else message,
-        module=attribution.name_of(called[-1].f_locals["self"]) if called else None,
-        call_site=site(frames[-1].filename, frames[-1].lineno or 0) if frames else None,
-    )
+    phase = phase if called or phase != FORWARD else "program"  # outside of every model
+    return attempts.failure_of(error, phase, attribution.name_of(called[-1].f_locals["self"]) if called else None)
 
 
 def _compiled(device: NativeDevice) -> CompiledStep | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import linecache
 import sys
 import tempfile
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,7 +21,6 @@ from torch._inductor import codecache, compile_fx
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
 from mpsprobe.schemas import (
     AdvisoryMatch,
@@ -30,7 +28,6 @@ from mpsprobe.schemas import (
     RunFailure,
     StepCost,
 )
-from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage.devices.native.device import NativeDevice
 from mpsprobe_coverage.devices.native.inductor import (
     Generated,
@@ -53,8 +50,9 @@ from mpsprobe_coverage.recording.capturing import KnownByMemory, captured
 from mpsprobe_coverage.recording.dispatch import Entry, Plan
 from mpsprobe_coverage.recording.phases import FORWARD, ProgramRecorder, optimizers_followed, phase_now
 from mpsprobe_coverage.recording.recorder import Watching
+from mpsprobe_coverage.reporting.attempts import Attempt
 from mpsprobe_coverage.reporting.compiled import Launched, bytes_in, made
-from mpsprobe_coverage.reporting.findings import advisory_matches, findings, site
+from mpsprobe_coverage.reporting.findings import advisory_matches, findings
 from mpsprobe_coverage.reporting.works import calls_of, works_of
 from mpsprobe_coverage.scanning.step import ReleaseStep
 from mpsprobe_coverage.scanning.tracing import built, chain_for
@@ -206,10 +204,10 @@ def compiled_step(
         device.attribution.name_modules(run.model)
         with mode, optimizers_followed():
             eager = _Calls(chain, device.attribution, device.generated)
-            failure = _taken(run, options, table, eager, compiled=False)
+            failure = _taken(run, options, table, eager, device, compiled=False)
             calls = _Calls(chain, device.attribution, device.generated)
             torch._dynamo.reset()
-            failure = _taken(run, options, table, calls, compiled=True) or failure
+            failure = _taken(run, options, table, calls, device, compiled=True) or failure
     step = CompiledStep(
         **made(device.generated, libraries.launched),
         operators=findings(calls.recorder, table),
@@ -240,30 +238,15 @@ def _step_ms(chip: str, calls: _Calls, libraries: _Libraries, release: str) -> l
 
 
 def _taken(
-    run: TorchRun, options: RunOptions, table: KernelTable, calls: _Calls, *, compiled: bool
+    run: TorchRun, options: RunOptions, table: KernelTable, calls: _Calls, device: NativeDevice, *, compiled: bool
 ) -> RunFailure | None:
-    model = run.model
-    moved = replace(run, model=torch.compile(model)) if compiled else run
-    if not compiled:  # what advisories of captured calls are about
+    if compiled:
+        moved = replace(run, model=torch.compile(run.model))
+    else:  # what advisories of captured calls are about
         moved = replace(run, call=captured(run.call or (lambda of, args, kwargs: of(*args, **kwargs))))
-    step = ReleaseStep(moved, options, table)
-    try:
-        with calls:
-            step.take()
-    except MpsprobeError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever a model raises belongs into its report
-        frames = [one for one in traceback.extract_tb(error.__traceback__) if "site-packages" not in one.filename]
-        return RunFailure(
-            phase=phase_now(),
-            error=type_name(error),
-            message=first_line(error),
-            call_site=site(frames[-1].filename, frames[-1].lineno or 0) if frames else None,
-        )
-    finally:
-        for parameter in model.parameters():
-            parameter.grad = None
-    return None
+    with Attempt(run.model, device.attribution, phase_now) as attempt, calls:
+        ReleaseStep(moved, options, table).take()
+    return attempt.failure
 
 
 @contextmanager

@@ -74,6 +74,8 @@ class ReleaseStep(TorchStep):
         return output
 
     def unscale(self) -> None:
+        if self.scaler is None:
+            return
         scale: Any = self.scaler._scale
         inverse = scale.double().reciprocal().float() if self._scale_is_double else scale.reciprocal()
         found_inf = torch.full((), 0.0, dtype=torch.float32, device=scale.device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
@@ -10,10 +9,10 @@ from typing import Any
 
 from packaging.version import Version
 
-from mpsprobe.errors import MpsprobeError, WorkloadError
+from mpsprobe import stepping
+from mpsprobe.errors import MpsprobeError
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
-from mpsprobe.schemas import RunFailure
-from mpsprobe.suggestions import first_line, type_name
+from mpsprobe.suggestions import first_line
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.devices.virtual.data_dependent import Found
 from mpsprobe_coverage.devices.virtual.execution import Outcomes
@@ -27,8 +26,8 @@ from mpsprobe_coverage.knowledge.memory.lifetimes import Lifetimes
 from mpsprobe_coverage.knowledge.memory.timeline import timeline
 from mpsprobe_coverage.recording.attribution import Origin
 from mpsprobe_coverage.recording.branches import Branches, Site, Ways, ended_by
-from mpsprobe_coverage.recording.recorder import NotNative
 from mpsprobe_coverage.recording.trace import Trace
+from mpsprobe_coverage.reporting.attempts import Attempt
 from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.reporting.memory import label_model
 from mpsprobe_coverage.scanning import images
@@ -69,9 +68,7 @@ def built(
     ``width``: of its images, if not their own. Raises ``MpsprobeError`` where it cannot be built.
     """
     with same_numbers(), VirtualDevice(table, keep_weights=options.weights).construction() as construction:
-        run = workload.build(options)
-        if not isinstance(run, TorchRun):
-            raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
+        run = stepping.built(workload, options)
         if width is not None:
             images.resize(run, width)
     return run, construction.elsewhere
@@ -146,8 +143,8 @@ class Tracer:
                 own.notes = [*own.notes, ANSWERED.format(installed_release(), table.release, trace.failure.message)]
                 trace, branches, how = own, of_own, how | {"answers": installed_release()}
                 chain.alike[:] = [False for _ in chain.alike]
-        while trace.failure is not None and trace.failure.message not in passed_over and len(passed_over) < REFUSALS:
-            passed_over |= {trace.failure.message}
+        while trace.error is not None and first_line(trace.error) not in passed_over and len(passed_over) < REFUSALS:
+            passed_over |= {first_line(trace.error)}
             with suppress(MpsprobeError):  # the loss does not depend on parameters beyond the refusal
                 trace, branches = step()
         return trace, branches
@@ -182,16 +179,12 @@ class Tracer:
         with as_before(run.model.modules()), nullcontext() if options.weights else one_thread(), same_numbers(), device:
             device.move(run.model)
             label_model(run.model)
-            try:
-                trace.notes = run_step(run, options, device)
-            except (MpsprobeError, NotNative, KeyboardInterrupt):
-                raise
-            except BaseException as error:  # noqa: BLE001 - whatever a model raises belongs into its report
-                trace.failure, trace.error = _failure(error, device), error
-            finally:
-                trace.events = [] if lifetimes is None else lifetimes.end()
-                for parameter in run.model.parameters():
-                    parameter.grad = None
+            with Attempt(run.model, device.attribution, lambda: device.recorder.last_phase) as attempt:
+                try:
+                    trace.notes = run_step(run, options, device)
+                finally:
+                    trace.events = [] if lifetimes is None else lifetimes.end()
+            trace.failure, trace.error = attempt.failure, attempt.error
             for parameter in initialised(run.model.parameters()):
                 trace.parameters += parameter.numel()
                 trace.parameters_bytes += parameter.numel() * parameter.element_size()
@@ -221,15 +214,3 @@ def _united(traces: Sequence[Trace], ways: Ways) -> Trace:
         main.events = traces[highest].events
         main.notes = [*main.notes, f"memory is what the run needs if {ways.only_if([highest])}"]
     return main
-
-
-def _failure(error: BaseException, device: VirtualDevice) -> RunFailure:
-    is_internal = device.attribution.is_internal
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_internal(frame.filename)]
-    return RunFailure(
-        phase=device.recorder.last_phase or "forward",
-        error=type_name(error),
-        message=first_line(error),
-        module=device.attribution.deepest_module,
-        call_site=site(frames[-1].filename, frames[-1].lineno or 0) if frames else None,
-    )

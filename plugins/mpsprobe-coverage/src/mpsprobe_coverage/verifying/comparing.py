@@ -64,8 +64,7 @@ def compared(
     if not got.numel():
         return None
     if not (got.is_floating_point() or got.is_complex()):
-        differ = got != exact.to(got.dtype)
-        return _worst(differ.double() * math.inf if differ.any() else None, got, exact, 0.0)
+        return _worst(torch.where(got != exact.to(got.dtype), math.inf, 0.0), got, exact, 0.0)
     if all_within(got, exact, allowed):
         return None
     wide = torch.complex128 if got.is_complex() else torch.float64
@@ -124,9 +123,7 @@ def _excess(value: torch.Tensor, exact: torch.Tensor, bound: torch.Tensor, dtype
     return found
 
 
-def _worst(excess: torch.Tensor | None, got: torch.Tensor, exact: torch.Tensor, cpu_error: float) -> Wrong | None:
-    if excess is None:
-        return None
+def _worst(excess: torch.Tensor, got: torch.Tensor, exact: torch.Tensor, cpu_error: float) -> Wrong | None:
     excess = torch.nan_to_num(excess, nan=0.0, posinf=math.inf)
     wrong = excess > 1.0
     count = int(wrong.sum())
@@ -151,19 +148,36 @@ class Distance(NamedTuple):
     nonfinite: int  # elements that are not finite where the float64 ones are
 
 
-def distance(value: Any, exact: torch.Tensor) -> Distance | None:
-    """``None`` where they cannot be compared: another shape, or no floating-point numbers."""
+def distance(value: torch.Tensor, exact: torch.Tensor) -> Distance | None:
+    """In the wider of their dtypes; ``None`` where they cannot be compared: another shape, or no floats."""
     if value.shape != exact.shape or not exact.is_floating_point() or not exact.numel():
         return None
     away = size = strange = 0.0
     flat, judge = value.reshape(-1), exact.reshape(-1)
     for start in range(0, flat.numel(), PIECE):
-        part, right = flat[start : start + PIECE].double(), judge[start : start + PIECE].double()
-        sums = (part - right).square_().sum(), right.square().sum()
-        if not all(map(math.isfinite, map(float, sums))):
+        part, right = flat[start : start + PIECE], judge[start : start + PIECE]
+        error = part.to(torch.promote_types(part.dtype, right.dtype), copy=True).sub_(right)
+        norms = _norm(error), _norm(right)
+        if not all(map(math.isfinite, norms)):
             fine = torch.isfinite(part) & torch.isfinite(right)
             strange += int((~torch.isfinite(part) & torch.isfinite(right)).sum())
-            sums = (part - right)[fine].square_().sum(), right[fine].square().sum()
-        away, size = away + float(sums[0]), size + float(sums[1])
-    relative = math.sqrt(away / size) if size else (0.0 if not away else math.inf)
+            norms = _norm(error[fine].double()), _norm(right[fine].double())
+        away, size = math.hypot(away, norms[0]), math.hypot(size, norms[1])
+    relative = away / size if size else (0.0 if not away else math.inf)
     return Distance(relative, int(strange))
+
+
+def _norm(tensor: torch.Tensor) -> float:
+    return float(torch.linalg.vector_norm(tensor))
+
+
+def all_finite(value: Any) -> bool:
+    """Whether ``value`` has no NaN or infinity; without memory for the answer of each element."""
+    if not (isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel()):
+        return True
+    return all(bool(torch.isfinite(end)) for end in torch.aminmax(value))
+
+
+def finite(value: float) -> float | None:
+    """As reports have numbers: ``None`` where it is none."""
+    return value if math.isfinite(value) else None

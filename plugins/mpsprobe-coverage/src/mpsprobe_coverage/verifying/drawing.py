@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from mpsprobe_coverage.verifying.comparing import Wrong
-from mpsprobe_coverage.verifying.copying import NARROW, WIDER, copied
+from mpsprobe_coverage.verifying.copying import NARROW, WIDER, copied, widened
 
 _aten = torch.ops.aten
 ENOUGH = 1000
@@ -83,7 +83,7 @@ class Drawing(TorchDispatchMode):
             drawn = func(*own_args, **own_kwargs)
         if func._schema.is_mutable:  # `bernoulli_`, `normal_`, … write their first argument and return it
             return args[0].copy_(drawn)
-        return tree_map(lambda one: (_widest(one) if self._wide else one).to(device), drawn)
+        return tree_map(lambda one: (widened(one) if self._wide else one).to(device), drawn)
 
     def _dropout(self, x: torch.Tensor, p: float | None) -> Any:
         # As `dropout` of ATen draws on the CPU: a mask of zeros and ones in the dtype of the input.
@@ -100,10 +100,6 @@ class Drawing(TorchDispatchMode):
 
 def _wide(leaf: Any) -> Any:
     return WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
-
-
-def _widest(leaf: Any) -> Any:
-    return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
 
 
 def off_distribution(own: Any, drawn: Any) -> Wrong | None:
@@ -125,6 +121,9 @@ def off_distribution(own: Any, drawn: Any) -> Wrong | None:
     return None
 
 
+_ATTENTION = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+
+
 class _AttentionWithoutDropout(TorchFunctionMode):
     def __init__(self, note: Callable[[str], None]) -> None:
         super().__init__()
@@ -133,13 +132,10 @@ class _AttentionWithoutDropout(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if func is torch.nn.functional.scaled_dot_product_attention:
-            if len(args) > 4:
-                args, kwargs["dropout_p"] = (*args[:4], 0.0, *args[5:]), 0.0
-                kwargs.pop("dropout_p")
+            given = dict(zip(_ATTENTION, args, strict=False)) | kwargs
+            if given.get("dropout_p"):
                 self._note(DROPOUT_OFF)
-            elif kwargs.get("dropout_p"):
-                kwargs["dropout_p"] = 0.0
-                self._note(DROPOUT_OFF)
+            return func(**given | {"dropout_p": 0.0})
         return func(*args, **kwargs)
 
 

@@ -6,6 +6,7 @@ Each takes the operator's own arguments and returns its results; ``None`` for th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -28,49 +29,26 @@ def _attention(q: Any, k: Any, v: Any, bias: Any = None, causal: bool = False, s
     return scores.softmax(-1) @ v
 
 
-def _derivatives(grad: Any, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: Any) -> list[Any]:
-    q, k, v = inputs = [one.detach().requires_grad_() for one in (q, k, v)]
+def _given(name: str, args: Any, kwargs: Any) -> tuple[dict[str, Any], list[Any]]:
+    """The arguments of an operator by their names in its schema, and those of ``_attention``."""
+    names = [one.name for one in getattr(_aten, name).default._schema.arguments]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    bias = given.get("attn_bias", given.get("attn_mask"))
+    inputs = [given["query"], given["key"], given["value"]]
+    return given, [*inputs, bias, given.get("is_causal", False), given.get("scale")]
+
+
+def _forward(name: str, *args: Any, **kwargs: Any) -> Any:
+    return (_attention(*_given(name, args, kwargs)[1]),)
+
+
+def _backward(name: str, *args: Any, **kwargs: Any) -> Any:
+    """The derivatives by query, key and value; that by a bias is not compared."""
+    given, asked = _given(name, args, kwargs)
+    inputs = [one.detach().requires_grad_() for one in asked[:3]]
     with torch.enable_grad():
-        out = _attention(q, k, v, bias, causal, scale)
-    return list(torch.autograd.grad(out, inputs, grad))
-
-
-def _flash(q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = False, *_: Any, scale: Any = None) -> Any:
-    return (_attention(q, k, v, None, causal, scale),)
-
-
-def _flash_backward(
-    grad: Any, q: Any, k: Any, v: Any, out: Any, sums: Any, cum_q: Any, cum_k: Any, max_q: Any, max_k: Any,
-    dropout: float, causal: bool, *_: Any, scale: Any = None,
-) -> Any:  # fmt: skip
-    return tuple(_derivatives(grad, q, k, v, None, causal, scale))
-
-
-def _efficient(
-    q: Any, k: Any, v: Any, bias: Any, sums: bool, dropout: float = 0.0, causal: bool = False, *, scale: Any = None
-) -> Any:
-    return (_attention(q, k, v, bias, causal, scale),)
-
-
-def _efficient_backward(
-    grad: Any, q: Any, k: Any, v: Any, bias: Any, out: Any, sums: Any, seed: Any, offset: Any, dropout: float,
-    mask: Any, causal: bool = False, *, scale: Any = None,
-) -> Any:  # fmt: skip
-    return (*_derivatives(grad, q, k, v, bias, causal, scale), None)
-
-
-def _cudnn(
-    q: Any, k: Any, v: Any, bias: Any, sums: bool, dropout: float = 0.0, causal: bool = False, debug: bool = False,
-    *, scale: Any = None,
-) -> Any:  # fmt: skip
-    return (_attention(q, k, v, bias, causal, scale),)
-
-
-def _cudnn_backward(
-    grad: Any, q: Any, k: Any, v: Any, out: Any, sums: Any, seed: Any, offset: Any, bias: Any, cum_q: Any, cum_k: Any,
-    max_q: Any, max_k: Any, dropout: float, causal: bool, *, scale: Any = None,
-) -> Any:  # fmt: skip
-    return tuple(_derivatives(grad, q, k, v, bias, causal, scale))
+        out = _attention(*inputs, *asked[3:])
+    return torch.autograd.grad(out, inputs, given.get("grad_out", given.get("grad_out_")))
 
 
 def _batch_norm(
@@ -86,44 +64,29 @@ def _batch_norm_backward(
     return _aten.native_batch_norm_backward(grad, x, weight, mean, variance, save_mean, save_var, True, eps, mask)
 
 
-def _for_mps(
-    q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0, causal: bool = False, *rest: Any, **o: Any
-) -> Any:
-    return (_attention(q, k, v, mask, causal, o.get("scale")),)
-
-
-def _softmax(x: Any, dim: int, to_float: bool) -> Any:
+def _to_float(func: Any, x: Any, dim: int, to_float: bool) -> Any:
     """Half precision in, float32 out: a GPU's kernel alone does both at once."""
-    return _aten._softmax(x.float() if to_float and x.dtype is not torch.float64 else x, dim, False)
+    return func(x.float() if to_float and x.dtype is not torch.float64 else x, dim, False)
 
 
-def _log_softmax(x: Any, dim: int, to_float: bool) -> Any:
-    return _aten._log_softmax(x.float() if to_float and x.dtype is not torch.float64 else x, dim, False)
-
-
+_ATTENTION = [f"_scaled_dot_product_{kind}_attention" for kind in ("flash", "efficient", "cudnn")]
 ELSEWHERE: dict[str, Callable[..., Any]] = {
     **REFERENCES,
-    "aten::_scaled_dot_product_attention_math_for_mps": _for_mps,
-    "aten::_scaled_dot_product_flash_attention": _flash,
-    "aten::_scaled_dot_product_flash_attention_backward": _flash_backward,
-    "aten::_scaled_dot_product_efficient_attention": _efficient,
-    "aten::_scaled_dot_product_efficient_attention_backward": _efficient_backward,
-    "aten::_scaled_dot_product_cudnn_attention": _cudnn,
-    "aten::_scaled_dot_product_cudnn_attention_backward": _cudnn_backward,
-    "aten::_softmax": _softmax,
-    "aten::_log_softmax": _log_softmax,
+    **{
+        f"aten::{name}": partial(_forward, name) for name in ("_scaled_dot_product_attention_math_for_mps", *_ATTENTION)
+    },
+    **{f"aten::{name}_backward": partial(_backward, f"{name}_backward") for name in _ATTENTION},
+    "aten::_softmax": partial(_to_float, _aten._softmax),
+    "aten::_log_softmax": partial(_to_float, _aten._log_softmax),
     "aten::cudnn_batch_norm": _batch_norm,
     "aten::cudnn_batch_norm_backward": _batch_norm_backward,
 }
 """By the operator's name; other operators are computed by the CPU's own kernel."""
+_CUDNN, _FUSED = "its weights lie as cuDNN wants them", "its workspace is its own"
 NOT_COMPARED = {
     "aten::lstm_mps_backward": "its derivative is not computed elsewhere",
-    "aten::_cudnn_rnn": "its weights lie as cuDNN wants them",
-    "aten::_cudnn_rnn_backward": "its weights lie as cuDNN wants them",
-    "aten::_cudnn_rnn_flatten_weight": "its weights lie as cuDNN wants them",
-    "aten::_thnn_fused_lstm_cell": "its workspace is its own",
-    "aten::_thnn_fused_lstm_cell_backward_impl": "its workspace is its own",
-    "aten::_thnn_fused_gru_cell": "its workspace is its own",
-    "aten::_thnn_fused_gru_cell_backward": "its workspace is its own",
+    **dict.fromkeys(("aten::_cudnn_rnn", "aten::_cudnn_rnn_backward", "aten::_cudnn_rnn_flatten_weight"), _CUDNN),
+    **dict.fromkeys(("aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_lstm_cell_backward_impl"), _FUSED),
+    **dict.fromkeys(("aten::_thnn_fused_gru_cell", "aten::_thnn_fused_gru_cell_backward"), _FUSED),
 }
 """Operators whose results mean something to their own kernels alone."""

@@ -5,23 +5,26 @@ So an error is charged to the operator that makes it: those after it get its wro
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Literal
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
-from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.calls.spec import Specs, specs_in, tensors_in
+from mpsprobe.schemas import NonfiniteOrigin, WrongOperator
+from mpsprobe_coverage.knowledge.calls.call import Call, example
+from mpsprobe_coverage.knowledge.calls.spec import dtype_name, is_contiguous, specs_in, tensors_in
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.phases import FORWARD, phase_now
-from mpsprobe_coverage.verifying.comparing import NOISE, Wrong, all_within, compared
+from mpsprobe_coverage.reporting.findings import site
+from mpsprobe_coverage.verifying.comparing import NOISE, Wrong, all_finite, all_within, compared, finite
 from mpsprobe_coverage.verifying.copying import WIDER, Copies, copied, to_device, widened
 from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
 from mpsprobe_coverage.verifying.elsewhere import ELSEWHERE, NOT_COMPARED
+from mpsprobe_coverage.verifying.runs import ROOT
 from mpsprobe_coverage.verifying.tolerances import tolerance_of
 
 _aten = torch.ops.aten
@@ -34,6 +37,7 @@ UNCOMPUTED = (RuntimeError, NotImplementedError, TypeError, ValueError)
 UNDECLARED = "batch_norm"
 """In the names of operators that write running statistics, and whose schema does not say so."""
 Change = Callable[[Any], Any]
+Results = Callable[[], list[Any] | None]
 UNINITIALISED = ("aten::empty", "aten::new_empty", "aten::resize", "aten::set_", "aten::_resize", "aten::is_", "prim::")
 """Their results have no values of their own."""
 CHOICES = ("sort", "topk", "max", "min", "median", "mode", "kthvalue", "argsort", "argmax", "argmin", "msort", "cummax")
@@ -42,58 +46,34 @@ CHOICES = ("sort", "topk", "max", "min", "median", "mode", "kthvalue", "argsort"
 
 @dataclass(slots=True)
 class Found:
-    """Calls of one kind that were wrong, in the order of the first one."""
+    """Calls of one kind that were wrong, as the first one was."""
 
-    operator: str
-    phase: str
-    origin: Origin
+    report: WrongOperator
     call: Call
-    output: int
-    wrong: Wrong
-    inputs: Any  # copies of its arguments on the CPU, as they were before the first wrong call
-    seen: int  # how often the operator had been called before it
+    inputs: Any  # copies of its arguments on the CPU, as they were before
     calls: int = 1
-    times: int = 1  # of ``of`` runs with the same inputs, those that were wrong
-    of: int = 1
-
-
-@dataclass(slots=True)
-class Begins:
-    """Where NaN or infinity comes from finite numbers."""
-
-    operator: str
-    phase: str
-    origin: Origin
-    call: Call
-    what: Literal["NaN", "infinity"]
-    cpu_too: bool
-
-
-@dataclass(slots=True)
-class Checked:
-    """What was seen of all operators.
-
-    Attributes:
-        calls, operators: that were compared, and calls by name.
-        skipped: operators that were not compared → why.
-    """
-
-    calls: int = 0
-    operators: dict[str, int] = field(default_factory=dict)
-    wrong: dict[Any, Found] = field(default_factory=dict)
-    begins: list[Begins] = field(default_factory=list)
-    skipped: dict[str, str] = field(default_factory=dict)
 
 
 class Checking(Drawing):
-    """Compares every operator call on ``device`` while it is open; ``checked`` has what it found."""
+    """Compares every operator call on ``device`` while it is open.
+
+    Attributes:
+        calls, operators: that were compared, and calls by name.
+        wrong, begins: what was found, in the order in which it was.
+        skipped: operators that were not compared → why.
+        phase: of the last call.
+        advance: called for each one.
+    """
 
     def __init__(self, device: str, dtype: torch.dtype, attribution: Attribution) -> None:
         super().__init__(dtype, distribution=self.compare_drawn)
         self._device, self._attribution = device, attribution
         self._copies = Copies()
-        self.checked = Checked()
-        self.phase = FORWARD  # of the last call
+        self.calls, self.operators = 0, Counter[str]()
+        self.wrong: dict[Any, Found] = {}
+        self.begins: list[NonfiniteOrigin] = []
+        self.skipped: dict[str, str] = {}
+        self.phase = FORWARD
         self.advance: Callable[[], None] = lambda: None
 
     def computed(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -103,7 +83,7 @@ class Checking(Drawing):
         self.phase = phase_now()
         origin = self._attribution.current()
         if name in NOT_COMPARED:
-            self.checked.skipped[name] = NOT_COMPARED[name]
+            self.skipped[name] = NOT_COMPARED[name]
             return func(*args, **kwargs)
         before = self._before(func, (args, kwargs))
         result = func(*args, **kwargs)
@@ -122,116 +102,135 @@ class Checking(Drawing):
         return there or _asks(kwargs, self._device)
 
     def _check(self, func: Any, origin: Origin, given: Any, before: Any, result: Any) -> None:
-        name = _name(func)
-        seen = self.checked.operators[name] = self.checked.operators.get(name, 0) + 1
-        self.checked.calls += 1
-        self.advance()
+        self._count(func)
         made = _results(func, given, result)
         got = [to_device(one, "cpu") if isinstance(one, torch.Tensor) else one for one in made]
         for one, copy in zip(made, got, strict=True):
             if isinstance(one, torch.Tensor):
                 self._copies.add(one, copy)
-        if isinstance(result, (bool, int, float)) or _as_near(func, got, _Once(func, before, _at_least_float32)()):
+        if isinstance(result, (bool, int, float)) or _as_near(func, got, _or_none(func, before, _at_least_float32)):
             return
         if not (func._schema.is_mutable or UNDECLARED in func._schema.name):
             before = copied(given, "cpu", partial(self._copies.of, fresh=True))
         try:
             exact = _computed(func, before, _wide)
         except UNCOMPUTED as error:
-            self.checked.skipped[name] = f"the CPU cannot compute it: {str(error).splitlines()[0][:120]}"
+            self._skip(func, error)
             return
-        by_cpu = _Once(func, before)
+        by_cpu = cache(partial(_or_none, func, before))
         worst = _first_wrong(func, got, exact, by_cpu, before)
         self._nonfinite(func, origin, before, got, exact, by_cpu)
         if worst is not None:
-            self._add(func, origin, before, result, worst, seen)
+            self._add(func, origin, before, result, *worst)
 
-    def _add(self, func: Any, origin: Origin, before: Any, result: Any, worst: tuple[int, Wrong], seen: int) -> None:
+    def _count(self, func: Any) -> None:
+        self.calls += 1
+        self.operators[_name(func)] += 1
+        self.advance()
+
+    def _skip(self, func: Any, error: Exception) -> None:
+        self.skipped[_name(func)] = f"the CPU cannot compute it: {str(error).splitlines()[0][:120]}"
+
+    def _add(self, func: Any, origin: Origin, before: Any, result: Any, number: int, one: Wrong) -> None:
         args, kwargs = before
         call = Call(func, args, kwargs, specs_in((args, kwargs)), specs_in(result))
         key = (func, call.inputs, self.phase, _scalars(before))
-        known = self.checked.wrong.get(key)
-        if known is not None:
-            known.calls += 1
+        if key in self.wrong:
+            self.wrong[key].calls += 1
             return
-        if len(self.checked.wrong) >= MOST_KINDS:
+        if len(self.wrong) >= MOST_KINDS:
             return
-        found = Found(_name(func), self.phase, origin, call, worst[0], worst[1], before, seen)
-        self.checked.wrong[key] = found
-        for _ in range(TIMES - 1):
-            found.of += 1
-            found.times += self.is_wrong(func, before)
+        specs = (*call.outputs, *call.inputs)
+        dtype = specs[min(number, len(specs) - 1)].dtype if specs else torch.float32
+        allowed = tolerance_of(func._schema.name, dtype)
+        report = WrongOperator(
+            **self._place(call, origin),
+            dtype=dtype_name(dtype),
+            result=number,
+            rtol=allowed.rtol,
+            atol=allowed.atol,
+            source=allowed.source,
+            excess=finite(one.excess),
+            error=finite(one.error),
+            cpu_error=finite(one.cpu_error),
+            elements=one.elements,
+            of_elements=one.of,
+            at=list(one.at),
+            got=finite(one.got),
+            expected=finite(one.expected),
+            why=one.why,
+            calls=1,
+            seen=self.operators[_name(func)],
+            times=1 + sum(self.is_wrong(func, before) for _ in range(TIMES - 1)),
+            of_times=TIMES,
+        )
+        self.wrong[key] = Found(report, call, before)
+
+    def _place(self, call: Call, origin: Origin) -> dict[str, Any]:
+        return {
+            "operator": _name(call.func),
+            "phase": self.phase,
+            "module": None if origin.module is None else origin.module or ROOT,
+            "call_site": None if origin.file is None else site(origin.file, origin.line),
+            "inputs": [repr(spec) for spec in call.inputs],
+            "layouts": [f"{one!r} strides {list(one.stride)}" for one in call.inputs if not is_contiguous(one)],
+            "example": example(call),
+        }
 
     def is_wrong(self, func: Any, before: Any) -> bool:
         """Run it on the device once more, with the same inputs."""
         given = copied(before, self._device)
         result = func(*given[0], **given[1])
         got = [to_device(one, "cpu") if isinstance(one, torch.Tensor) else one for one in _results(func, given, result)]
-        return _first_wrong(func, got, _computed(func, before, _wide), _Once(func, before), before) is not None
+        exact, by_cpu = _computed(func, before, _wide), partial(_or_none, func, before)
+        return _first_wrong(func, got, exact, by_cpu, before) is not None
 
-    def _nonfinite(self, func: Any, origin: Origin, before: Any, got: Any, exact: Any, by_cpu: _Once) -> None:
-        strange = [one for one in got if not _all_finite(one)]
-        if not strange or not all(map(_all_finite, tensors_in(before))):
+    def _nonfinite(self, func: Any, origin: Origin, before: Any, got: Any, exact: Any, by_cpu: Results) -> None:
+        strange = [one for one in got if not all_finite(one)]
+        if not strange or not all(map(all_finite, tensors_in(before))):
             return
         nan = any(bool(one.isnan().any()) for one in strange)
-        finite = all(map(_all_finite, exact))
-        if not (nan or finite) or any(
-            one.operator == _name(func) and one.origin == origin for one in self.checked.begins
-        ):
-            return
+        if not nan and not all(map(all_finite, exact)):
+            return  # infinite, as it should be
         args, kwargs = before
-        call = Call(func, args, kwargs, specs_in((args, kwargs)), specs_in(got))
-        on_cpu = by_cpu()
-        cpu_too = on_cpu is not None and not all(map(_all_finite, on_cpu))
-        one = Begins(_name(func), self.phase, origin, call, "NaN" if nan else "infinity", cpu_too)
-        self.checked.begins.append(one)
+        place = self._place(Call(func, args, kwargs, specs_in((args, kwargs)), specs_in(got)), origin)
+        known = {(one.operator, one.phase, one.module, one.call_site) for one in self.begins}
+        if (place["operator"], self.phase, place["module"], place["call_site"]) not in known:
+            cpu_too = not all(map(all_finite, by_cpu() or []))
+            self.begins.append(NonfiniteOrigin(what="NaN" if nan else "infinity", cpu_too=cpu_too, **place))
 
     def compare_drawn(self, func: Any, own: Any, given: Any) -> None:
         """Numbers that the device drew: by their distribution; what dropout makes of them exactly."""
         self.phase = phase_now()
         origin, before = self._attribution.current(), copied(given, "cpu")
-        name = _name(func)
-        seen = self.checked.operators[name] = self.checked.operators.get(name, 0) + 1
-        self.checked.calls += 1
+        self._count(func)
         args, kwargs = before
         worst = None
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seen)
+            torch.manual_seed(self.operators[_name(func)])
             if func is _aten.native_dropout.default:
                 keep = 1.0 - args[1]
                 got, kept = own[0].cpu(), own[1].cpu()
                 exact = widened(args[0]) * kept / keep
-                one = compared(got, exact, lambda: None, tolerance_of("aten::mul", got.dtype))
-                worst = (0, one) if one else None
+                worst = compared(got, exact, lambda: None, tolerance_of("aten::mul", got.dtype))
                 own, drawn = kept, torch.empty(kept.shape).bernoulli_(keep)
             else:
                 try:
                     drawn = func(*args, **kwargs)
                 except UNCOMPUTED as error:
-                    self.checked.skipped[name] = f"the CPU cannot compute it: {str(error).splitlines()[0][:120]}"
+                    self._skip(func, error)
                     return
-        if worst is None and (one := off_distribution(own, drawn)) is not None:
-            worst = (0, one)
+        worst = worst or off_distribution(own, drawn)
         if worst is not None:
-            self._add(func, origin, before, own, worst, seen)
+            self._add(func, origin, before, own, 0, worst)
 
 
-class _Once:
-    """What the CPU computes of inputs that ``change`` made, when it is first asked; in the same dtype without one."""
-
-    def __init__(self, func: Any, before: Any, change: Change | None = None) -> None:
-        self._func, self._before, self._change = func, before, change
-        self._results: list[Any] | None = None
-        self._tried = False
-
-    def __call__(self) -> list[Any] | None:
-        if not self._tried:
-            self._tried = True
-            try:
-                self._results = _computed(self._func, self._before, self._change)
-            except UNCOMPUTED:
-                self._results = None  # the CPU has no kernel for the dtype: float64 alone judges
-        return self._results
+def _or_none(func: Any, before: Any, change: Change | None = None) -> list[Any] | None:
+    """``None`` where the CPU has no kernel for the dtype: float64 alone judges."""
+    try:
+        return _computed(func, before, change)
+    except UNCOMPUTED:
+        return None
 
 
 def _computed(func: Any, before: Any, change: Change | None = None) -> list[Any]:
@@ -304,7 +303,7 @@ def _as_near(func: Any, got: list[Any], near: list[Any] | None) -> bool:
     return True
 
 
-def _first_wrong(func: Any, got: list[Any], exact: list[Any], by_cpu: _Once, before: Any) -> tuple[int, Wrong] | None:
+def _first_wrong(func: Any, got: list[Any], exact: list[Any], by_cpu: Results, before: Any) -> tuple[int, Wrong] | None:
     """The first wrong result and its position."""
     choice = func._schema.name.partition("::")[2].strip("_") in CHOICES
     for number, (one, judge) in enumerate(zip(got, exact, strict=False)):
@@ -324,7 +323,7 @@ def _first_wrong(func: Any, got: list[Any], exact: list[Any], by_cpu: _Once, bef
     return None
 
 
-def _nth(results: Callable[[], list[Any] | None], number: int) -> torch.Tensor | None:
+def _nth(results: Results, number: int) -> torch.Tensor | None:
     found = results()
     return found[number] if found is not None and number < len(found) else None
 
@@ -351,23 +350,6 @@ def _asks(kwargs: Any, device: str) -> bool:
     return asked is not None and torch.device(asked).type == device
 
 
-def _all_finite(value: Any) -> bool:
-    if not (isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel()):
-        return True
-    return all(bool(torch.isfinite(end)) for end in torch.aminmax(value))
-
-
 def _name(func: Any) -> str:
     overload = func._schema.overload_name
     return f"{func._schema.name}.{overload}" if overload else str(func._schema.name)
-
-
-def layouts(specs: Specs) -> list[str]:
-    """What of the tensors' layout is worth a word: those that are not contiguous, with their strides."""
-    from mpsprobe_coverage.knowledge.calls.spec import is_contiguous
-
-    return [f"{one!r} strides {list(one.stride)}" for one in specs if not is_contiguous(one)]
-
-
-def finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -6,9 +6,8 @@ import platform
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
-from mpsprobe.schemas import WrongOperator
 from mpsprobe_coverage.verifying.operators import Checking, Found
 
 PROGRAM = '''"""{operator} on {device}: wrong for {inputs}.
@@ -19,12 +18,7 @@ torch {torch}, {system}, Python {python}. Found by: mpsprobe verify
 """
 import torch
 
-torch.manual_seed(0)
-
-
-def tensor(shape, strides, dtype, make):
-    memory = 1 + sum((size - 1) * step for size, step in zip(shape, strides)) if 0 not in shape else 0
-    return make(torch.empty(memory)).to(dtype).as_strided(shape, strides)
+{making}
 
 
 def run(device, wide):
@@ -42,19 +36,25 @@ for number, (got, expected) in enumerate(zip(run("{device}", False), run("cpu", 
     error = (got.double() - expected.double()).abs().max().item() if got.numel() else 0.0
     print(f"result {{number}}: largest error {{error:.6g}}, largest expected {{expected.abs().max().item():.6g}}")
 '''
+MAKING = """torch.manual_seed(0)
+
+
+def tensor(shape, strides, dtype, make):
+    memory = 1 + sum((size - 1) * step for size, step in zip(shape, strides)) if 0 not in shape else 0
+    return make(torch.empty(memory)).to(dtype).as_strided(shape, strides)"""
 SHOWN = {
     True: "With the made numbers below it is wrong too.",
     False: "With the made numbers below it was right when this was written: it needs the model's own values.",
 }
 
 
-def program(one: WrongOperator, found: Found, checking: Checking, device: str) -> str:
+def program(found: Found, checking: Checking, device: str) -> str:
     """The text of a program that runs the operator of ``found`` with numbers like those that it had.
 
     Random numbers of the same mean and spread are made for each floating-point tensor, whole ones of the same range for
     others, with the strides that they had.
     """
-    args, kwargs = found.inputs
+    one, (args, kwargs) = found.report, found.inputs
     names: dict[int, str] = {}
     lines = []
     for leaf in tree_leaves((args, kwargs)):
@@ -73,7 +73,8 @@ def program(one: WrongOperator, found: Found, checking: Checking, device: str) -
         at=one.at,
         dtype=one.dtype,
         cpu_error=one.cpu_error,
-        shown=SHOWN[_shows(found, checking)],
+        shown=SHOWN[_shows(found, checking, names, lines)],
+        making=MAKING,
         torch=torch.__version__,
         system=f"macOS {platform.mac_ver()[0]}" if platform.mac_ver()[0] else platform.platform(),
         python=platform.python_version(),
@@ -89,33 +90,24 @@ def _made(tensor: torch.Tensor) -> str:
         return "lambda m: m"
     if tensor.dtype is torch.bool:
         return f"lambda m: (torch.rand_like(m) < {float(tensor.float().mean()):.3g}).float()"
-    if not tensor.is_floating_point():
+    if not (tensor.is_floating_point() or tensor.is_complex()):
         return f"lambda m: torch.randint({int(tensor.min())}, {int(tensor.max()) + 1}, m.shape)"
-    fine = tensor.double()
+    fine = (tensor.real if tensor.is_complex() else tensor).double()
     fine = fine[torch.isfinite(fine)]
     mean, spread = (float(fine.mean()), float(fine.std(correction=0))) if fine.numel() else (0.0, 0.0)
     return f"lambda m: m.normal_({mean:.6g}, {spread:.6g})"
 
 
-def _shows(found: Found, checking: Checking) -> bool:
-    """Whether such made numbers are wrong on the device, here and now."""
-
-    def like(leaf: Any) -> Any:
-        if not (isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.numel()):
-            return leaf
-        fine = leaf.double()
-        fine = fine[torch.isfinite(fine)]
-        if not fine.numel():
-            return leaf
-        made = torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype)
-        return made.normal_(float(fine.mean()), float(fine.std(correction=0)))
-
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            return checking.is_wrong(found.call.func, torch.utils._pytree.tree_map(like, found.inputs))
-    except RuntimeError:
-        return False
+def _shows(found: Found, checking: Checking, names: dict[int, str], lines: list[str]) -> bool:
+    """Whether the tensors that ``lines`` make are wrong on the device, here and now."""
+    made: dict[str, Any] = {"torch": torch}
+    with torch.random.fork_rng(devices=[]):
+        exec("\n".join([MAKING, *lines]), made)
+        inputs = tree_map(lambda leaf: made[names[id(leaf)]] if isinstance(leaf, torch.Tensor) else leaf, found.inputs)
+        try:
+            return checking.is_wrong(found.call.func, inputs)
+        except RuntimeError:
+            return False
 
 
 def _written(value: Any, names: dict[int, str]) -> str:

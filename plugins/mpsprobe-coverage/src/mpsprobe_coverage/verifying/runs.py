@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -14,106 +14,110 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
+from mpsprobe import stepping
 from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe.stepping import TorchStep, forward, settled
+from mpsprobe.stepping import TorchStep
 from mpsprobe.suggestions import in_short
-from mpsprobe_coverage.verifying.comparing import Distance, distance
+from mpsprobe_coverage.verifying.comparing import distance
 from mpsprobe_coverage.verifying.copying import to_device
 
 What = Literal["output", "loss", "gradient", "parameter"]
 Key = tuple[What, str, int]
 """What, of which module or parameter, at which of its calls."""
+ROOT = "(model)"
+"""The name of the model itself, which has none as a module."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """What a run has made: of the float64 one the tensors, of others how far they are from those."""
+    """What a run has made: the tensors, or how far they are from those of another run."""
 
     order: list[str] = field(default_factory=list)  # modules in the order in which their calls ended
     kept: dict[Key, torch.Tensor] = field(default_factory=dict)
-    distances: dict[Key, Distance] = field(default_factory=dict)
-    read: list[Any] = field(default_factory=list)
+    compared: dict[Key, Any] = field(default_factory=dict)
+    read: list[Any] = field(default_factory=list)  # what the program read of tensors, as ``Drawing`` has it
+    result: list[torch.Tensor] = field(default_factory=list)  # of the last forward pass
 
 
-class Following:
-    """Keeps the tensors of a run, or compares them with those that ``judge`` kept."""
+class Following(TorchStep):
+    """A step that keeps its tensors, or compares them with those that ``judge`` kept.
 
-    def __init__(self, model: torch.nn.Module, judge: Seen | None) -> None:
+    Args:
+        compare: gets a tensor on the CPU and the one that was kept; ``None``: they cannot be compared.
+    """
+
+    def __init__(
+        self,
+        run: TorchRun,
+        options: RunOptions,
+        device: str,
+        judge: Seen | None = None,
+        *,
+        compare: Callable[[torch.Tensor, torch.Tensor], Any] = distance,
+    ) -> None:
+        super().__init__(run, options, device, foreach=False)
         self.seen = Seen()
-        self._judge = judge
-        self._names = {id(module): name or "(model)" for name, module in model.named_modules()}
-        self._calls: dict[str, int] = {}
-        self._same: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # what a module returns as its last child did
+        self._judge, self._compare = judge, compare
+        self._names = {id(module): name or ROOT for name, module in run.model.named_modules()}
+        self._calls: Counter[str] = Counter()
+        self._last: tuple[Any, ...] = (None,)  # what a module returns as its last child did
 
-    def add(self, what: What, name: str, tensor: torch.Tensor, number: int = 0) -> None:
-        if not tensor.is_floating_point():
+    def followed(self, mode: Any) -> Seen:
+        """Take the step under the dispatch mode ``mode``; what was seen of it."""
+        with register_module_forward_hook(self._ended), mode:
+            self.take()
+            for name, parameter in self.run.model.named_parameters() if self.options.phase == "training" else ():
+                self._add(("parameter", name, 0), parameter)
+        self.seen.read = mode.read
+        return self.seen
+
+    def forward(self) -> Any:
+        output = super().forward()
+        self.seen.result = [one.detach() for one in floats(output)]
+        return output
+
+    def loss(self) -> Any:
+        loss = super().loss()
+        self._add(("loss", "", 0), loss)
+        return loss
+
+    def unscale(self) -> None:
+        super().unscale()
+        for name, parameter in self.run.model.named_parameters():
+            if parameter.grad is not None:
+                self._add(("gradient", name, 0), parameter.grad)
+
+    def _ended(self, module: torch.nn.Module, _args: Any, result: Any) -> None:
+        name, outputs = self._names.get(id(module)), floats(result)
+        if name is None:
             return
-        key: Key = (what, name, number)
-        if self._judge is None:
-            known = self._same.get(id(tensor))
-            if known is None or known[0] is not tensor:
-                self._same = {id(tensor): (tensor, to_device(tensor, "cpu"))}
-            self.seen.kept[key] = self._same[id(tensor)][1]
-        elif (exact := self._judge.kept.get(key)) is not None:
-            found = distance(to_device(tensor, "cpu"), exact)
-            if found is not None:
-                self.seen.distances[key] = found
+        self.seen.order.append(name)
+        for position, tensor in enumerate(outputs):
+            self._add(("output", name, self._calls[name] * len(outputs) + position), tensor)
+        self._calls[name] += 1
 
-    @contextmanager
-    def open(self) -> Iterator[None]:
-        def ended(module: torch.nn.Module, _args: Any, result: Any) -> None:
-            name = self._names.get(id(module))
-            if name is not None:
-                self.seen.order.append(name)
-                number = self._calls[name] = self._calls.get(name, -1) + 1
-                leaves = [one for one in tree_leaves(_plain(result)) if isinstance(one, torch.Tensor)]
-                for position, leaf in enumerate(leaves):
-                    with torch.no_grad(), _disable_current_modes():
-                        self.add("output", name, leaf.detach(), number * len(leaves) + position)
-
-        with register_module_forward_hook(ended):
-            yield
+    def _add(self, key: Key, tensor: torch.Tensor) -> None:
+        exact = None if self._judge is None else self._judge.kept.get(key)
+        if (self._judge is not None and exact is None) or not tensor.is_floating_point():
+            return
+        same = tensor, None if tensor.is_inference() else tensor._version, exact
+        with torch.no_grad(), _disable_current_modes(), torch._C.DisableTorchFunction():
+            if not all(one is other for one, other in zip(same, self._last, strict=False)):
+                on_cpu = tensor.device.type == "cpu" and exact is not None
+                here = tensor.detach() if on_cpu else to_device(tensor, "cpu")
+                self._last = *same, here if exact is None else self._compare(here, exact)
+        found = self._last[3]
+        if exact is None:
+            self.seen.kept[key] = found
+        elif found is not None:
+            self.seen.compared[key] = found
 
 
-def _plain(value: Any) -> Any:
-    """Outputs of transformers are dicts, though registered as other things."""
-    return dict(value) if isinstance(value, dict) else value
-
-
-def taken(
-    run: TorchRun,
-    options: RunOptions,
-    device: str,
-    mode: Any,
-    judge: Seen | None,
-    follow: bool = True,
-) -> Seen:
-    """One step of ``run``, whose model is on ``device``, under the dispatch mode ``mode``; what was seen of it."""
-    following = Following(run.model, judge)
-    opened = following.open() if follow else nullcontext()
-    with opened, mode:
-        if options.phase == "inference":
-            with torch.no_grad():
-                forward(run, options, device, run.args, run.kwargs)
-        else:
-            step = TorchStep(run, options, device, foreach=False)
-            loss = step.loss()
-            (loss if step.scaler is None else step.scaler.scale(loss)).backward()
-            if step.scaler is not None:
-                step.unscale()
-            with _disable_current_modes():
-                following.add("loss", "", loss.detach())
-                for name, parameter in run.model.named_parameters():
-                    if parameter.grad is not None:
-                        following.add("gradient", name, parameter.grad)
-            if step.scaler is None:
-                step.update()
-                with _disable_current_modes():
-                    for name, parameter in run.model.named_parameters():
-                        following.add("parameter", name, parameter.detach())
-    following.seen.read = list(mode.read)
-    return following.seen
+def floats(values: Any) -> list[torch.Tensor]:
+    """The floating-point tensors of an output; those of transformers are dicts, though registered as other things."""
+    values = dict(values) if isinstance(values, dict) else values
+    return [one for one in tree_leaves(values) if isinstance(one, torch.Tensor) and one.is_floating_point()]
 
 
 def placed(run: TorchRun, device: str, *, wide: bool = False) -> TorchRun:
@@ -144,14 +148,12 @@ def built(workload: Any, options: RunOptions) -> TorchRun:
     Raises:
         WorkloadError: it is none of torch, or its inputs have no values.
     """
-    run = workload.build(options)
-    if not isinstance(run, TorchRun):
-        raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
+    run = stepping.built(workload, options)
     tensors = [one for one in tree_leaves((run.args, dict(run.kwargs))) if isinstance(one, torch.Tensor)]
     if any(one.is_meta for one in (*tensors, *run.model.parameters())):
         why = f"'{workload.name}' has tensors without values (on the device 'meta')"
         raise WorkloadError(why, "Hand over a model and inputs on the CPU, with values.")
-    return settled(run, options, "cpu", partial(tree_map, lambda one: one))
+    return stepping.settled(run, options, "cpu", partial(tree_map, lambda one: one))
 
 
 def all_equal(model: torch.nn.Module) -> bool:

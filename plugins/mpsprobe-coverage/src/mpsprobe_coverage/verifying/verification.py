@@ -14,32 +14,31 @@ from typing import Any
 import torch
 
 from mpsprobe.environment import collect_environment
-from mpsprobe.errors import UsageError
+from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.protocols import Device, Progress, RunOptions, Workload
 from mpsprobe.schemas import (
     ComparedTensor,
     DeviceInfo,
     KnownWrong,
-    NonfiniteOrigin,
     RunFailure,
     VerificationReport,
     WorkloadInfo,
     WrongOperator,
 )
-from mpsprobe.stepping import workload_info
-from mpsprobe.suggestions import in_short, said, type_name
+from mpsprobe.stepping import TorchStep, workload_info
+from mpsprobe.suggestions import in_short
 from mpsprobe_coverage.knowledge.advisories.conditions import matches
 from mpsprobe_coverage.knowledge.advisories.store import entries_about
-from mpsprobe_coverage.knowledge.calls.call import Call, example
+from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import dtype_name
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
-from mpsprobe_coverage.recording.attribution import Attribution, Origin
+from mpsprobe_coverage.recording.attribution import Attribution
 from mpsprobe_coverage.recording.phases import optimizers_followed
-from mpsprobe_coverage.reporting.findings import site
-from mpsprobe_coverage.verifying.comparing import NOISE
+from mpsprobe_coverage.reporting.attempts import Attempt
+from mpsprobe_coverage.verifying.comparing import NOISE, finite
 from mpsprobe_coverage.verifying.drawing import Drawing, settled
-from mpsprobe_coverage.verifying.operators import Begins, Checking, Found, finite, layouts
-from mpsprobe_coverage.verifying.runs import Seen, all_equal, built, narrowest, parted, placed, taken
+from mpsprobe_coverage.verifying.operators import Checking, Found
+from mpsprobe_coverage.verifying.runs import Following, Seen, all_equal, built, narrowest, parted, placed
 from mpsprobe_coverage.verifying.tolerances import tolerance_of
 
 MPS = "mps"
@@ -71,7 +70,7 @@ class Verification:
         self._dtype = narrowest(self._run.model)
         self._notes: dict[str, None] = {}
         self._failure: RunFailure | None = None
-        self.interrupted = False
+        self.interrupted = self._ended = False
         self.attribution = Attribution()
         self.checking = Checking(self._type, self._dtype, self.attribution)
         self._judge, self._cpu, self._there = Seen(), Seen(), Seen()
@@ -92,7 +91,7 @@ class Verification:
             self._device.describe(),
             self._release if self._type == MPS else None,
             tensors=self._tensors(),
-            parted=parted(self._there, self._cpu) if self._cpu.order and self._there.order else None,
+            parted=parted(self._there, self._cpu) if self._cpu.order and self._ended else None,
             failure=self._failure,
             interrupted=self.interrupted,
             elapsed_ns=time.perf_counter_ns() - start,
@@ -100,7 +99,7 @@ class Verification:
         )
 
     def found(self) -> list[Found]:
-        return list(self.checking.checked.wrong.values())
+        return list(self.checking.wrong.values())
 
     def _runs(self) -> None:
         model_bytes = sum(one.numel() * one.element_size() for one in self._run.model.parameters())
@@ -124,18 +123,20 @@ class Verification:
         else:
             self._notes[IN_PARTS] = None
         self._progress.start(None, f"on {self._device.name}, operator by operator")
-        self._on_device(whole)
+        self._on_device()
 
     def _on_cpu(self, *, wide: bool) -> Seen:
         run = placed(self._run, "cpu", wide=wide)
         options = replace(self._options, autocast=None) if wide else self._options
-        mode = Drawing(self._dtype, wide=wide)
         usual = torch.get_default_dtype()
         try:
             if wide:
                 torch.set_default_dtype(torch.float64)
             with settled(run.model, self._note):
-                return taken(run, options, "cpu", mode, None if wide else self._judge)
+                step = Following(run, options, "cpu", None if wide else self._judge)
+                return step.followed(Drawing(self._dtype, wide=wide))
+        except MpsprobeError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever a model raises: its operators are compared all the same
             what = "in float64" if wide else f"on the CPU in {dtype_name(self._dtype)}"
             self._note(f"the model does not run {what} ({in_short(error)}): whole runs were not compared")
@@ -145,39 +146,32 @@ class Verification:
             del run
             gc.collect()
 
-    def _on_device(self, whole: bool) -> None:
+    def _on_device(self) -> None:
         run = placed(self._run, self._type)
         self.attribution.name_modules(run.model)
         self.checking.advance = self._progress.advance
-        try:
-            with settled(run.model, self._note), self.attribution, optimizers_followed():
-                follow = whole and bool(self._judge.kept)
-                self._there = taken(run, self._options, self._type, self.checking, self._judge, follow)
-        except Exception as error:  # noqa: BLE001 - whatever the device raises is what was found
-            module = self.attribution.deepest_module
-            self._failure = RunFailure(
-                phase=self.checking.phase, error=type_name(error), message=said(error)[:500], module=module
-            )
+        attempt = Attempt(run.model, self.attribution, lambda: self.checking.phase)
+        with attempt, settled(run.model, self._note), self.attribution, optimizers_followed():
+            step = Following(run, self._options, self._type, self._judge)
+            self._there = step.seen
+            step.followed(self.checking)
+        self._failure, self._ended = attempt.failure, attempt.failure is None
 
     def _note(self, text: str) -> None:
         self._notes[text] = None
 
     def _info(self) -> WorkloadInfo:
-        optimizer = None
-        if self._options.phase == "training":
-            from mpsprobe.stepping import make_adamw
-
-            optimizer = (self._run.optimizer or make_adamw)(self._run.model)
-        info = workload_info(self._name, self._run, self._options, optimizer)
+        step = TorchStep(self._run, self._options, "cpu")
+        info = workload_info(self._name, self._run, self._options, step.optimizer)
         return info.model_copy(update={"dtype": dtype_name(self._dtype)})
 
     def _tensors(self) -> list[ComparedTensor]:
         """Outputs of modules in the order of the run, then loss, gradients and parameters."""
         usual = tolerance_of("", self._dtype)
         rows = []
-        for key, there in self._there.distances.items():
+        for key, there in self._there.compared.items():
             what, name, number = key
-            cpu = self._cpu.distances.get(key)
+            cpu = self._cpu.compared.get(key)
             allowed = max(usual.rtol + usual.atol, NOISE * cpu.relative if cpu is not None else 0.0)
             wrong = cpu is not None and (not there.relative <= allowed or (there.nonfinite > 0 and cpu.nonfinite == 0))
             rows.append(
@@ -198,45 +192,22 @@ def reported(
     checking: Checking, info: WorkloadInfo, device: DeviceInfo, release: str | None, **more: Any
 ) -> VerificationReport:
     """What ``checking`` found, and ``more`` fields; ``release``: of MPS, whose advisories are asked."""
-    checked = checking.checked
     return VerificationReport(
         workload=info,
         device=device,
         environment=collect_environment(),
-        calls=checked.calls,
-        operators=checked.operators,
-        wrong=[_wrong(one, release) for one in checked.wrong.values()],
-        nonfinite=[NonfiniteOrigin(what=one.what, cpu_too=one.cpu_too, **_place(one)) for one in checked.begins],
-        skipped=checked.skipped,
+        calls=checking.calls,
+        operators=dict(checking.operators),
+        wrong=[_with_advisories(one, release) for one in checking.wrong.values()],
+        nonfinite=checking.begins,
+        skipped=checking.skipped,
         **more,
     )
 
 
-def _wrong(found: Found, release: str | None) -> WrongOperator:
-    one, dtype = found.wrong, _result_dtype(found)
-    allowed = tolerance_of(found.operator, dtype)
-    return WrongOperator(
-        **_place(found),
-        dtype=dtype_name(dtype),
-        result=found.output,
-        rtol=allowed.rtol,
-        atol=allowed.atol,
-        source=allowed.source,
-        excess=finite(one.excess),
-        error=finite(one.error),
-        cpu_error=finite(one.cpu_error),
-        elements=one.elements,
-        of_elements=one.of,
-        at=list(one.at),
-        got=finite(one.got),
-        expected=finite(one.expected),
-        why=one.why,
-        calls=found.calls,
-        seen=found.seen,
-        times=found.times,
-        of_times=found.of,
-        advisories=known_wrong(found.call, found.phase, release) if release is not None else [],
-    )
+def _with_advisories(found: Found, release: str | None) -> WrongOperator:
+    advisories = [] if release is None else known_wrong(found.call, found.report.phase, release)
+    return found.report.model_copy(update={"calls": found.calls, "advisories": advisories})
 
 
 def known_wrong(call: Call, phase: str, release: str) -> list[KnownWrong]:
@@ -273,25 +244,6 @@ def _as_on_mps(call: Call) -> Iterator[Call]:
             asked = ("input", "grad_output", "weight", "padding", "stride", "dilation", "groups")
             args = (*map(of, asked), of("output_mask")[:2])
             yield replace(call, func=_aten.mps_convolution_backward.default, args=args, kwargs={})
-
-
-def _place(one: Found | Begins) -> dict[str, Any]:
-    origin: Origin = one.origin
-    return {
-        "operator": one.operator,
-        "phase": one.phase,
-        "module": None if origin.module is None else origin.module or "(model)",
-        "call_site": None if origin.file is None else site(origin.file, origin.line),
-        "inputs": [repr(spec) for spec in one.call.inputs],
-        "layouts": layouts(one.call.inputs),
-        "example": example(one.call),
-    }
-
-
-def _result_dtype(found: Found) -> torch.dtype:
-    specs = (*found.call.outputs, *found.call.inputs)
-    position = min(found.output, len(specs) - 1)
-    return specs[position].dtype if specs else torch.float32
 
 
 def _free_bytes() -> int | None:

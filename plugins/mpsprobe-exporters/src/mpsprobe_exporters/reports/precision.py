@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 from mpsprobe_exporters import workload_lines
 from mpsprobe_exporters.document import Bullet, Column, Document, Section, bullets, table
 from mpsprobe_exporters.plain_text import one_line, plural
+from mpsprobe_exporters.reports.verification import NOT_FINITE, figure
 from mpsprobe_exporters.units import percent
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import ModuleRange, PrecisionReport
     from mpsprobe_exporters.document import Fields
 
-NOT_FINITE = "not finite"
 MOST = 20
 
 FIELDS: Fields[None, ModuleRange] = (
     (Column("module", "name", "name"), lambda _, one: one.name),
     (Column("class", "name", "type", rank=2), lambda _, one: one.type),
-    (Column("largest", key="largest"), lambda _, one: _figure(one.largest)),
+    (Column("largest", key="largest"), lambda _, one: figure(one.largest)),
     (Column("of the range", "share", "of_range"), lambda _, one: one.of_range),
     (Column("overflowed", "number", "overflowed"), lambda _, one: one.overflowed),
     (Column("became zero", "share", "underflowed", rank=1), lambda _, one: one.underflowed),
-    (Column("error", key="error"), lambda _, one: _figure(one.error)),
-    (Column("its own", key="own_error", about="with float32's inputs, rounded"), lambda _, one: _figure(one.own_error)),
+    (Column("error", key="error"), lambda _, one: figure(one.error)),
+    (Column("its own", key="own_error", about="with float32's inputs, rounded"), lambda _, one: figure(one.own_error)),
 )
 
 
@@ -75,7 +75,3 @@ def _how(report: PrecisionReport) -> Iterator[str]:
 def _scale(report: PrecisionReport) -> Iterator[str]:
     if report.loss_scale is not None:
         yield f"A GradScaler settles at {report.loss_scale:g}"
-
-
-def _figure(value: float | None) -> str:
-    return NOT_FINITE if value is None else f"{value:.3g}"

@@ -24,8 +24,8 @@ FIELDS: Fields[None, WrongOperator] = (
     (Column("known", "advice"), lambda _, one: "; ".join(map(_known, one.advisories)) or "not known"),
     (Column("error", key="excess", about=EXCESS), lambda _, one: _times(one.excess)),
     (Column("wrong elements", key="elements"), lambda _, one: f"{number(one.elements)} of {number(one.of_elements)}"),
-    (Column("got", key="got", rank=1), lambda _, one: _figure(one.got)),
-    (Column("expected", key="expected", rank=1), lambda _, one: _figure(one.expected)),
+    (Column("got", key="got", rank=1), lambda _, one: figure(one.got)),
+    (Column("expected", key="expected", rank=1), lambda _, one: figure(one.expected)),
     (Column("why", key="why"), lambda _, one: one.why),
     (Column("module", "name", "module"), lambda _, one: one.module),
     (Column("line", "name", "call_site"), lambda _, one: one.call_site),
@@ -40,7 +40,7 @@ FIELDS: Fields[None, WrongOperator] = (
 TENSORS: Fields[None, ComparedTensor] = (
     (Column("what"), lambda _, one: one.what),
     (Column("name", "name"), lambda _, one: one.name or "·"),
-    (Column("error", about="norm of the difference from float64, relative"), lambda _, one: _figure(one.error)),
+    (Column("error", about="norm of the difference from float64, relative"), lambda _, one: figure(one.error)),
     (Column("the CPU's"), lambda _, one: "" if one.cpu_error is None else f"{one.cpu_error:.2g}"),
     (Column("wrong", "verdict"), lambda _, one: "bad" if one.wrong else "good"),
 )
@@ -118,5 +118,6 @@ def _times(value: float | None) -> str:
     return NOT_FINITE if value is None else f"{value:.3g} x"
 
 
-def _figure(value: float | None) -> str:
+def figure(value: float | None) -> str:
+    """With three digits."""
     return NOT_FINITE if value is None else f"{value:.3g}"

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from mpsprobe.errors import UsageError, WorkloadError, install_command
+from mpsprobe import stepping
+from mpsprobe.errors import UsageError, install_command
 from mpsprobe.protocols import Device, RunOptions, TorchRun, Workload
-from mpsprobe.stepping import settled
 
 DEVICES = ("cpu", "cuda", "mps")
 POSITIONAL = "args"  # the key under which positional inputs travel
@@ -41,12 +41,10 @@ def built(workload: Workload, options: RunOptions) -> TorchRun:
     """
     if options.phase != "training":
         raise UsageError("a training loop runs training only", "Say --phase training.")
-    run = workload.build(options)
-    if not isinstance(run, TorchRun):
-        raise WorkloadError(f"'{workload.name}' did not build a TorchRun, but {type(run).__name__}")
+    run = stepping.built(workload, options)
     if run.args and POSITIONAL in run.kwargs:
         raise UsageError(f"the workload '{workload.name}' has an input called '{POSITIONAL}' and positional ones")
-    return settled(run, options, "cpu", lambda value: value)
+    return stepping.settled(run, options, "cpu", lambda value: value)
 
 
 def call(run: TorchRun, model: Any, batch: dict[str, Any]) -> Any:
