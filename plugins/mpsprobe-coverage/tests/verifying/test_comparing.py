@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from mpsprobe_coverage.verifying.comparing import compared, distance
+from mpsprobe_coverage.verifying.comparing import all_within, compared, distance
 from mpsprobe_coverage.verifying.copying import to_device
 from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
 from mpsprobe_coverage.verifying.tolerances import EXACT, tolerance_of
@@ -58,6 +58,7 @@ def test_whole_numbers_are_exact_and_sizes_too() -> None:
     assert wrong(ones, None, ones) == 0 and wrong(ones + 1, None, ones) == 4
     found = compared(torch.ones(2), torch.ones(3).double(), lambda: None, FLOAT32)
     assert found is not None and "shape" in found.why
+    assert all_within(torch.empty(0, 4), torch.empty(0, 4).double(), FLOAT32)  # an expert without tokens
 
 
 def test_tolerances_are_those_of_the_tests_of_pytorch() -> None:

@@ -94,7 +94,7 @@ def all_within(got: torch.Tensor, exact: torch.Tensor, allowed: Tolerance, share
     False also where something is infinite.
     """
     flat, judge = got.reshape(-1), exact.reshape(-1)
-    scale = float(torch.linalg.vector_norm(judge)) / math.sqrt(judge.numel())
+    scale = float(torch.linalg.vector_norm(judge)) / math.sqrt(max(1, judge.numel()))
     if not math.isfinite(scale):
         return False
     for start in range(0, flat.numel(), PIECE):
