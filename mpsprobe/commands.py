@@ -20,7 +20,7 @@ from mpsprobe.suggestions import printable, remedy
 if TYPE_CHECKING:
     from mpsprobe.declarations import CommandDeclaration
 
-KEPT = "A model's file must leave in sys.modules what is there."
+_KEPT = "A model's file must leave in sys.modules what is there."
 _NAMES = 28
 """Columns of the names of options in a help; a longer one has a line for itself."""
 
@@ -159,7 +159,7 @@ class OpenGroup(click.Group):
             raise
         except Exception as error:
             if __name__ not in sys.modules:
-                raise MpsprobeError(f"mpsprobe was taken out of sys.modules: {describe(error)}", KEPT) from error
+                raise MpsprobeError(f"mpsprobe was taken out of sys.modules: {describe(error)}", _KEPT) from error
             from mpsprobe.userfile import of_user
 
             if (theirs := of_user(error)) is not None:

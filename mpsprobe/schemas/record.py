@@ -35,8 +35,8 @@ class Record(BaseModel):
         extras = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
         cls.folds = {name: str(extra["fold"]) for name, extra in extras.items() if isinstance(extra, dict)}
 
-    # JSON may hold halves of surrogate pairs, and names of files do; pydantic's own writer and reader refuse them.
     def model_dump_json(self, **options: Any) -> str:
+        """The record as JSON, also with halves of surrogate pairs, which names of files hold and pydantic refuses."""
         try:
             return super().model_dump_json(**options)
         except PydanticSerializationError:
@@ -45,6 +45,7 @@ class Record(BaseModel):
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        """The record of such JSON."""
         try:
             return super().model_validate_json(json_data, **options)
         except ValidationError as error:

@@ -20,7 +20,7 @@ def test_without_a_memory_it_is_about_each(tmp_path: Path) -> None:
     ]  # fmt: skip
     badge = tmp_path / "mps.svg"
     made = run_cli(*SMALL, "M2 Air 16GB", "--badge", "-o", str(badge), process=False)
-    assert made.code == 0 and "runs on an M2 with 16 GB</text>" in badge.read_text()
+    assert made.code == 0 and "runs on an M2&#160;with 16&#160;GB</text>" in badge.read_text()
     words = tmp_path / "bert.card.md"
     run_cli(*SMALL, "M2 Air 16GB", "-o", str(words), process=False)
     assert words.read_text().startswith("**bert-base runs on an M2 with 16 GB.**")

@@ -6,6 +6,7 @@ table and one exit code, whatever becomes of one of them.
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import signal
@@ -194,7 +195,8 @@ def test_a_branch_that_values_decide_fails_on_the_side_that_has_a_finding(folder
     assert "  - only if: models.py:37 is true\n" in written and "tried as False and as True" in written
     assert _coverage(folder, "models.py:branch", "--fail-on", "assumed,unknown").code == 0
     assert ",models.py:37 is true," in _coverage(folder, "models.py:branch", "--format", "csv").stdout
-    assert "models.py:37 is true" in _coverage(folder, "models.py:branch", "--format", "html").stdout
+    page = _coverage(folder, "models.py:branch", "--format", "html").stdout
+    assert "models.py:37\N{NO-BREAK SPACE}is true" in html.unescape(page)
 
 
 def test_a_loop_that_values_count_is_for_those_who_want_certainty(folder: Path) -> None:
