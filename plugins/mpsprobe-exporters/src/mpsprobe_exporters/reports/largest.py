@@ -22,9 +22,9 @@ FIELDS: Fields[FitReport, FitRow] = (
     (Column("what", key="what"), lambda _, one: one.what),
     (Column("at", "number", key="size", about="the size at which the peak was found"), lambda _, one: one.size),
     (Column("peak", "bytes", "peak_bytes"), lambda _, one: one.peak_bytes),
-    (Column("saves", where="column", rank=3), lambda report, one: _saves(report, one)),
+    (Column("saves", where="column", rank=4), lambda report, one: _saves(report, one)),
     (Column("without swapping", about=CALM), lambda _, one: _range(one.without_pressure)),
-    (Column("before PyTorch raises", about=LARGEST, rank=1), lambda _, one: _range(one.largest)),
+    (Column("before PyTorch raises", about=LARGEST, rank=3), lambda _, one: _range(one.largest)),
     *(
         (Column(name, "number", name, where="record"), lambda _, one, name=name: _bound(one, name))
         for name in ("largest_low", "largest_high", "without_pressure_low", "without_pressure_high")
