@@ -38,7 +38,7 @@ def blocks(document: Document) -> Iterator[str]:
     for section in lead:
         yield from _section(section, document.heading(section))
     if lead and (document.lines or document.notes):
-        yield "---"
+        yield "### Facts"
     if document.lines:
         yield " ".join(f"{prose(line)}." for line in document.lines)
     for block in model.bullets(document.notes):
