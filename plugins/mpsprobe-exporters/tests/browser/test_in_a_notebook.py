@@ -7,6 +7,8 @@ from axe_playwright_python.base import AXE_SCRIPT
 from browsing import reports
 from playwright.sync_api import Browser, Page
 
+from mpsprobe_exporters.plain_text import NO_BREAK
+
 pytestmark = pytest.mark.thorough
 WIDTHS = (1280, 500, 400)
 COLOURS = {"light": ("#ffffff", "#000000de", "#1565c0"), "dark": ("#111111", "#ffffffde", "#64b5f6")}
@@ -85,13 +87,13 @@ SANITISED = """() => {
 def test_a_viewer_that_removes_styles_shows_lists_and_tables(browser: Browser) -> None:
     page, shown = browser.new_page(), reports()["mixed"]._repr_html_()
     page.set_content(f'<div class="out">{shown}</div>')
-    text = page.evaluate(SANITISED)
+    text = page.evaluate(SANITISED).replace(NO_BREAK, " ")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     assert lines[0] == "5 of 10 judged operators are not native on torch 2.6.0."
     assert lines.index("aten::linalg_qr.out missing") < lines.index("Native from torch 2.9.0 on: upgrade.")
     assert "4 (forward 2, backward 2)" in lines and "{" not in text.replace("blocks.{0,1}", "")
     page.set_content(f'<div class="out">{reports()["matrix"]._repr_html_()}</div>')
-    assert "5 of 8 native: 1 unsupported, 2 missing, the run stopped" in page.evaluate(SANITISED)
+    assert "5 of 8 native: 1 unsupported, 2 missing, the run stopped" in page.evaluate(SANITISED).replace(NO_BREAK, " ")
 
 
 def test_the_whole_page_in_a_cell_would_not_fit(browser: Browser) -> None:
