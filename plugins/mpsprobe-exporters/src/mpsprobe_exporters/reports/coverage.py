@@ -148,7 +148,7 @@ def document(report: schemas.CoverageReport) -> Document:
             *(one for one in kernels if one.depth != "first"),
             all_operators(report, "Overview" if clean else OPERATORS),
         ],
-        brief=[workload_lines.in_short(report), *(f"{line}." for line in brief), NEXT] if clean else [],
+        brief=[workload_lines.in_short(report), *(f"{line.rstrip('.')}." for line in brief), NEXT] if clean else [],
     )
 
 
