@@ -31,8 +31,6 @@ LARGEST = 20 * 2**20
 """Bytes of one file; a larger one is neither written nor read."""
 ABANDONED_S = 3600
 """Seconds after which an unfinished file is one of a process that was killed; from before a clock was put back, too."""
-
-
 LATEST = 253_402_300_799
 """The last second of the year 9999: a file may be of a later one, and no calendar has that."""
 

@@ -165,7 +165,8 @@ def _instrumented(body: str) -> str:
         if body[brace] == "(":
             brace = _closing(body, brace) + 1
             space = _IN_MACRO if _MACRO.search(body, 0, loop.start()) else _SPACE
-            brace = space.match(body, brace).end()  # type: ignore[union-attr]
+            if gap := space.match(body, brace):
+                brace = gap.end()
         if brace < len(body) and body[brace] == "{":
             pieces += [body[at : brace + 1], " mpsprobe_metal::step();"]
             at = brace + 1
