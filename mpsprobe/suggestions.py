@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 
@@ -47,6 +48,14 @@ def printable(text: str) -> str:
     """
     clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return clean if len(clean) <= SHOWN_CHARACTERS else clean[: SHOWN_CHARACTERS - 1] + "…"
+
+
+def without_home(text: str) -> str:
+    """``text`` with ``~`` for the user's home folder, which often is their name."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - a Path raises where there is none
+    if len(home) < 2 or home not in text:
+        return text
+    return re.sub(rf"(?<![\w.-]){re.escape(home)}(?![\w.-])", "~", text)
 
 
 def type_name(error: BaseException) -> str:

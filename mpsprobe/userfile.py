@@ -64,6 +64,7 @@ def load(name: str) -> UserWorkload:
 
 def split(name: str) -> tuple[Path, str] | None:
     """Path and function of ``file.py:function``; ``C:\\models\\file.py:function`` has two colons."""
+    name = os.path.expanduser(name)  # noqa: PTH111 - as reports write it
     if name.lower().endswith(".py"):
         return Path(name), ""
     path, colon, function = name.rpartition(":")

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mpsprobe.schemas.record import Exportable, Record
+from mpsprobe.schemas.record import Exportable, Local, Record
 from mpsprobe.schemas.run import Environment
 
 DtypeUse = Literal["computed", "held", "refused", "packed", "unknown"]
@@ -92,8 +92,8 @@ class CheckpointReport(Exportable):
 
     kind: Literal["checkpoint"] = "checkpoint"
     schema_version: Literal[1] = 1
-    name: str = Field(description="As the user typed it.")
-    path: str = Field(description="Where it was found.")
+    name: Local = Field(description="As the user typed it; the home folder is `~`.")
+    path: Local = Field(description="Where it was found.")
     torch: str = Field(description="The release of torch that it is judged for.")
     environment: Environment = Field(description="Where it was read.")
     parameters: int = Field(ge=0, description="Values in its tensors, as unpacked.")

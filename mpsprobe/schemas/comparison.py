@@ -10,7 +10,7 @@ from mpsprobe.declarations import Verdict
 from mpsprobe.schemas.coverage import RunFailure
 from mpsprobe.schemas.memory import MemoryFigures
 from mpsprobe.schemas.profile import ConfigurationKey, DeviceInfo
-from mpsprobe.schemas.record import Exportable, Record
+from mpsprobe.schemas.record import Exportable, Local, Record
 from mpsprobe.schemas.run import Environment
 
 QuantityKind = Literal["step", "first_call", "phase", "throughput", "memory"]
@@ -26,7 +26,7 @@ class ComparedSide(Record):
     """One of the two reports."""
 
     source: str = Field(description="How the user named it.")
-    workloads: list[str] = Field(default=[], description="Names of what it ran.")
+    workloads: list[Local] = Field(default=[], description="Names of what it ran.")
     environment: Environment | None = Field(default=None, description="Where it was made; `None`: not known.")
     devices: list[DeviceInfo] = Field(default=[], description="What ran it.")
     torch: str | None = Field(default=None, description="The release that ran, or of coverage the one that is judged.")

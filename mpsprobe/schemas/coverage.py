@@ -10,7 +10,7 @@ from pydantic import Field
 from mpsprobe.declarations import Verdict
 from mpsprobe.schemas.compiled import GraphBreak, MetalKernel, Recompilation, RefusedGraph, StepCost
 from mpsprobe.schemas.memory import MemoryFigures, MemoryFit, MemoryPrediction
-from mpsprobe.schemas.record import Every, Exportable, First, Record, Sum, Unite
+from mpsprobe.schemas.record import Every, Exportable, First, Local, Record, Sum, Unite
 from mpsprobe.schemas.run import AnyTarget, Environment, WorkloadInfo
 from mpsprobe.schemas.time import TimePrediction
 
@@ -225,7 +225,7 @@ class RunFailure(Record):
 
     phase: str = Field(description="In which it was raised.")
     error: str = Field(description="The exception's class.")
-    message: str = Field(description="What it says.")
+    message: Local = Field(description="What it says.")
     module: str | None = Field(default=None, description="Of the model, as a path.")
     call_site: str | None = Field(default=None, description="In the source, as `file:line`.")
 
@@ -284,7 +284,7 @@ class ComputedOnCpu(Record):
 class ProgramInfo(Record):
     """A program as it was run."""
 
-    arguments: First[list[str]] = Field(default=[], description="Its own, after the script.")
+    arguments: First[list[Local]] = Field(default=[], description="Its own, after the script.")
     exit_code: First[int] = Field(default=0, description="Its own; the negative number of the signal that ended it.")
     device: str = Field(description="What it ran on.")
     values: str = Field(description="`real`: each tensor had its values; `none`: shapes only.")
@@ -392,12 +392,12 @@ class MatrixReport(Exportable):
 class JudgedWorkload(Record):
     """One of several workloads: its report, or why there is none."""
 
-    name: str = Field(description="As it was asked for.")
+    name: Local = Field(description="As it was asked for.")
     seconds: float = Field(default=0.0, ge=0, description="That it took.")
     report: Annotated[CoverageReport | MatrixReport, Field(discriminator="kind")] | None = Field(
         default=None, description="`null` where there is none."
     )
-    error: str | None = Field(default=None, description="Why there is none, in a sentence.")
+    error: Local | None = Field(default=None, description="Why there is none, in a sentence.")
     hint: str | None = Field(default=None, description="What to do about that.")
 
 

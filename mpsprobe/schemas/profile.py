@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from mpsprobe.schemas.coverage import RunFailure
-from mpsprobe.schemas.record import Exportable, Record
+from mpsprobe.schemas.record import Exportable, Local, Record
 from mpsprobe.schemas.run import Environment, TableProvenance, WorkloadInfo
 from mpsprobe.schemas.trace import Trace
 
@@ -26,7 +26,7 @@ class DeviceInfo(Record):
 class ProfilePlan(Record):
     """What was asked for."""
 
-    workloads: list[str] = Field(default=[], description="Names.")
+    workloads: list[Local] = Field(default=[], description="Names.")
     phases: list[str] = Field(default=[], description="`inference`, `training` or both.")
     preset: str | None = Field(default=None, description="The comparison that was asked for, if one was.")
     devices: list[str] = Field(description="Torch's names.")
@@ -197,7 +197,7 @@ class ChipTimes(Record):
 class ConfigurationKey(Record):
     """What distinguishes the configurations of a profile."""
 
-    workload: str = Field(description="Its name.")
+    workload: Local = Field(description="Its name.")
     phase: str = Field(description="`inference` or `training`.")
     device: str = Field(description="Torch's name of it.")
     batch_size: int | None = Field(default=None, description="Samples in a step; `None`: the workload's own.")

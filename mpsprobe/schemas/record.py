@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from mpsprobe.declarations import resolve
+from mpsprobe.suggestions import without_home
 
 T = TypeVar("T")
 Sum = Annotated[T, Field(json_schema_extra={"fold": "sum"})]
@@ -21,6 +22,8 @@ First = Annotated[T, Field(json_schema_extra={"fold": "first"})]
 """A field that then is that of the first which has one. Fields without a word tell records apart."""
 Every = Annotated[T, Field(json_schema_extra={"fold": "every"})]
 """A field that then is true if it is true in all of them."""
+Local = Annotated[str, AfterValidator(without_home)]
+"""Text in which a path of this machine may stand, as a person or an exception names it: reports are handed on."""
 
 
 class Record(BaseModel):

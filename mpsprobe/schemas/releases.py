@@ -8,7 +8,7 @@ from pydantic import Field
 
 from mpsprobe.declarations import Verdict
 from mpsprobe.schemas.coverage import AffectedRange, AffectedSystems, MatrixCell
-from mpsprobe.schemas.record import Exportable, Record
+from mpsprobe.schemas.record import Exportable, Local, Record
 from mpsprobe.schemas.run import Environment, Target, WorkloadInfo
 
 
@@ -36,12 +36,12 @@ class ChangedAdvisory(Record):
 class UpgradedWorkload(Record):
     """What each of the two releases does with a workload."""
 
-    name: str = Field(description="As it was asked for.")
+    name: Local = Field(description="As it was asked for.")
     workload: WorkloadInfo | None = Field(default=None, description="What was run.")
     old: MatrixCell | None = Field(default=None, description="The old release; `null` where it was not judged.")
     new: MatrixCell | None = Field(default=None, description="The new one.")
-    error: str | None = Field(default=None, description="Why it was not judged, in a sentence.")
-    hint: str | None = Field(default=None, description="What to do about that.")
+    error: Local | None = Field(default=None, description="Why it was not judged, in a sentence.")
+    hint: Local | None = Field(default=None, description="What to do about that.")
 
 
 class UpgradeReport(Exportable):

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from mpsprobe.schemas.record import First, Record, Unite
+from mpsprobe.schemas.record import First, Local, Record, Unite
 
 
 class WorkloadInfo(Record):
     """One workload as it was run."""
 
-    name: str = Field(description="As the user typed it.")
+    name: Local = Field(description="As the user typed it; the home folder is `~`.")
     architecture: Unite[str] = Field(description="The model's class.")
     phase: Literal["inference", "training", "generate", "program"] = Field(description="What was run.")
     dtype: Unite[str] = Field(description="Of the parameters.")

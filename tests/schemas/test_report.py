@@ -61,6 +61,22 @@ def test_the_name_of_a_file_that_is_no_unicode_survives_it() -> None:
         CoverageReport.model_validate_json("{")
 
 
+def test_the_home_folder_is_in_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    monkeypatch.setenv("USERPROFILE", "/home/ada")
+    for name, shown in [
+        ("/home/ada/net.py:make", "~/net.py:make"),
+        ("/home/ada", "~"),
+        ("No such file: '/home/ada/x', nor /home/ada/y", "No such file: '~/x', nor ~/y"),
+        ("/home/adam/net.py:make", "/home/adam/net.py:make"),
+        ("/mnt/home/ada/net.py", "/mnt/home/ada/net.py"),
+        ("bert-base", "bert-base"),
+    ]:
+        data = sample_coverage_report().model_dump(mode="json")
+        data["workload"]["name"] = name
+        assert CoverageReport.model_validate(data).workload.name == shown
+
+
 @given(st.dictionaries(st.from_regex(r"x_[a-z]{1,8}", fullmatch=True), JSON, max_size=3))
 def test_keys_of_a_newer_version_are_kept(extra: dict[str, Any]) -> None:
     data = {**sample_coverage_report().model_dump(mode="json"), **extra}

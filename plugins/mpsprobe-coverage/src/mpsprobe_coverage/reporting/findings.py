@@ -23,6 +23,7 @@ from mpsprobe.doubts import GUESSED
 from mpsprobe.folding import united
 from mpsprobe.protocols import Backend, MacOptions
 from mpsprobe.schemas import AdvisoryMatch, DataDependence, MacosCondition, OperatorFinding, RefusedTensor, Unjudged
+from mpsprobe.suggestions import without_home
 from mpsprobe_coverage.knowledge.advisories.store import named, number_for
 from mpsprobe_coverage.knowledge.calls.spec import TensorSpec
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
@@ -272,7 +273,7 @@ def site(file: str, line: int) -> str:
 def _below_import_root(file: str) -> str:
     roots = [str(PurePath(entry)) for entry in (*sys.path, os.getcwd()) if entry]  # noqa: PTH109 - may be gone
     fitting = [root for root in roots if file.startswith((root + "/", root + "\\"))]
-    return PurePath(file[len(max(fitting, key=len)) + 1 :]).as_posix() if fitting else file
+    return PurePath(file[len(max(fitting, key=len)) + 1 :]).as_posix() if fitting else without_home(file)
 
 
 def _shapes(specs: Iterable[TensorSpec]) -> str:
