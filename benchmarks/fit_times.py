@@ -229,6 +229,7 @@ START: dict[str, Any] = {
         "2.0.0": {"matmul": 1.1, "convolution": 1.1, "normalisation": 1.1, "batch_norm": 1.1, "launch": 1.3},
     },
     "host": {"launch_us": 26.0, "view_us": 2.0, "kernel_us": 5.0, "sync_us": 120.0, "each_generation": 0.89},
+    "channels_last": {"gb_per_s": 1.65, "since": "2.6.0", "before": "2.15.0"},
     "cpu": {"gb_per_s": 25.0, "gflops": 300.0},
 }  # fmt: skip
 Path_ = tuple[str, ...]
@@ -238,7 +239,7 @@ def paths(tree: Mapping[str, Any], above: Path_ = ()) -> Iterator[Path_]:
     for name, value in tree.items():
         if isinstance(value, Mapping):
             yield from paths(value, (*above, name))
-        elif above[:1] != ("cpu",):
+        elif above[:1] not in (("cpu",), ("channels_last",)):
             yield (*above, name)
 
 
@@ -375,6 +376,8 @@ HEAD = """# How fast kernels run on Apple's chips: fitted by benchmarks/fit_time
 # early: Apple7 and Apple8 (M1, M2); late: since. before: how much longer releases before that one take.
 # host: microseconds of an M1's CPU for a kernel and a view, of the GPU to start a kernel, and to wait for it;
 # each_generation: how much of that the CPU of the next generation takes.
+# channels_last: GB/s at which gradients of 2D convolutions read and write such tensors on these releases, by the one
+# figure that was published (pytorch#193349; #141009 brought it, #193623 ended it). It is set, not fitted.
 # cpu: what is left to the CPU. It is set, not fitted: no step was published.
 # range: the factors of the shown range; near: where a step like it was fitted, far: where none was. like: to which
 # kernels those steps give their time, on releases before 2.0.0 (early) and since.

@@ -157,3 +157,18 @@ def test_a_larger_batch_has_to_fit() -> None:
         return max(batches, default=1)
 
     assert largest("m3-max-128gb") > 1
+
+
+def test_convolutions_are_trained_faster_without_channels_last() -> None:
+    def time(layout: torch.memory_format, release: str, phase: str = "training") -> TimePrediction:
+        layers = nn.Conv2d(24, 24, 3, padding=1), nn.ReLU(), nn.Conv2d(24, 24, 3, padding=1)
+        model = nn.Sequential(*layers).to(memory_format=layout)
+        return time_of(model, torch.zeros(256, 24, 32, 32).to(memory_format=layout), "m5", release, phase=phase)
+
+    last, contiguous = (time(layout, RELEASE) for layout in (torch.channels_last, torch.contiguous_format))
+    layout, release = (next(one for one in last.faster if one.kind == kind) for kind in ("layout", "release"))
+    assert (layout.change, release.change) == ("contiguous tensors in place of channels last", "torch 2.15.0")
+    assert layout.step_ms[1] == pytest.approx(contiguous.step_ms[1], rel=0.03) and layout.gain > 5
+    assert last.bound_by == "bandwidth" and "layout" not in changes(contiguous)
+    for other, phase in [("2.5.1", "training"), ("2.15.0", "training"), (RELEASE, "inference")]:
+        assert "layout" not in changes(time(torch.channels_last, other, phase))

@@ -17,8 +17,17 @@ import torch
 
 from mpsprobe.schemas import Faster, MemoryPrediction, TimePrediction, WorkloadInfo
 from mpsprobe_coverage.knowledge.calls.call import Call as Called
-from mpsprobe_coverage.knowledge.calls.spec import Specs, TensorSpec, dtype_name, interned, is_contiguous, spec_of
+from mpsprobe_coverage.knowledge.calls.spec import (
+    Specs,
+    TensorSpec,
+    dtype_name,
+    interned,
+    is_channels_last,
+    is_contiguous,
+    spec_of,
+)
 from mpsprobe_coverage.knowledge.chips.store import Machine
+from mpsprobe_coverage.knowledge.times.costs import CHANNELS_LAST
 from mpsprobe_coverage.knowledge.times.model import Call, Estimate, estimate, slow_before
 from mpsprobe_coverage.recording.recorder import CallRecord
 from mpsprobe_coverage.recording.trace import Trace
@@ -163,21 +172,22 @@ def _grown(spec: TensorSpec, times: int, batch: int, weights: frozenset[Shape]) 
     return interned(grown, stride, spec.dtype)
 
 
+def _packed(spec: TensorSpec) -> TensorSpec:
+    return interned(spec.shape, torch.empty(spec.shape, device="meta").stride(), spec.dtype)
+
+
 def _contiguous(works: Works) -> Iterator[Change]:
-    """Weights of ``linear`` whose rows follow each other, where they do not."""
-
-    def packed(spec: TensorSpec) -> TensorSpec:
-        if is_contiguous(spec):
-            return spec
-        return interned(spec.shape, torch.empty(spec.shape, device="meta").stride(), spec.dtype)
-
+    """Weights of ``linear`` whose rows follow each other; no channels last where convolutions are trained."""
     strided = [work for work in works if work.operator == "aten::linear" and not is_contiguous(work.inputs[1])]
     if strided:
         found = works.copy()
         for work in strided:
             x, weight, *bias = work.inputs
-            found[work._replace(inputs=(x, packed(weight), *bias))] += found.pop(work)
+            found[work._replace(inputs=(x, _packed(weight), *bias))] += found.pop(work)
         yield Change("layout", "contiguous weights", calls_of(found))
+    if any(call.cost.kind.endswith(CHANNELS_LAST) for call in calls_of(works)):
+        found = changed(works, lambda spec: _packed(spec) if is_channels_last(spec) else spec)
+        yield Change("layout", "contiguous tensors in place of channels last", calls_of(found))
 
 
 def _attention(works: Works, records: list[CallRecord], trace: Trace, info: WorkloadInfo) -> Iterator[Change]:

@@ -112,6 +112,11 @@ def is_contiguous(spec: TensorSpec) -> bool:
     return is_packed_along(spec, range(len(spec.shape) - 1, -1, -1))
 
 
+def is_channels_last(spec: TensorSpec) -> bool:
+    """Whether it has two dimensions of space and its channels innermost, and is not contiguous as well."""
+    return len(spec.shape) == 4 and is_packed_along(spec, (1, 3, 2, 0)) and not is_contiguous(spec)
+
+
 def is_packed_along(spec: TensorSpec, innermost_first: Iterable[int]) -> bool:
     """Whether the elements fill their memory without holes and overlaps, in that order of the dimensions."""
     expected = 1

@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 import torch
 
-from mpsprobe_coverage.knowledge.calls.spec import Specs, TensorSpec, is_contiguous
+from mpsprobe_coverage.knowledge.calls.spec import Specs, TensorSpec, is_channels_last, is_contiguous
 
+CHANNELS_LAST = "_channels_last"
+"""How classes end of which the kernels get tensors whose channels are innermost in memory."""
 HOST = "host"
 """The class of what only the CPU does: views, and storages that are handed out."""
 
@@ -120,7 +122,8 @@ def _convolution_backward(name: str, inputs: Specs, outputs: Specs) -> tuple[str
     grad = inputs[0] if name.startswith("convolution") else inputs[1]
     gradients = sum(len(one.shape) > 1 for one in outputs) or 1
     flops = 2.0 * grad.numel * weight.numel / max(weight.shape[0], 1) * gradients * _padded(weight)
-    return _window("convolution_backward", weight), flops
+    strided = CHANNELS_LAST if any(map(is_channels_last, inputs[:2])) else ""
+    return _window("convolution_backward", weight) + strided, flops
 
 
 def _padded(weight: TensorSpec) -> float:

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 from packaging.version import InvalidVersion, Version
 
 from mpsprobe_coverage.knowledge.chips.store import Chip
-from mpsprobe_coverage.knowledge.times.costs import HOST, Cost
+from mpsprobe_coverage.knowledge.times.costs import CHANNELS_LAST, HOST, Cost
 
 Bound = Literal["arithmetic", "bandwidth", "launches", "cpu"]
 Numbers = Mapping[str, Any]
@@ -80,7 +80,7 @@ def numbers() -> Numbers:
 
 def slow_before() -> frozenset[str]:
     """The releases before which something was slower."""
-    return frozenset(numbers()["before"])
+    return frozenset((*numbers()["before"], numbers()["channels_last"]["before"]))
 
 
 def era(chip: Chip) -> str:
@@ -105,8 +105,11 @@ def is_before(release: str, first: str) -> bool:
 
 def kernel_ms(cost: Cost, chip: Chip, cores: int, release: str, known: Numbers) -> tuple[float, bool]:
     """How long the GPU takes for one call, and whether that is its arithmetic."""
-    when, kind = era(chip), cost.kind
-    arithmetic = 0.0
+    when, kind = era(chip), cost.kind.removesuffix(CHANNELS_LAST)
+    arithmetic = by_stride = 0.0
+    last = known["channels_last"]
+    if kind != cost.kind and not is_before(release, last["since"]) and is_before(release, last["before"]):
+        by_stride = cost.nbytes / (last["gb_per_s"] * 1e6)
     if cost.flops:
         share = known["arithmetic"][when].get(kind) or known["arithmetic"]["all"].get(kind, 1.0)
         rate = known["rate"][chip.generation] * cores * share
@@ -118,6 +121,7 @@ def kernel_ms(cost: Cost, chip: Chip, cores: int, release: str, known: Numbers) 
     fixed = known["fixed"].get(kind)
     if fixed is not None:
         moving = max(moving, cost.nbytes / (fixed * 1e6))
+    moving = max(moving, by_stride)
     taken = max(arithmetic, moving)
     for first, slower in known["before"].items():
         if is_before(release, first):
