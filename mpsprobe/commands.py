@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from mpsprobe.declarations import CommandDeclaration
 from mpsprobe.errors import EVERYTHING, MpsprobeError, UnknownName
 from mpsprobe.flags import PREFIX, apply_settings, name_variables
 from mpsprobe.options import Flag
@@ -17,10 +17,6 @@ from mpsprobe.plugins.loading import describe, refuse
 from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.suggestions import printable, remedy
 
-if TYPE_CHECKING:
-    from mpsprobe.declarations import CommandDeclaration
-
-_KEPT = "A model's file must leave in sys.modules what is there."
 _NAMES = 28
 """Columns of the names of options in a help; a longer one has a line for itself."""
 
@@ -158,8 +154,6 @@ class OpenGroup(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, MpsprobeError):
             raise
         except Exception as error:
-            if __name__ not in sys.modules:
-                raise MpsprobeError(f"mpsprobe was taken out of sys.modules: {describe(error)}", _KEPT) from error
             from mpsprobe.userfile import of_user
 
             if (theirs := of_user(error)) is not None:

@@ -31,7 +31,6 @@ RETURNS = "It should return (model, inputs), with inputs a dict, a tuple or a te
 PROGRAM = "To run the file as a program: mpsprobe run {}"
 PACKAGES = {"site-packages", "dist-packages"}
 _executed: set[Path] = set()  # folders of files that were run
-_loaded: set[str] = set()  # what was imported before them, of what nothing works without
 CASTS = {"float16": "half", "bfloat16": "bfloat16"}
 """The methods of modules and tensors that change a dtype without torch being imported here."""
 
@@ -84,9 +83,6 @@ def of_user(error: BaseException) -> WorkloadError | None:
             file = frame.f_code.co_filename
         elif str(frame.f_globals.get("__name__", "")).partition(".")[0].startswith("mpsprobe"):
             file = None
-    if file is None and (lost := sorted(_loaded - sys.modules.keys())):
-        why = f"a file of yours took {some(lost)} out of sys.modules: {in_short(error)}"
-        return WorkloadError(why, "What is imported has to stay imported.")
     if file is None:
         return None
     return WorkloadError(f"'{printable(Path(file).name)}' raised {in_short(error)}", _own_lines(error, Path(file)))
@@ -225,7 +221,6 @@ def execute(path: Path) -> ModuleType:
     module = ModuleType(f"mpsprobe_user_{path.stem}")
     module.__file__ = str(path.resolve())
     _executed.add(path.resolve().parent)
-    _loaded.update(name for name in ("torch", "numpy") if name in sys.modules)
     sys.modules[module.__name__] = module  # dataclasses and pickle look their own module up
     exec(compile(path.read_bytes(), module.__file__, "exec"), module.__dict__)
     return module

@@ -81,8 +81,8 @@ def find(question: Question, atlas: bool | None = None) -> Answer | None:
 
     Raises:
         UsageError: a plugin's answer is wanted, and no plugin has one.
-        NotKnown: nobody knows it, and torch is not there to work it out.
         PluginError: a plugin gave the report of another command.
+        MpsprobeError: nobody knows it, and torch is not there to work it out.
     """
     if question.key and not atlas and (found := folder.find(question.key, question.asked)) is not None:
         made, document = found
@@ -99,7 +99,8 @@ def find(question: Question, atlas: bool | None = None) -> Answer | None:
         return answer
     why = "; ".join(reasons) or "no plugin is there that knows answers"
     if alone:
-        raise NotKnown(question.command, why if reasons else "")
+        needs = f"{why}; to work it out takes" if reasons else f"{question.command} needs the package"
+        raise MpsprobeError(f"{needs} torch, which is not installed", f"Install it: {install_command('torch')}")
     hint = (
         "Leave --atlas out: then it is worked out." if reasons else f"Install it: {install_command('mpsprobe-atlas')}"
     )
@@ -149,19 +150,3 @@ def _is_unknown(workload: str) -> bool:
     except MpsprobeError as error:
         return isinstance(error, UnknownName)
     return False
-
-
-class NotKnown(MpsprobeError):
-    """Nobody knows the answer, and torch is not there to work it out.
-
-    Args:
-        command: that needs it.
-        why: those who could have do not know it; empty if nobody could.
-    """
-
-    def __init__(self, command: str, why: str) -> None:
-        if why:
-            message = f"{why}; to work it out takes torch, which is not installed"
-        else:
-            message = f"{command} needs the package torch, which is not installed"
-        super().__init__(message, f"Install it: {install_command('torch')}")

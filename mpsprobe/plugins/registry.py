@@ -25,7 +25,7 @@ from mpsprobe.hookspecs import HOOKS, KINDS
 from mpsprobe.plugins import loading
 from mpsprobe.plugins.catalogue import Catalogue, Entry, checked
 from mpsprobe.plugins.containment import outcome_of
-from mpsprobe.plugins.discovery import CORE, find_plugins
+from mpsprobe.plugins.discovery import CORE, FoundPlugin, find_plugins
 from mpsprobe.plugins.loading import HookFailed, Plugin, tell_on_stderr
 from mpsprobe.plugins.plugin_files import FOLDERS_VARIABLE, find_in_folders, folders_from_environment
 from mpsprobe.plugins.requirements import is_installed
@@ -33,7 +33,6 @@ from mpsprobe.suggestions import an, printable
 
 if TYPE_CHECKING:
     from mpsprobe.declarations import DeviceDeclaration, ExporterDeclaration, KnownAnswer, OperatorRewrite
-    from mpsprobe.plugins.discovery import FoundPlugin
     from mpsprobe.protocols import Device, KernelTables, Scanner, Workload
 
 OPEN_NAMES = (

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpsprobe.errors import MpsprobeError
+from mpsprobe.protocols import Device, Steps
 from mpsprobe.schemas import ProbeReading
 from mpsprobe_devices.operators import kineto
 from mpsprobe_devices.operators.kineto import KinetoRecorder
 from mpsprobe_devices.operators.slow import SlowRecorder
 from mpsprobe_devices.traces.timeline import make_trace
 from mpsprobe_devices.traces.totals import fallback_costs, operator_times
-
-if TYPE_CHECKING:
-    from mpsprobe.protocols import Device, Steps
 
 STEPS = 3  # of each kind
 

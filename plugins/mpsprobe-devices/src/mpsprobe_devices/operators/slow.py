@@ -11,19 +11,17 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from mpsprobe.protocols import Device
 from mpsprobe_devices.operators.fallbacks import FallbackWarnings, at_once, verdict
 from mpsprobe_devices.operators.marks import Marks, compiled
 from mpsprobe_devices.operators.recording import Event, Recording
 from mpsprobe_devices.traces.columns import COPY, FALLBACK, KERNEL, OPERATOR, OTHER
-
-if TYPE_CHECKING:
-    from mpsprobe.protocols import Device
 
 SOURCE = "slow mode"
 SLOW = "slow mode: the device was synchronised before and after each operator, so nothing ran while the host went on"
