@@ -91,9 +91,9 @@ def find(question: Question, atlas: bool | None = None) -> Answer | None:
             return Answer(_CACHE, {**document, "recalled": recalled})
     if atlas is False:
         return None
-    alone = not atlas and not installed(["torch"]) and _needs_torch(question.workload)
+    alone = not atlas and not installed(["torch"]) and _framework(question.workload) in ("torch", None)
     answer, reasons = _of_plugins(question, _ANY if atlas or alone else _SAME)
-    if answer is None and not (atlas or alone) and _is_unknown(question.workload):
+    if answer is None and not (atlas or alone) and _framework(question.workload) is None:
         answer, _ = _of_plugins(question, _ANY)
     if answer is not None or not (atlas or alone):
         return answer
@@ -136,17 +136,11 @@ def _of_plugins(question: Question, wanted: str) -> tuple[Answer | None, list[st
     return None, reasons
 
 
-def _needs_torch(workload: str) -> bool:
+def _framework(workload: str) -> str | None:
+    """What it is written in; ``None`` where no plugin is there that could build it."""
     try:
-        return get_registry().workload_and_owner(workload)[0].framework == "torch"
+        return str(get_registry().workload_and_owner(workload).declaration.framework)
+    except UnknownName:
+        return None
     except MpsprobeError:  # said later
-        return True
-
-
-def _is_unknown(workload: str) -> bool:
-    """Whether no plugin is there that could build it."""
-    try:
-        get_registry().workload_and_owner(workload)
-    except MpsprobeError as error:
-        return isinstance(error, UnknownName)
-    return False
+        return "torch"

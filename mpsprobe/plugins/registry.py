@@ -176,15 +176,14 @@ class Registry:
             MissingPackage: a distribution that it needs is not installed.
             PluginError: two plugins claim it, or its plugin broke a rule.
         """
-        declaration, plugin = self.workload_and_owner(name)
+        entry = self.workload_and_owner(name)
         what = f"the workload '{printable(name)}'"
-        for requirement in declaration.requires:
+        for requirement in entry.declaration.requires:
             if not is_installed(requirement):
                 raise MissingPackage(what, requirement)
-        entry = Entry(declaration, plugin)
-        return cast("Workload", self._make(what, entry, lambda factory: factory(declaration.name)))
+        return cast("Workload", self._make(what, entry, lambda factory: factory(entry.declaration.name)))
 
-    def workload_and_owner(self, name: str) -> tuple[WorkloadDeclaration, Plugin]:
+    def workload_and_owner(self, name: str) -> Entry:
         """What ``name`` stands for and whose it is, without importing the workload. Raises as ``workload``."""
         catalogue = self._catalogue("workload")
         if name in catalogue.entries or name in catalogue.conflicts:

@@ -316,7 +316,6 @@ class CoverageReport(Exportable):
     """What one torch release does with one workload."""
 
     kind: Literal["coverage"] = "coverage"
-    schema_version: Literal[1] = 1
     method: Method = Field(description="How the verdicts were found.")
     workload: Unite[WorkloadInfo] = Field(description="What was run.")
     target: First[AnyTarget] = Field(description="What was judged.")
@@ -366,7 +365,6 @@ class MatrixReport(Exportable):
     """One workload on many releases."""
 
     kind: Literal["coverage-matrix"] = "coverage-matrix"
-    schema_version: Literal[1] = 1
     method: Method = Field(description="How the verdicts were found.")
     workload: WorkloadInfo = Field(description="What was run.")
     environment: Environment = Field(description="Where it was traced.")
@@ -405,7 +403,6 @@ class SeveralReport(Exportable):
     """What one torch release, or each of many, does with several workloads."""
 
     kind: Literal["coverage-several"] = "coverage-several"
-    schema_version: Literal[1] = 1
     environment: Environment = Field(description="Where they were traced.")
     workloads: list[JudgedWorkload] = Field(description="In the order in which they were asked for.")
     complete: bool = Field(default=True, description="Whether each of them was judged: Ctrl-C ends it before.")
