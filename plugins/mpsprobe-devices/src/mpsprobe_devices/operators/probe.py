@@ -92,12 +92,8 @@ class OperatorsProbe:
         }
 
     def _begin(self, recorder: KinetoRecorder | SlowRecorder) -> None:
-        try:
-            recorder.start()
-        except BaseException:
-            recorder.stop()
-            raise
-        self._recorders.append(recorder)
+        self._recorders.append(recorder)  # before it starts: one that cannot is stopped too
+        recorder.start()
 
     def _is_slow(self, device: Device) -> bool:
         return kineto.activity_of(device.name) is None if self._slow is None else self._slow
