@@ -188,7 +188,7 @@ def test_a_deprecated_hook_is_told_once(installed: Installed, monkeypatch: pytes
     words = "since mpsprobe 0.2, gone from 0.4 on; use mpsprobe_workloads"
     monkeypatch.setattr(hookspecs, "HOOKS", hookspecs.HOOKS | {})
 
-    @hookspecs.answers(None, deprecated=words)
+    @hookspecs.Answer(None, deprecated=words)
     def mpsprobe_models() -> list[object]:
         return []
 
