@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from mpsprobe.declarations import CommandDeclaration
 from mpsprobe.errors import EVERYTHING, MpsprobeError, UnknownName
 from mpsprobe.flags import PREFIX, apply_settings, name_variables
 from mpsprobe.options import Flag
@@ -16,9 +17,6 @@ from mpsprobe.plugins.discovery import CORE
 from mpsprobe.plugins.loading import describe, refuse
 from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.suggestions import printable, remedy
-
-if TYPE_CHECKING:
-    from mpsprobe.declarations import CommandDeclaration
 
 _KEPT = "A model's file must leave in sys.modules what is there."
 _NAMES = 28

@@ -1,4 +1,4 @@
-"""What hooks return: small frozen records that say what a plugin offers, and where it is.
+"""What hooks return: small records that say what a plugin offers, and where it is.
 
 A declaration is cheap. The heavy part stays behind ``target``, a ``"package.module:attribute"``
 string that is imported when it is used (``resolve``). A thin ``plugin.py`` that returns
@@ -8,7 +8,7 @@ declarations therefore imports neither torch nor pydantic.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import FrozenInstanceError, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from mpsprobe.errors import PluginError
@@ -46,12 +46,9 @@ _FIELDS: dict[type, list[tuple[str, str, tuple[type, ...]]]] = {}  # of each cla
 
 
 class _Checked:
-    """A record whose fields have the types that they say, and keep their values: data classes see to none.
+    """A record whose fields have the types that they say. ``dataclass`` would compile these methods for each class."""
 
-    ``dataclass(frozen=True)`` would compile six methods for each class, 10 ms of each start.
-    """
-
-    __slots__ = ("_made",)
+    __slots__ = ()
 
     def __post_init__(self) -> None:
         record: Any = self
@@ -66,15 +63,6 @@ class _Checked:
             if not right:
                 problem = f"has {an(type(value).__name__)} as its {name}, which should be {words}"
                 raise TypeError(f"{self._about()} {problem}")
-        object.__setattr__(self, "_made", True)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if hasattr(self, "_made"):
-            raise FrozenInstanceError(f"cannot assign to field '{name}'")
-        object.__setattr__(self, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        raise FrozenInstanceError(f"cannot delete field '{name}'")
 
     def _values(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name, _, _ in _FIELDS[type(self)])
@@ -84,9 +72,6 @@ class _Checked:
 
     def __hash__(self) -> int:
         return hash(self._values())
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), self._values()
 
     def __repr__(self) -> str:
         named = (f"{name}={getattr(self, name)!r}" for name, _, _ in _FIELDS[type(self)])

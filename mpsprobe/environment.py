@@ -20,15 +20,15 @@ def collect_environment() -> Environment:
     """Versions of what is installed; torch is not imported for it (that would take 1.5 seconds)."""
     from mpsprobe.schemas.run import Environment
 
-    torch, _, build = (_version("torch") or "").partition("+")
+    versions = {name: version for name, (version, _) in installed(["torch", "transformers", "torchvision"]).items()}
+    torch, _, build = versions.pop("torch", "").partition("+")
     return Environment(
         mpsprobe=__version__,
         python=platform.python_version(),
         platform=platform_name(),
         torch=torch or None,
         torch_build=build or None,
-        transformers=_version("transformers"),
-        torchvision=_version("torchvision"),
+        **versions,
     )
 
 
@@ -60,18 +60,11 @@ def check_version(package: str, plugin: str, feature: str) -> None:
     requirements = map(Requirement, importlib.metadata.requires(plugin) or [])
     stated = next(each for each in requirements if each.name == package)  # extras come after what is always needed
     wanted = f"{stated.name}{stated.specifier}"
-    if (version := _version(package)) is None:
-        raise MissingPackage(feature, wanted)
+    try:
+        version = importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        raise MissingPackage(feature, wanted) from None
     release = re.match(r"\d+(\.\d+)*", version)
     if release and not stated.specifier.contains(release[0]):
         hint = f"Install it: {install_command(wanted)}"
         raise MpsprobeError(f"{package} {version} is too old: {plugin} needs {wanted}", hint)
-
-
-def _version(distribution: str) -> str | None:
-    import importlib.metadata
-
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return None

@@ -13,11 +13,10 @@ from mpsprobe.errors import MpsprobeError, UsageError
 from mpsprobe.output import as_bytes, check_folder, check_writable, deliver, write_folder
 from mpsprobe.plugins import loading
 from mpsprobe.plugins.containment import contained
-from mpsprobe.plugins.registry import get_registry
+from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.suggestions import an, printable
 
 if TYPE_CHECKING:
-    from mpsprobe.plugins.registry import Registry
     from mpsprobe.schemas.report import Report
 
 LONGEST_NAME = 60

@@ -6,36 +6,41 @@ plugins. An exception in a hook costs that plugin's answer only: it is reported 
 the distribution's name, and the command goes on. A name that two plugins declare belongs to
 neither: using it is an error that names both distributions.
 
-A hook that is declared here, with what it ``answers``, is loaded, called and checked; nothing else has to know it.
+A hook that is declared here, with its ``Answer``, is loaded, called and checked; nothing else has to know it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 
 from mpsprobe import declarations as declared
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mpsprobe import protocols
 
 F = TypeVar("F", bound=Callable[..., Any])
 PROJECT = "mpsprobe"
-hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 """Marks a function of a plugin as the implementation of the hook that has its name."""
 
 
-class Answer(NamedTuple):
-    """What a hook answers.
+HOOKS: dict[str, Answer] = {}
+"""What each hook answers, by its name."""
+KINDS: dict[str, str] = {}
+"""The hook that declares the names of each kind (``workload``, ``exporter``, …)."""
+
+
+@dataclass(repr=False, eq=False)  # neither is asked for, and each takes start-up time
+class Answer:
+    """What a hook answers; the hook is marked with it.
 
     Attributes:
         of: the class of what it returns, or ``"package.module:attribute"`` of it; ``None``: that is ignored.
-        several: it returns any number of them, and not one.
+        several: it returns any number of them, and not one; as with each ``kind``.
         kind: what the registry calls that which it declares, of which each has a name of its own; else nothing.
         open_space: it speaks for names and objects that nobody can list: ``None`` says that they are another plugin's,
             names are as the user writes them, and an ``MpsprobeError`` is for the user.
@@ -49,35 +54,20 @@ class Answer(NamedTuple):
     open_space: bool = False
     deprecated: str = ""
 
-
-HOOKS: dict[str, Answer] = {}
-"""What each hook answers, by its name."""
-KINDS: dict[str, str] = {}
-"""The hook that declares the names of each kind (``workload``, ``exporter``, …)."""
-
-
-def answers(
-    of: type[Any] | str | None, *, several: bool = False, kind: str = "", open_space: bool = False, deprecated: str = ""
-) -> Callable[[F], F]:
-    """Notes what a hook answers: the attributes of ``Answer``. Things of a kind are always several."""
-
-    def noted(hook: F) -> F:
-        HOOKS[hook.__name__] = Answer(of, several or bool(kind), kind, open_space, deprecated)
-        if kind:
-            KINDS[kind] = hook.__name__
-        return hook
-
-    return noted
+    def __call__(self, hook: F) -> F:
+        HOOKS[hook.__name__] = self
+        if self.kind:
+            self.several = True
+            KINDS[self.kind] = hook.__name__
+        return pluggy.HookspecMarker(PROJECT)(hook)
 
 
-@hookspec
-@answers(declared.WorkloadDeclaration, kind="workload")
+@Answer(declared.WorkloadDeclaration, kind="workload")
 def mpsprobe_workloads() -> Iterable[declared.WorkloadDeclaration]:
     """Named workloads. Called when a workload is looked up or listed."""
 
 
-@hookspec
-@answers(declared.WorkloadDeclaration, open_space=True)
+@Answer(declared.WorkloadDeclaration, open_space=True)
 def mpsprobe_resolve_workload(name: str) -> declared.WorkloadDeclaration | None:
     """A workload for a name of an open name space (a Hub id, a folder, ``file.py:function``).
 
@@ -88,8 +78,7 @@ def mpsprobe_resolve_workload(name: str) -> declared.WorkloadDeclaration | None:
     """
 
 
-@hookspec
-@answers(declared.WorkloadDeclaration, several=True, open_space=True)
+@Answer(declared.WorkloadDeclaration, several=True, open_space=True)
 def mpsprobe_workload_space(space: str) -> Iterable[declared.WorkloadDeclaration] | None:
     """Every name of an open name space that begins with ``space:`` (``hf``, ``timm``), as far as they can be listed.
 
@@ -98,8 +87,7 @@ def mpsprobe_workload_space(space: str) -> Iterable[declared.WorkloadDeclaration
     """
 
 
-@hookspec
-@answers("mpsprobe.protocols:Workload", open_space=True)
+@Answer("mpsprobe.protocols:Workload", open_space=True)
 def mpsprobe_workload_of(model: object, inputs: object) -> protocols.Workload | None:
     """What runs an object that a program hands over: a model of some framework, a function, a pipeline.
 
@@ -110,56 +98,47 @@ def mpsprobe_workload_of(model: object, inputs: object) -> protocols.Workload | 
     """
 
 
-@hookspec
-@answers(declared.ScannerDeclaration, kind="scanner")
+@Answer(declared.ScannerDeclaration, kind="scanner")
 def mpsprobe_scanners() -> Iterable[declared.ScannerDeclaration]:
     """Scanners. Called when a coverage report is planned."""
 
 
-@hookspec
-@answers(declared.KernelTablesDeclaration, kind="backend")
+@Answer(declared.KernelTablesDeclaration, kind="backend")
 def mpsprobe_kernel_tables() -> Iterable[declared.KernelTablesDeclaration]:
     """Kernel tables of backends. Called when a backend is chosen (``coverage --backend``) or listed."""
 
 
-@hookspec
-@answers(declared.ExporterDeclaration, kind="exporter")
+@Answer(declared.ExporterDeclaration, kind="exporter")
 def mpsprobe_exporters() -> Iterable[declared.ExporterDeclaration]:
     """Exporters. Called when an output format is chosen or listed."""
 
 
-@hookspec
-@answers(declared.DeviceDeclaration, kind="device")
+@Answer(declared.DeviceDeclaration, kind="device")
 def mpsprobe_devices() -> Iterable[declared.DeviceDeclaration]:
     """Devices. Called when a device is chosen or listed."""
 
 
-@hookspec
-@answers(declared.ProbeDeclaration, kind="probe")
+@Answer(declared.ProbeDeclaration, kind="probe")
 def mpsprobe_probes() -> Iterable[declared.ProbeDeclaration]:
     """Probes. Called when a profile is planned or probes are listed."""
 
 
-@hookspec
-@answers(declared.RunnerDeclaration, kind="runner")
+@Answer(declared.RunnerDeclaration, kind="runner")
 def mpsprobe_runners() -> Iterable[declared.RunnerDeclaration]:
     """Libraries' own training loops. Called when a profile is asked for with ``--runner``."""
 
 
-@hookspec
-@answers(declared.CommandDeclaration, kind="command")
+@Answer(declared.CommandDeclaration, kind="command")
 def mpsprobe_commands() -> Iterable[declared.CommandDeclaration]:
     """Commands of the CLI. Called at start-up, for ``--help`` and for any command that core lacks."""
 
 
-@hookspec
-@answers(declared.DoctorFinding, several=True)
+@Answer(declared.DoctorFinding, several=True)
 def mpsprobe_doctor(environment: Mapping[str, Any]) -> Iterable[declared.DoctorFinding]:
     """Findings for ``mpsprobe doctor``, about ``environment`` (the fields of ``schemas.Environment``)."""
 
 
-@hookspec
-@answers(declared.DoctorFinding, several=True, open_space=True)
+@Answer(declared.DoctorFinding, several=True, open_space=True)
 def mpsprobe_project(path: str, mac: Mapping[str, str]) -> Iterable[declared.DoctorFinding]:
     """Findings for ``mpsprobe doctor PATH``, about the project at ``path``, of which nothing has to be installed.
 
@@ -167,8 +146,7 @@ def mpsprobe_project(path: str, mac: Mapping[str, str]) -> Iterable[declared.Doc
     """
 
 
-@hookspec
-@answers(declared.KnownAnswer)
+@Answer(declared.KnownAnswer)
 def mpsprobe_known_answer(question: Mapping[str, Any], wanted: str) -> declared.KnownAnswer | None:
     """The answer to a question about a workload, where it was worked out before. Called before torch is imported.
 
@@ -179,27 +157,23 @@ def mpsprobe_known_answer(question: Mapping[str, Any], wanted: str) -> declared.
     """
 
 
-@hookspec
-@answers(declared.SweptWorkload, several=True)
+@Answer(declared.SweptWorkload, several=True)
 def mpsprobe_swept_workloads() -> Iterable[declared.SweptWorkload]:
     """The workloads that were judged before, in a sweep of many. Called for ``workloads list``."""
 
 
-@hookspec
-@answers(declared.OperatorRewrite, several=True)
+@Answer(declared.OperatorRewrite, several=True)
 def mpsprobe_rewrites() -> Iterable[declared.OperatorRewrite]:
     """What calls of operators without a kernel can be replaced by. Called for what to do about a finding, and for
     ``atlas rank``.
     """
 
 
-@hookspec
-@answers(None)
+@Answer(None)
 def mpsprobe_before_run(workload: str, phase: str) -> None:
     """Called before a workload is built, with its name and phase; not for a known answer. Its answer is ignored."""
 
 
-@hookspec
-@answers(None)
+@Answer(None)
 def mpsprobe_after_run(workload: str, phase: str, report: Mapping[str, Any]) -> None:
     """Called after a run with the finished report as plain data; a known answer is none. What it returns is ignored."""

@@ -16,10 +16,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import UsageError, WorkloadError
-from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe.protocols import RunOptions, TorchRun, Workload
 
 if TYPE_CHECKING:
-    from mpsprobe.protocols import Workload
     from mpsprobe.schemas.run import WorkloadInfo
 
 ADAMW: Mapping[str, Any] = {"lr": 5e-5, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}

@@ -81,8 +81,8 @@ def find(question: Question, atlas: bool | None = None) -> Answer | None:
 
     Raises:
         UsageError: a plugin's answer is wanted, and no plugin has one.
-        NotKnown: nobody knows it, and torch is not there to work it out.
         PluginError: a plugin gave the report of another command.
+        MpsprobeError: nobody knows it, and torch is not there to work it out.
     """
     if question.key and not atlas and (found := folder.find(question.key, question.asked)) is not None:
         made, document = found
@@ -91,15 +91,16 @@ def find(question: Question, atlas: bool | None = None) -> Answer | None:
             return Answer(_CACHE, {**document, "recalled": recalled})
     if atlas is False:
         return None
-    alone = not atlas and not installed(["torch"]) and _needs_torch(question.workload)
+    alone = not atlas and not installed(["torch"]) and _framework(question.workload) in ("torch", None)
     answer, reasons = _of_plugins(question, _ANY if atlas or alone else _SAME)
-    if answer is None and not (atlas or alone) and _is_unknown(question.workload):
+    if answer is None and not (atlas or alone) and _framework(question.workload) is None:
         answer, _ = _of_plugins(question, _ANY)
     if answer is not None or not (atlas or alone):
         return answer
     why = "; ".join(reasons) or "no plugin is there that knows answers"
     if alone:
-        raise NotKnown(question.command, why if reasons else "")
+        needs = f"{why}; to work it out takes" if reasons else f"{question.command} needs the package"
+        raise MpsprobeError(f"{needs} torch, which is not installed", f"Install it: {install_command('torch')}")
     hint = (
         "Leave --atlas out: then it is worked out." if reasons else f"Install it: {install_command('mpsprobe-atlas')}"
     )
@@ -135,33 +136,11 @@ def _of_plugins(question: Question, wanted: str) -> tuple[Answer | None, list[st
     return None, reasons
 
 
-def _needs_torch(workload: str) -> bool:
+def _framework(workload: str) -> str | None:
+    """What it is written in; ``None`` where no plugin is there that could build it."""
     try:
-        return get_registry().workload_and_owner(workload)[0].framework == "torch"
+        return str(get_registry().workload_and_owner(workload).declaration.framework)
+    except UnknownName:
+        return None
     except MpsprobeError:  # said later
-        return True
-
-
-def _is_unknown(workload: str) -> bool:
-    """Whether no plugin is there that could build it."""
-    try:
-        get_registry().workload_and_owner(workload)
-    except MpsprobeError as error:
-        return isinstance(error, UnknownName)
-    return False
-
-
-class NotKnown(MpsprobeError):
-    """Nobody knows the answer, and torch is not there to work it out.
-
-    Args:
-        command: that needs it.
-        why: those who could have do not know it; empty if nobody could.
-    """
-
-    def __init__(self, command: str, why: str) -> None:
-        if why:
-            message = f"{why}; to work it out takes torch, which is not installed"
-        else:
-            message = f"{command} needs the package torch, which is not installed"
-        super().__init__(message, f"Install it: {install_command('torch')}")
+        return "torch"

@@ -110,7 +110,7 @@ class Question:
     def is_lasting(self) -> bool:
         """Whether what it names is the same next time: no repository of a Hub, whose files may change."""
         try:
-            return not get_registry().workload_and_owner(self.workload)[0].guess
+            return not get_registry().workload_and_owner(self.workload).declaration.guess
         except MpsprobeError:  # made by a test, or a plugin that is gone
             return False
 

@@ -4,19 +4,16 @@ Nothing is imported for it. Of a package its version counts, and when it was ins
 (``pip install -e``) every file.
 """
 
-# ruff: noqa: PTH100, PTH112, PTH116, PTH120, PTH206
+# ruff: noqa: PTH100, PTH112, PTH116, PTH118, PTH120, PTH206
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from mpsprobe.plugins.registry import Registry
 from mpsprobe.settings import advisory_files
-
-if TYPE_CHECKING:
-    from mpsprobe.plugins.registry import Registry
 
 PREFIXES = (
     "ACCELERATE_", "ATEN_", "DIFFUSERS_", "HF_", "HUGGINGFACE_", "KERAS_", "MPSPROBE_", "PEFT_", "PYTORCH_", "TF_",
@@ -58,20 +55,14 @@ def surroundings(registry: Registry) -> str:
 def stamps(path: str) -> list[tuple[object, ...]] | None:
     """Name, size and times of the file ``path``, or of every file below a folder; ``None`` for too many."""
     found: list[tuple[object, ...]] = []
-    folders = [path]
     if not os.path.isdir(path):
         with contextlib.suppress(OSError):
             found.append((path, *_stamp(os.stat(path))))
-        return found
-    while folders:
-        at = folders.pop()
-        with contextlib.suppress(OSError), os.scandir(at) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):  # a link that leads nowhere
-                    if entry.is_dir():
-                        folders += [] if entry.name in NO_SOURCE or entry.name.startswith(".") else [entry.path]
-                    else:
-                        found.append((entry.path, *_stamp(entry.stat())))
+    for at, folders, files in os.walk(path, followlinks=True):
+        folders[:] = [name for name in folders if name not in NO_SOURCE and not name.startswith(".")]
+        for file in (os.path.join(at, name) for name in files):
+            with contextlib.suppress(OSError):  # a link that leads nowhere
+                found.append((file, *_stamp(os.stat(file))))
         if len(found) + len(folders) > MOST_FILES:
             return None
     return sorted(found)

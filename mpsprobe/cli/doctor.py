@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from mpsprobe.cli.listing import aligned, terminal_width
+from mpsprobe.declarations import LEVELS
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import EVERYTHING, UnknownName, UsageError
 from mpsprobe.options import ANSWER, FORMAT_OPTION, Named, rare
@@ -16,7 +17,7 @@ from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.streams import because, columns, write_json, write_stdout
 from mpsprobe.suggestions import printable
 
-LEVELS = ("error", "warning")
+BAD = LEVELS[:1:-1]  # error, warning
 LEVEL = 7  # characters of the longest level
 WIDEST = 110  # characters of a line; longer ones are hard to read
 MAC = ("macos", "torch", "chip")
@@ -27,7 +28,7 @@ FINDINGS = 1  # the exit code under --fail-on
 @click.argument("path", required=False, type=click.Path(exists=True), metavar="[PATH]")
 @click.option("--for", "mac", metavar="NAME=VALUE,…", help="The Mac for PATH: macos=14,torch=2.15.0,chip=m1.")
 @FORMAT_OPTION
-@rare(ANSWER, "--fail-on", type=Named("level", LEVELS), help="Exit with 1 if anything is at least as bad as this.")
+@rare(ANSWER, "--fail-on", type=Named("level", BAD), help="Exit with 1 if anything is at least as bad as this.")
 @click.pass_context
 def doctor(ctx: click.Context, path: str | None, mac: str | None, format_name: str, fail_on: str | None) -> None:
     """What is wrong with this machine's set-up for MPS, and what to do about it; or with a project at PATH.
@@ -49,7 +50,7 @@ def doctor(ctx: click.Context, path: str | None, mac: str | None, format_name: s
         write_json({"kind": "doctor", "environment": environment, "findings": findings})
     else:
         write_stdout(_drawn(environment, findings, registry.lacking(EVERYTHING)))
-    bad = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on else ()
+    bad = BAD[: BAD.index(fail_on) + 1] if fail_on else ()
     wrong = [printable(finding["message"]) for finding in findings if finding["level"] in bad]
     if wrong:
         click.echo(because(wrong), err=True)
@@ -78,8 +79,7 @@ def _findings(registry: Registry, hook: str, about: dict[str, Any]) -> list[dict
             message = f"the plugin '{plugin.found.name}' of {plugin.owner} is left out: {plugin.reason}"
             hint = f"More: mpsprobe plugins show {plugin.found.name}. Without it: -p no:{plugin.found.name}"
             findings.append({"level": "warning", "message": message, "hint": hint, "distribution": "mpsprobe"})
-    order = ("error", "warning", "note", "ok")
-    return sorted(findings, key=lambda finding: order.index(str(finding["level"])))
+    return sorted(findings, key=lambda finding: -LEVELS.index(str(finding["level"])))
 
 
 def _drawn(environment: dict[str, Any], findings: list[dict[str, Any]], lacking: str | None) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
@@ -142,22 +144,19 @@ def compare(old: Report | str | Path, new: Report | str | Path, *, threshold: fl
     """
     from mpsprobe.engine.comparing import compare_profiles
     from mpsprobe.engine.comparing_coverage import compare_coverage, compare_matrices
-    from mpsprobe.schemas.coverage import CoverageReport, MatrixReport
-    from mpsprobe.schemas.profile import ProfileReport
-    from mpsprobe.schemas.report import read_report
 
-    named = [str(one) if isinstance(one, (str, Path)) else word for one, word in ((old, "old"), (new, "new"))]
-    sources = (named[0], named[1])
-    given = (read_report(one) if isinstance(one, (str, Path)) else one for one in (old, new))
-    old, new = map(_known, given, sources)
-    if isinstance(old, ProfileReport) and isinstance(new, ProfileReport):
-        return compare_profiles(old, new, sources, threshold)
-    if isinstance(old, CoverageReport) and isinstance(new, CoverageReport):
-        return compare_coverage(old, new, sources)
-    if isinstance(old, MatrixReport) and isinstance(new, MatrixReport):
-        return compare_matrices(old, new, sources)
-    kind, other = printable(old.kind), printable(new.kind)
-    if kind == other:
-        raise ReportError(f"reports of the kind '{kind}' cannot be compared", WHAT)
-    kinds = " and ".join(f"{printable(at)} is a '{of}'" for at, of in zip(sources, (kind, other), strict=True))
-    raise ReportError(f"the reports are of different kinds: {kinds}", WHAT)
+    (old, before), (new, after) = (
+        (load_report(one), str(one)) if isinstance(one, (str, Path)) else (_known(one, word), word)
+        for one, word in ((old, "old"), (new, "new"))
+    )
+    if old.kind != new.kind:
+        kinds = f"{printable(before)} is a '{old.kind}' and {printable(after)} is a '{new.kind}'"
+        raise ReportError(f"the reports are of different kinds: {kinds}", WHAT)
+    comparisons: dict[str, Callable[..., ComparisonReport]] = {
+        "profile": partial(compare_profiles, threshold=threshold),
+        "coverage": compare_coverage,
+        "coverage-matrix": compare_matrices,
+    }
+    if old.kind not in comparisons:
+        raise ReportError(f"reports of the kind '{old.kind}' cannot be compared", WHAT)
+    return comparisons[old.kind](old, new, (before, after))

@@ -1,4 +1,4 @@
-"""The group ``mpsprobe``: commands are found by their declarations and imported when they run."""
+"""The group ``mpsprobe``: commands are found by their declarations and imported when they run; what click refuses."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import click
 
 from mpsprobe.commands import OpenGroup
-from mpsprobe.errors import EVERYTHING, UsageError
+from mpsprobe.errors import EVERYTHING, MpsprobeError, UnknownName, UsageError
 from mpsprobe.flags import unknown_setting
 from mpsprobe.options import QUIET_OPTION
 from mpsprobe.plugins.plugin_files import FOLDERS_VARIABLE
 from mpsprobe.plugins.registry import Registry, blocked_by_environment, get_registry, use_registry
-from mpsprobe.suggestions import printable
+from mpsprobe.suggestions import nearest, printable
 from mpsprobe.version import __version__
 
 REGISTRY = "mpsprobe.registry"  # in the meta of a context
@@ -104,3 +104,31 @@ def main_group(**_switches: Any) -> None:
     Flags can also be given as variables (MPSPROBE_COVERAGE_DTYPE for coverage --dtype) and in
     [tool.mpsprobe] of the nearest pyproject.toml, in this order of precedence.
     """
+
+
+def in_words(error: click.ClickException) -> MpsprobeError:
+    """``error`` with the nearest option, what the option takes, or how the command is written."""
+    context: click.Context | None = getattr(error, "ctx", None)
+    if context is None:  # of an option whose value is not there, or that takes none
+        return UsageError(_sentence(error.format_message()), "--help after the command says how it is called.")
+    if isinstance(error, click.NoSuchOption):
+        if error.option_name in (name for option in main_group.params for name in option.opts):
+            hint = f"It stands before the command: mpsprobe {error.option_name} …"
+            return UsageError(f"'{context.command_path}' has no option '{error.option_name}'", hint)
+        options = [one for one in context.command.get_params(context) if isinstance(one, click.Option)]
+        known = [name for option in options for name in (*option.opts, *option.secondary_opts)]
+        listing = max((name for name in known if name.startswith("--help")), key=len)
+        bare = {name.lstrip("-"): name for name in known}  # dashes are near to dashes
+        near = [bare[name] for name in nearest(error.option_name.lstrip("-"), bare)]
+        return UnknownName("option", error.option_name, near, f"{context.command_path} {listing} shows them all.")
+    option = getattr(error, "param", None)
+    if not isinstance(option, click.Option):
+        return UsageError(_sentence(error.format_message()), " ".join(context.get_usage().split()))
+    missing = isinstance(error, click.MissingParameter)
+    problem = error.format_message() if missing else f"{option.opts[0]}: {_sentence(error.message)}"
+    return UsageError(_sentence(problem), ": ".join(option.get_help_record(context) or option.opts))
+
+
+def _sentence(text: str) -> str:
+    """``text`` as our messages begin and end."""
+    return (text[:1].lower() + text[1:]).removesuffix(".")

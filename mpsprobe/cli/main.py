@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     import click
 
-    from mpsprobe.cli.group import DEBUG, main_group
+    from mpsprobe.cli.group import DEBUG, in_words, main_group
     from mpsprobe.errors import MpsprobeError
     from mpsprobe.plugins.loading import describe
     from mpsprobe.plugins.registry import use_registry
@@ -81,8 +81,6 @@ def _run(arguments: list[str]) -> int:
             error.show()
         return FAILED
     except click.ClickException as error:
-        from mpsprobe.cli.wrong_use import in_words
-
         return explain(in_words(error))
     except MpsprobeError as error:
         return explain(error)

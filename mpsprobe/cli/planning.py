@@ -11,13 +11,12 @@ from mpsprobe.declarations import PHASES
 from mpsprobe.engine.request import Plan, ProfileRequest, Run
 from mpsprobe.errors import UsageError
 from mpsprobe.options import check_training
-from mpsprobe.plugins.registry import ALL, AUTO, NONE, PLAIN
+from mpsprobe.plugins.registry import ALL, AUTO, NONE, PLAIN, Registry
+from mpsprobe.protocols import Device, Probe, Runner, Workload
 from mpsprobe.suggestions import printable
 
 if TYPE_CHECKING:
-    from mpsprobe.plugins.registry import Registry
     from mpsprobe.presets import Preset
-    from mpsprobe.protocols import Device, Probe, Runner, Workload
 
 BOTH, TORCH = "both", "torch"
 

@@ -86,10 +86,8 @@ def _run(request: bytes, path: Path, index: int, environment: dict[str, str]) ->
 
 def _read(path: Path) -> ProfileReport | None:
     from mpsprobe.schemas.profile import ProfileReport
-    from mpsprobe.schemas.report import read_report
 
-    report = read_report(path) if path.is_file() else None
-    return report if isinstance(report, ProfileReport) else None
+    return ProfileReport.model_validate_json(path.read_bytes()) if path.is_file() else None
 
 
 def main(path: str, index: str, quiet: str = "") -> int:

@@ -15,14 +15,12 @@ from mpsprobe.declarations import PHASES
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.errors import RunFailed
 from mpsprobe.options import ANSWER, TRAINING, WHAT, Named, Names, Positive, Several, often, rare
-from mpsprobe.plugins.registry import AUTO, PLAIN, get_registry
-from mpsprobe.progress import make_progress
+from mpsprobe.plugins.registry import AUTO, PLAIN, Registry, get_registry
+from mpsprobe.progress import SilentProgress, make_progress
 from mpsprobe.protocols import RunOptions, Workload
 from mpsprobe.streams import note
 
 if TYPE_CHECKING:
-    from mpsprobe.plugins.registry import Registry
-    from mpsprobe.progress import SilentProgress
     from mpsprobe.schemas.profile import ProfileReport
 
 OF_ALL_RUNS = ("dtype", "size", "autocast", "grad_accum", "lora", "lora_rank", "weights", "trust_remote_code")

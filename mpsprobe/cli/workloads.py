@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from mpsprobe.cli.listing import aligned, terminal_width
 from mpsprobe.commands import OpenGroup
+from mpsprobe.declarations import WorkloadDeclaration
 from mpsprobe.errors import UsageError, install_command
 from mpsprobe.options import FORMAT_OPTION, complete_workload
-from mpsprobe.plugins.registry import get_registry
+from mpsprobe.plugins.loading import Plugin
+from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.streams import note, write_json, write_stdout
 from mpsprobe.suggestions import printable
-
-if TYPE_CHECKING:
-    from mpsprobe.declarations import WorkloadDeclaration
-    from mpsprobe.plugins.loading import Plugin
-    from mpsprobe.plugins.registry import Registry
 
 
 @click.group(cls=OpenGroup, default="list")

@@ -201,10 +201,12 @@ def _compared(kind: QuantityKind, name: str, olds: list[list[float]], news: list
 
 
 def _untested(kind: QuantityKind, name: str, old: float, new: float, note: str) -> _Tested:
+    return _once_measured(kind, name, old, new, unit="ns", note=note), None
+
+
+def _once_measured(kind: QuantityKind, name: str, old: float, new: float, **more: Any) -> ComparedQuantity:
     ratio = quotient(old, new)
-    return ComparedQuantity(
-        quantity=kind, name=name, unit="ns", old=bounded(old), new=bounded(new), ratio=ratio, note=note
-    ), None
+    return ComparedQuantity(quantity=kind, name=name, old=bounded(old), new=bounded(new), ratio=ratio, **more)
 
 
 def _settled(
@@ -284,19 +286,9 @@ def _memory(before: ProfileCell, after: ProfileCell, threshold: float) -> Iterat
         if judged and ratio is not None:
             larger, smaller = ratio >= 1 + threshold, ratio <= 1 / (1 + threshold)
             difference = "larger" if larger else "smaller" if smaller else "no difference"
-        yield ComparedQuantity(
-            quantity="memory",
-            name=name,
-            unit="bytes",
-            old=bounded(old),
-            new=bounded(new),
-            ratio=ratio,
-            old_count=1,
-            new_count=1,
-            difference=difference,
-            regression=difference == "larger",
-            note=EXACT if judged else CACHING if exact else SAMPLED,
-        )
+        note = EXACT if judged else CACHING if exact else SAMPLED
+        more = {"difference": difference, "regression": difference == "larger", "note": note}
+        yield _once_measured("memory", name, old, new, unit="bytes", old_count=1, new_count=1, **more)
 
 
 def _operators(before: ProfileCell, after: ProfileCell) -> list[ComparedOperator]:

@@ -69,21 +69,15 @@ def _scanned(
                 releases = scanner.releases(RELEASE) if hasattr(scanner, "releases") else [RELEASE]
                 report = scanner.scan(run.workload, options, releases, progress)
                 keep(question, report)
-        except UsageError as error:
-            if chip is None:
-                return _said(error)
         except MpsprobeError as error:
-            return _said(error)
+            if chip is None or not isinstance(error, UsageError):
+                return f"{error.message}. {error.hint}" if error.hint else error.message
         except Exception as error:  # noqa: BLE001 - a plugin's code; the measurement must not be lost with it
             return in_short(error)
         else:
             wrong = f"the scanner returned a report of kind '{report.kind}'"
             return report if isinstance(report, CoverageReport) else wrong
     raise AssertionError("any Mac is asked about last")
-
-
-def _said(error: MpsprobeError) -> str:
-    return f"{error.message}. {error.hint}" if error.hint else error.message
 
 
 def _with_costs(cell: ProfileCell, operators: Sequence[OperatorFinding]) -> ProfileCell:

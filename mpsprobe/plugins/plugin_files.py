@@ -8,7 +8,7 @@ What such a file needs stands in its inline metadata (PEP 723), the same that ``
     # ///
 """
 
-# ruff: noqa: PTH113, PTH118, PTH123, PTH202, PTH208
+# ruff: noqa: PTH113, PTH118, PTH123, PTH208
 # Importing pathlib costs more than finding the plugins.
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from mpsprobe.suggestions import printable
 
 FOLDERS_VARIABLE = "MPSPROBE_PLUGINS_DIR"
 BLOCK = r"^# /// script *$\n(?P<content>(^#(| .*)$\n)*)^# /// *$"
-LARGEST_FILE = 10_000_000  # bytes; what is larger is no source file that someone wrote
 
 
 def folders_from_environment() -> list[str]:
@@ -83,8 +82,6 @@ def _taken(stem: str, path: str) -> str | None:
 
 def _requires(path: str) -> tuple[str, ...]:
     """What the inline metadata asks of mpsprobe; ``ValueError`` where it is wrong or something else is not here."""
-    if os.path.getsize(path) > LARGEST_FILE:
-        raise ValueError(f"it is larger than {LARGEST_FILE:,} bytes")
     with open(path, encoding="utf-8") as file:
         metadata = inline_metadata(file.read())
     dependencies = metadata.get("dependencies", [])

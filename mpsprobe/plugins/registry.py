@@ -25,7 +25,7 @@ from mpsprobe.hookspecs import HOOKS, KINDS
 from mpsprobe.plugins import loading
 from mpsprobe.plugins.catalogue import Catalogue, Entry, checked
 from mpsprobe.plugins.containment import outcome_of
-from mpsprobe.plugins.discovery import CORE, find_plugins
+from mpsprobe.plugins.discovery import CORE, FoundPlugin, find_plugins
 from mpsprobe.plugins.loading import HookFailed, Plugin, tell_on_stderr
 from mpsprobe.plugins.plugin_files import FOLDERS_VARIABLE, find_in_folders, folders_from_environment
 from mpsprobe.plugins.requirements import is_installed
@@ -33,7 +33,6 @@ from mpsprobe.suggestions import an, printable
 
 if TYPE_CHECKING:
     from mpsprobe.declarations import DeviceDeclaration, ExporterDeclaration, KnownAnswer, OperatorRewrite
-    from mpsprobe.plugins.discovery import FoundPlugin
     from mpsprobe.protocols import Device, KernelTables, Scanner, Workload
 
 OPEN_NAMES = (
@@ -177,15 +176,14 @@ class Registry:
             MissingPackage: a distribution that it needs is not installed.
             PluginError: two plugins claim it, or its plugin broke a rule.
         """
-        declaration, plugin = self.workload_and_owner(name)
+        entry = self.workload_and_owner(name)
         what = f"the workload '{printable(name)}'"
-        for requirement in declaration.requires:
+        for requirement in entry.declaration.requires:
             if not is_installed(requirement):
                 raise MissingPackage(what, requirement)
-        entry = Entry(declaration, plugin)
-        return cast("Workload", self._make(what, entry, lambda factory: factory(declaration.name)))
+        return cast("Workload", self._make(what, entry, lambda factory: factory(entry.declaration.name)))
 
-    def workload_and_owner(self, name: str) -> tuple[WorkloadDeclaration, Plugin]:
+    def workload_and_owner(self, name: str) -> Entry:
         """What ``name`` stands for and whose it is, without importing the workload. Raises as ``workload``."""
         catalogue = self._catalogue("workload")
         if name in catalogue.entries or name in catalogue.conflicts:

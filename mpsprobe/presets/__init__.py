@@ -12,7 +12,6 @@ from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.suggestions import printable
 
 SUFFIX = ".toml"
-LARGEST_BYTES = 1_000_000
 
 
 class PresetWorkload(BaseModel):
@@ -50,8 +49,6 @@ def load_preset(name: str) -> Preset:
         raise UnknownName("preset", name, known, hint)
     try:
         path = Path(__file__).with_name(f"{name}{SUFFIX}") if name in known else Path(name)
-        if path.stat().st_size > LARGEST_BYTES:
-            raise UsageError(f"the preset '{shown}' is too large for one")
         text = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

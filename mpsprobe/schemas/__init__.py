@@ -4,7 +4,6 @@
 from mpsprobe.declarations import SEVERITY, Verdict
 from mpsprobe.schemas.checkpoint import *
 from mpsprobe.schemas.comparison import *
-from mpsprobe.schemas.compiled import *
 from mpsprobe.schemas.coverage import *
 from mpsprobe.schemas.fit import *
 from mpsprobe.schemas.memory import *

@@ -91,7 +91,6 @@ class CheckpointReport(Exportable):
     """What a checkpoint holds, and what MPS does with it."""
 
     kind: Literal["checkpoint"] = "checkpoint"
-    schema_version: Literal[1] = 1
     name: Local = Field(description="As the user typed it; the home folder is `~`.")
     path: Local = Field(description="Where it was found.")
     torch: str = Field(description="The release of torch that it is judged for.")

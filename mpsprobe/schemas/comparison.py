@@ -163,7 +163,6 @@ class ComparisonReport(Exportable):
     """Two reports of one kind, compared."""
 
     kind: Literal["comparison"] = "comparison"
-    schema_version: Literal[1] = 1
     compares: Literal["profile", "coverage", "coverage-matrix"] = Field(description="The kind of both reports.")
     old: ComparedSide = Field(description="The report that the other one is compared with.")
     new: ComparedSide = Field(description="That other one.")

@@ -40,7 +40,6 @@ class FitReport(Exportable):
     """How large a workload may be on a Mac, as it is and with what saves memory; each was run on the virtual device."""
 
     kind: Literal["fit"] = "fit"
-    schema_version: Literal[1] = 1
     workload: WorkloadInfo = Field(description="As it is, with the sizes at which it was run first.")
     target: Target = Field(description="What it was judged for.")
     environment: Environment = Field(description="Where it was run.")

@@ -238,7 +238,6 @@ class ProfileReport(Exportable):
     """Workloads on one or more devices, in one or more configurations."""
 
     kind: Literal["profile"] = "profile"
-    schema_version: Literal[1] = 1
     workloads: list[WorkloadInfo] = Field(min_length=1, description="Once for each phase; cells have further sizes.")
     environment: Environment | None = Field(description="`None` where it is not known (an imported trace).")
     devices: list[DeviceInfo] = Field(description="What ran.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -63,6 +63,9 @@ class Record(BaseModel):
 
 class Exportable(Record):
     """A report, which exporters read. They are found by their names: no schema knows one."""
+
+    kind: str = Field(description="What kind of report it is.")
+    schema_version: Literal[1] = 1
 
     def to(self, name: str) -> str | bytes:
         """The report as the exporter called ``name`` writes it to a file: ``html``, ``markdown``, ``json``, …

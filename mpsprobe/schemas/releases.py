@@ -52,7 +52,6 @@ class UpgradeReport(Exportable):
     """
 
     kind: Literal["upgrade"] = "upgrade"
-    schema_version: Literal[1] = 1
     old: Target = Field(description="The release that one has.")
     new: Target = Field(description="The release that one thinks of.")
     environment: Environment = Field(description="Where the report was made.")
@@ -110,7 +109,6 @@ class RankingReport(Exportable):
     """The operators that block the most architectures in one release, and what each release gained."""
 
     kind: Literal["ranking"] = "ranking"
-    schema_version: Literal[1] = 1
     torch: str = Field(description="The release that is ranked.")
     phases: list[str] = Field(description="That count.")
     architectures: int = Field(ge=0, description="How many were swept; models of one class count once, whatever size.")

@@ -80,7 +80,6 @@ class VerificationReport(Exportable):
     """A step on a device and on the CPU, operator by operator and as a whole, with float64 as the judge of both."""
 
     kind: Literal["verification"] = "verification"
-    schema_version: Literal[1] = 1
     workload: WorkloadInfo = Field(description="What was run.")
     device: DeviceInfo = Field(description="What was compared with the CPU.")
     environment: Environment = Field(description="Where.")
@@ -116,7 +115,6 @@ class PrecisionReport(Exportable):
     """A model on the CPU in half precision next to float32: what overflows, and what has to stay in float32."""
 
     kind: Literal["precision"] = "precision"
-    schema_version: Literal[1] = 1
     workload: WorkloadInfo = Field(description="What was run; its dtype is the one that was asked about.")
     environment: Environment = Field(description="Where.")
     largest_of_dtype: float = Field(description="The largest number of the dtype.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points
@@ -40,13 +39,10 @@ def test_a_plugin_is_found_without_being_imported_and_the_core_comes_first(plugi
     assert core == CORE and names == sorted(names)
 
 
-def test_reading_folders_gives_what_importlib_gives(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_folders_gives_what_importlib_gives(plugin_folder: Path) -> None:
     text = "[console_scripts]\nx = a:b\n[mpsprobe]\n# a comment\n\n one = a.b \ntwo=c:d [extra]\n[other]\nthree = e\n"
     install_plugin(plugin_folder, "Several.Words-in-it", NEVER_IMPORTED, entry_points=text)
     ours = find_plugins()
-    with monkeypatch.context() as patch:
-        patch.setattr(discovery, "_in_folders", discovery._of_importlib)
-        assert find_plugins() == ours
     theirs = [(one.name, one.target) for one in ours if one.distribution == "Several.Words-in-it"]
     assert sorted(theirs) == [("one", "a.b"), ("two", "c:d")]
     assert {"mpsprobe-coverage", "mpsprobe-exporters", "mpsprobe-hf"} <= {one.distribution for one in ours}
@@ -62,15 +58,6 @@ def test_what_comes_first_on_the_path_hides_the_rest(tmp_path: Path, monkeypatch
     monkeypatch.syspath_prepend(str(tmp_path / "2"))
     monkeypatch.syspath_prepend(str(tmp_path / "1"))
     assert [one.version for one in _found("twice")] == ["1.0"]
-
-
-def test_a_plugin_in_a_zip_file_is_found_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "lib").mkdir()
-    module = install_plugin(tmp_path / "lib", "zipped", NEVER_IMPORTED)
-    archive = shutil.make_archive(str(tmp_path / "lib"), "zip", tmp_path / "lib")
-    monkeypatch.syspath_prepend(archive)
-    assert _found("zipped") == [FoundPlugin("zipped", "zipped", "1.0", module)]
-    assert _found("mpsprobe-exporters")
 
 
 @pytest.mark.parametrize("damage", ["[mpsprobe]\nno equals sign\n", b"[mpsprobe]\n\xff\xfe = x\n"])

@@ -185,22 +185,20 @@ def test_a_run_is_announced_to_every_plugin_that_listens(installed: Installed) -
 
 
 def test_a_deprecated_hook_is_told_once(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
-    @hookspecs.hookspec
+    words = "since mpsprobe 0.2, gone from 0.4 on; use mpsprobe_workloads"
+    monkeypatch.setattr(hookspecs, "HOOKS", hookspecs.HOOKS | {})
+
+    @hookspecs.Answer(None, deprecated=words)
     def mpsprobe_models() -> list[object]:
         return []
 
-    answer = hookspecs.Answer(None, deprecated="since mpsprobe 0.2, gone from 0.4 on; use mpsprobe_workloads")
-    monkeypatch.setitem(hookspecs.HOOKS, "mpsprobe_models", answer)
     monkeypatch.setattr(hookspecs, "mpsprobe_models", mpsprobe_models, raising=False)
     hooks = ("mpsprobe_models", "mpsprobe_probes")
     registry, messages = installed(elderly="".join(f"@hookimpl\ndef {name}(): return []\n" for name in hooks))
     _, plugin = registry.plugins()
     registry.contributions(plugin)
     assert (plugin.status, plugin.hooks) == ("ok", hooks)
-    assert messages == [
-        "plugin 'elderly' of elderly 1.0: its hook mpsprobe_models is deprecated: since mpsprobe 0.2, "
-        "gone from 0.4 on; use mpsprobe_workloads"
-    ]
+    assert messages == [f"plugin 'elderly' of elderly 1.0: its hook mpsprobe_models is deprecated: {words}"]
 
 
 def test_the_process_has_one_registry(monkeypatch: pytest.MonkeyPatch) -> None:

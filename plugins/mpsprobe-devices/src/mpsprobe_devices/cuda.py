@@ -74,9 +74,6 @@ class CudaDevice(TorchDevice):
     def index(self) -> int:
         return int(torch.cuda.current_device())
 
-    def clock_unavailable(self) -> str | None:
-        return None
-
     def state(self) -> Mapping[str, float | str]:
         """Temperature, power, clock, and for how long heat or the power limit held the clocks down (counters)."""
         try:

@@ -41,7 +41,7 @@ class TorchDevice(Device):
 
     def clock_unavailable(self) -> str | None:
         """Why steps cannot be timed by the device's own clock, in a sentence; ``None`` where they can."""
-        return f"{self.name} has no clock of its own"
+        return None
 
     def stopwatch(self) -> EventStopwatch:
         """What times by the device's own clock; a ``UsageError`` where there is none that can be trusted.

@@ -16,7 +16,7 @@ import torch
 from torch.utils._pytree import tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from mpsprobe_devices.operators import fallbacks
+from mpsprobe_devices.operators import slow
 from mpsprobe_devices.operators.probe import OperatorsProbe
 from mpsprobe_devkit.testing.fakes import FakeDevice
 
@@ -64,7 +64,7 @@ def main() -> None:
     _setup_privateuseone_for_python_backend("npy")
     library = torch.library.Library("_", "IMPL")
     library.fallback(away, "PrivateUse1")
-    fallbacks.TEXT = r"The use of `x\.(?P<operator>T)` on tensors of dimension other than 2"
+    slow.TEXT = r"The use of `x\.(?P<operator>T)` on tensors of dimension other than 2"
     steps: Any = Steps()
     device = FakeDevice("npy")
     probe = OperatorsProbe(slow=True)

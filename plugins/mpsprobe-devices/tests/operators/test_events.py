@@ -14,11 +14,11 @@ import torch
 from torch._C._autograd import DeviceType
 
 from mpsprobe.schemas import ModuleTime, OperatorTime
-from mpsprobe_devices.operators import fallbacks
-from mpsprobe_devices.operators.fallbacks import FallbackWarnings, at_once, verdict
+from mpsprobe_devices.operators import slow
 from mpsprobe_devices.operators.kineto import _read
 from mpsprobe_devices.operators.probe import OperatorsProbe
 from mpsprobe_devices.operators.recording import Event, Recording
+from mpsprobe_devices.operators.slow import FallbackWarnings, at_once, verdict
 from mpsprobe_devices.traces.columns import KERNEL, OPERATOR, STEP
 from mpsprobe_devices.traces.timeline import make_trace
 from mpsprobe_devices.traces.totals import operator_times
@@ -67,8 +67,8 @@ class Away(torch.nn.Module):
 
 @pytest.mark.usefixtures("library")
 def test_each_call_is_seen_in_both_passes(open_steps: Open, measure: Measure, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fallbacks, "TEXT", ONCE)
-    monkeypatch.delenv(fallbacks.VARIABLE, raising=False)
+    monkeypatch.setattr(slow, "TEXT", ONCE)
+    monkeypatch.delenv(slow.VARIABLE, raising=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the steps that warm up warn, too
         steps = open_steps("training", Away)
@@ -113,7 +113,7 @@ def test_whoever_has_turned_it_on_keeps_it() -> None:
 
 
 def test_a_warning_arrives_when_the_call_returns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fallbacks, "TEXT", ONCE)
+    monkeypatch.setattr(slow, "TEXT", ONCE)
     with FallbackWarnings() as caught:
         at_once(lambda: [torch.ops.aten.numpy_T(CUBE), None][1])
         assert caught.take() == ["T"]
@@ -134,14 +134,14 @@ def test_what_let_it_run(monkeypatch: pytest.MonkeyPatch) -> None:
         ("1", "mpsprobe::nothing", "missing"),
         ("1", "aten::add.Tensor", None),
     ):
-        monkeypatch.delenv(fallbacks.VARIABLE, raising=False)
+        monkeypatch.delenv(slow.VARIABLE, raising=False)
         if variable is not None:
-            monkeypatch.setenv(fallbacks.VARIABLE, variable)
+            monkeypatch.setenv(slow.VARIABLE, variable)
         if expected is None:  # whether this build has kernels for MPS differs; the answer follows it
             has = torch._C._dispatch_has_kernel_for_dispatch_key(operator, "MPS")
             expected = "fallback" if has else "missing"
         assert verdict(operator) == expected
-        assert (fallbacks.VARIABLE in os.environ) is (variable is not None)
+        assert (slow.VARIABLE in os.environ) is (variable is not None)
 
 
 CPU, CUDA = DeviceType.CPU, DeviceType.CUDA

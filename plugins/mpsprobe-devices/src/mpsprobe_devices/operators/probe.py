@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpsprobe.errors import MpsprobeError
+from mpsprobe.protocols import Device, Steps
 from mpsprobe.schemas import ProbeReading
 from mpsprobe_devices.operators import kineto
 from mpsprobe_devices.operators.kineto import KinetoRecorder
 from mpsprobe_devices.operators.slow import SlowRecorder
 from mpsprobe_devices.traces.timeline import make_trace
 from mpsprobe_devices.traces.totals import fallback_costs, operator_times
-
-if TYPE_CHECKING:
-    from mpsprobe.protocols import Device, Steps
 
 STEPS = 3  # of each kind
 
@@ -94,12 +92,8 @@ class OperatorsProbe:
         }
 
     def _begin(self, recorder: KinetoRecorder | SlowRecorder) -> None:
-        try:
-            recorder.start()
-        except BaseException:
-            recorder.stop()
-            raise
-        self._recorders.append(recorder)
+        self._recorders.append(recorder)  # before it starts: one that cannot is stopped too
+        recorder.start()
 
     def _is_slow(self, device: Device) -> bool:
         return kineto.activity_of(device.name) is None if self._slow is None else self._slow

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mpsprobe.errors import MpsprobeError
-from mpsprobe.protocols import Device, Steps
+from mpsprobe.protocols import Device, Probe, Steps
 from mpsprobe.schemas import ProbeReading
 
 Clock = Callable[[], int]
 
 
-class HostProbe:
-    """Satisfies ``mpsprobe.protocols.Probe``. An interval is a step and what mpsprobe does around it.
+class HostProbe(Probe):
+    """An interval is a step and what mpsprobe does around it.
 
     ``processor``: ns of processor time, user and system, of the whole process.
     """
@@ -24,9 +24,6 @@ class HostProbe:
 
     def __init__(self, wall: Clock = time.perf_counter_ns, processor: Clock = time.process_time_ns) -> None:
         self._wall, self._processor = wall, processor
-
-    def unavailable(self, device: Device) -> str | None:
-        return None
 
     def start(self, device: Device, steps: Steps) -> None:
         self._device = device.name

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
-from mpsprobe.protocols import Device, Steps
+from mpsprobe.protocols import Device, Probe, Steps
 from mpsprobe.schemas import MemoryCurve, MemoryUse
 from mpsprobe.suggestions import in_short
 from mpsprobe_devices.machine import Memory, footprint_reader
@@ -31,8 +31,8 @@ class CountsMemory(Protocol):
     def peak(self) -> Memory: ...  # since then
 
 
-class MemoryProbe:
-    """Satisfies ``mpsprobe.protocols.Probe``; ``threaded``: take samples while steps run, too."""
+class MemoryProbe(Probe):
+    """``threaded``: take samples while steps run, too."""
 
     name = "memory"
     disturbs = False
@@ -50,9 +50,6 @@ class MemoryProbe:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
-
-    def unavailable(self, device: Device) -> str | None:
-        return None
 
     def start(self, device: Device, steps: Steps) -> None:
         self._device = device if isinstance(device, CountsMemory) else None

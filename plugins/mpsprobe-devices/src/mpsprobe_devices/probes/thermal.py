@@ -1,12 +1,6 @@
 """Heat, power source and clocks before and after the steps, where the system or the device tells.
 
-| what | from |
-|---|---|
-| thermal state, low-power mode | ``NSProcessInfo`` of macOS, through ``osascript`` (``pmset -g therm`` is silent) |
-| power source, charge | psutil, where there is a battery |
-| hottest sensor | psutil (Linux, FreeBSD) |
-| clock of the processor | psutil; not on macOS, where it is a constant |
-| what the device tells of itself | its ``state()``; NVIDIA's driver for CUDA |
+docs/explanation/measuring.md says which value is from where, and why.
 """
 
 from __future__ import annotations

@@ -48,7 +48,6 @@ OWN_DETAILS = ("module", "type", "phase", "shapes", "dtypes", "sequence", "verdi
 CPU = 0  # the `Device Type` whose curves of memory are named so; every other one is the device's own
 NO_NUMBER = "without a time that is a number"
 MOST_EVENTS = 8_000_000  # 2 GB of text as torch.profiler writes it; some 100 bytes of memory for each
-MOST_OPEN = 100_000  # that begin and have not ended yet
 
 
 class Reader:
@@ -61,9 +60,8 @@ class Reader:
         # Lengths of timed steps in a file of ``mpsprobe export``, and whether each is an outlier; by the file's process
         # and thread.
         self.timed: dict[object, dict[object, list[tuple[int, bool]]]] = {}
-        self.events = self._all = self._begun = self._timed_rows = 0
+        self.events = self._all = self._timed_rows = 0
         self._columns_of = columns_of
-        self._open: dict[tuple[object, object], list[Mapping[str, Any]]] = {}
 
     def read(self, event: Any) -> bool:
         """Take ``event`` in, whatever it is; whether there may be more."""
@@ -78,15 +76,7 @@ class Reader:
         phase = event.get("ph")
         self.events += phase != "M"
         if phase == "X":
-            self._slice(event, event.get("dur", 0))
-        elif phase == "B":
-            if self._begun == MOST_OPEN:
-                self.skipped[f"that begin while {MOST_OPEN:,} others have not ended"] += 1
-                return
-            self._begun += 1
-            self._open.setdefault(_place(event), []).append(event)
-        elif phase == "E":
-            self._close(event)
+            self._slice(event)
         elif phase == "C":
             self._counter(event)
         elif phase in ("i", "I") and event.get("name") == "[memory]":
@@ -97,13 +87,8 @@ class Reader:
             if len(self.names) > MOST_ROWS:
                 self.names.popitem()
 
-    def finish(self) -> None:
-        left = sum(map(len, self._open.values()))
-        if left:
-            self.skipped["that begin and never end"] += left
-
-    def _slice(self, event: Mapping[str, Any], duration: object) -> None:
-        times = _times(event.get("ts"), duration)
+    def _slice(self, event: Mapping[str, Any]) -> None:
+        times = _times(event.get("ts"), event.get("dur", 0))
         if times is None:
             self.skipped[NO_NUMBER] += 1
             return
@@ -160,16 +145,6 @@ class Reader:
     def _skip(self, reason: str | None) -> None:
         if reason is not None:
             self.skipped[reason] += 1
-
-    def _close(self, event: Mapping[str, Any]) -> None:
-        opened = self._open.get(_place(event))
-        if not opened:
-            self.skipped["that end and never began"] += 1
-            return
-        begun = opened.pop()
-        self._begun -= 1
-        first, last = _number(begun.get("ts")), _number(event.get("ts"))
-        self._slice(begun, None if first is None or last is None else last - first)
 
     def _counter(self, event: Mapping[str, Any]) -> None:
         columns, at = self._columns_of(event.get("pid")), _times(event.get("ts"), 0)

@@ -77,7 +77,6 @@ def import_trace(
         if wanted is not None and not reader.read(wanted):
             source.problem = f"it has more than {MOST_EVENTS:,}"
             break
-    reader.finish()
     filled = [(facts, columns) for facts, columns in parts.cells if len(columns) or reader.timed.get(facts.timed)]
     if not filled:
         raise ReportError(f"{printable(str(path))} is a trace, but has no event with a duration", HINT)
