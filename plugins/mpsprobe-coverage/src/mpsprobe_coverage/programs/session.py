@@ -57,7 +57,7 @@ class Session:
     def _called(self, module: torch.nn.Module) -> None:
         self._roots.called(module)
         if isinstance(self._device, NativeDevice):
-            self._device.called()
+            torch.ops.mpsprobe.called()
 
     def end(self, seconds: float) -> str:
         """Close the device; the report as JSON, on a program that took ``seconds``."""
@@ -103,10 +103,10 @@ class Session:
             values=self._settings.values,
             as_cuda=self._settings.as_cuda,
             seconds=round(seconds, 3),
-            threads=native.threads if native else 0,
+            threads=torch.ops.mpsprobe.threads() if native else 0,
             stayed_on_cpu=stayed,
             computed_on_cpu=computed_on_cpu,
-            memory=growth_of_program(native.memory_order(), self._chain.table.release, self._settings)
+            memory=growth_of_program(torch.ops.mpsprobe.memory_order(), self._chain.table.release, self._settings)
             if native
             else None,
             notes=[*self._notes, *(_of_shaders(native) if native else []), *_of_bugs(native)],

@@ -27,7 +27,7 @@ from mpsprobe_coverage.devices.virtual.tensor import (
     virtual_tensor,
     without_data,
 )
-from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, interned, leaves, spec_of, specs_in, tensors_in
+from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, interned, leaves, spec_of, tensors_in
 from mpsprobe_coverage.recording.dispatch import Dispatch, Plan, written_arguments
 
 ONES_ASSUMPTION = "ones: everything is found or selected"
@@ -64,12 +64,13 @@ class DataDependent:
         if unknown and scalar:
             result: Any = dispatch.guessed(plan.name, assumed_scalar(plan.func, tensors[0]))
         elif unknown and sum(spec_of(tensor).numel for tensor in tensors) > MATERIALISE_LIMIT:
-            return self._of_many(plan, args, kwargs)
+            result = self._of_many(plan, args, kwargs)
         elif not unknown and (selected := _selected(plan, args)) is not None:
             result = selected.empty()
         else:
             result = _on_the_cpu(plan.func, *mapped(partial(self._real, plan.name), (args, kwargs)))
-        dispatch.record(plan, args, kwargs, tuple(map(spec_of, tensors)), specs_in(result))
+        outputs = tuple(spec for spec in leaves(specs_of(result)) if type(spec) is TensorSpec)
+        dispatch.record(plan, args, kwargs, tuple(map(spec_of, tensors)), outputs)
         keep = all(known_values_of(t) is not None for t in tensors)
         virtual = mapped(lambda v: self._back(v, keep), result)
         for one in tensors_in(virtual) if unknown and self.found == "most" else ():
@@ -77,7 +78,7 @@ class DataDependent:
         return _written_into(plan, args, kwargs, virtual) if plan.mutable else virtual
 
     def _of_many(self, plan: Plan, args: Any, kwargs: Any) -> Any:
-        """As on real values, from fewer of them: what is found may take as much memory as the model."""
+        """The specs of what is found in real values, from fewer of them: it may take as much memory as the model."""
         values = self._values(plan.name)
 
         def run(small_args: Any, small_kwargs: Any, sizes: Sizes) -> Any:
@@ -89,11 +90,7 @@ class DataDependent:
             ones_args, ones_kwargs = mapped(ones, (small_args, small_kwargs))
             return specs_of(_on_the_cpu(plan.func, ones_args, ones_kwargs))
 
-        outputs = on_smaller(run, args, kwargs)
-        specs = tuple(spec for spec in leaves(outputs) if type(spec) is TensorSpec)
-        self._dispatch.record(plan, args, kwargs, specs_in((args, kwargs)), specs)
-        virtual = mapped(lambda v: virtual_tensor(v) if type(v) is TensorSpec else v, outputs)
-        return _written_into(plan, args, kwargs, virtual) if plan.mutable else virtual
+        return on_smaller(run, args, kwargs)
 
     def _values(self, name: str) -> Values:
         operator = name.partition(".")[0]
@@ -118,6 +115,8 @@ class DataDependent:
         return self._values(name)(spec.shape, spec.dtype)
 
     def _back(self, value: Any, keep: bool) -> Any:
+        if type(value) is TensorSpec:
+            return virtual_tensor(value)
         if not isinstance(value, torch.Tensor):
             return value
         small = value.layout is torch.strided and spec_of(value).shadow_cost <= self._dispatch.shadow_limit

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -58,7 +58,7 @@ Sizes = Callable[[torch.Tensor], TensorSpec]
 
 
 class Outcome:
-    """What a call leaves behind: specs of its outputs, and new specs of arguments that it reshaped."""
+    """What a call leaves behind: its result with specs for tensors, and new specs of written arguments, by number."""
 
     __slots__ = ("__weakref__", "cost", "flat", "offsets", "outputs", "refused", "reshaped")
 
@@ -71,7 +71,7 @@ class Outcome:
     ) -> None:
         self.outputs = outputs
         self.offsets = offsets  # of views, from the beginning of their base; empty where all begin there
-        self.refused = refused  # what PyTorch raises for the call on every device
+        self.refused = refused  # what PyTorch raises for it on every device; the specs are then those of another dtype
         self.reshaped = reshaped
         self.flat = tuple(leaf for leaf in leaves(outputs) if type(leaf) is TensorSpec)
         self.cost = max((spec.shadow_cost for spec in self.flat), default=0)
@@ -147,23 +147,13 @@ class Execution:
 
     def _find_outcome(self, plan: Plan, args: Any, kwargs: Any, key: list[Any]) -> Outcome:
         if not plan.arithmetic or float not in map(type, key):
-            return self._worked_out(plan, args, kwargs)
+            return left_behind(plan, args, kwargs)
         lookup = ("any number", *(None if type(part) is float else part for part in key))
         outcome = self._outcomes.get(lookup)
         if outcome is None:
-            outcome = self._worked_out(plan, args, kwargs)
+            outcome = left_behind(plan, args, kwargs)
             self._remember(lookup, outcome)
         return Outcome(outcome.outputs, outcome.reshaped, outcome.refused, outcome.offsets)
-
-    @staticmethod
-    def _worked_out(plan: Plan, args: Any, kwargs: Any) -> Outcome:
-        left = left_behind(plan, args, kwargs)
-        reshaped = []
-        for index, tensor in enumerate(written_arguments(plan, args, kwargs)):
-            after = left.after.get(id(tensor))
-            if after is not None and after is not spec_of(tensor):
-                reshaped.append((index, after))
-        return Outcome(left.outputs, tuple(reshaped), left.refused, left.offsets if any(left.offsets) else ())
 
     def _shadow(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome) -> Any:
         if outcome.cost > self.shadow_limit:
@@ -233,15 +223,7 @@ def _forget_written(plan: Plan, args: Any, kwargs: Any) -> None:
             forget(tensor)
 
 
-class LeftBehind(NamedTuple):
-    outputs: Any  # its result, with a spec in the place of each tensor
-    after: dict[int, TensorSpec]  # id of a tensor argument → its spec
-    # What PyTorch raises for the call on every device; the specs are then those of another dtype.
-    refused: Exception | None = None
-    offsets: tuple[int, ...] = ()  # of views, in elements
-
-
-def left_behind(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
+def left_behind(plan: Plan, args: Any, kwargs: Any) -> Outcome:
     try:
         if layouts_seen:
             specs = [spec_of(tensor) for tensor in tensors_in((args, kwargs))]
@@ -254,7 +236,7 @@ def left_behind(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
         return _another_way(plan, args, kwargs, error)
 
 
-def _another_way(plan: Plan, args: Any, kwargs: Any, error: Exception) -> LeftBehind:
+def _another_way(plan: Plan, args: Any, kwargs: Any, error: Exception) -> Outcome:
     specs = [spec_of(t) for t in tensors_in((args, kwargs))]
     stored = sum(spec.stored for spec in specs)
     if stored > _OF_OTHERS and plan.func.namespace != "aten":
@@ -279,7 +261,8 @@ def _another_way(plan: Plan, args: Any, kwargs: Any, error: Exception) -> LeftBe
         if left is None and lacking:
             left = _as_before(plan, args, kwargs)
         if left is not None:
-            return left if lacking else left._replace(refused=_bare(refused))
+            left.refused = None if lacking else _bare(refused)
+            return left
         raise error if not isinstance(error, NotImplementedError) else refused from None
 
 
@@ -296,7 +279,7 @@ def _run(
     make: Callable[[torch.Tensor], torch.Tensor | None],
     device: torch.device,
     numbers: torch.device = CPU,
-) -> LeftBehind:
+) -> Outcome:
     """Run the reference for ``device`` on what ``make`` makes of each tensor, which stays where it makes None."""
     inner: dict[int, torch.Tensor] = {}
 
@@ -313,10 +296,20 @@ def _run(
     new_args, new_kwargs = mapped(replace, (args, kwargs))
     result = accepting_numbers(plan.run, plan, new_args, new_kwargs, numbers)
     offsets = () if plan.base is None else tuple(int(view.storage_offset()) for view in tensors_in(result))
-    return LeftBehind(specs_of(result), {key: spec_of(tensor) for key, tensor in inner.items()}, None, offsets)
+    after = {key: spec_of(tensor) for key, tensor in inner.items()}
+    reshaped = _reshaped(plan, args, kwargs, after)
+    return Outcome(specs_of(result), reshaped, offsets=offsets if any(offsets) else ())
 
 
-def _on_meta(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
+def _reshaped(plan: Plan, args: Any, kwargs: Any, after: dict[int, TensorSpec]) -> tuple[tuple[int, TensorSpec], ...]:
+    """Which written arguments have another spec ``after`` the call, by the ids of tensors."""
+    written = [
+        (number, tensor) for number, tensor in enumerate(written_arguments(plan, args, kwargs)) if id(tensor) in after
+    ]
+    return tuple((number, after[id(tensor)]) for number, tensor in written if after[id(tensor)] is not spec_of(tensor))
+
+
+def _on_meta(plan: Plan, args: Any, kwargs: Any) -> Outcome:
     """The meta kernel; once more with all 0-dim CPU tensors on meta if it does not take them as they are.
 
     Kernels of TensorIterator take a 0-dim CPU tensor together with tensors of any device; a few meta kernels, being
@@ -341,7 +334,7 @@ def _zeros(tensor: torch.Tensor) -> torch.Tensor:
     return spec_of(tensor).filled(0).requires_grad_(tensor.requires_grad)
 
 
-def _on_smaller(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
+def _on_smaller(plan: Plan, args: Any, kwargs: Any) -> Outcome:
     """As for the sizes of the call, from two runs on small ones: of the meta kernel, else of the CPU's."""
 
     def run(small_args: Any, small_kwargs: Any, sizes: Callable[[torch.Tensor], TensorSpec]) -> tuple[Any, Any]:
@@ -349,12 +342,12 @@ def _on_smaller(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
             left = _run(plan, small_args, small_kwargs, lambda t: sizes(t).empty(), META)
         except Exception:  # noqa: BLE001 - as in `left_behind`
             left = _run(plan, small_args, small_kwargs, lambda t: sizes(t).filled(0), CPU)
-        return left.outputs, left.after
+        return left.outputs, left.reshaped
 
-    return LeftBehind(*on_smaller(run, args, kwargs))
+    return Outcome(*on_smaller(run, args, kwargs))
 
 
-def _in_another_dtype(plan: Plan, args: Any, kwargs: Any) -> LeftBehind | None:
+def _in_another_dtype(plan: Plan, args: Any, kwargs: Any) -> Outcome | None:
     inner: dict[int, torch.Tensor] = {}
 
     def zeros(value: Any) -> Any:
@@ -367,19 +360,19 @@ def _in_another_dtype(plan: Plan, args: Any, kwargs: Any) -> LeftBehind | None:
     if ran is None:
         return None
     after = {key: specs_of(ran.replaced.get(id(tensor), tensor), ran) for key, tensor in inner.items()}
-    return LeftBehind(specs_of(ran.result, ran), after)
+    return Outcome(specs_of(ran.result, ran), _reshaped(plan, args, kwargs, after))
 
 
-def _as_before(plan: Plan, args: Any, kwargs: Any) -> LeftBehind | None:
+def _as_before(plan: Plan, args: Any, kwargs: Any) -> Outcome | None:
     """What is written has the dtype and the size that it had, where nothing else is returned."""
     written = written_arguments(plan, args, kwargs)
     outputs = [spec_of(written[source]) for source in plan.returned if source is not None]
     if not outputs or len(outputs) < len(plan.returned) or any(spec.layout is not torch.strided for spec in outputs):
         return None
-    return LeftBehind(outputs[0] if len(outputs) == 1 else tuple(outputs), {})
+    return Outcome(outputs[0] if len(outputs) == 1 else tuple(outputs), ())
 
 
-def _large_sparse(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
+def _large_sparse(plan: Plan, args: Any, kwargs: Any) -> Outcome:
     """As if everything were dense; where meta cannot do that (``sparse_mask``), on the CPU with one zero for all."""
     try:
         return _run(plan, args, kwargs, _dense_on_meta, META)
@@ -546,8 +539,6 @@ def _at(sizes: dict[int, int], first: Any, second: Any, small: list[dict[int, in
     if isinstance(first, TensorSpec):
         shape = tuple(_size(sizes, *pair, small) for pair in zip(first.shape, second.shape, strict=True))
         return interned(shape, _strides(shape, first), first.dtype)
-    if isinstance(first, dict):
-        return {name: _at(sizes, item, second[name], small) for name, item in first.items()}
     if isinstance(first, (tuple, list)):
         if len(first) != len(second):
             raise NotImplementedError("how many results there are follows from a size")
