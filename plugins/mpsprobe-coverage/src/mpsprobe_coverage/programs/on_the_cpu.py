@@ -118,8 +118,9 @@ def computed(on_cpu: OnCpu, stayed: Iterable[str]) -> list[ComputedOnCpu]:
         if "optimizer" not in (sites[source].phase, sites[reader].phase):
             after[source].add(reader)
             before[reader].add(source)
-    models = tuple(stayed)
-    of_models = _reached(after, (number for number, site in enumerate(sites) if _is_inside(site.origin, models)))
+    models = {*stayed}
+    inside = (number for number, site in enumerate(sites) if (site.origin.module or "").partition(".")[0] in models)
+    of_models = _reached(after, inside)
     prepares = _reached(before, (number for number, site in enumerate(sites) if site.moved))
     of_device = _reached(after, (number for number, site in enumerate(sites) if site.from_device))
     own = [
@@ -162,10 +163,6 @@ def _work(origin: Origin, sites: list[Site], everything: int) -> ComputedOnCpu:
 
 def _line_of(origin: Origin | None) -> str | None:
     return call_site(origin.file, origin.line) if origin is not None and origin.file is not None else None
-
-
-def _is_inside(origin: Origin, models: tuple[str, ...]) -> bool:
-    return origin.module is not None and origin.module.partition(".")[0] in models
 
 
 def _reached(edges: Mapping[int, set[int]], start: Iterable[int]) -> set[int]:

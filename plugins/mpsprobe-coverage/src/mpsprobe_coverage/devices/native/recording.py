@@ -135,12 +135,15 @@ class Recording:
         return self._answers.index(answers)
 
     def _judged(self, operator: int, place: int, asked: int) -> int:
-        """The slot of a new number in which calls like the one that is shown are counted."""
         if operator < 0:
             self.take()
             return _NO_SLOT
         known, late = self._operators, torch.ops.mpsprobe.late_operators  # those imported after the device was opened
         name = known[operator] if operator < len(known) else late()[operator - len(known)]
+        return self._judge_call(name, place, asked)
+
+    def _judge_call(self, name: str, place: int, asked: int) -> int:
+        """The slot of a new number in which calls like the one that is shown are counted."""
         arguments, results, raised = torch.ops.mpsprobe.shown()
         func = overload_named(name.removeprefix(DERIVATIVE))
         inputs, outputs = specs_in(arguments), specs_in(results)

@@ -258,7 +258,8 @@ def registered(chain: Chain, attribution: Attribution, wrong: Wrong | None = Non
         above |= ending_gradients(table, dispatch, dispatch.attribution)
         above |= autograd_routes(routes, dispatch)
         in_python(f"Autograd{MPS}", {name: run for name, run in above.items() if _is_known(name)})
-        in_python("CPU", {name: run for name, run in REFERENCES.items() if _needs_reference(name)})
+        needed = [name for name in REFERENCES if _is_known(name) and (name in OVERRIDEABLE or not has_cpu_kernel(name))]
+        in_python("CPU", {name: REFERENCES[name] for name in needed})
         chosen = _chosen(chain, routes, dispatch)
         below = compositions.below_autograd({*routes, *chosen.leaves, *chosen.fallbacks, *chosen.apart})
         below |= {name: partial(dispatch.run, route) for name, route in (routes | chosen.apart).items()}
@@ -303,14 +304,10 @@ def _chosen(chain: Chain, routes: Mapping[str, Route], dispatch: Routed) -> _Cho
         elif has_kernel(name, "CPU") and not _is_composite(name):
             plan = dispatch.plan_of(overload_named(name))
             if plan.entry is Entry.DECOMPOSITION:
-                chosen.apart[name] = Route(name, _decomposed)
+                chosen.apart[name] = Route(name, lambda _, plan, args, kwargs: plan.decomposition(*args, **kwargs))
             else:
                 chosen.leaves.append(name)
     return chosen
-
-
-def _decomposed(dispatch: Any, plan: Any, args: Any, kwargs: Any) -> Any:
-    return plan.decomposition(*args, **kwargs)
 
 
 def _sparse(chain: Chain, key: str) -> list[str]:
@@ -333,10 +330,6 @@ def _routes(table: KernelTable) -> dict[str, Route]:
         for route in routes
         if _is_known(route.operator) and not (route.only_without_kernel and table.verdict(route.operator) in kernels)
     }
-
-
-def _needs_reference(name: str) -> bool:
-    return _is_known(name) and (name in OVERRIDEABLE or not has_cpu_kernel(name))
 
 
 def _is_known(name: str) -> bool:

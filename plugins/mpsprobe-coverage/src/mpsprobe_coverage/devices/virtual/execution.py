@@ -31,9 +31,11 @@ from mpsprobe_coverage.devices.virtual.tensor import (
     known_values,
     layouts_seen,
     mapped,
+    plain_tensor,
     reshape_in_place,
     take_over,
     virtual_tensor,
+    with_tensors,
     without_data,
 )
 from mpsprobe_coverage.knowledge.calls.spec import CPU, META, TensorSpec, interned, leaves, spec_of, tensors_in
@@ -283,17 +285,15 @@ def _run(
     """Run the reference for ``device`` on what ``make`` makes of each tensor, which stays where it makes None."""
     inner: dict[int, torch.Tensor] = {}
 
-    def replace(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            if id(value) not in inner:
-                made = make(value)
-                if made is None:
-                    return value
-                inner[id(value)] = made
-            return inner[id(value)]
-        return device if isinstance(value, torch.device) else value
+    def replace(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in inner:
+            made = make(tensor)
+            if made is None:
+                return tensor
+            inner[id(tensor)] = made
+        return inner[id(tensor)]
 
-    new_args, new_kwargs = mapped(replace, (args, kwargs))
+    new_args, new_kwargs = with_tensors(replace, (args, kwargs), device)
     result = accepting_numbers(plan.run, plan, new_args, new_kwargs, numbers)
     offsets = () if plan.base is None else tuple(int(view.storage_offset()) for view in tensors_in(result))
     after = {key: spec_of(tensor) for key, tensor in inner.items()}
@@ -334,6 +334,13 @@ def _zeros(tensor: torch.Tensor) -> torch.Tensor:
     return spec_of(tensor).filled(0).requires_grad_(tensor.requires_grad)
 
 
+def unit(spec: TensorSpec) -> torch.Tensor:
+    """Unit matrices, as zeros and ones are singular; ones where there is one dimension, or none."""
+    if len(spec.shape) < 2:
+        return spec.filled(1)
+    return torch.eye(*spec.shape[-2:], device=CPU).to(spec.dtype).expand(spec.shape)
+
+
 def _on_smaller(plan: Plan, args: Any, kwargs: Any) -> Outcome:
     """As for the sizes of the call, from two runs on small ones: of the meta kernel, else of the CPU's."""
 
@@ -350,12 +357,7 @@ def _on_smaller(plan: Plan, args: Any, kwargs: Any) -> Outcome:
 def _in_another_dtype(plan: Plan, args: Any, kwargs: Any) -> Outcome | None:
     inner: dict[int, torch.Tensor] = {}
 
-    def zeros(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return inner.setdefault(id(value), _zeros(value))
-        return CPU if isinstance(value, torch.device) else value
-
-    zero_args, zero_kwargs = mapped(zeros, (args, kwargs))
+    zero_args, zero_kwargs = with_tensors(lambda t: inner.setdefault(id(t), _zeros(t)), (args, kwargs), CPU)
     ran = in_another_dtype(lambda *a, **k: accepting_numbers(plan.run, plan, a, k), zero_args, zero_kwargs)
     if ran is None:
         return None
@@ -398,7 +400,7 @@ def accepting_numbers(run: Callable[..., Any], plan: Plan, args: Any, kwargs: An
     """``run``, once more with numbers as 0-dim tensors on ``device`` if it does not take them as they are.
 
     C++ turns a number into such a tensor and PyTorch hands it to Python as a number again; some operators
-    (``fmod``) do not accept it back. Floats take the default dtype, so that promotion stays the same.
+    (``fmod``) do not accept it back.
     """
     try:
         return run(*args, **kwargs)
@@ -408,18 +410,8 @@ def accepting_numbers(run: Callable[..., Any], plan: Plan, args: Any, kwargs: An
     changed = list(args)
     for position in plan.tensor_positions:
         if position < len(args) and isinstance(args[position], (int, float, complex)):
-            changed[position] = _scalar(args[position], device)
+            changed[position] = plain_tensor(args[position], device=device)
     return run(*changed, **kwargs)
-
-
-def _scalar(value: Any, device: torch.device) -> torch.Tensor:
-    if isinstance(value, float):
-        dtype = torch.get_default_dtype()
-    elif isinstance(value, complex):
-        dtype = torch.complex64
-    else:
-        dtype = torch.bool if isinstance(value, bool) else torch.int64
-    return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
 def specs_of(result: Any, ran: Ran | None = None) -> Any:
@@ -486,11 +478,7 @@ def in_another_dtype(run: Callable[..., Any], args: Any, kwargs: Any) -> Ran | N
 
 def _in_dtype(run: Callable[..., Any], args: Any, kwargs: Any, dtype: torch.dtype, changed: list[torch.Tensor]) -> Ran:
     replaced = {id(t): torch.empty_like(t, dtype=dtype).copy_(t.real if t.is_complex() else t) for t in changed}
-
-    def other(value: Any) -> Any:
-        return replaced.get(id(value), value) if isinstance(value, torch.Tensor) else value
-
-    new_args, new_kwargs = mapped(other, (args, kwargs))
+    new_args, new_kwargs = with_tensors(lambda t: replaced.get(id(t), t), (args, kwargs))
     return Ran(run(*new_args, **new_kwargs), changed[0].dtype, dtype, replaced)
 
 

@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
 from torch.utils._pytree import tree_map
 
-from mpsprobe_coverage.devices.virtual.execution import MATERIALISE_LIMIT
+from mpsprobe_coverage.devices.virtual.execution import MATERIALISE_LIMIT, unit
 from mpsprobe_coverage.devices.virtual.mps_in_python import default_generator, mps_in_python, replacing
 from mpsprobe_coverage.devices.virtual.tensor import (
     MPS,
@@ -150,9 +150,7 @@ def _names(device: Any, kind: str) -> bool:
 def _unit(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or not value.is_meta:
         return value
-    if value.dim() < 2:
-        return torch.ones(value.shape, dtype=value.dtype, device=CPU)
-    return torch.eye(*value.shape[-2:], dtype=value.dtype, device=CPU).expand(value.shape).clone()
+    return unit(spec_of(value)).clone()
 
 
 def _to_meta(value: Any) -> Any:
