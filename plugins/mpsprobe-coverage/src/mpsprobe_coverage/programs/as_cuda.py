@@ -60,12 +60,7 @@ class Hints(Protocol):
 
 
 class AsCuda(TorchFunctionMode):
-    """The mode, of the thread that enters it; ``everywhere`` is the whole.
-
-    Args:
-        hints: where it is noted what the program asks for.
-        chip: of the Mac for which ``torch.cuda`` answers.
-    """
+    """The mode, of the thread that enters it; ``everywhere`` is the whole. ``torch.cuda`` answers for ``chip``."""
 
     def __init__(self, hints: Hints, chip: str | None = None) -> None:
         super().__init__()

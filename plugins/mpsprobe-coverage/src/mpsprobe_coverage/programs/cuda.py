@@ -83,17 +83,14 @@ NO_CUDA = "Torch not compiled with CUDA enabled"  # what PyTorch says on a Mac
 
 
 class CudaHints:
-    """Notes what a program asks of torch for CUDA.
-
-    Args:
-        internal: whether a file is torch's or ours.
-        absent: whether torch should say that there is no CUDA, as on a Mac, also where there is.
-        leads: whether the program's own lines see a CUDA device, which leads to the MPS device.
-        chip: of the Mac for which that device answers.
-    """
+    """Notes what a program asks of torch for CUDA."""
 
     def __init__(
-        self, internal: Callable[[str], bool], absent: bool, leads: bool = False, chip: str | None = None
+        self,
+        internal: Callable[[str], bool],  # whether a file is torch's or ours
+        absent: bool,  # torch says that there is no CUDA, as on a Mac, also where there is
+        leads: bool = False,  # the program's own lines see a CUDA device, which leads to the MPS device
+        chip: str | None = None,  # of the Mac for which that device answers
     ) -> None:
         self.internal = internal
         self._absent = absent

@@ -27,24 +27,16 @@ LEAST_OF_A_LINE = 0.01
 
 @dataclass(slots=True)
 class Root:
-    """A module that a program calls outside of all others: a model.
-
-    Attributes:
-        parameters: how many numbers they are; those without a shape are not counted.
-        dtype: of the first one.
-        part: of another one, or around one, that is counted already.
-        on_the_cpu, elsewhere: calls while its parameters were there.
-        origin: the first call on the CPU.
-    """
+    """A module that a program calls outside of all others: a model."""
 
     kind: str
-    parameters: int
+    parameters: int  # how many numbers they are; those without a shape are not counted
     parameters_bytes: int
-    dtype: str
-    part: bool
-    on_the_cpu: int = 0
+    dtype: str  # of the first one
+    part: bool  # of another one, or around one, that is counted already
+    on_the_cpu: int = 0  # calls while its parameters were there
     elsewhere: int = 0
-    origin: Origin | None = None
+    origin: Origin | None = None  # the first call on the CPU
 
 
 class Roots:
@@ -108,9 +100,7 @@ class Roots:
 def computed(on_cpu: OnCpu, stayed: Iterable[str]) -> list[ComputedOnCpu]:
     """The lines of the program's own work, the largest first; none if it is little and no gradient passes through it.
 
-    Args:
-        on_cpu: what was seen.
-        stayed: models that are known to have stayed on the CPU; what they and their results do is theirs.
+    What the models that ``stayed`` on the CPU and their results do is theirs.
     """
     sites = on_cpu.sites
     after, before = defaultdict(set), defaultdict(set)

@@ -75,13 +75,6 @@ class NativeDevice:
 
     C++ knows one device of this type in a process, for as long as the process lives; ``with`` is for the kernels, and
     for what is recorded. ``UsageError`` where it cannot be built, or torch has looked for MPS in this process.
-
-    ``keep_going``: what a Mac refuses is computed anyway. ``lines``: record the module and the line of every call.
-    ``cpu``: also follow what is computed with tensors of the CPU alone, and the order in which memory is taken.
-    ``chip``: that ``torch.mps`` answers for.
-    ``with_bugs``: known wrong results that can be computed come out wrong; ``wrong`` counts them.
-    ``shader``: makes a library of what was generated and its source; then ``torch.compile`` generates for Metal, in
-    ``generated``.
     """
 
     name = "virtual"
@@ -90,12 +83,12 @@ class NativeDevice:
         self,
         chain: Chain,
         *,
-        keep_going: bool = True,
-        lines: bool = True,
-        cpu: bool = False,
-        chip: str | None = None,
-        shader: Any = None,
-        with_bugs: bool = False,
+        keep_going: bool = True,  # what a Mac refuses is computed anyway
+        lines: bool = True,  # record the module and the line of every call
+        cpu: bool = False,  # follow what is computed with tensors of the CPU alone, and the order of memory
+        chip: str | None = None,  # that `torch.mps` answers for
+        shader: Any = None,  # makes a library of what was generated and its source, where `torch.compile` does that
+        with_bugs: bool = False,  # known wrong results that can be computed come out wrong; `wrong` counts them
     ) -> None:
         self.chain, self._keep_going, self._lines, self._cpu, self._chip = chain, keep_going, lines, cpu, chip
         self.shader = shader

@@ -115,12 +115,9 @@ class Generated:
 
 @contextmanager
 def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, keep_going: bool) -> Iterator[Generated]:
-    """Let Inductor generate for MPS, as it would on a Mac.
+    """Let Inductor generate for MPS, as it would on a Mac, where a graph that it refuses raises.
 
-    Args:
-        replace: sets an attribute until the device closes.
-        shader: what ``torch.mps.compile_shader`` returns for a source, whose headers are in it.
-        keep_going: run a graph that Inductor refuses operator by operator; on a Mac it raises.
+    ``shader`` makes what ``torch.mps.compile_shader`` returns for a source, whose headers are in it.
     """
     made = Generated()
     define, lower, wrapper = MetalScheduling.define_kernel, GraphLowering.run_node, torch._TorchCompileInductorWrapper

@@ -99,24 +99,10 @@ def _autograd() -> Iterator[None]:
         yield
 
 
-def _convolution_backward(
-    x: Any, grad: Any, weight: Any, padding: Any, stride: Any, dilation: Any, groups: int, mask: Any
-) -> Any:
+def _convolution_backward(*arguments: Any) -> Any:
     """Gradients of input and weight. That of the bias is remembered: MPS sums it elsewhere, in another order."""
-    zeros = [0] * len(padding)
-    first, second, _last.bias = _aten.convolution_backward(
-        grad, x, weight, [grad.shape[1]], stride, padding, dilation, False, zeros, groups, [mask[0], mask[1], True]
-    )
+    first, second, _last.bias = references.convolution_backward(*arguments, bias=True)
     return first, second, None
-
-
-def _transposed_backward(
-    x: Any, grad: Any, weight: Any, padding: Any, out_padding: Any, stride: Any, dilation: Any, groups: int, mask: Any
-) -> Any:
-    first, second, _last.bias = _aten.convolution_backward(
-        grad, x, weight, [grad.shape[1]], stride, padding, dilation, True, out_padding, groups, [*mask[:2], True]
-    )
-    return first, second
 
 
 def _copy_from_and_resize(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -146,7 +132,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "aten::_lstm_mps": _lstm_mps,
     "aten::lstm_mps_backward": _lstm_mps_backward,
     "aten::mps_convolution_backward": _convolution_backward,
-    "aten::mps_convolution_transpose_backward": _transposed_backward,
+    "aten::mps_convolution_transpose_backward": lambda *arguments: _convolution_backward(*arguments)[:2],
 }
 
 
