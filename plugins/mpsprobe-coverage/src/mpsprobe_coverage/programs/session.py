@@ -30,11 +30,7 @@ _CALL = torch.nn.Module._call_impl.__code__
 
 
 class Session:
-    """Opens the device that ``settings`` asks for; it stays open until ``end`` or ``close``.
-
-    Raises:
-        MpsprobeError: it cannot be opened here.
-    """
+    """Opens the device that ``settings`` asks for; it stays open until ``end`` or ``close``."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
