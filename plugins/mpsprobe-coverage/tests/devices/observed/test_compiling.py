@@ -22,7 +22,6 @@ def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path, monke
     monkeypatch.setenv("CXX", str(tmp_path / "none"))
     monkeypatch.setattr(Library, "shipped", tmp_path / "none")
     monkeypatch.setattr(observe_module, "_load", observe_module._load.__wrapped__)  # it may have been loaded before
-    monkeypatch.setattr(observe_module._sharing, "_listener", None)
     with pytest.raises(UsageError, match="the observer cannot be built") as refused, observe("cpu"):
         pass
     assert "Install a C++ compiler" in refused.value.hint and not observe_module._sharing._open

@@ -37,7 +37,6 @@ _AS_C: dict[str, Callable[[Any], Any]] = {
     "uint32_t": ctypes.c_uint32, "unsigned": ctypes.c_uint32, "float": ctypes.c_float, "long": ctypes.c_int64,
     "int64_t": ctypes.c_int64, "ulong": ctypes.c_uint64, "uint64_t": ctypes.c_uint64,
 }  # fmt: skip
-_ERRORS = "c10::metal::ErrorMessages"
 _ERROR_BYTES = 8 + 30 * (128 + 128 + 250 + 6)
 _FIRST_ERROR = 4 + 256  # of the message, after the counter, file and function
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -38,7 +38,7 @@ from mpsprobe_coverage.knowledge.kernels.table import (
 )
 from mpsprobe_coverage.recording import references
 from mpsprobe_coverage.recording.attribution import Attribution
-from mpsprobe_coverage.recording.dispatch import Dispatch, Entry, Plan, Route
+from mpsprobe_coverage.recording.dispatch import Dispatch, Entry, Plan, Route, in_dispatcher
 from mpsprobe_coverage.recording.phases import phase_now
 from mpsprobe_coverage.recording.planning import make_plan
 from mpsprobe_coverage.recording.recorder import Recorder
@@ -196,10 +196,6 @@ class Routed:
         if self.recording is not None:
             self.recording.record(plan, args, kwargs, inputs, outputs)
 
-    def composing(self, name: str) -> AbstractContextManager[None]:
-        """Indexing is followed in C++."""
-        return nullcontext()
-
     @contextmanager
     def muted(self) -> Iterator[None]:
         before = torch.ops.mpsprobe.mute(True)
@@ -226,20 +222,14 @@ def registered(chain: Chain, attribution: Attribution, wrong: Wrong | None = Non
     routes = with_values_of_the_cpu(_routes(table))
     dispatch: Any = Routed(chain, attribution, frozenset(routes))
     operators: list[str] = []
-    libraries: list[torch.library.Library] = []
-
-    def in_python(key: str, kernels: Mapping[str, Callable[..., Any]]) -> None:
-        library = torch.library.Library("aten", "IMPL", key)
-        libraries.append(library)
-        for name, function in kernels.items():
-            library.impl(name.removeprefix("aten::"), function)
 
     def in_cpp(key: str, names: list[str], *, fallback: bool = False) -> None:
         torch.ops.mpsprobe.register_kernels(names, key, len(operators), fallback)
         operators.extend(names)
         operators.extend(f"{DERIVATIVE}{name}" for name in names if fallback)
 
-    try:
+    with in_dispatcher() as in_python, ExitStack() as exits:
+        exits.callback(torch.ops.mpsprobe.unregister_kernels)
         above = compositions.above_autograd(routes)
         above |= ending_gradients(table, dispatch, dispatch.attribution)
         above |= autograd_routes(routes, dispatch)
@@ -261,10 +251,6 @@ def registered(chain: Chain, attribution: Attribution, wrong: Wrong | None = Non
                 in_cpp(key, _sparse(chain, key))
         torch.ops.mpsprobe.register_late(MPS, len(operators))
         yield Registered(operators, dispatch, compositions)
-    finally:
-        torch.ops.mpsprobe.unregister_kernels()
-        for library in libraries:
-            library._destroy()
 
 
 class _Chosen(NamedTuple):

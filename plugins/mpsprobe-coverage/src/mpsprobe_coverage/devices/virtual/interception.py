@@ -111,7 +111,7 @@ class Interception(TorchDispatchMode):
         self.plans: dict[Any, Plan] = {}  # by overload; for sparse arguments by overload and dispatch key
         self._judged: WeakKeyDictionary[Outcome, Judgement] = WeakKeyDictionary()
         self._decomposing: set[tuple[int, Plan]] = set()  # in which thread
-        self._factory_dtypes: Mapping[Any, Any] | None = None
+        self._in_float32 = False
         self.passed_over: frozenset[str] = frozenset()  # PyTorch's own refusals at which a program does not end
         self.refusals: set[str] = set()  # those that operators raised, and that are findings
         self.sizes_of_cpu, self.other_sizes = False, ""
@@ -134,12 +134,12 @@ class Interception(TorchDispatchMode):
             self.recorder.phase = phase
 
     @contextmanager
-    def replacing_dtypes(self, dtypes: Mapping[Any, Any]) -> Iterator[None]:
-        before, self._factory_dtypes = self._factory_dtypes, dtypes
+    def in_float32(self) -> Iterator[None]:
+        before, self._in_float32 = self._in_float32, True
         try:
             yield
         finally:
-            self._factory_dtypes = before
+            self._in_float32 = before
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -161,8 +161,8 @@ class Interception(TorchDispatchMode):
                     # Composite kernels ask for the C++ device of their arguments, which says meta.
                     kwargs = dict(kwargs)
                     kwargs["device"] = META
-                    if self._factory_dtypes is not None:
-                        kwargs["dtype"] = self._factory_dtypes.get(kwargs.get("dtype"), kwargs.get("dtype"))
+                    if self._in_float32 and kwargs.get("dtype") is torch.float64:
+                        kwargs["dtype"] = torch.float32
                     if func is _TO_COPY and not virtual:
                         moved = self.on_the_cpu.leaving(args[0], kwargs)
                         if moved is not None:
