@@ -50,18 +50,17 @@ class Answer:
 
 
 class Worker:
-    """A process that answers one question at a time, and the next one when it has ended.
-
-    Args:
-        module: what it runs, which calls ``serve``.
-        shared: what all questions have in common.
-        each: how many questions one process answers; the next one has none of its memory.
-        threads: that torch may use in it.
-        variables: further ones of its environment.
-    """
+    """A process that answers one question at a time, and the next one when it has ended."""
 
     def __init__(
-        self, module: str, shared: Any, limits: Limits, *, each: int, threads: int, variables: Mapping[str, str] = {}
+        self,
+        module: str,  # what it runs, which calls ``serve``
+        shared: Any,  # what all questions have in common
+        limits: Limits,
+        *,
+        each: int,  # how many questions one process answers; the next one has none of its memory
+        threads: int,  # that torch may use in it
+        variables: Mapping[str, str] = {},  # further ones of its environment
     ) -> None:
         self.limits = limits
         self.answered = 0  # by the process that runs
@@ -174,11 +173,7 @@ class Pool:
 
     A process needs some seconds until its first answer, and then a fraction of one for a small model. So a further one
     starts only where what is left takes longer than that. A question whose process dies, and not by a limit, is asked
-    again up to ``attempts`` times: somebody may have ended it.
-
-    Args:
-        jobs: processes side by side.
-        others: as ``Worker`` takes them.
+    again up to ``attempts`` times: somebody may have ended it. ``others`` are as ``Worker`` takes them.
     """
 
     def __init__(
@@ -265,8 +260,7 @@ def threads_for(jobs: int) -> int:
 def serve(prepare: Callable[[Any], Callable[[Any], str]]) -> None:
     """Be such a process: answer until the parent has no more questions, or is gone.
 
-    Args:
-        prepare: gets what all questions have in common, and gives what answers one: with a text of one line.
+    ``prepare`` gets what all questions have in common, and gives what answers one: with a text of one line.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to every process; the parent ends this one
     answers = os.fdopen(os.dup(1), "wb")

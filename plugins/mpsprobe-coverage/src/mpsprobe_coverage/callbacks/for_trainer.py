@@ -106,7 +106,6 @@ class _Inputs:
         self._taken = args, dict(kwargs)
 
     def take(self) -> Any:
-        """Its positional and its keyword arguments."""
         self._hook.remove()
         if self._taken is None:
             raise RuntimeError("the model was not called")

@@ -39,13 +39,9 @@ _log = logging.getLogger("mpsprobe")
 
 
 class WatchedSteps:
-    """What both callbacks are made of; their docstrings say what the arguments are.
+    """What both callbacks are made of; their docstrings say what the arguments are."""
 
-    Attributes:
-        needs: what is missing for it: the callback's name and the package's.
-    """
-
-    needs: tuple[str, str] | None = None
+    needs: tuple[str, str] | None = None  # what is missing for it: the callback's name and the package's
     report: CoverageReport | None = None
     _run: Observed | None = None
     _is_open = False
@@ -109,11 +105,7 @@ class WatchedSteps:
         return self._run.name != "mps" and self._prediction is None
 
     def _end(self, step: int, predict: Callable[[], CoverageReport] | None) -> bool:
-        """Watch no more; whether that was the last of the steps, so that ``_conclude`` is due.
-
-        Args:
-            predict: judges it, if ``_begin`` asked for that.
-        """
+        """Watch no more; ``predict``, if ``_begin`` asked for it. Whether ``_conclude`` is due, after the last step."""
         self._close()
         if predict is not None:
             try:
@@ -139,16 +131,7 @@ class WatchedSteps:
         return report
 
     def _conclude(self, model: pytorch.nn.Module, log: Log) -> bool:
-        """Make the report, and save it if that was asked for; whether the training is to go on.
-
-        Args:
-            log: gets the entry of a log, and what of it are numbers.
-
-        Raises:
-            OutputError: the report cannot be saved.
-            CheckFailed: it has what ``fail_on`` names, and that does not stop the training.
-            MpsprobeError: nothing is known about MPS.
-        """
+        """Make the report, save and ``log`` it (an entry, and what of it are numbers); whether the training goes on."""
         self._over = True
         if self._run is None:
             return True

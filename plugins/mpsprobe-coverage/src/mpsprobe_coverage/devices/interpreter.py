@@ -46,14 +46,40 @@ def is_of_a_signal(error: BaseException, pass_on: Callable[[int], object]) -> bo
     return True
 
 
+def called_by_c(
+    kind: Any,
+    run: Callable[..., int],
+    pass_on: Callable[[int], object],
+    errors: list[BaseException],
+    other: int = 0,
+) -> Any:
+    """A function of C of that ``kind``, whose last argument gets what ``run`` makes of the others.
+
+    What is raised cannot pass through C: the first goes into ``errors``, and the answer is ``other``. What a handler of
+    a signal raises is given to ``pass_on``; C++ has Python raise it later, and the answer stays as it is.
+    """
+
+    def call(*given: Any) -> None:
+        try:
+            given[-1][0] = run(*given[:-1])
+        except BaseException as error:  # noqa: BLE001
+            if not is_of_a_signal(error, pass_on):
+                if not errors:
+                    errors.append(error)
+                given[-1][0] = other
+
+    return kind(call)
+
+
 @contextmanager
-def passing_on(pass_on: Callable[[int], object], ours: str) -> Iterator[None]:
-    """Inside, what a handler raises in a function of ``ours`` before its first line, where none can catch it, too."""
+def passing_on(pass_on: Callable[[int], object]) -> Iterator[None]:
+    """Inside, what a handler raises in such a function before its first line, where none can catch it, too."""
     hook, usual = sys.unraisablehook, sys.__unraisablehook__
 
     def unraisable(arguments: Any) -> None:
         where = f"{arguments.err_msg} {arguments.object!r}"
-        if not ("ctypes callback" in where and ours in where and is_of_a_signal(arguments.exc_value, pass_on)):
+        ours = "ctypes callback" in where and called_by_c.__name__ in where
+        if not (ours and is_of_a_signal(arguments.exc_value, pass_on)):
             hook(arguments)
 
     if hook is usual:  # who compares the two finds that nobody set one

@@ -25,7 +25,7 @@ from torch.utils._device import DeviceContext
 from mpsprobe_coverage.devices.virtual import mps_in_python
 from mpsprobe_coverage.devices.virtual.mps_in_python import GeneratorType, Replace, machine_or_usual, replacing
 from mpsprobe_coverage.knowledge.chips.limits import limits_of
-from mpsprobe_coverage.recording.capturing import captured
+from mpsprobe_coverage.recording.capturing import eager
 
 A_DEVICE = "a CUDA device"
 MPS, CUDA = torch.device("mps", 0), torch.device("cuda", 0)
@@ -60,12 +60,7 @@ class Hints(Protocol):
 
 
 class AsCuda(TorchFunctionMode):
-    """The mode, of the thread that enters it; ``everywhere`` is the whole.
-
-    Args:
-        hints: where it is noted what the program asks for.
-        chip: of the Mac for which ``torch.cuda`` answers.
-    """
+    """The mode, of the thread that enters it; ``everywhere`` is the whole. ``torch.cuda`` answers for ``chip``."""
 
     def __init__(self, hints: Hints, chip: str | None = None) -> None:
         super().__init__()
@@ -80,7 +75,7 @@ class AsCuda(TorchFunctionMode):
             self._classes_of_cuda(replace)
             self._names_alone(replace)
             # The compiler of torch would look into this mode. What is compiled for MPS runs eagerly here anyway.
-            replace(torch, "compile", lambda model=None, **_: captured if model is None else captured(model))
+            replace(torch, "compile", eager)
             start = threading.Thread.start
 
             def started(thread: threading.Thread) -> None:

@@ -25,6 +25,7 @@ import torch
 import typing_extensions
 
 from mpsprobe.schemas import CudaHint
+from mpsprobe_coverage.devices.virtual.mps_in_python import replacing
 from mpsprobe_coverage.programs.as_cuda import A_DEVICE, NAME, AsCuda, is_cuda, led
 from mpsprobe_coverage.reporting.findings import site
 
@@ -82,17 +83,14 @@ NO_CUDA = "Torch not compiled with CUDA enabled"  # what PyTorch says on a Mac
 
 
 class CudaHints:
-    """Notes what a program asks of torch for CUDA.
-
-    Args:
-        internal: whether a file is torch's or ours.
-        absent: whether torch should say that there is no CUDA, as on a Mac, also where there is.
-        leads: whether the program's own lines see a CUDA device, which leads to the MPS device.
-        chip: of the Mac for which that device answers.
-    """
+    """Notes what a program asks of torch for CUDA."""
 
     def __init__(
-        self, internal: Callable[[str], bool], absent: bool, leads: bool = False, chip: str | None = None
+        self,
+        internal: Callable[[str], bool],  # whether a file is torch's or ours
+        absent: bool,  # torch says that there is no CUDA, as on a Mac, also where there is
+        leads: bool = False,  # the program's own lines see a CUDA device, which leads to the MPS device
+        chip: str | None = None,  # of the Mac for which that device answers
     ) -> None:
         self.internal = internal
         self._absent = absent
@@ -104,15 +102,14 @@ class CudaHints:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        undo: list[tuple[Any, str, Any]] = []
+        with replacing() as (put, exits):
 
-        def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-            own = getattr(owner, name)
-            undo.append((owner, name, own))
-            setattr(owner, name, wraps(own)(make(own)))
+            def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+                own = getattr(owner, name)
+                put(owner, name, wraps(own)(make(own)))
 
-        sys.meta_path.insert(0, self)
-        try:
+            sys.meta_path.insert(0, self)
+            exits.callback(self._see_no_more)
             replace(torch.cuda, "is_available", self._asked)
             replace(torch.cuda, "_lazy_init", self._started)
             for kind in _MADE:
@@ -126,15 +123,13 @@ class CudaHints:
                 if not self._leads:
                     replace(torch.cuda, "device_count", lambda _: lambda: 0)
                 for name in ("cuda", "hip", "xpu"):
-                    undo.append((torch.version, name, getattr(torch.version, name, None)))
-                    setattr(torch.version, name, None)
+                    put(torch.version, name, None)
             with self._leads.everywhere() if self._leads else nullcontext():
                 yield
-        finally:
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
-            for owner, name, own in reversed(undo):
-                setattr(owner, name, own)
+
+    def _see_no_more(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
 
     def found(self, on_the_device: bool, on_the_cpu: bool) -> list[CudaHint]:
         """What was noted, in the order in which it was. To ask for CUDA is a finding where the answer left work to

@@ -148,11 +148,7 @@ class Observed(Observation):
 class ObservedVirtual(Observed):
     """The calls on a virtual device: the one that is open (of ``mpsprobe run``, of a marked test), else one of its own.
 
-    Args:
-        release, macos: to judge, for the device that it opens; ``None``: the installed torch, a new macOS.
-
-    Raises:
-        UsageError: there is no such release, or it does not run on that macOS.
+    That judges ``release`` on ``macos``; ``None``: the installed torch, a new macOS.
     """
 
     def __init__(self, release: str | None, macos: str | None = None) -> None:

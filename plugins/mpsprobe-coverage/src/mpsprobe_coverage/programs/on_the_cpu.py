@@ -27,24 +27,16 @@ LEAST_OF_A_LINE = 0.01
 
 @dataclass(slots=True)
 class Root:
-    """A module that a program calls outside of all others: a model.
-
-    Attributes:
-        parameters: how many numbers they are; those without a shape are not counted.
-        dtype: of the first one.
-        part: of another one, or around one, that is counted already.
-        on_the_cpu, elsewhere: calls while its parameters were there.
-        origin: the first call on the CPU.
-    """
+    """A module that a program calls outside of all others: a model."""
 
     kind: str
-    parameters: int
+    parameters: int  # how many numbers they are; those without a shape are not counted
     parameters_bytes: int
-    dtype: str
-    part: bool
-    on_the_cpu: int = 0
+    dtype: str  # of the first one
+    part: bool  # of another one, or around one, that is counted already
+    on_the_cpu: int = 0  # calls while its parameters were there
     elsewhere: int = 0
-    origin: Origin | None = None
+    origin: Origin | None = None  # the first call on the CPU
 
 
 class Roots:
@@ -108,9 +100,7 @@ class Roots:
 def computed(on_cpu: OnCpu, stayed: Iterable[str]) -> list[ComputedOnCpu]:
     """The lines of the program's own work, the largest first; none if it is little and no gradient passes through it.
 
-    Args:
-        on_cpu: what was seen.
-        stayed: models that are known to have stayed on the CPU; what they and their results do is theirs.
+    What the models that ``stayed`` on the CPU and their results do is theirs.
     """
     sites = on_cpu.sites
     after, before = defaultdict(set), defaultdict(set)
@@ -118,8 +108,9 @@ def computed(on_cpu: OnCpu, stayed: Iterable[str]) -> list[ComputedOnCpu]:
         if "optimizer" not in (sites[source].phase, sites[reader].phase):
             after[source].add(reader)
             before[reader].add(source)
-    models = tuple(stayed)
-    of_models = _reached(after, (number for number, site in enumerate(sites) if _is_inside(site.origin, models)))
+    models = {*stayed}
+    inside = (number for number, site in enumerate(sites) if (site.origin.module or "").partition(".")[0] in models)
+    of_models = _reached(after, inside)
     prepares = _reached(before, (number for number, site in enumerate(sites) if site.moved))
     of_device = _reached(after, (number for number, site in enumerate(sites) if site.from_device))
     own = [
@@ -162,10 +153,6 @@ def _work(origin: Origin, sites: list[Site], everything: int) -> ComputedOnCpu:
 
 def _line_of(origin: Origin | None) -> str | None:
     return call_site(origin.file, origin.line) if origin is not None and origin.file is not None else None
-
-
-def _is_inside(origin: Origin, models: tuple[str, ...]) -> bool:
-    return origin.module is not None and origin.module.partition(".")[0] in models
 
 
 def _reached(edges: Mapping[int, set[int]], start: Iterable[int]) -> set[int]:

@@ -38,16 +38,11 @@ _FROM_THE_TERMINAL = [number for name in ("SIGINT", "SIGQUIT") if (number := get
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended.
+    """How a program ended."""
 
-    Attributes:
-        code: its exit code; the negative number of the signal that ended it.
-        why: there is no report.
-    """
-
-    code: int
+    code: int  # its exit code; the negative number of the signal that ended it
     report: CoverageReport | None
-    why: str = ""
+    why: str = ""  # there is no report
 
     def leave(self) -> NoReturn:
         """End this process as the program ended."""

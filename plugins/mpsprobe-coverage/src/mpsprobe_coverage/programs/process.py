@@ -121,18 +121,15 @@ class Process:
                     self._answer(self.settings.answers, answers)
             elif self.itself:
                 self._no_report(*self.why)
-        except OSError as error:
-            if self.itself:
-                with contextlib.suppress(OSError):
-                    self._no_report(f"it cannot be written: {error.strerror or error}", ROOM)
-        except KeyboardInterrupt:
-            if self.itself:
-                with contextlib.suppress(OSError):
-                    self._no_report("it was interrupted while the report was made")
-        except Exception as error:  # noqa: BLE001 - the program ran, and its exit code is its own
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the program ran, and its exit code is its own
+            why: tuple[str, ...] = ("it was interrupted while the report was made",)
+            if isinstance(error, OSError):
+                why = f"it cannot be written: {error.strerror or error}", ROOM
+            elif isinstance(error, Exception):
+                why = _unexpected(error)
             if self.itself:  # of others the command counts those that left no report
                 with contextlib.suppress(Exception):
-                    self._no_report(*_unexpected(error))
+                    self._no_report(*why)
 
     def _no_report(self, why: str, hint: str | None = None) -> None:
         self._answer(self.settings.refusal, json.dumps([why, hint, False]))

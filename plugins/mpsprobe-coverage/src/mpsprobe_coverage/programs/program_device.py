@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 class DeviceInPython:
     """The virtual device in Python, for whole programs: without a compiler, or for what does not fit this machine.
 
-    Args:
-        values: whether every tensor has its values; else shapes only, and what the program reads is assumed.
-        branches: what it gets where only values decide.
+    Without ``values`` there are shapes only: what the program reads is assumed, and ``branches`` where values decide.
     """
 
     name = "virtual, in Python"

@@ -18,7 +18,7 @@ from mpsprobe_coverage.programs.observing import limits, operator_findings
 from mpsprobe_coverage.programs.on_the_cpu import Root, Roots, computed
 from mpsprobe_coverage.programs.program_device import DeviceInPython, chain_for, open_program_device
 from mpsprobe_coverage.programs.settings import Settings
-from mpsprobe_coverage.recording.attribution import Attribution
+from mpsprobe_coverage.recording.attribution import Attribution, is_internal
 from mpsprobe_coverage.recording.phases import FORWARD, phase_now
 from mpsprobe_coverage.reporting import attempts
 from mpsprobe_coverage.reporting.reports import reported
@@ -30,11 +30,7 @@ _CALL = torch.nn.Module._call_impl.__code__
 
 
 class Session:
-    """Opens the device that ``settings`` asks for; it stays open until ``end`` or ``close``.
-
-    Raises:
-        MpsprobeError: it cannot be opened here.
-    """
+    """Opens the device that ``settings`` asks for; it stays open until ``end`` or ``close``."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -44,7 +40,7 @@ class Session:
         self._roots = Roots(attribution)
         attribution.follow_program(self._called)
         self._cuda = CudaHints(
-            attribution.is_internal,
+            is_internal,
             absent=settings.device == "virtual",
             leads=settings.as_cuda,
             chip=settings.chip,
@@ -57,7 +53,7 @@ class Session:
     def _called(self, module: torch.nn.Module) -> None:
         self._roots.called(module)
         if isinstance(self._device, NativeDevice):
-            self._device.called()
+            torch.ops.mpsprobe.called()
 
     def end(self, seconds: float) -> str:
         """Close the device; the report as JSON, on a program that took ``seconds``."""
@@ -89,7 +85,11 @@ class Session:
             method="observed" if observation else "predicted",
             failure=failure_of(device.attribution, device.recorder.last_phase),
         )
-        compiled = _compiled(device) if isinstance(device, NativeDevice) else None
+        compiled = None
+        if isinstance(device, NativeDevice) and device.generated is not None:
+            from mpsprobe_coverage.reporting.compiled import made
+
+            compiled = CompiledStep(**made(device.generated, device.shader.launched))
         program = self._program(seconds, bool(report.operators))
         return report.model_copy(update={"program": program, "compiled": compiled})
 
@@ -97,19 +97,23 @@ class Session:
         stayed = self._roots.stayed()
         native = self._device if isinstance(self._device, NativeDevice) else None
         computed_on_cpu = computed(native.on_cpu(), [model.module for model in stayed]) if native else []
+        notes = [*self._notes]
+        if native is not None:
+            faults = dict.fromkeys(f"the Metal kernel {one.kernel}: {one.text}" for one in native.faults)
+            notes += [*faults][:MOST_FAULTS] + (native.wrong.notes() if native.wrong is not None else [])
         return ProgramInfo(
             arguments=list(self._settings.arguments),
             device=self._device.name,
             values=self._settings.values,
             as_cuda=self._settings.as_cuda,
             seconds=round(seconds, 3),
-            threads=native.threads if native else 0,
+            threads=torch.ops.mpsprobe.threads() if native else 0,
             stayed_on_cpu=stayed,
             computed_on_cpu=computed_on_cpu,
-            memory=growth_of_program(native.memory_order(), self._chain.table.release, self._settings)
+            memory=growth_of_program(torch.ops.mpsprobe.memory_order(), self._chain.table.release, self._settings)
             if native
             else None,
-            notes=[*self._notes, *(_of_shaders(native) if native else []), *_of_bugs(native)],
+            notes=notes,
             cuda=self._cuda.found(on_the_device, bool(stayed or computed_on_cpu)),
         )
 
@@ -135,21 +139,3 @@ def failure_of(attribution: Attribution, last_phase: str | None) -> RunFailure |
     phase = last_phase or phase_now()
     phase = phase if called or phase != FORWARD else "program"  # outside of every model
     return attempts.failure_of(error, phase, attribution.name_of(called[-1].f_locals["self"]) if called else None)
-
-
-def _compiled(device: NativeDevice) -> CompiledStep | None:
-    if device.generated is None:
-        return None
-    from mpsprobe_coverage.reporting.compiled import made
-
-    return CompiledStep(**made(device.generated, device.shader.launched))
-
-
-def _of_shaders(device: NativeDevice) -> list[str]:
-    """What is wrong with Metal kernels that the program compiled itself."""
-    faults = dict.fromkeys(f"the Metal kernel {one.kernel}: {one.text}" for one in device.faults)
-    return list(faults)[:MOST_FAULTS]
-
-
-def _of_bugs(device: NativeDevice | None) -> list[str]:
-    return device.wrong.notes() if device is not None and device.wrong is not None else []

@@ -22,35 +22,22 @@ REFUSED = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(MacOptions):
-    """How a program is run, and the files through which its processes answer.
+    """How a program is run, and the files through which its processes answer."""
 
-    Attributes:
-        folder: where the answers are written; it is there as long as the command runs.
-        name: the script, or ``-m`` and the module, as typed.
-        prefix: ``sys.prefix`` of the interpreter that runs it; in others nothing happens.
-        torch: the release that is judged; ``installed`` for that of the program's process.
-        as_cuda: whether its own lines see a CUDA device, which leads to the MPS device.
-        compiles: whether ``torch.compile`` makes Metal kernels, which are run.
-        keep_going: whether the program goes on where a Mac refuses.
-        with_bugs: whether known wrong results that can be computed come out wrong.
-        verifies: whether its calls on ``device`` are computed again on the CPU, instead of judged.
-        lines: whether the source lines of calls are looked for.
-        chosen: of a run without values: line, column, and what is answered there (``recording/branches.py``).
-    """
-
-    folder: str
-    name: str
+    folder: str  # where the answers are written; it is there as long as the command runs
+    name: str  # the script, or ``-m`` and the module, as typed
     arguments: Sequence[str]
-    prefix: str
-    torch: str
-    lines: bool
+    prefix: str  # ``sys.prefix`` of the interpreter that runs it; in others nothing happens
+    torch: str  # the release that is judged; ``installed`` for that of the program's process
+    lines: bool  # whether the source lines of calls are looked for
     device: str = "virtual"
     values: str = "real"
-    as_cuda: bool = False
-    compiles: bool = False
-    with_bugs: bool = False
-    verifies: bool = False
-    keep_going: bool = True
+    as_cuda: bool = False  # its own lines see a CUDA device, which leads to the MPS device
+    compiles: bool = False  # ``torch.compile`` makes Metal kernels, which are run
+    with_bugs: bool = False  # known wrong results that can be computed come out wrong
+    verifies: bool = False  # its calls on ``device`` are computed again on the CPU, instead of judged
+    keep_going: bool = True  # it goes on where a Mac refuses
+    # Of a run without values: line, column, and what is answered there (``recording/branches.py``).
     chosen: Sequence[tuple[str, int, bool]] = field(default_factory=list)
 
     def as_variable(self) -> str:

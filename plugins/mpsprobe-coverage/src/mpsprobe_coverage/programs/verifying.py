@@ -32,11 +32,7 @@ class Keeping(Checking):
 
 
 class Verifying:
-    """Compares from now on until ``end`` or ``close``.
-
-    Raises:
-        UsageError: the virtual device cannot be opened here.
-    """
+    """Compares from now on until ``end`` or ``close``."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

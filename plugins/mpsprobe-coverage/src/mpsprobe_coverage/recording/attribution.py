@@ -35,9 +35,18 @@ _INTERNAL = (
 _SCANNER = stepping.__file__
 
 
+class _Internal(dict[str, bool]):
+    def __missing__(self, file: str) -> bool:
+        internal = self[file] = file.startswith(_INTERNAL)
+        return internal
+
+
+_internal = _Internal()
+
+
 def is_internal(file: str) -> bool:
     """Whether a source file belongs to torch or mpsprobe, or is none."""
-    return file.startswith(_INTERNAL)
+    return _internal[file]
 
 
 class Origin(NamedTuple):
@@ -97,7 +106,6 @@ class Attribution:
         self._threads: list[_Nodes] = []
         self._thread = _Thread()
         self._places: dict[Origin, Origin] = {}
-        self._internal: dict[str, bool] = {}
         self._alive: dict[int, weakref.ref[torch.nn.Module]] = {}
         self._root_called: Callable[[torch.nn.Module], None] | None = None
         self._thread_now: Callable[[], int] | None = None
@@ -156,7 +164,8 @@ class Attribution:
             node = _current_node()
             if node is not None:
                 return self._of_node(node._sequence_nr())
-        file, line = self._line(sys._getframe(1))
+        frame = self.frame()
+        file, line = (None, 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
         origin = Origin(stack[-1] if stack else None, file, line)
         nodes, count = thread.nodes, _get_sequence_nr()
         if count > nodes.first + len(nodes.origins):
@@ -202,32 +211,19 @@ class Attribution:
     def mark(self, tensor: Any) -> None:
         """Write the line that runs now into ``tensor``, as the one that made it, if nothing else did."""
         if not hasattr(tensor, "made_at"):
-            file, line = self._line(sys._getframe(1))
-            if file is not None:
-                tensor.made_at = (file, line)
+            frame = self.frame()
+            if frame is not None:
+                tensor.made_at = (frame.f_code.co_filename, frame.f_lineno)
 
-    def is_internal(self, file: str) -> bool:
-        internal = self._internal.get(file)
-        if internal is None:
-            internal = self._internal[file] = is_internal(file)
-        return internal
-
-    def frame(self) -> FrameType | None:
+    @staticmethod
+    def frame() -> FrameType | None:
         """That of the innermost line outside torch and mpsprobe."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename != _SCANNER:
-            if not self.is_internal(frame.f_code.co_filename):
+        frame, internal = sys._getframe(1).f_back, _internal
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file == _SCANNER:
+                break
+            if not internal[file]:
                 return frame
             frame = frame.f_back
         return None
-
-    def _line(self, frame: FrameType | None) -> tuple[str | None, int]:
-        internal = self._internal
-        while frame is not None:
-            name = frame.f_code.co_filename
-            if name == _SCANNER:
-                break
-            if not (internal[name] if name in internal else self.is_internal(name)):
-                return name, frame.f_lineno
-            frame = frame.f_back
-        return None, 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from fractions import Fraction
@@ -134,8 +134,29 @@ class Dispatch(Protocol):
     # To be open while `name` runs; None where the target release composes it as the installed torch does.
     def composing(self, name: str) -> AbstractContextManager[None] | None: ...
     def muted(self) -> AbstractContextManager[None]: ...  # nothing is recorded inside
-    # Inside, factories make tensors of other dtypes than C++ asks for.
-    def replacing_dtypes(self, dtypes: Mapping[Any, Any]) -> AbstractContextManager[None]: ...
+    def in_float32(self) -> AbstractContextManager[None]: ...  # inside, factories make tensors of float32 for float64
+
+
+Register = Callable[[str, Mapping[str, Callable[..., Any]]], None]
+
+
+@contextmanager
+def in_dispatcher() -> Iterator[Register]:
+    """What registers kernels in Python under a dispatch key, each by its operator; at the end they are gone."""
+    libraries: dict[tuple[str, str], torch.library.Library] = {}
+
+    def register(key: str, kernels: Mapping[str, Callable[..., Any]]) -> None:
+        for name, kernel in kernels.items():
+            namespace, _, operator = name.partition("::")
+            if (namespace, key) not in libraries:
+                libraries[namespace, key] = torch.library.Library(namespace, "IMPL", key)
+            libraries[namespace, key].impl(operator, kernel)
+
+    try:
+        yield register
+    finally:
+        for opened in reversed(libraries.values()):
+            opened._destroy()
 
 
 def written_arguments(plan: Plan, args: Any, kwargs: Any) -> list[Any]:

@@ -75,10 +75,6 @@ class NotNative(BaseException):
     """A call is not native, and nothing else was asked. No ``Exception``: programs catch those."""
 
 
-def _as_it_is(judgement: Judgement) -> Judgement:
-    return judgement
-
-
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Recorder:
     """Collects while ``phase`` is set; ``None`` (building the model, moving it) records nothing."""
@@ -93,7 +89,9 @@ class Recorder:
     examples: dict[tuple[str, Judgement], dict[str, int]] = field(default_factory=dict)
     ways: Ways | None = None  # where several runs were united: what decides which of them makes a call
     base: Recorder | None = None  # has the same calls, where these are them under other judgements
-    says: Callable[[Judgement], Judgement] = field(default=_as_it_is)  # is called with each judgement of ``base``
+    says: Callable[[Judgement], Judgement] = field(
+        default=lambda judgement: judgement
+    )  # is called with each judgement of ``base``
     _calls: dict[tuple[Any, ...], CallRecord] = field(default_factory=dict)
     _unjudged: dict[tuple[Any, ...], Note] = field(default_factory=dict)
     _assumed: dict[tuple[Any, ...], Note] = field(default_factory=dict)

@@ -28,22 +28,14 @@ def _mps_convolution_transpose(
     return _aten.convolution(x, weight, None, stride, padding, dilation, True, output_padding, groups)
 
 
-def mps_convolution_backward(
-    x: Any, grad: Any, weight: Any, padding: Any, stride: Any, dilation: Any, groups: int, mask: Any
-) -> Any:
-    """Gradients of input and weight, and ``None``: the bias is added outside of this operator."""
-    zeros = [0] * len(padding)
-    mask = [mask[0], mask[1], False]
-    return _aten.convolution_backward(grad, x, weight, None, stride, padding, dilation, False, zeros, groups, mask)
+def convolution_backward(x: Any, grad: Any, weight: Any, padding: Any, *places: Any, bias: bool = False) -> Any:
+    """Gradients of input, weight and, if it is wanted, bias, which MPS adds outside of the operator.
 
-
-def mps_convolution_transpose_backward(
-    x: Any, grad: Any, weight: Any, padding: Any, out_padding: Any, stride: Any, dilation: Any, groups: int, mask: Any
-) -> Any:
-    mask = [mask[0], mask[1], False]
-    return _aten.convolution_backward(
-        grad, x, weight, None, stride, padding, dilation, True, out_padding, groups, mask
-    )[:2]
+    ``places`` are those of ``mps_convolution_backward`` after the padding; a transposed one begins with another.
+    """
+    *transposed, stride, dilation, groups, mask = places
+    at = stride, padding, dilation, bool(transposed), transposed[0] if transposed else [0] * len(padding), groups
+    return _aten.convolution_backward(grad, x, weight, [grad.shape[1]] if bias else None, *at, [*mask[:2], bias])
 
 
 def convolution_backward_overrideable(grad: Any, x: Any, weight: Any, *rest: Any) -> Any:
@@ -123,8 +115,8 @@ def max_pool2d_backward(
 REFERENCES: dict[str, Callable[..., Any]] = {
     "aten::_mps_convolution": _mps_convolution,
     "aten::_mps_convolution_transpose": _mps_convolution_transpose,
-    "aten::mps_convolution_backward": mps_convolution_backward,
-    "aten::mps_convolution_transpose_backward": mps_convolution_transpose_backward,
+    "aten::mps_convolution_backward": convolution_backward,
+    "aten::mps_convolution_transpose_backward": lambda *arguments: convolution_backward(*arguments)[:2],
     "aten::convolution_overrideable": _aten.convolution,
     "aten::convolution_backward_overrideable": convolution_backward_overrideable,
     "aten::linear_backward": linear_backward,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Hashable, Iterable, Iterator, M
 from contextlib import contextmanager, nullcontext
 from functools import cache, cached_property, partial
 from types import CellType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -69,7 +69,7 @@ class Asked:
     def of_libraries(self, questions: Mapping[Hashable, Callable[[str], Any]]) -> None:
         """What libraries asked about torch, by its name: what a release answers (``devices/virtual/libraries.py``)."""
         for name, of in questions.items():
-            self._answer(("library", name), partial(_of_release, of))
+            self._answer(("library", name), partial(lambda of, chain: of(chain.table.release), of))
 
     def planned(self, plan: Plan, key: str | None) -> None:
         self._leave_out(lambda other: not _alike(plan, other.plan(plan.func, key)))
@@ -77,10 +77,12 @@ class Asked:
     def others_compose(self, name: str) -> bool:
         return any(other.composing.own(name) is not None for other in self._alike_still())
 
-    def answered(self, question: Question, answer: bool) -> None:
+    def composed(self, name: str, of: Callable[[Composition | None], bool], answer: bool, about: str) -> None:
+        """What is asked ``about`` the composition of the operator or node ``name``: ``of`` answers for it."""
+        question = about, name
         if question not in self._known:
             self._known.add(question)
-            self._leave_out(lambda other: other.composing.answer(question) != answer)
+            self._leave_out(lambda other: of(other.composing.own(name)) != answer)
 
     def goes_on_alike(self, func: Any, key: str | None, chain: Chain) -> bool:
         return _alike(_other(self._chain).plan(func, key), _other(chain).plan(func, key))
@@ -105,10 +107,6 @@ class Asked:
         for number, chain in enumerate(self._chain.others):
             if self._chain.alike[number] and differs(_other(chain)):
                 self._chain.alike[number] = False
-
-
-def _of_release(of: Callable[[str], Any], chain: Chain) -> Any:
-    return of(chain.table.release)
 
 
 class _Other:
@@ -181,14 +179,6 @@ def asked(chain: Chain) -> tuple[Asked, Composing]:
 # inside, where that release calls an operator there that it has no kernel for. Most composite kernels run above
 # autograd, where no dispatch mode sees them: those that differ get a Python kernel there, which only says that they
 # run.
-class Question(NamedTuple):
-    """What a run asks about the composition of ``name``: ``differs``, ``lacks`` (a kernel), or ``has`` an operator."""
-
-    name: str
-    about: str
-    operator: str = ""
-
-
 class Composing:
     """What runs at this moment and is composed otherwise on the release of ``table``."""
 
@@ -207,7 +197,7 @@ class Composing:
         if self._others is not None:
             if composition is None and self._others.others_compose(name):
                 composition = AsInstalled(name)
-            self._others.answered(Question(name, "lacks"), composition is not None and composition.lacks_kernel)
+            self._others.composed(name, _lacks_kernel, _lacks_kernel(composition), "lacks")
         if composition is None:  # for good: there are never more of the other releases
             self._as_installed.add(name)
         return composition
@@ -219,18 +209,10 @@ class Composing:
             composition = Composition(name, frozenset(), lacks_kernel=False)
         return composition
 
-    def answer(self, question: Question) -> bool:
-        composition = self.own(question.name)
-        if question.about == "differs":
-            return composition is not None
-        if question.about == "lacks":
-            return composition is not None and composition.lacks_kernel
-        return composition is None or composition.has(question.operator)
-
     def _has(self, around: Composition, operator: str) -> bool:
         has = around.has(operator)
         if self._others is not None:
-            self._others.answered(Question(around.name, "has", operator), has)
+            self._others.composed(around.name, lambda own: own is None or own.has(operator), has, f"has {operator}")
         return has
 
     @contextmanager
@@ -238,7 +220,8 @@ class Composing:
         """Run it. One that the release does not call at this place counts as a part of what is around it."""
         around = self._around()
         if around is not None and self._others is not None:  # where it does not differ, that goes on to be around
-            self._others.answered(Question(composition.name, "differs"), not isinstance(composition, AsInstalled))
+            differs = not isinstance(composition, AsInstalled)
+            self._others.composed(composition.name, lambda own: own is not None, differs, "differs")
         if around is None or self._has(around, composition.name):
             around, self._inside = self._inside, composition
         else:
@@ -255,7 +238,9 @@ class Composing:
     def mark(self, operator: str) -> str | None:
         """What calls ``operator`` at this moment, if the target release does not do so there, or does more."""
         around = self._around()
-        if around is None or (self._has(around, operator) and not around.lacks_kernel) or _is_harmless(operator):
+        if around is None or (self._has(around, operator) and not around.lacks_kernel):
+            return None
+        if operator.removeprefix("aten::").partition(".")[0] in HARMLESS:
             return None
         return None if around.name[0].isupper() and operator in SUMS_OF_GRADIENTS else around.name
 
@@ -296,6 +281,10 @@ class Composing:
             return func._op_dk(key, *args, **kwargs)
 
 
+def _lacks_kernel(composition: Composition | None) -> bool:
+    return composition is not None and composition.lacks_kernel
+
+
 @cache
 def _is_followed_above(operator: str) -> bool:
     """Whether its composite kernel runs above autograd and computes; Python has no names of dimensions."""
@@ -304,10 +293,6 @@ def _is_followed_above(operator: str) -> bool:
     func = overload_named(operator)
     computes = not func.is_view and any("Tensor" in str(result.type) for result in func._schema.returns)
     return computes and "Dimname" not in str(func._schema)
-
-
-def _is_harmless(operator: str) -> bool:
-    return operator.removeprefix("aten::").partition(".")[0] in HARMLESS
 
 
 # Operators that have a kernel and no derivative in the release, because they are composite on other devices.

@@ -22,10 +22,9 @@ def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path, monke
     monkeypatch.setenv("CXX", str(tmp_path / "none"))
     monkeypatch.setattr(Library, "shipped", tmp_path / "none")
     monkeypatch.setattr(observe_module, "_load", observe_module._load.__wrapped__)  # it may have been loaded before
-    monkeypatch.setattr(observe_module._sharing, "_listener", None)
     with pytest.raises(UsageError, match="the observer cannot be built") as refused, observe("cpu"):
         pass
-    assert "Install a C++ compiler" in refused.value.hint and not observe_module._sharing._open
+    assert "Install a C++ compiler" in refused.value.hint and not observe_module._listener._open
 
 
 def test_what_others_may_write_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.programs.cuda import CudaHints
+from mpsprobe_coverage.recording.attribution import is_internal
 from mpsprobe_devkit.testing import run_cli
 
 PROGRAMS = sorted((Path(__file__).parent / "for_cuda").glob("*.py"))
@@ -116,7 +117,7 @@ def main(form: str, target: str, *programs: str) -> None:
     device = NativeDevice(Chain(MPS_FAMILY.target(installed_release()))) if form == "cuda" else nullcontext()
     with device:
         for program in programs:
-            hints = CudaHints(device.attribution.is_internal, absent=True, leads=True) if form == "cuda" else None
+            hints = CudaHints(is_internal, absent=True, leads=True) if form == "cuda" else None
             found[Path(program).stem] = _run(program, hints)
         before = _of_torch()
         with CudaHints(lambda _: False, absent=True, leads=True)() if form == "cuda" else nullcontext():

@@ -37,7 +37,6 @@ _AS_C: dict[str, Callable[[Any], Any]] = {
     "uint32_t": ctypes.c_uint32, "unsigned": ctypes.c_uint32, "float": ctypes.c_float, "long": ctypes.c_int64,
     "int64_t": ctypes.c_int64, "ulong": ctypes.c_uint64, "uint64_t": ctypes.c_uint64,
 }  # fmt: skip
-_ERRORS = "c10::metal::ErrorMessages"
 _ERROR_BYTES = 8 + 30 * (128 + 128 + 250 + 6)
 _FIRST_ERROR = 4 + 256  # of the message, after the counter, file and function
 
@@ -123,7 +122,8 @@ class Kernel(NamedTuple):
         """Run it over ``threads`` in groups of ``group_size``; ``backwards``: lanes in the opposite order."""
         first = next((one for one in args if isinstance(one, torch.Tensor)), None)
         grid = _three(first.numel() if threads is None and first is not None else threads or 1)
-        group = _three(group_size) if group_size is not None else _usual_group(grid)
+        # PyTorch chooses the first dimension, up to the largest group.
+        group = _three(group_size if group_size is not None else max(1, min(LARGEST_GROUP, grid[0])))
         if group[0] * group[1] * group[2] > LARGEST_GROUP:
             raise RuntimeError(f"a group of {' x '.join(map(str, group))} threads: at most {LARGEST_GROUP} fit")
         errors = ctypes.create_string_buffer(_ERROR_BYTES)
@@ -157,11 +157,6 @@ class Kernel(NamedTuple):
 def _three(sizes: int | Sequence[int]) -> list[int]:
     one = [sizes] if isinstance(sizes, int) else [*sizes]
     return [*map(int, one), 1, 1, 1][:3]
-
-
-def _usual_group(grid: Sequence[int]) -> list[int]:
-    """As PyTorch chooses it: the first dimension up to the largest group."""
-    return [max(1, min(LARGEST_GROUP, grid[0])), 1, 1]
 
 
 def _given(value: Any, parameter: Parameter) -> tuple[int, int, object]:

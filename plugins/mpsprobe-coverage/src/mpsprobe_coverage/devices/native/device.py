@@ -25,7 +25,7 @@ from mpsprobe_coverage.devices.virtual.mps_in_python import Replace, machine_or_
 from mpsprobe_coverage.knowledge.chips.limits import limits_of
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
-from mpsprobe_coverage.recording.capturing import captured
+from mpsprobe_coverage.recording.capturing import captured, is_on_mps
 from mpsprobe_coverage.recording.phases import optimizers_followed
 from mpsprobe_coverage.recording.recorder import Recorder
 
@@ -63,16 +63,6 @@ def _followed_no_more() -> None:
     torch.ops.mpsprobe.follow_memory(False)
 
 
-def _seen(place_of: Callable[[int], tuple[str, Origin]]) -> OnCpu:
-    words, names, pairs, device_bytes = torch.ops.mpsprobe.on_cpu()
-    sites = []
-    for position in range(0, len(words), _WORDS):
-        place, name, calls, data_bytes, flags = words[position : position + _WORDS]
-        happened = (bool(flags & one) for one in (_MOVED, _FROM_DEVICE, _WEIGHTS))
-        sites.append(Site(names[name], *place_of(place), calls, data_bytes, *happened))
-    return OnCpu(sites, list(zip(pairs[::2], pairs[1::2], strict=True)), device_bytes)
-
-
 @cache
 def _stop_in_children() -> None:
     """A forked process sees no such calls."""
@@ -85,13 +75,6 @@ class NativeDevice:
 
     C++ knows one device of this type in a process, for as long as the process lives; ``with`` is for the kernels, and
     for what is recorded. ``UsageError`` where it cannot be built, or torch has looked for MPS in this process.
-
-    ``keep_going``: what a Mac refuses is computed anyway. ``lines``: record the module and the line of every call.
-    ``cpu``: also follow what is computed with tensors of the CPU alone, and the order in which memory is taken.
-    ``chip``: that ``torch.mps`` answers for.
-    ``with_bugs``: known wrong results that can be computed come out wrong; ``wrong`` counts them.
-    ``shader``: makes a library of what was generated and its source; then ``torch.compile`` generates for Metal, in
-    ``generated``.
     """
 
     name = "virtual"
@@ -100,12 +83,12 @@ class NativeDevice:
         self,
         chain: Chain,
         *,
-        keep_going: bool = True,
-        lines: bool = True,
-        cpu: bool = False,
-        chip: str | None = None,
-        shader: Any = None,
-        with_bugs: bool = False,
+        keep_going: bool = True,  # what a Mac refuses is computed anyway
+        lines: bool = True,  # record the module and the line of every call
+        cpu: bool = False,  # follow what is computed with tensors of the CPU alone, and the order of memory
+        chip: str | None = None,  # that `torch.mps` answers for
+        shader: Any = None,  # makes a library of what was generated and its source, where `torch.compile` does that
+        with_bugs: bool = False,  # known wrong results that can be computed come out wrong; `wrong` counts them
     ) -> None:
         self.chain, self._keep_going, self._lines, self._cpu, self._chip = chain, keep_going, lines, cpu, chip
         self.shader = shader
@@ -114,7 +97,7 @@ class NativeDevice:
         self.faults: list[Fault] = []  # of launches of Metal kernels
         self.attribution = Attribution()
         self._exits = ExitStack()
-        self._recording: Recording | None = None
+        self._recording: Recording  # of the last time that it was open
         DEVICE.load()
         atexit.unregister(_await_autograd)
         atexit.register(_await_autograd)
@@ -129,7 +112,6 @@ class NativeDevice:
 
     @property
     def recorder(self) -> Recorder:
-        assert self._recording is not None, "the device was never open"
         return self._recording.recorder
 
     def __enter__(self) -> Self:
@@ -151,7 +133,7 @@ class NativeDevice:
             self._recording = Recording(kernels, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)
             self._recording.start()
-            exits.enter_context(passing_on(operators.raise_later, Recording.__qualname__))
+            exits.enter_context(passing_on(operators.raise_later))
             if self._cpu:
                 _stop_in_children()
                 exits.callback(_followed_no_more)
@@ -166,14 +148,14 @@ class NativeDevice:
     def __exit__(self, *error: Any) -> None:
         self._exits.__exit__(*error)
 
-    @property
-    def threads(self) -> int:
-        number: int = torch.ops.mpsprobe.threads()
-        return number
-
     def on_cpu(self) -> OnCpu:
-        assert self._recording is not None
-        return _seen(self._recording.place_of)
+        words, names, pairs, device_bytes = torch.ops.mpsprobe.on_cpu()
+        sites = []
+        for position in range(0, len(words), _WORDS):
+            place, name, calls, data_bytes, flags = words[position : position + _WORDS]
+            happened = (bool(flags & one) for one in (_MOVED, _FROM_DEVICE, _WEIGHTS))
+            sites.append(Site(names[name], *self._recording.place_of(place), calls, data_bytes, *happened))
+        return OnCpu(sites, list(zip(pairs[::2], pairs[1::2], strict=True)), device_bytes)
 
     @contextmanager
     def apart(self) -> Iterator[None]:
@@ -184,22 +166,11 @@ class NativeDevice:
         finally:
             torch.ops.mpsprobe.follow_cpu(self._cpu)
 
-    def called(self) -> None:
-        """A model of the program is called now."""
-        torch.ops.mpsprobe.called()
-
-    def memory_order(self) -> list[int]:
-        """The memory that was taken and given back, as ``device.cpp`` notes it."""
-        order: list[int] = torch.ops.mpsprobe.memory_order()
-        return order
-
     def taken(self) -> Recorder:
         """What was called since this was last asked; it is not in ``recorder`` then."""
-        assert self._recording is not None
         return self._recording.taken()
 
     def finish(self) -> None:
-        assert self._recording is not None
         self._recording.take()
 
 
@@ -273,10 +244,7 @@ def _compiled_eagerly(replace: Replace) -> None:
 
     def call(self: Any, model_: Any, inputs_: Any, **options: Any) -> Any:
         nonlocal said
-        known = [*inputs_, *(model_.buffers() if isinstance(model_, torch.nn.Module) else ())]
-        nodes = model_.graph.nodes if isinstance(model_, torch.fx.GraphModule) else ()
-        known += [node.meta.get("example_value") for node in nodes]
-        if not any(isinstance(one, torch.Tensor) and one.device.type == "mps" for one in known):
+        if not is_on_mps(model_, inputs_):
             return compiled(self, model_, inputs_, **options)
         if not said:
             _log.warning(

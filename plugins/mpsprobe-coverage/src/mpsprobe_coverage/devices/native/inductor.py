@@ -24,7 +24,7 @@ from torch._inductor.virtualized import V
 
 from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage.recording.attribution import is_internal
-from mpsprobe_coverage.recording.capturing import captured
+from mpsprobe_coverage.recording.capturing import captured, is_on_mps
 
 _GUARD = re.compile(
     r"(?:\d+/\d+: )?(?P<guard>[^\n]*?)\s*(?:#[^\n]*?(?:# (?P<file>[^\s:]+):(?P<line>\d+) in \w+)?)?$", re.MULTILINE
@@ -115,12 +115,9 @@ class Generated:
 
 @contextmanager
 def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, keep_going: bool) -> Iterator[Generated]:
-    """Let Inductor generate for MPS, as it would on a Mac.
+    """Let Inductor generate for MPS, as it would on a Mac, where a graph that it refuses raises.
 
-    Args:
-        replace: sets an attribute until the device closes.
-        shader: what ``torch.mps.compile_shader`` returns for a source, whose headers are in it.
-        keep_going: run a graph that Inductor refuses operator by operator; on a Mac it raises.
+    ``shader`` makes what ``torch.mps.compile_shader`` returns for a source, whose headers are in it.
     """
     made = Generated()
     define, lower, wrapper = MetalScheduling.define_kernel, GraphLowering.run_node, torch._TorchCompileInductorWrapper
@@ -160,7 +157,7 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
         return subgraph(self, tx, reason, *args, **kwargs)
 
     def call(self: Any, model_: Any, inputs_: Any, **options: Any) -> Any:
-        if not _on_mps(model_, inputs_):
+        if not is_on_mps(model_, inputs_):
             return compiled(self, model_, inputs_, **options)
         made.graphs += 1
         graph = made.graphs - 1
@@ -191,13 +188,6 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
         settings.enter_context(torch._inductor.config.patch(force_disable_caches=True, compile_threads=1))
         settings.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
         yield made
-
-
-def _on_mps(model: Any, inputs: Iterable[Any]) -> bool:
-    known = [*inputs, *(model.buffers() if isinstance(model, torch.nn.Module) else ())]
-    nodes = model.graph.nodes if isinstance(model, torch.fx.GraphModule) else ()
-    known += [node.meta.get("example_value") for node in nodes]
-    return any(isinstance(one, torch.Tensor) and one.device.type == "mps" for one in known)
 
 
 def _origins(nodes: Iterable[Any]) -> tuple[tuple[str, ...], tuple[Line, ...]]:

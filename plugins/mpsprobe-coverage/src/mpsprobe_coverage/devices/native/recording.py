@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from mpsprobe_coverage.devices.interpreter import address_of, functions, is_of_a_signal
+from mpsprobe_coverage.devices.interpreter import address_of, called_by_c, functions
 from mpsprobe_coverage.devices.native.registering import DERIVATIVE, Registered
 from mpsprobe_coverage.knowledge.advisories.conditions import Answer
 from mpsprobe_coverage.knowledge.calls.call import Call
@@ -23,7 +23,7 @@ from mpsprobe_coverage.recording.dispatch import Plan
 from mpsprobe_coverage.recording.phases import PHASES, phase_now
 from mpsprobe_coverage.recording.recorder import CallRecord, Matches, Recorder, Watching
 
-_ANSWER = ctypes.POINTER(ctypes.c_int64)  # stays as it is where Ctrl-C comes first; C++ has Python raise it later
+_ANSWER = ctypes.POINTER(ctypes.c_int64)
 _JUDGE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, _ANSWER)
 _ASK = ctypes.CFUNCTYPE(None, ctypes.c_int64, _ANSWER)
 _NO_SLOT = -1
@@ -63,12 +63,13 @@ class Recording:
         self._lock = threading.Lock()
         self._places: dict[_Place, int] = {}
         self._of_place: list[_Place] = []
-        self._error: BaseException | None = None  # a stack that is used up is the program's, whose next call raises
+        self._errors: list[BaseException] = []  # a stack that is used up is the program's, whose next call raises
         for phase in PHASES if not lines else ():
             self._index(_Place(phase, NOWHERE, None))
-        self._judge = _JUDGE(self._judged)
-        self._place = _PLACE(self._placed)
-        self._ask = _ASK(self._asked)
+        later = torch.ops.mpsprobe.raise_later
+        self._judge = called_by_c(_JUDGE, self._judged, later, self._errors, _NO_SLOT)
+        self._place = called_by_c(_PLACE, self._place_now, later, self._errors)
+        self._ask = called_by_c(_ASK, self._asked, later, self._errors)
         self._lines = lines
 
     def start(self) -> None:
@@ -83,8 +84,8 @@ class Recording:
         torch.ops.mpsprobe.record(0, 0, 0, [], [])
         self._dispatch.recording = None
         self.take()
-        if self._error is not None:
-            raise self._error
+        if self._errors:
+            raise self._errors[0]
 
     def take(self) -> None:
         taken = torch.ops.mpsprobe.take_counts()
@@ -123,40 +124,23 @@ class Recording:
     def place_of(self, number: int) -> tuple[str, Origin]:
         return self._of_place[number][:2]
 
-    def _asked(self, operator: int, answer: Any) -> None:
-        try:
-            arguments, _, _ = torch.ops.mpsprobe.shown()
-            plan = self._dispatch.plan_of(overload_named(self._operators[operator]), sparse_key(arguments))
-            self._watching.watch(plan)
-            answers = self._watching.decided(plan, tuple(arguments), {})
-            with self._lock:
-                if answers not in self._answers:
-                    self._answers.append(answers)
-            answer[0] = self._answers.index(answers)
-        except BaseException as error:  # noqa: BLE001 - it cannot pass through C
-            if not is_of_a_signal(error, torch.ops.mpsprobe.raise_later):
-                self._error = self._error or error
-                answer[0] = 0
+    def _asked(self, operator: int) -> int:
+        arguments, _, _ = torch.ops.mpsprobe.shown()
+        plan = self._dispatch.plan_of(overload_named(self._operators[operator]), sparse_key(arguments))
+        self._watching.watch(plan)
+        answers = self._watching.decided(plan, tuple(arguments), {})
+        with self._lock:
+            if answers not in self._answers:
+                self._answers.append(answers)
+        return self._answers.index(answers)
 
-    def _judged(self, operator: int, place: int, asked: int, answer: Any) -> None:
-        try:
-            slot = _NO_SLOT
-            if operator < 0:
-                self.take()
-            else:
-                slot = self._judge_call(self._name(operator), place, asked)
-            answer[0] = slot
-        except BaseException as error:  # noqa: BLE001 - it cannot pass through C
-            if not is_of_a_signal(error, torch.ops.mpsprobe.raise_later):
-                self._error = self._error or error
-                answer[0] = _NO_SLOT
-
-    def _name(self, operator: int) -> str:
-        if operator < len(self._operators):
-            return self._operators[operator]
-        # Of libraries that were imported after the device was opened.
-        late: list[str] = torch.ops.mpsprobe.late_operators()
-        return late[operator - len(self._operators)]
+    def _judged(self, operator: int, place: int, asked: int) -> int:
+        if operator < 0:
+            self.take()
+            return _NO_SLOT
+        known, late = self._operators, torch.ops.mpsprobe.late_operators  # those imported after the device was opened
+        name = known[operator] if operator < len(known) else late()[operator - len(known)]
+        return self._judge_call(name, place, asked)
 
     def _judge_call(self, name: str, place: int, asked: int) -> int:
         """The slot of a new number in which calls like the one that is shown are counted."""
@@ -176,14 +160,6 @@ class Recording:
         if refusal is not None:
             torch.ops.mpsprobe.refuse(slot, *refusal)
         return slot
-
-    def _placed(self, answer: Any) -> None:
-        try:
-            answer[0] = self._place_now()
-        except BaseException as error:  # noqa: BLE001 - it cannot pass through C
-            if not is_of_a_signal(error, torch.ops.mpsprobe.raise_later):
-                self._error = self._error or error
-                answer[0] = 0
 
     def _place_now(self) -> int:
         origin = self._attribution.current() if self._lines else NOWHERE

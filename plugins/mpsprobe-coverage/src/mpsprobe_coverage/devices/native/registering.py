@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -38,7 +38,7 @@ from mpsprobe_coverage.knowledge.kernels.table import (
 )
 from mpsprobe_coverage.recording import references
 from mpsprobe_coverage.recording.attribution import Attribution
-from mpsprobe_coverage.recording.dispatch import Dispatch, Entry, Plan, Route
+from mpsprobe_coverage.recording.dispatch import Dispatch, Entry, Plan, Route, in_dispatcher
 from mpsprobe_coverage.recording.phases import phase_now
 from mpsprobe_coverage.recording.planning import make_plan
 from mpsprobe_coverage.recording.recorder import Recorder
@@ -99,24 +99,10 @@ def _autograd() -> Iterator[None]:
         yield
 
 
-def _convolution_backward(
-    x: Any, grad: Any, weight: Any, padding: Any, stride: Any, dilation: Any, groups: int, mask: Any
-) -> Any:
+def _convolution_backward(*arguments: Any) -> Any:
     """Gradients of input and weight. That of the bias is remembered: MPS sums it elsewhere, in another order."""
-    zeros = [0] * len(padding)
-    first, second, _last.bias = _aten.convolution_backward(
-        grad, x, weight, [grad.shape[1]], stride, padding, dilation, False, zeros, groups, [mask[0], mask[1], True]
-    )
+    first, second, _last.bias = references.convolution_backward(*arguments, bias=True)
     return first, second, None
-
-
-def _transposed_backward(
-    x: Any, grad: Any, weight: Any, padding: Any, out_padding: Any, stride: Any, dilation: Any, groups: int, mask: Any
-) -> Any:
-    first, second, _last.bias = _aten.convolution_backward(
-        grad, x, weight, [grad.shape[1]], stride, padding, dilation, True, out_padding, groups, [*mask[:2], True]
-    )
-    return first, second
 
 
 def _copy_from_and_resize(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -146,7 +132,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "aten::_lstm_mps": _lstm_mps,
     "aten::lstm_mps_backward": _lstm_mps_backward,
     "aten::mps_convolution_backward": _convolution_backward,
-    "aten::mps_convolution_transpose_backward": _transposed_backward,
+    "aten::mps_convolution_transpose_backward": lambda *arguments: _convolution_backward(*arguments)[:2],
 }
 
 
@@ -210,10 +196,6 @@ class Routed:
         if self.recording is not None:
             self.recording.record(plan, args, kwargs, inputs, outputs)
 
-    def composing(self, name: str) -> AbstractContextManager[None]:
-        """Indexing is followed in C++."""
-        return nullcontext()
-
     @contextmanager
     def muted(self) -> Iterator[None]:
         before = torch.ops.mpsprobe.mute(True)
@@ -240,25 +222,20 @@ def registered(chain: Chain, attribution: Attribution, wrong: Wrong | None = Non
     routes = with_values_of_the_cpu(_routes(table))
     dispatch: Any = Routed(chain, attribution, frozenset(routes))
     operators: list[str] = []
-    libraries: list[torch.library.Library] = []
-
-    def in_python(key: str, kernels: Mapping[str, Callable[..., Any]]) -> None:
-        library = torch.library.Library("aten", "IMPL", key)
-        libraries.append(library)
-        for name, function in kernels.items():
-            library.impl(name.removeprefix("aten::"), function)
 
     def in_cpp(key: str, names: list[str], *, fallback: bool = False) -> None:
         torch.ops.mpsprobe.register_kernels(names, key, len(operators), fallback)
         operators.extend(names)
         operators.extend(f"{DERIVATIVE}{name}" for name in names if fallback)
 
-    try:
+    with in_dispatcher() as in_python, ExitStack() as exits:
+        exits.callback(torch.ops.mpsprobe.unregister_kernels)
         above = compositions.above_autograd(routes)
         above |= ending_gradients(table, dispatch, dispatch.attribution)
         above |= autograd_routes(routes, dispatch)
         in_python(f"Autograd{MPS}", {name: run for name, run in above.items() if _is_known(name)})
-        in_python("CPU", {name: run for name, run in REFERENCES.items() if _needs_reference(name)})
+        needed = [name for name in REFERENCES if _is_known(name) and (name in OVERRIDEABLE or not has_cpu_kernel(name))]
+        in_python("CPU", {name: REFERENCES[name] for name in needed})
         chosen = _chosen(chain, routes, dispatch)
         below = compositions.below_autograd({*routes, *chosen.leaves, *chosen.fallbacks, *chosen.apart})
         below |= {name: partial(dispatch.run, route) for name, route in (routes | chosen.apart).items()}
@@ -274,10 +251,6 @@ def registered(chain: Chain, attribution: Attribution, wrong: Wrong | None = Non
                 in_cpp(key, _sparse(chain, key))
         torch.ops.mpsprobe.register_late(MPS, len(operators))
         yield Registered(operators, dispatch, compositions)
-    finally:
-        torch.ops.mpsprobe.unregister_kernels()
-        for library in libraries:
-            library._destroy()
 
 
 class _Chosen(NamedTuple):
@@ -303,14 +276,10 @@ def _chosen(chain: Chain, routes: Mapping[str, Route], dispatch: Routed) -> _Cho
         elif has_kernel(name, "CPU") and not _is_composite(name):
             plan = dispatch.plan_of(overload_named(name))
             if plan.entry is Entry.DECOMPOSITION:
-                chosen.apart[name] = Route(name, _decomposed)
+                chosen.apart[name] = Route(name, lambda _, plan, args, kwargs: plan.decomposition(*args, **kwargs))
             else:
                 chosen.leaves.append(name)
     return chosen
-
-
-def _decomposed(dispatch: Any, plan: Any, args: Any, kwargs: Any) -> Any:
-    return plan.decomposition(*args, **kwargs)
 
 
 def _sparse(chain: Chain, key: str) -> list[str]:
@@ -333,10 +302,6 @@ def _routes(table: KernelTable) -> dict[str, Route]:
         for route in routes
         if _is_known(route.operator) and not (route.only_without_kernel and table.verdict(route.operator) in kernels)
     }
-
-
-def _needs_reference(name: str) -> bool:
-    return _is_known(name) and (name in OVERRIDEABLE or not has_cpu_kernel(name))
 
 
 def _is_known(name: str) -> bool:

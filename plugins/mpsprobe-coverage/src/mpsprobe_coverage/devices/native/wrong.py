@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from mpsprobe_coverage.devices.virtual.tensor import with_tensors
 from mpsprobe_coverage.knowledge.advisories.conditions import decided, matches
 from mpsprobe_coverage.knowledge.advisories.model import Advisory
 from mpsprobe_coverage.knowledge.advisories.store import all_advisories
@@ -104,7 +105,7 @@ def _compute(entry: Advisory, call: Call, result: Any, memory: Any, before: Any)
         if word in OF_ARGUMENTS:
             made = tensors_in([_run(call.func, OF_ARGUMENTS[word](bound, *objects))])
         else:
-            given = tree_map(lambda one: one.clone() if isinstance(one, torch.Tensor) else one, bound)
+            given = with_tensors(torch.clone, bound)
             _put(memory, after)
             made = [OF_RESULTS[word](one, given, *objects) for one in results]
         made = [wrong.reshape(one.shape) for one, wrong in zip(results, made, strict=False)]
@@ -173,9 +174,7 @@ def _each(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., Bound
     """Arguments of these names, and the tensors in lists, changed."""
 
     def changed(bound: Bound, *names: Any) -> Bound:
-        made = {name: tree_map(lambda one: change(one) if isinstance(one, torch.Tensor) else one, bound[name])
-                for name in names if name in bound}  # fmt: skip
-        return {**bound, **made}
+        return {**bound, **{name: with_tensors(change, bound[name]) for name in names if name in bound}}
 
     return changed
 

@@ -8,18 +8,19 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import IntFlag
 from functools import cache
-from typing import Any, NamedTuple, Self
+from itertools import islice
+from typing import NamedTuple, Self
 
 import torch
 
 from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.compiling import OBSERVER
-from mpsprobe_coverage.devices.interpreter import address_of, functions, is_of_a_signal, passing_on
+from mpsprobe_coverage.devices.interpreter import address_of, called_by_c, functions, passing_on
 from mpsprobe_coverage.knowledge.calls.spec import Specs, TensorSpec, interned
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.recording.attribution import NOWHERE, Attribution, Origin
@@ -78,13 +79,6 @@ class Kind(NamedTuple):
     outputs: Specs | None
 
 
-class Counted(NamedTuple):
-    kind: Kind
-    calls: int
-    to_cpu_bytes: int
-    from_cpu_bytes: int
-
-
 def judged(happened: Happened) -> Judgement | None:
     """The judgement on calls of which ``happened`` was seen; None where nothing is known of the device.
 
@@ -122,28 +116,27 @@ class Observation:
         self._calls: dict[Kind, ObservedCall] = {}
 
     def __enter__(self) -> Self:
-        _sharing.opened(self)
+        _listener.opened(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        _sharing.closed(self)
+        _listener.closed(self)
 
     def finish(self) -> None:
-        _sharing.share()
+        _listener.share()
 
     def calls(self) -> Iterator[ObservedCall]:
         return iter(self._calls.values())
 
-    def add(self, counted: Counted) -> None:
-        kind, number = counted.kind, counted.calls
+    def add(self, kind: Kind, number: int, to_cpu_bytes: int, from_cpu_bytes: int) -> None:
         if kind not in self._calls and len(self._calls) >= MOST_KINDS:
             kind = kind._replace(inputs=None, outputs=None)
         call = self._calls.get(kind)
         if call is None:
             call = self._calls[kind] = ObservedCall(kind, judged(kind.happened))
         call.calls += number
-        call.to_cpu_bytes += counted.to_cpu_bytes
-        call.from_cpu_bytes += counted.from_cpu_bytes
+        call.to_cpu_bytes += to_cpu_bytes
+        call.from_cpu_bytes += from_cpu_bytes
         if kind.device == self.name:
             self._record(call, number)
 
@@ -173,20 +166,27 @@ def observe(device: str | torch.device | None = None, *, lines: bool = True) -> 
         raise UsageError(f"there is no device {device!r}", "Name one that torch knows, such as mps or cpu.") from error
 
 
-class _Sharing:
-    """One listener for all observations that are open. Whenever one comes or goes, what was seen is shared out."""
+class _Listener:
+    """There is one in a process, for all observations that are open.
+
+    Whenever one comes or goes, what was seen is shared out. ``UsageError`` where it cannot be built.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._open: list[Observation] = []
-        self._listener: Listener | None = None
-        self._running = False
-        self._asked: Attribution | None = None
         self._attributions = ExitStack()
+        self._following: ExitStack | None = None  # while it listens
+        self._asked: Attribution | None = None  # for lines
+        self._places: dict[Origin, int] = {NOWHERE: 0}
+        self._origins = [NOWHERE]
+        self._errors: list[BaseException] = []
+        operators = torch.ops.mpsprobe_observer  # looked into once it is loaded
+        self._place = called_by_c(_PLACE, self._placed, lambda error: operators.raise_later(error), self._errors)
 
     def opened(self, observation: Observation) -> None:
         with self._lock:
-            self._listener = self._listener or Listener()
+            _load()
             self.share()
             if observation.lines and observation not in self._open:
                 self._attributions.enter_context(observation.attribution)
@@ -212,12 +212,10 @@ class _Sharing:
 
     def share(self) -> None:
         with self._lock:
-            if self._listener is None:
-                return
-            everyone = list({id(one): one for one in self._open}.values())
-            for counted in self._listener.take():
+            everyone = {id(one): one for one in self._open}.values()
+            for counted in self._seen() if everyone else ():
                 for observation in everyone:
-                    observation.add(counted)
+                    observation.add(*counted)
 
     def close(self) -> None:
         with self._lock:
@@ -226,88 +224,46 @@ class _Sharing:
 
     def _follow(self) -> None:
         """Ask the first observation that wants lines for them; a new start forgets where autograd's nodes were made."""
-        assert self._listener is not None
         asked = next((one.attribution for one in self._open if one.lines), None)
-        if self._running and asked is not self._asked:
+        if self._following is not None and asked is not self._asked:
             self._stop()
-        if not self._running:
-            self._listener.start(asked)
-            self._running, self._asked = True, asked
+        if self._following is None:
+            self._asked, operators = asked, torch.ops.mpsprobe_observer
+            operators.start(0 if asked is None else address_of(self._place), functions())
+            self._following = ExitStack()
+            self._following.enter_context(passing_on(operators.raise_later))
+            self._following.enter_context(optimizers_followed(operators.in_optimizer))
 
     def _stop(self) -> None:
-        assert self._listener is not None
-        self._running = False
-        self._listener.stop()
-
-
-_sharing = _Sharing()
-atexit.register(_sharing.close)
-
-
-class Listener:
-    """There is one in a process; ``observe.py`` shares out what it sees. ``UsageError`` where it cannot be built."""
-
-    def __init__(self) -> None:
-        _load()
-        self._places: dict[Origin, int] = {NOWHERE: 0}
-        self._origins = [NOWHERE]
-        self._attribution: Attribution | None = None
-        self._error: BaseException | None = None
-        self._place = _PLACE(self._placed)
-        self._followed = ExitStack()
-
-    def start(self, attribution: Attribution | None) -> None:
-        self._attribution = attribution
-        place = 0 if attribution is None else address_of(self._place)
-        torch.ops.mpsprobe_observer.start(place, functions())
-        self._followed.enter_context(passing_on(torch.ops.mpsprobe_observer.raise_later, type(self).__name__))
-        self._followed.enter_context(optimizers_followed(torch.ops.mpsprobe_observer.in_optimizer))
-
-    def stop(self) -> None:
         """See no more, and raise what went wrong while places were looked up."""
-        self._followed.close()
+        assert self._following is not None
+        self._following.close()
+        self._following = None
         torch.ops.mpsprobe_observer.stop()
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+        if self._errors:
+            raise self._errors.pop()
 
-    def take(self) -> list[Counted]:
-        words = torch.ops.mpsprobe_observer.take()
+    def _seen(self) -> Iterator[tuple[Kind, int, int, int]]:
+        words = iter(torch.ops.mpsprobe_observer.take())
         names = torch.ops.mpsprobe_observer.operators()
-        kinds, position = [], 0
-        while position < len(words):
-            end = position + 1 + words[position]
-            kinds.append(self._counted(words[position + 1 : end], names))
-            position = end
-        return kinds
+        for _length in words:
+            calls, to_cpu, from_cpu, operator, place, phase, device_and_flags = islice(words, 7)
+            device, happened = _device(device_and_flags & 0xFF), Happened(device_and_flags >> 8)
+            place_and_tensors = self._origins[place], happened, _specs(words), _specs(words)
+            yield Kind(names[operator], device, PHASES[phase], *place_and_tensors), calls, to_cpu, from_cpu
 
-    def _counted(self, words: Sequence[int], names: Sequence[str]) -> Counted:
-        calls, to_cpu, from_cpu, operator, place, phase, device_and_flags, *tensors = words
-        reader = iter(tensors)
-        kind = Kind(
-            names[operator],
-            _device(device_and_flags & 0xFF),
-            PHASES[phase],
-            self._origins[place],
-            Happened(device_and_flags >> 8),
-            _specs(reader),
-            _specs(reader),
-        )
-        return Counted(kind, calls, to_cpu, from_cpu)
+    def _placed(self) -> int:
+        assert self._asked is not None
+        origin = self._asked.current()
+        number = self._places.get(origin)
+        if number is None:
+            number = self._places[origin] = len(self._origins)
+            self._origins.append(origin)
+        return number
 
-    def _placed(self, answer: Any) -> None:
-        try:
-            assert self._attribution is not None
-            origin = self._attribution.current()
-            number = self._places.get(origin)
-            if number is None:
-                number = self._places[origin] = len(self._origins)
-                self._origins.append(origin)
-            answer[0] = number
-        except BaseException as error:  # noqa: BLE001 - it cannot pass through C++
-            if not is_of_a_signal(error, torch.ops.mpsprobe_observer.raise_later):  # which is raised after the call
-                self._error = self._error or error
-                answer[0] = 0
+
+_listener = _Listener()
+atexit.register(_listener.close)
 
 
 @cache

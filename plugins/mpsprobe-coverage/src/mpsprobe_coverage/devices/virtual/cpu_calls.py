@@ -25,9 +25,9 @@ from mpsprobe_coverage.devices.virtual.execution import lacks_code
 from mpsprobe_coverage.devices.virtual.mps_in_python import replacing
 from mpsprobe_coverage.devices.virtual.tensor import (
     as_text,
-    mapped,
     undispatched,
     virtual_tensor,
+    with_tensors,
     without_data,
     zeros_for,
 )
@@ -59,9 +59,6 @@ class Elsewhere:
         self._undo = ExitStack()
         self.close = self._undo.close
 
-    def is_without_data(self, elements: int) -> bool:
-        return not self.data and elements > LARGE
-
     def run(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         result = func(*args, **kwargs) if self.data else self._run(func, types, args, kwargs)
         if self._dispatch.phase is not None and isinstance(result, torch.Tensor):
@@ -75,9 +72,7 @@ class Elsewhere:
             return func(*args, **kwargs)
         try:
             # Its own way from a tensor to one without data reads all of it.
-            result = self._shapes_of(
-                func, mapped(self._large_without_data, args), mapped(self._large_without_data, kwargs)
-            )
+            result = self._shapes_of(func, *with_tensors(self._large_without_data, (args, kwargs)))
         except Exception:  # noqa: BLE001 - whatever it is: the CPU decides
             return func(*args, **kwargs)
         return result if any(tensor.numel() > LARGE for tensor in tensors_in(result)) else func(*args, **kwargs)
@@ -96,7 +91,8 @@ class Elsewhere:
             return self._dispatch.guessed(operator_name(func), assumed_scalar(func, tensors_in((args, kwargs))[0]))
         except DynamicOutputShapeException:
             self._dispatch.assumed(operator_name(func), ONES_ASSUMPTION)
-            return mapped(self._large_without_data, func(*mapped(_ones, args), **mapped(_ones, kwargs)))
+            ones, named = with_tensors(_ones, (args, kwargs))
+            return with_tensors(self._large_without_data, func(*ones, **named))
         written = tensors_in(written_arguments(self._dispatch.plan_of(func), args, kwargs))
         if any(type(tensor) not in without_data for tensor in written):
             self._dispatch.assumed(operator_name(func), WRITTEN_ASSUMPTION)
@@ -104,9 +100,8 @@ class Elsewhere:
             result.assumed_truth = True
         return result
 
-    def _large_without_data(self, value: Any) -> Any:
-        large = isinstance(value, torch.Tensor) and value.numel() > LARGE
-        return self.empty(spec_of(value)) if large else value
+    def _large_without_data(self, tensor: torch.Tensor) -> torch.Tensor:
+        return self.empty(spec_of(tensor)) if tensor.numel() > LARGE else tensor
 
     def _shapes_of(self, func: Any, args: Any, kwargs: Any) -> Any:
         with self._fakes():
@@ -209,10 +204,10 @@ def _is_many(value: Any) -> bool:
     return isinstance(value, (int, float)) and value > LARGE
 
 
-def _ones(value: Any) -> Any:
-    if type(value) not in without_data:
-        return value
-    return torch.ones((), dtype=value.dtype, device=CPU).expand(value.shape)
+def _ones(tensor: torch.Tensor) -> torch.Tensor:
+    return (
+        torch.ones((), dtype=tensor.dtype, device=CPU).expand(tensor.shape) if type(tensor) in without_data else tensor
+    )
 
 
 # Registered fallbacks that autograd goes through: the operator runs on the CPU, and so does its derivative.
@@ -259,7 +254,7 @@ class OnTheCPU:
             with torch._C._AutoDispatchBelowAutograd():
                 return func(*args, **kwargs)
         with self._copies():
-            there = mapped(_to_cpu, (args, kwargs))
+            there = with_tensors(lambda t: t if t.is_cpu else _TO_COPY(t, device=CPU), (args, kwargs))
         try:
             result = self._there(func, *there)
         except Exception:  # a checkpoint ends its second run so, here inside the call
@@ -279,10 +274,10 @@ class OnTheCPU:
             if not lacks_code(error):
                 raise
             dtype = tensors_in((args, kwargs))[0].dtype
-            args, kwargs = mapped(_cast(dtype, torch.float32), (args, kwargs))
-            results = mapped(_cast(torch.float32, dtype), func._op_dk(_IMPLICIT, *args, **kwargs))
+            args, kwargs = with_tensors(_cast(dtype, torch.float32), (args, kwargs))
+            results = with_tensors(_cast(torch.float32, dtype), func._op_dk(_IMPLICIT, *args, **kwargs))
         with self._copies():
-            return mapped(_from_cpu, results)
+            return with_tensors(lambda tensor: _TO_COPY(tensor, device=META), results)
 
     def _record(self, func: Any, args: Any, kwargs: Any, outputs: Specs) -> FallbackCall:
         plan, inputs = self._dispatch.plan_of(func), specs_in((args, kwargs))
@@ -379,16 +374,8 @@ def keep_real(moved: torch.Tensor) -> None:
     node.metadata[_REAL] = True
 
 
-def _to_cpu(value: Any) -> Any:
-    return _TO_COPY(value, device=CPU) if isinstance(value, torch.Tensor) and value.device.type != "cpu" else value
-
-
-def _from_cpu(value: Any) -> Any:
-    return _TO_COPY(value, device=META) if isinstance(value, torch.Tensor) else value
-
-
-def _cast(before: torch.dtype, after: torch.dtype) -> Callable[[Any], Any]:
-    return lambda value: value.to(after) if isinstance(value, torch.Tensor) and value.dtype is before else value
+def _cast(before: torch.dtype, after: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda tensor: tensor.to(after) if tensor.dtype is before else tensor
 
 
 def _spec_of_copy(tensor: torch.Tensor, kwargs: dict[str, Any]) -> TensorSpec:

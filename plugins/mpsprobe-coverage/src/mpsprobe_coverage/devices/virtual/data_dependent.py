@@ -18,16 +18,24 @@ from typing import Any, Literal
 
 import torch
 
-from mpsprobe_coverage.devices.virtual.execution import MATERIALISE_LIMIT, Sizes, in_another_dtype, on_smaller, specs_of
+from mpsprobe_coverage.devices.virtual.execution import (
+    MATERIALISE_LIMIT,
+    Sizes,
+    in_another_dtype,
+    on_smaller,
+    specs_of,
+    unit,
+)
 from mpsprobe_coverage.devices.virtual.tensor import (
     VirtualTensor,
     known_values,
     mapped,
     reshape_in_place,
     virtual_tensor,
+    with_tensors,
     without_data,
 )
-from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, interned, leaves, spec_of, specs_in, tensors_in
+from mpsprobe_coverage.knowledge.calls.spec import CPU, TensorSpec, interned, leaves, spec_of, tensors_in
 from mpsprobe_coverage.recording.dispatch import Dispatch, Plan, written_arguments
 
 ONES_ASSUMPTION = "ones: everything is found or selected"
@@ -64,12 +72,13 @@ class DataDependent:
         if unknown and scalar:
             result: Any = dispatch.guessed(plan.name, assumed_scalar(plan.func, tensors[0]))
         elif unknown and sum(spec_of(tensor).numel for tensor in tensors) > MATERIALISE_LIMIT:
-            return self._of_many(plan, args, kwargs)
+            result = self._of_many(plan, args, kwargs)
         elif not unknown and (selected := _selected(plan, args)) is not None:
             result = selected.empty()
         else:
-            result = _on_the_cpu(plan.func, *mapped(partial(self._real, plan.name), (args, kwargs)))
-        dispatch.record(plan, args, kwargs, tuple(map(spec_of, tensors)), specs_in(result))
+            result = _on_the_cpu(plan.func, *with_tensors(partial(self._real, plan.name), (args, kwargs), CPU))
+        outputs = tuple(spec for spec in leaves(specs_of(result)) if type(spec) is TensorSpec)
+        dispatch.record(plan, args, kwargs, tuple(map(spec_of, tensors)), outputs)
         keep = all(known_values_of(t) is not None for t in tensors)
         virtual = mapped(lambda v: self._back(v, keep), result)
         for one in tensors_in(virtual) if unknown and self.found == "most" else ():
@@ -77,23 +86,14 @@ class DataDependent:
         return _written_into(plan, args, kwargs, virtual) if plan.mutable else virtual
 
     def _of_many(self, plan: Plan, args: Any, kwargs: Any) -> Any:
-        """As on real values, from fewer of them: what is found may take as much memory as the model."""
+        """The specs of what is found in real values, from fewer of them: it may take as much memory as the model."""
         values = self._values(plan.name)
 
         def run(small_args: Any, small_kwargs: Any, sizes: Sizes) -> Any:
-            def ones(value: Any) -> Any:
-                if not isinstance(value, torch.Tensor):
-                    return CPU if isinstance(value, torch.device) else value
-                return values(sizes(value).shape, value.dtype)
+            ones = with_tensors(lambda t: values(sizes(t).shape, t.dtype), (small_args, small_kwargs), CPU)
+            return specs_of(_on_the_cpu(plan.func, *ones))
 
-            ones_args, ones_kwargs = mapped(ones, (small_args, small_kwargs))
-            return specs_of(_on_the_cpu(plan.func, ones_args, ones_kwargs))
-
-        outputs = on_smaller(run, args, kwargs)
-        specs = tuple(spec for spec in leaves(outputs) if type(spec) is TensorSpec)
-        self._dispatch.record(plan, args, kwargs, specs_in((args, kwargs)), specs)
-        virtual = mapped(lambda v: virtual_tensor(v) if type(v) is TensorSpec else v, outputs)
-        return _written_into(plan, args, kwargs, virtual) if plan.mutable else virtual
+        return on_smaller(run, args, kwargs)
 
     def _values(self, name: str) -> Values:
         operator = name.partition(".")[0]
@@ -101,23 +101,20 @@ class DataDependent:
             return partial(_same, 0)
         return _different if operator in UNIQUE and self.found == "most" else partial(_same, 1)
 
-    def _real(self, name: str, value: Any) -> Any:
+    def _real(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
         """The values of an argument, or what they are taken for."""
-        if isinstance(value, torch.device):
-            return CPU
-        if not isinstance(value, torch.Tensor):
-            return value
-        known, spec = known_values_of(value), spec_of(value)
+        known, spec = known_values_of(tensor), spec_of(tensor)
         if known is not None:
             return known
-        if name.startswith("aten::linalg_") and value.dim() >= 2:
-            # A matrix of ones is singular, which linear algebra refuses or finds a rank in.
-            return torch.eye(*spec.shape[-2:], dtype=spec.dtype, device=CPU).expand(spec.shape)
-        if value.layout is not torch.strided:
+        if name.startswith("aten::linalg_"):
+            return unit(spec)
+        if tensor.layout is not torch.strided:
             return spec.filled(1)
         return self._values(name)(spec.shape, spec.dtype)
 
     def _back(self, value: Any, keep: bool) -> Any:
+        if type(value) is TensorSpec:
+            return virtual_tensor(value)
         if not isinstance(value, torch.Tensor):
             return value
         small = value.layout is torch.strided and spec_of(value).shadow_cost <= self._dispatch.shadow_limit
@@ -162,7 +159,7 @@ def _on_the_cpu(func: Any, args: Any, kwargs: Any) -> Any:
         ran = in_another_dtype(func, args, kwargs)
         if ran is None:
             raise
-        return mapped(lambda v: v.to(ran.original(v.dtype)) if isinstance(v, torch.Tensor) else v, ran.result)
+        return with_tensors(lambda tensor: tensor.to(ran.original(tensor.dtype)), ran.result)
 
 
 def _written_into(plan: Plan, args: Any, kwargs: Any, result: Any) -> Any:

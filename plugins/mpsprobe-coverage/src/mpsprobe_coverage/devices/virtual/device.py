@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -23,7 +24,7 @@ from mpsprobe_coverage.devices.virtual.registrations import Casts, autocast_kern
 from mpsprobe_coverage.devices.virtual.tensor import MPS, VirtualTensor, stands_for
 from mpsprobe_coverage.devices.virtual.wrapping import Construction, Wrapper
 from mpsprobe_coverage.knowledge.calls.call import Calls
-from mpsprobe_coverage.knowledge.calls.spec import FLOAT_SHADOW_COST, Specs, TensorSpec, spec_of
+from mpsprobe_coverage.knowledge.calls.spec import FLOAT_SHADOW_COST, TensorSpec, spec_of
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.kernels.live import has_mps_build
@@ -99,16 +100,14 @@ class VirtualDevice:
         self._interception.data_dependent.found = found
         self._interception.branches = branches
         if lifetimes is not None:
-            lifetimes.returns_twice = self._returns_twice
+            newer = partial(self.asked.at_least, PREFILL_SINCE, for_memory=True)
+            lifetimes.returns_twice = lambda operator, inputs: is_prefill(operator, inputs) and newer()
         self._shadow_limit = shadow_limit
         self._answers = answers or self.table.release
         self._exits = ExitStack()
 
     def construction(self) -> Construction:
         return Construction(self._shadow_limit, self.attribution, self.keep_weights, self.table.backend.device)
-
-    def _returns_twice(self, operator: str, inputs: Specs) -> bool:
-        return is_prefill(operator, inputs) and self.asked.at_least(PREFILL_SINCE, for_memory=True)
 
     def __enter__(self) -> VirtualDevice:
         in_cpp = not has_mps_build() and torch._C._dispatch_has_kernel_for_dispatch_key(_MADE_BY, "MPS")

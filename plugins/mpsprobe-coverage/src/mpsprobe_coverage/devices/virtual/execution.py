@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -31,9 +31,11 @@ from mpsprobe_coverage.devices.virtual.tensor import (
     known_values,
     layouts_seen,
     mapped,
+    plain_tensor,
     reshape_in_place,
     take_over,
     virtual_tensor,
+    with_tensors,
     without_data,
 )
 from mpsprobe_coverage.knowledge.calls.spec import CPU, META, TensorSpec, interned, leaves, spec_of, tensors_in
@@ -58,7 +60,7 @@ Sizes = Callable[[torch.Tensor], TensorSpec]
 
 
 class Outcome:
-    """What a call leaves behind: specs of its outputs, and new specs of arguments that it reshaped."""
+    """What a call leaves behind: its result with specs for tensors, and new specs of written arguments, by number."""
 
     __slots__ = ("__weakref__", "cost", "flat", "offsets", "outputs", "refused", "reshaped")
 
@@ -71,7 +73,7 @@ class Outcome:
     ) -> None:
         self.outputs = outputs
         self.offsets = offsets  # of views, from the beginning of their base; empty where all begin there
-        self.refused = refused  # what PyTorch raises for the call on every device
+        self.refused = refused  # what PyTorch raises for it on every device; the specs are then those of another dtype
         self.reshaped = reshaped
         self.flat = tuple(leaf for leaf in leaves(outputs) if type(leaf) is TensorSpec)
         self.cost = max((spec.shadow_cost for spec in self.flat), default=0)
@@ -147,23 +149,13 @@ class Execution:
 
     def _find_outcome(self, plan: Plan, args: Any, kwargs: Any, key: list[Any]) -> Outcome:
         if not plan.arithmetic or float not in map(type, key):
-            return self._worked_out(plan, args, kwargs)
+            return left_behind(plan, args, kwargs)
         lookup = ("any number", *(None if type(part) is float else part for part in key))
         outcome = self._outcomes.get(lookup)
         if outcome is None:
-            outcome = self._worked_out(plan, args, kwargs)
+            outcome = left_behind(plan, args, kwargs)
             self._remember(lookup, outcome)
         return Outcome(outcome.outputs, outcome.reshaped, outcome.refused, outcome.offsets)
-
-    @staticmethod
-    def _worked_out(plan: Plan, args: Any, kwargs: Any) -> Outcome:
-        left = left_behind(plan, args, kwargs)
-        reshaped = []
-        for index, tensor in enumerate(written_arguments(plan, args, kwargs)):
-            after = left.after.get(id(tensor))
-            if after is not None and after is not spec_of(tensor):
-                reshaped.append((index, after))
-        return Outcome(left.outputs, tuple(reshaped), left.refused, left.offsets if any(left.offsets) else ())
 
     def _shadow(self, plan: Plan, args: Any, kwargs: Any, outcome: Outcome) -> Any:
         if outcome.cost > self.shadow_limit:
@@ -233,15 +225,7 @@ def _forget_written(plan: Plan, args: Any, kwargs: Any) -> None:
             forget(tensor)
 
 
-class LeftBehind(NamedTuple):
-    outputs: Any  # its result, with a spec in the place of each tensor
-    after: dict[int, TensorSpec]  # id of a tensor argument → its spec
-    # What PyTorch raises for the call on every device; the specs are then those of another dtype.
-    refused: Exception | None = None
-    offsets: tuple[int, ...] = ()  # of views, in elements
-
-
-def left_behind(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
+def left_behind(plan: Plan, args: Any, kwargs: Any) -> Outcome:
     try:
         if layouts_seen:
             specs = [spec_of(tensor) for tensor in tensors_in((args, kwargs))]
@@ -254,7 +238,7 @@ def left_behind(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
         return _another_way(plan, args, kwargs, error)
 
 
-def _another_way(plan: Plan, args: Any, kwargs: Any, error: Exception) -> LeftBehind:
+def _another_way(plan: Plan, args: Any, kwargs: Any, error: Exception) -> Outcome:
     specs = [spec_of(t) for t in tensors_in((args, kwargs))]
     stored = sum(spec.stored for spec in specs)
     if stored > _OF_OTHERS and plan.func.namespace != "aten":
@@ -279,7 +263,8 @@ def _another_way(plan: Plan, args: Any, kwargs: Any, error: Exception) -> LeftBe
         if left is None and lacking:
             left = _as_before(plan, args, kwargs)
         if left is not None:
-            return left if lacking else left._replace(refused=_bare(refused))
+            left.refused = None if lacking else _bare(refused)
+            return left
         raise error if not isinstance(error, NotImplementedError) else refused from None
 
 
@@ -296,27 +281,35 @@ def _run(
     make: Callable[[torch.Tensor], torch.Tensor | None],
     device: torch.device,
     numbers: torch.device = CPU,
-) -> LeftBehind:
+) -> Outcome:
     """Run the reference for ``device`` on what ``make`` makes of each tensor, which stays where it makes None."""
     inner: dict[int, torch.Tensor] = {}
 
-    def replace(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            if id(value) not in inner:
-                made = make(value)
-                if made is None:
-                    return value
-                inner[id(value)] = made
-            return inner[id(value)]
-        return device if isinstance(value, torch.device) else value
+    def replace(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in inner:
+            made = make(tensor)
+            if made is None:
+                return tensor
+            inner[id(tensor)] = made
+        return inner[id(tensor)]
 
-    new_args, new_kwargs = mapped(replace, (args, kwargs))
+    new_args, new_kwargs = with_tensors(replace, (args, kwargs), device)
     result = accepting_numbers(plan.run, plan, new_args, new_kwargs, numbers)
     offsets = () if plan.base is None else tuple(int(view.storage_offset()) for view in tensors_in(result))
-    return LeftBehind(specs_of(result), {key: spec_of(tensor) for key, tensor in inner.items()}, None, offsets)
+    after = {key: spec_of(tensor) for key, tensor in inner.items()}
+    reshaped = _reshaped(plan, args, kwargs, after)
+    return Outcome(specs_of(result), reshaped, offsets=offsets if any(offsets) else ())
 
 
-def _on_meta(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
+def _reshaped(plan: Plan, args: Any, kwargs: Any, after: dict[int, TensorSpec]) -> tuple[tuple[int, TensorSpec], ...]:
+    """Which written arguments have another spec ``after`` the call, by the ids of tensors."""
+    written = [
+        (number, tensor) for number, tensor in enumerate(written_arguments(plan, args, kwargs)) if id(tensor) in after
+    ]
+    return tuple((number, after[id(tensor)]) for number, tensor in written if after[id(tensor)] is not spec_of(tensor))
+
+
+def _on_meta(plan: Plan, args: Any, kwargs: Any) -> Outcome:
     """The meta kernel; once more with all 0-dim CPU tensors on meta if it does not take them as they are.
 
     Kernels of TensorIterator take a 0-dim CPU tensor together with tensors of any device; a few meta kernels, being
@@ -341,7 +334,14 @@ def _zeros(tensor: torch.Tensor) -> torch.Tensor:
     return spec_of(tensor).filled(0).requires_grad_(tensor.requires_grad)
 
 
-def _on_smaller(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
+def unit(spec: TensorSpec) -> torch.Tensor:
+    """Unit matrices, as zeros and ones are singular; ones where there is one dimension, or none."""
+    if len(spec.shape) < 2:
+        return spec.filled(1)
+    return torch.eye(*spec.shape[-2:], device=CPU).to(spec.dtype).expand(spec.shape)
+
+
+def _on_smaller(plan: Plan, args: Any, kwargs: Any) -> Outcome:
     """As for the sizes of the call, from two runs on small ones: of the meta kernel, else of the CPU's."""
 
     def run(small_args: Any, small_kwargs: Any, sizes: Callable[[torch.Tensor], TensorSpec]) -> tuple[Any, Any]:
@@ -349,37 +349,32 @@ def _on_smaller(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
             left = _run(plan, small_args, small_kwargs, lambda t: sizes(t).empty(), META)
         except Exception:  # noqa: BLE001 - as in `left_behind`
             left = _run(plan, small_args, small_kwargs, lambda t: sizes(t).filled(0), CPU)
-        return left.outputs, left.after
+        return left.outputs, left.reshaped
 
-    return LeftBehind(*on_smaller(run, args, kwargs))
+    return Outcome(*on_smaller(run, args, kwargs))
 
 
-def _in_another_dtype(plan: Plan, args: Any, kwargs: Any) -> LeftBehind | None:
+def _in_another_dtype(plan: Plan, args: Any, kwargs: Any) -> Outcome | None:
     inner: dict[int, torch.Tensor] = {}
 
-    def zeros(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return inner.setdefault(id(value), _zeros(value))
-        return CPU if isinstance(value, torch.device) else value
-
-    zero_args, zero_kwargs = mapped(zeros, (args, kwargs))
+    zero_args, zero_kwargs = with_tensors(lambda t: inner.setdefault(id(t), _zeros(t)), (args, kwargs), CPU)
     ran = in_another_dtype(lambda *a, **k: accepting_numbers(plan.run, plan, a, k), zero_args, zero_kwargs)
     if ran is None:
         return None
     after = {key: specs_of(ran.replaced.get(id(tensor), tensor), ran) for key, tensor in inner.items()}
-    return LeftBehind(specs_of(ran.result, ran), after)
+    return Outcome(specs_of(ran.result, ran), _reshaped(plan, args, kwargs, after))
 
 
-def _as_before(plan: Plan, args: Any, kwargs: Any) -> LeftBehind | None:
+def _as_before(plan: Plan, args: Any, kwargs: Any) -> Outcome | None:
     """What is written has the dtype and the size that it had, where nothing else is returned."""
     written = written_arguments(plan, args, kwargs)
     outputs = [spec_of(written[source]) for source in plan.returned if source is not None]
     if not outputs or len(outputs) < len(plan.returned) or any(spec.layout is not torch.strided for spec in outputs):
         return None
-    return LeftBehind(outputs[0] if len(outputs) == 1 else tuple(outputs), {})
+    return Outcome(outputs[0] if len(outputs) == 1 else tuple(outputs), ())
 
 
-def _large_sparse(plan: Plan, args: Any, kwargs: Any) -> LeftBehind:
+def _large_sparse(plan: Plan, args: Any, kwargs: Any) -> Outcome:
     """As if everything were dense; where meta cannot do that (``sparse_mask``), on the CPU with one zero for all."""
     try:
         return _run(plan, args, kwargs, _dense_on_meta, META)
@@ -405,7 +400,7 @@ def accepting_numbers(run: Callable[..., Any], plan: Plan, args: Any, kwargs: An
     """``run``, once more with numbers as 0-dim tensors on ``device`` if it does not take them as they are.
 
     C++ turns a number into such a tensor and PyTorch hands it to Python as a number again; some operators
-    (``fmod``) do not accept it back. Floats take the default dtype, so that promotion stays the same.
+    (``fmod``) do not accept it back.
     """
     try:
         return run(*args, **kwargs)
@@ -415,18 +410,8 @@ def accepting_numbers(run: Callable[..., Any], plan: Plan, args: Any, kwargs: An
     changed = list(args)
     for position in plan.tensor_positions:
         if position < len(args) and isinstance(args[position], (int, float, complex)):
-            changed[position] = _scalar(args[position], device)
+            changed[position] = plain_tensor(args[position], device=device)
     return run(*changed, **kwargs)
-
-
-def _scalar(value: Any, device: torch.device) -> torch.Tensor:
-    if isinstance(value, float):
-        dtype = torch.get_default_dtype()
-    elif isinstance(value, complex):
-        dtype = torch.complex64
-    else:
-        dtype = torch.bool if isinstance(value, bool) else torch.int64
-    return torch.scalar_tensor(value, dtype=dtype, device=device)
 
 
 def specs_of(result: Any, ran: Ran | None = None) -> Any:
@@ -493,11 +478,7 @@ def in_another_dtype(run: Callable[..., Any], args: Any, kwargs: Any) -> Ran | N
 
 def _in_dtype(run: Callable[..., Any], args: Any, kwargs: Any, dtype: torch.dtype, changed: list[torch.Tensor]) -> Ran:
     replaced = {id(t): torch.empty_like(t, dtype=dtype).copy_(t.real if t.is_complex() else t) for t in changed}
-
-    def other(value: Any) -> Any:
-        return replaced.get(id(value), value) if isinstance(value, torch.Tensor) else value
-
-    new_args, new_kwargs = mapped(other, (args, kwargs))
+    new_args, new_kwargs = with_tensors(lambda t: replaced.get(id(t), t), (args, kwargs))
     return Ran(run(*new_args, **new_kwargs), changed[0].dtype, dtype, replaced)
 
 
@@ -546,8 +527,6 @@ def _at(sizes: dict[int, int], first: Any, second: Any, small: list[dict[int, in
     if isinstance(first, TensorSpec):
         shape = tuple(_size(sizes, *pair, small) for pair in zip(first.shape, second.shape, strict=True))
         return interned(shape, _strides(shape, first), first.dtype)
-    if isinstance(first, dict):
-        return {name: _at(sizes, item, second[name], small) for name, item in first.items()}
     if isinstance(first, (tuple, list)):
         if len(first) != len(second):
             raise NotImplementedError("how many results there are follows from a size")

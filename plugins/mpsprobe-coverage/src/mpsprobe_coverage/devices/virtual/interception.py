@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_map
 
 from mpsprobe.doubts import GUESSED
 from mpsprobe.suggestions import first_line
+from mpsprobe_coverage.devices.virtual import cpu_calls
 from mpsprobe_coverage.devices.virtual.cpu_calls import Elsewhere, OnTheCPU
 from mpsprobe_coverage.devices.virtual.data_dependent import ONES_ASSUMPTION, DataDependent, filled, known_values_of
 from mpsprobe_coverage.devices.virtual.execution import (
@@ -27,6 +28,7 @@ from mpsprobe_coverage.devices.virtual.execution import (
     accepting_numbers,
     in_another_dtype,
     lacks_code,
+    unit,
 )
 from mpsprobe_coverage.devices.virtual.mps_in_python import is_of_device
 from mpsprobe_coverage.devices.virtual.tensor import (
@@ -37,13 +39,12 @@ from mpsprobe_coverage.devices.virtual.tensor import (
     has_meta,
     known_values,
     layouts_seen,
-    mapped,
     place_of,
     reshape_in_place,
-    stands_for,
     takes_apart,
     undispatched,
     virtual_tensor,
+    with_tensors,
 )
 from mpsprobe_coverage.knowledge.advisories.conditions import Answer
 from mpsprobe_coverage.knowledge.calls.call import Call
@@ -110,7 +111,7 @@ class Interception(TorchDispatchMode):
         self.plans: dict[Any, Plan] = {}  # by overload; for sparse arguments by overload and dispatch key
         self._judged: WeakKeyDictionary[Outcome, Judgement] = WeakKeyDictionary()
         self._decomposing: set[tuple[int, Plan]] = set()  # in which thread
-        self._factory_dtypes: Mapping[Any, Any] | None = None
+        self._in_float32 = False
         self.passed_over: frozenset[str] = frozenset()  # PyTorch's own refusals at which a program does not end
         self.refusals: set[str] = set()  # those that operators raised, and that are findings
         self.sizes_of_cpu, self.other_sizes = False, ""
@@ -133,12 +134,12 @@ class Interception(TorchDispatchMode):
             self.recorder.phase = phase
 
     @contextmanager
-    def replacing_dtypes(self, dtypes: Mapping[Any, Any]) -> Iterator[None]:
-        before, self._factory_dtypes = self._factory_dtypes, dtypes
+    def in_float32(self) -> Iterator[None]:
+        before, self._in_float32 = self._in_float32, True
         try:
             yield
         finally:
-            self._factory_dtypes = before
+            self._in_float32 = before
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -160,8 +161,8 @@ class Interception(TorchDispatchMode):
                     # Composite kernels ask for the C++ device of their arguments, which says meta.
                     kwargs = dict(kwargs)
                     kwargs["device"] = META
-                    if self._factory_dtypes is not None:
-                        kwargs["dtype"] = self._factory_dtypes.get(kwargs.get("dtype"), kwargs.get("dtype"))
+                    if self._in_float32 and kwargs.get("dtype") is torch.float64:
+                        kwargs["dtype"] = torch.float32
                     if func is _TO_COPY and not virtual:
                         moved = self.on_the_cpu.leaving(args[0], kwargs)
                         if moved is not None:
@@ -384,7 +385,7 @@ class Interception(TorchDispatchMode):
         known = known_values_of(tensor)
         if known is not None:
             return known.clone()
-        if fill == 0 and self.elsewhere.is_without_data(tensor.numel()):
+        if fill == 0 and not self.elsewhere.data and tensor.numel() > cpu_calls.LARGE:
             return self.elsewhere.empty(spec_of(tensor))
         if self.recorder.phase is not None:
             self.assumed(operator, text)
@@ -461,29 +462,29 @@ class PassingOver(TorchFunctionMode):
 
     def _result_of_cpu(self, func: Any, args: Any, kwargs: Any, message: str) -> tuple[Any] | None:
         """The result, from the CPU; None where no dtype helps: then the message is about the call."""
-        on_zeros = mapped(lambda v: _filled(v, 0), (args, kwargs))
+        on_zeros = with_tensors(lambda tensor: spec_of(tensor).filled(0), (args, kwargs), CPU)
         ran, holds_everywhere = None, False
         try:
             result = func(*on_zeros[0], **on_zeros[1])
         except Exception as error:  # noqa: BLE001 - whatever it is, it decides
             # Code that asks for the dtype above all operators is the same for every device.
             holds_everywhere = not lacks_code(error) or first_line(error) == message
-            on_units = mapped(_unit, (args, kwargs))  # zeros are singular
+            on_units = with_tensors(lambda tensor: unit(spec_of(tensor)), (args, kwargs), CPU)
             ran = in_another_dtype(func, *on_zeros) or in_another_dtype(func, *on_units)
             if ran is None:
                 return None
             result = ran.result
         grad = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_in((args, kwargs)))
 
-        def virtual(value: Any) -> Any:
-            if not isinstance(value, torch.Tensor) or value.is_nested:
+        def virtual(value: torch.Tensor) -> torch.Tensor:
+            if value.is_nested:
                 return value
             if ran is not None and value.dtype is not ran.original(value.dtype):
                 value = value.to(ran.original(value.dtype))
             with undispatched():
                 return virtual_tensor(spec_of(value), None, grad and value.is_floating_point())
 
-        made = mapped(virtual, result)
+        made = with_tensors(virtual, result)
         if message not in self._interception.refusals:
             self._record(func, message, specs_in((args, kwargs)), specs_in(made), holds_everywhere)
         return (made,)
@@ -498,15 +499,3 @@ class PassingOver(TorchFunctionMode):
             recorder.call(operator, refused(message, evidence=EVERYWHERE), origin, inputs, outputs)
         else:
             recorder.unjudged(operator, NOT_FOLLOWED.format(message), origin)
-
-
-def _filled(value: Any, number: int) -> Any:
-    if isinstance(value, torch.Tensor):
-        return spec_of(value).filled(number)
-    return CPU if isinstance(value, torch.device) and value.type == stands_for.type else value
-
-
-def _unit(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor) or value.dim() < 2:
-        return _filled(value, 1)
-    return torch.eye(*value.shape[-2:], device=CPU).to(value.dtype).expand(value.shape)

@@ -26,6 +26,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -74,11 +75,11 @@ class _Constant(NamedTuple):
         return False
 
 
-class _Found(NamedTuple):
-    constants: tuple[_Constant, ...] = ()
-    questions: tuple[str, ...] = ()  # globals that are functions which ask
-    caches: tuple[Any, ...] = ()
-    names_torch: bool = False
+@dataclass(slots=True)
+class _Found:
+    constants: list[_Constant] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)  # globals that are functions which ask
+    caches: list[Any] = field(default_factory=list)
 
 
 _found: WeakKeyDictionary[ModuleType, _Found] = WeakKeyDictionary()
@@ -132,43 +133,37 @@ def _look() -> None:
     """At the modules that were imported since."""
     for name, module in [*sys.modules.items()]:
         if type(name) is str and isinstance(module, ModuleType) and module not in _found:
-            _found[module] = _Found()  # while it is looked at
-            _found[module] = _looked_at(name, module)
+            _found[module] = _Found()
             _packages.setdefault(name.partition(".")[0], WeakSet()).add(module)
-            if _found[module].names_torch:
-                _of_libraries[module] = None
+            _look_at(name, module, _found[module])
 
 
 def _modules() -> list[ModuleType]:
     return [*_of_libraries]
 
 
-def _looked_at(name: str, module: ModuleType) -> _Found:
+def _look_at(name: str, module: ModuleType, found: _Found) -> None:
     file = str(vars(module).get("__file__"))
     top = name.partition(".")[0]
     if _KEEP_TRUTH.match(name) or top in sys.stdlib_module_names - {"__main__"} or not file.endswith(".py"):
-        return _Found()
+        return
     text = _read(file)
     if "torch" not in text:
-        return _Found()
-    constants: list[_Constant] = []
-    _found[module] = _Found(names_torch=True)
+        return
+    _of_libraries[module] = None
     if _may_have_constants(text, module):
         with suppress(SyntaxError, RecursionError):
             for targets, value in _assignments(ast.parse(text).body):
-                _found[module] = _Found(tuple(constants), names_torch=True)
                 if _is_worked_out(value, module):
                     code = compile(ast.Expression(value), file, "eval")
-                    constants.append(_Constant(module, targets, code))
+                    found.constants.append(_Constant(module, targets, code))
                     _derived_names.update(targets)
-    _found[module] = _Found(tuple(constants), names_torch=True)
     values = [*vars(module).items()]
-    questions = tuple(key for key, value in values if type(value) in (FunctionType, _Cache) and _is_question(value))
+    found.questions += [key for key, value in values if type(value) in (FunctionType, _Cache) and _is_question(value)]
     inside = [vars(kind) for _, kind in values if isinstance(kind, type) and kind.__module__ == name]
     held = [value for owner in (vars(module), *inside) for value in owner.values()] if "cache" in text else []
     held = [one.__func__ if type(one) in (staticmethod, classmethod) else one for one in held]
-    caches = tuple(one for one in held if type(one) is _Cache and _is_question(one))
-    return _Found(tuple(constants), questions, caches, True)
+    found.caches += [one for one in held if type(one) is _Cache and _is_question(one)]
 
 
 def _may_have_constants(text: str, module: ModuleType) -> bool:
@@ -203,7 +198,7 @@ def _is_worked_out(value: ast.expr, module: ModuleType) -> bool:
         if isinstance(node, (ast.Lambda, ast.NamedExpr, ast.Await, ast.GeneratorExp, ast.ListComp)):
             return False
         if isinstance(node, ast.Name):
-            asks |= node.id in _names_of(module.__name__) or node.id in _derived_names & {*vars(module)}
+            asks |= node.id in _derived_names and node.id in vars(module)
         if isinstance(node, ast.Attribute):
             asks |= _DIRECT.match(ast.unparse(node)) is not None
         if isinstance(node, ast.Call):

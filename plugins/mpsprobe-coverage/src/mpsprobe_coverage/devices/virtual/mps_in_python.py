@@ -132,7 +132,10 @@ def replacing() -> Iterator[tuple[Replace, ExitStack]]:
     """What sets attributes and, at the end, undoes that in the opposite order; the stack takes other things to undo."""
     with ExitStack() as put_back:
         # torch keeps sets of its functions once asked for them; sets made now would hold our replacements for ever.
-        for cache in {_device_constructors, *filter(_is_cache, vars(torch.overrides).values())}:
+        for cache in {
+            _device_constructors,
+            *filter(lambda one: hasattr(one, "cache_clear"), vars(torch.overrides).values()),
+        }:
             if not cache.cache_info().currsize:
                 put_back.callback(cache.cache_clear)
 
@@ -147,10 +150,6 @@ def replacing() -> Iterator[tuple[Replace, ExitStack]]:
                 put_back.callback(setattr, owner, name, own)
 
         yield replace, put_back
-
-
-def _is_cache(value: Any) -> bool:
-    return hasattr(value, "cache_clear")
 
 
 def machine_or_usual(chip: str | None) -> Machine:

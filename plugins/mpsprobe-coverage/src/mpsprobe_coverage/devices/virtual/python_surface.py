@@ -44,7 +44,7 @@ from mpsprobe_coverage.devices.virtual.tensor import (
 )
 from mpsprobe_coverage.devices.virtual.wrapping import uninitialised
 from mpsprobe_coverage.knowledge.calls.spec import CPU, META, spec_of
-from mpsprobe_coverage.recording.capturing import captured
+from mpsprobe_coverage.recording.capturing import eager
 from mpsprobe_coverage.recording.dispatch import Dispatch
 
 _original_to: Any = torch._C.TensorBase.to
@@ -63,7 +63,7 @@ def device_in_python(dispatch: Dispatch, libraries: Libraries) -> Iterator[None]
         for name in ("tensor", "as_tensor", "asarray"):
             replace(torch, name, _factory(getattr(torch, name), dispatch))
         put_back.callback(loading(stands_for.device, lambda tensor: _placed(tensor, dispatch), replace))
-        replace(torch, "compile", _eager)
+        replace(torch, "compile", eager)
         replace(VirtualTensor, "__setitem__", _assign_tensors(dispatch))
         for name in ("__getitem__", "__setitem__"):  # their calls are those of the installed torch
             composing = partial(dispatch.composing, f"Tensor.{name}")
@@ -126,11 +126,6 @@ def _composed(original: Any, composing: Any) -> Any:
             return original(self, *args)
 
     return run
-
-
-def _eager(model: Any = None, **_options: Any) -> Any:
-    """``torch.compile`` that compiles nothing: eager operators are judged; ``cond`` and its like compile themselves."""
-    return captured if model is None else captured(model)
 
 
 def _tensor_to(dispatch: Dispatch) -> Any:

@@ -23,6 +23,7 @@ from mpsprobe_coverage.knowledge.calls.keys import has_kernel, is_implicit, over
 from mpsprobe_coverage.knowledge.calls.spec import tensors_in
 from mpsprobe_coverage.knowledge.judging.renames import renames
 from mpsprobe_coverage.knowledge.kernels.table import KernelFamily, KernelTable
+from mpsprobe_coverage.recording.dispatch import in_dispatcher
 from mpsprobe_coverage.recording.release_questions import is_composite, now_composite
 
 _CASTABLE = (torch.float16, torch.bfloat16, torch.float32)
@@ -40,33 +41,18 @@ _PROMOTE = {
 @contextmanager
 def registered(tables: Mapping[str, KernelTable], autograd: Mapping[str, Any]) -> Iterator[None]:
     """Register the operators of ``tables`` under the MPS key (or its backend's), ``autograd`` kernels above it."""
-    libraries: list[torch.library.Library] = []
-
-    @functools.cache
-    def library(namespace: str, key: str) -> torch.library.Library:
-        opened = torch.library.Library(namespace, "IMPL", key)
-        libraries.append(opened)
-        return opened
-
-    try:
+    with in_dispatcher() as register:
         # Is the backend in this process? Without ``empty`` no tensor could be made on it.
         if not has_kernel("aten::empty.memory_format", tables["aten"].backend.key):
             for table in {id(t): t for t in tables.values()}.values():
                 key = table.backend.key
-                for name in _registered(table) | (renames(table).keys() - now_composite(table)):
-                    # torch's Python code registers a few MPS kernels on every build (`torch/_refs/linalg`).
-                    if is_implicit(name) and not has_kernel(name, key):
-                        namespace, _, operator = name.partition("::")
-                        library(namespace, key).impl(operator, _never_called)
-        if autograd:
-            above = library("aten", f"Autograd{tables['aten'].backend.key}")
-            for name, function in autograd.items():
-                if torch._C._dispatch_has_kernel(name):
-                    above.impl(name.removeprefix("aten::"), function)
+                names = _registered(table) | (renames(table).keys() - now_composite(table))
+                # torch's Python code registers a few MPS kernels on every build (`torch/_refs/linalg`).
+                absent = (name for name in names if is_implicit(name) and not has_kernel(name, key))
+                register(key, dict.fromkeys(absent, _never_called))
+        there = {name: run for name, run in autograd.items() if torch._C._dispatch_has_kernel(name)}
+        register(f"Autograd{tables['aten'].backend.key}", there)
         yield
-    finally:
-        for opened in reversed(libraries):
-            opened._destroy()
 
 
 def _never_called(*_args: Any, **_kwargs: Any) -> Any:
@@ -149,30 +135,31 @@ def autocast_kernels(table: KernelTable, casts: Casts) -> Iterator[None]:
     if parsed is None:  # the installed torch has no autocast for this backend (2.6: MTIA), so it casts nothing
         yield
         return
-    library, clear = torch.library.Library("aten", "IMPL", key), torch.clear_autocast_cache
+    clear = torch.clear_autocast_cache
 
     def clear_and_forget() -> None:
         casts.forget()
         casts.used = True
         clear()
 
-    key_set = torch._C.DispatchKeySet(parsed)
-    try:
-        wanted = table.keys.get(key, frozenset())
+    wanted, key_set = table.keys.get(key, frozenset()), torch._C.DispatchKeySet(parsed)
+    # Where the release lacks one that the installed torch has under the key, it must not cast there.
+    kernels = {
+        name: _kernel(overload_named(name), casts if name in wanted else None, key_set)
+        for name in {*wanted, *torch._C._dispatch_get_registrations_for_dispatch_key(key)}
+        if name.startswith("aten::") and torch._C._dispatch_has_kernel(name)
+    }
+    with in_dispatcher() as register:
         with warnings.catch_warnings():
-            # PyTorch warns that a kernel is overridden, which is the point; it is put back below.
+            # PyTorch warns that a kernel is overridden, which is the point; it is put back at the end.
             warnings.simplefilter("ignore")
-            # Where the release lacks one that the installed torch has under the key, it must not cast there.
-            for name in {*wanted, *torch._C._dispatch_get_registrations_for_dispatch_key(key)}:
-                if name.startswith("aten::") and torch._C._dispatch_has_kernel(name):
-                    kernel = _kernel(overload_named(name), casts if name in wanted else None, key_set)
-                    library.impl(name.removeprefix("aten::"), kernel)
-        torch.clear_autocast_cache = clear_and_forget  # called where a region ends
-        yield
-    finally:
-        torch.clear_autocast_cache = clear
-        casts.forget()
-        library._destroy()
+            register(key, kernels)
+        try:
+            torch.clear_autocast_cache = clear_and_forget  # called where a region ends
+            yield
+        finally:
+            torch.clear_autocast_cache = clear
+            casts.forget()
 
 
 def _kernel(func: Any, casts: Casts | None, key_set: Any) -> Callable[..., Any]:

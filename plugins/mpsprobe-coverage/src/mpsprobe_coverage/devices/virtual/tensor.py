@@ -52,7 +52,7 @@ undispatched = torch._C._DisableTorchDispatch  # a context: tensors are made wit
 _make_subclass = torch.Tensor._make_subclass
 _PLAIN_DISPATCH = torch.Tensor.__torch_dispatch__
 _base_to = torch._C.TensorBase.to
-_tensor = torch.tensor
+plain_tensor = torch.tensor  # while a device is open, torch's is another function
 _base_data: Any = torch._C.TensorBase.data
 layouts_seen: set[torch.layout] = set()  # sparse ones of virtual tensors; calls are looked through once there are any
 without_data: set[type] = set()  # classes of tensors of the CPU that have none (``cpu_calls.py``)
@@ -281,6 +281,17 @@ def mapped(change: Callable[[Any], Any], value: Any) -> Any:
     return change(value)
 
 
+def with_tensors(change: Callable[[torch.Tensor], Any], values: Any, device: torch.device | None = None) -> Any:
+    """``values`` with what ``change`` makes of each tensor, and with ``device``, if there is one, for each device."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return change(value)
+        return device if device is not None and isinstance(value, torch.device) else value
+
+    return mapped(changed, values)
+
+
 def known_values(tensor: VirtualTensor) -> torch.Tensor | None:
     shadow = tensor.shadow
     if shadow is not None and getattr(shadow.untyped_storage(), "spoiled", False):
@@ -357,7 +368,7 @@ def _known_place(place: Any) -> Any:
     if type(place) is not list and type(place).__name__ != "ndarray":
         return place
     with undispatched():
-        places = _tensor(place, device=CPU)
+        places = plain_tensor(place, device=CPU)
         return virtual_tensor(spec_of(places), places) if places.numel() else place
 
 
@@ -419,7 +430,10 @@ def as_text(tensor: Any, known: torch.Tensor | None, contents: str | None = None
     if tensor.dtype not in ((default,) if known is None or empty else seen):
         suffixes.append(f"dtype={tensor.dtype}")
     if contents is None:
-        contents = "..." if known is None else "[]" if empty else _text_of_values(known)
+        contents = "..." if known is None else "[]"
+        if known is not None and not empty:
+            with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes():
+                contents = _tensor_str(known.detach(), len(_PREFIX))
     if tensor.grad_fn is not None:
         name = type(tensor.grad_fn).__name__
         suffixes.append(f"grad_fn=<{tensor.grad_fn.name().rsplit('::', 1)[-1] if name == 'CppFunction' else name}>")
@@ -427,12 +441,6 @@ def as_text(tensor: Any, known: torch.Tensor | None, contents: str | None = None
         suffixes.append("requires_grad=True")
     text: str = _add_suffixes(_PREFIX + contents, suffixes, len(_PREFIX), force_newline=False)
     return f"Parameter containing:\n{text}" if isinstance(tensor, torch.nn.Parameter) else text
-
-
-def _text_of_values(known: torch.Tensor) -> str:
-    with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes():
-        text: str = _tensor_str(known.detach(), len(_PREFIX))
-    return text
 
 
 # Virtual tensors that stand for others in what is kept of a call: without values, memory and graph.

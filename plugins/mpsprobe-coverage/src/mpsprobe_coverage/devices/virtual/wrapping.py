@@ -21,9 +21,8 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import _device_constructors
-from torch.utils._pytree import tree_map
 
-from mpsprobe_coverage.devices.virtual.execution import MATERIALISE_LIMIT
+from mpsprobe_coverage.devices.virtual.execution import MATERIALISE_LIMIT, unit
 from mpsprobe_coverage.devices.virtual.mps_in_python import default_generator, mps_in_python, replacing
 from mpsprobe_coverage.devices.virtual.tensor import (
     MPS,
@@ -32,6 +31,7 @@ from mpsprobe_coverage.devices.virtual.tensor import (
     stands_for,
     undispatched,
     virtual_tensor,
+    with_tensors,
 )
 from mpsprobe_coverage.knowledge.calls.spec import CPU, META, interned, spec_of, tensors_in
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
@@ -95,7 +95,7 @@ class Construction(TorchFunctionMode):
         except RuntimeError as error:
             if {tensor.device.type for tensor in tensors_in((args, kwargs))} == {"cpu", "meta"}:
                 # A weight on meta met a small real tensor: the result has no values either.
-                moved_args, moved_kwargs = tree_map(_to_meta, (args, kwargs))
+                moved_args, moved_kwargs = with_tensors(_to_meta, (args, kwargs))
                 with suppress(RuntimeError):
                     return func(*moved_args, **moved_kwargs)
             return self._on_unit_matrices(func, args, kwargs, error)
@@ -106,8 +106,8 @@ class Construction(TorchFunctionMode):
         on_meta = [tensor for tensor in tensors if tensor.is_meta]
         if not on_meta or any(tensor.numel() > self.limit for tensor in on_meta):
             raise error
-        result = func(*tree_map(_unit, args), **tree_map(_unit, kwargs))
-        return tree_map(lambda v: v.to(META) if isinstance(v, torch.Tensor) else v, result)
+        units, named = with_tensors(lambda t: unit(spec_of(t)).clone() if t.is_meta else t, (args, kwargs))
+        return with_tensors(lambda tensor: tensor.to(META), func(*units, **named))
 
     def _make(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         asked = kwargs.get("device")
@@ -147,16 +147,8 @@ def _names(device: Any, kind: str) -> bool:
     return device is not None and torch.device(device).type == kind
 
 
-def _unit(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor) or not value.is_meta:
-        return value
-    if value.dim() < 2:
-        return torch.ones(value.shape, dtype=value.dtype, device=CPU)
-    return torch.eye(*value.shape[-2:], dtype=value.dtype, device=CPU).expand(value.shape).clone()
-
-
-def _to_meta(value: Any) -> Any:
-    return value.to("meta") if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() else value
+def _to_meta(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(META) if tensor.device.type == "cpu" and tensor.dim() else tensor
 
 
 class NotStrided(TypeError):

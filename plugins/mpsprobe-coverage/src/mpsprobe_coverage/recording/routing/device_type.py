@@ -51,6 +51,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -180,7 +181,7 @@ def _float32_tolerances(func: Any) -> Route:
     key = _IMPLICIT if implicit else DispatchKey.CompositeExplicitAutogradNonFunctional
 
     def run(dispatch: Dispatch, *args: Any, **kwargs: Any) -> Any:
-        with dispatch.replacing_dtypes({torch.float64: torch.float32}):
+        with dispatch.in_float32():
             return func._op_dk(key, *args, **kwargs)
 
     route = composite_route(name, run)
@@ -308,11 +309,9 @@ def _read(dispatch: Dispatch, tensor: torch.Tensor) -> None:
 
 def batch_norm(dispatch: Dispatch, tensor: torch.Tensor, *args: Any) -> Any:
     """Arguments of ``_batch_norm_impl_index``; statistics of a batch without elements are float32."""
-    run = _aten._batch_norm_impl_index.default
-    if tensor.numel() or not dispatch.release.at_least("2.5"):
-        return run._op_dk(DispatchKey.CompositeImplicitAutograd, tensor, *args)
-    with dispatch.replacing_dtypes({torch.float64: torch.float32}):
-        return run._op_dk(DispatchKey.CompositeImplicitAutograd, tensor, *args)
+    narrow = not tensor.numel() and dispatch.release.at_least("2.5")
+    with dispatch.in_float32() if narrow else nullcontext():
+        return _aten._batch_norm_impl_index.default._op_dk(_IMPLICIT, tensor, *args)
 
 
 def _in_float32(dispatch: Dispatch, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
