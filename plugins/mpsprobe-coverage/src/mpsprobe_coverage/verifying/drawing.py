@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from mpsprobe_coverage.verifying.comparing import Wrong
-from mpsprobe_coverage.verifying.copying import NARROW, WIDER, copied, widened
+from mpsprobe_coverage.verifying.copying import NARROW, copied, widened, wider
 
 _aten = torch.ops.aten
 ENOUGH = 1000
@@ -55,7 +55,7 @@ class Drawing(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if self._wide:
-            args, kwargs = tree_map(_wide, (args, kwargs))
+            args, kwargs = tree_map(wider, (args, kwargs))
         if is_random(func):
             return self._draw(func, args, kwargs)
         found = self.computed(func, args, kwargs)
@@ -96,10 +96,6 @@ class Drawing(TorchDispatchMode):
         if isinstance(leaf, torch.Tensor):
             return leaf.contiguous().to(self._dtype) if leaf.is_floating_point() else leaf.contiguous()
         return self._dtype if leaf in (torch.float64, *NARROW) else leaf
-
-
-def _wide(leaf: Any) -> Any:
-    return WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
 
 
 def off_distribution(own: Any, drawn: Any) -> Wrong | None:
