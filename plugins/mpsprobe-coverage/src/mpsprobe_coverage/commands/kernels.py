@@ -17,7 +17,7 @@ from mpsprobe_coverage.knowledge.kernels.backends import family_named
 from mpsprobe_coverage.knowledge.kernels.names import resolve_operators
 from mpsprobe_coverage.knowledge.kernels.registered import registered_named
 from mpsprobe_coverage.knowledge.kernels.releases import INSTALLED
-from mpsprobe_coverage.knowledge.kernels.table import KernelFamily, KernelTable, tensor_keys
+from mpsprobe_coverage.knowledge.kernels.table import NATIVE, UNKNOWN, KernelFamily, KernelTable, tensor_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -190,8 +190,6 @@ def diff(old: str, new: str, backend: str, format_name: str) -> None:
     mpsprobe kernels diff 2.6.0 2.15.0
     mpsprobe kernels diff 2.13.0 installed      on a Mac: the shipped table against the running torch
     """
-    from mpsprobe_coverage.knowledge.kernels.difference import compare
-
     other = registered_named(backend)
     if other is not None:
         from mpsprobe_coverage.commands import kernels_registered
@@ -200,8 +198,45 @@ def diff(old: str, new: str, backend: str, format_name: str) -> None:
         write(format_name, lambda: changes, "kernels_registered:print_diff", changes)
         return
     family = family_named(backend)
-    difference = compare(family.target(old), family.target(new))
-    write(format_name, difference.as_dict, "kernels_output:print_difference", difference)
+    tables = family.target(old), family.target(new)
+    difference = compare(*tables)
+    write(format_name, lambda: difference, "kernels_output:print_difference", difference, *tables)
+
+
+def compare(old: KernelTable, new: KernelTable) -> dict[str, Any]:
+    """What changed from one release to another under the backend's own key, for JSON.
+
+    ``gained`` are native in the new release and not in the old one, new operators included; ``lost`` are native in the
+    old one and still there; ``changed`` has any other change of verdict of an operator that both have.
+    """
+    gained, lost, changed = [], [], []
+    for operator in sorted(old.operators | new.operators):
+        before, after = old.verdict(operator), new.verdict(operator)
+        if before == after:
+            continue
+        if after == NATIVE:
+            gained.append(operator)
+        elif before == NATIVE and after != UNKNOWN:
+            lost.append(operator)
+        elif UNKNOWN not in (before, after):
+            changed.append({"operator": operator, "from": before, "to": after})
+    keys = {}
+    for key in sorted({*old.keys, *new.keys} - {new.backend.key}):
+        had, has = old.keys.get(key, frozenset()), new.keys.get(key, frozenset())
+        if had != has:
+            keys[key] = {"gained": sorted(has - had), "lost": sorted(had - has)}
+    return {
+        "from": old.release,
+        "to": new.release,
+        "gained": gained,
+        "lost": lost,
+        "changed": changed,
+        "added": sorted(new.operators - old.operators),
+        "removed": sorted(old.operators - new.operators),
+        "by_key": keys,
+        "macos_minimum": {"from": old.macos_minimum, "to": new.macos_minimum},
+        "markers": {"added": sorted(new.markers - old.markers), "removed": sorted(old.markers - new.markers)},
+    }
 
 
 def _library_table(table: KernelTable, library: str) -> KernelTable | None:

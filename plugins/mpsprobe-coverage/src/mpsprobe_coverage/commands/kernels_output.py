@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from mpsprobe_coverage.knowledge.kernels.table import FALLBACK, NATIVE, KernelTable
 from mpsprobe_exporters.document import Column, Document, Names, Row, Section, Table
 from mpsprobe_exporters.terminal.drawing import show
-
-if TYPE_CHECKING:
-    from mpsprobe_coverage.knowledge.kernels.difference import Difference
 
 PIPE_WIDTH = 10_000  # columns: nothing is wrapped where no terminal is
 
@@ -93,48 +90,43 @@ def print_since(rows: Sequence[tuple[str, str | None, str | None, str]]) -> None
     show_table(_columns("Operator", "Native since", "Now"), cells)
 
 
-def print_difference(difference: Difference) -> None:
-    old_macos, new_macos = difference.macos_minimum
-    columns = _columns("Operator", difference.old, difference.new)
-    changed = (
-        ("Native now", difference.gained),
-        ("No longer native", difference.lost),
-        ("Judged otherwise", difference.changed),
-    )
+def print_difference(difference: Mapping[str, Any], old: KernelTable, new: KernelTable) -> None:
+    columns = _columns("Operator", old.release, new.release)
+    changed = {
+        "Native now": difference["gained"],
+        "No longer native": difference["lost"],
+        "Judged otherwise": [change["operator"] for change in difference["changed"]],
+    }
     tables = [
-        Section(f"{title} ({len(changes)})", [Table(columns, [(one.operator, one.old, one.new) for one in changes])])
-        for title, changes in changed
-        if changes
+        Section(
+            f"{title} ({len(names)})", [Table(columns, [(one, old.verdict(one), new.verdict(one)) for one in names])]
+        )
+        for title, names in changed.items()
+        if names
     ]
     names = {
-        "Removed operators": difference.removed,
-        **{f"Gained under {key}": gained for key, (gained, _) in difference.keys.items()},
-        **{f"Lost under {key}": lost for key, (_, lost) in difference.keys.items()},
-        "Facts that came": difference.markers_added,
-        "Facts that went": difference.markers_removed,
+        "Removed operators": difference["removed"],
+        **{f"Gained under {key}": of_key["gained"] for key, of_key in difference["by_key"].items()},
+        **{f"Lost under {key}": of_key["lost"] for key, of_key in difference["by_key"].items()},
+        "Facts that came": difference["markers"]["added"],
+        "Facts that went": difference["markers"]["removed"],
     }
-    needs = f"macOS needed: {old_macos or '?'} → {new_macos or '?'}"
+    counts = {
+        **{title.lower(): len(names) for title, names in changed.items()},
+        "new operators": len(difference["added"]),
+        "removed": len(difference["removed"]),
+    }
+    counted = (f"{count} {what.removesuffix('s') if count == 1 else what}" for what, count in counts.items() if count)
+    needs = f"macOS needed: {old.macos_minimum or '?'} → {new.macos_minimum or '?'}"
     show(
         Document(
             title="Difference",
-            headline=f"torch {difference.old} → {difference.new}: {_summary(difference)}",
-            alerts=[needs] if old_macos != new_macos else [],
+            headline=f"torch {old.release} → {new.release}: {', '.join(counted) or 'no difference'}",
+            alerts=[needs] if old.macos_minimum != new.macos_minimum else [],
             sections=[*tables, *_named(names)],
         ),
         PIPE_WIDTH,
     )
-
-
-def _summary(difference: Difference) -> str:
-    counts = {
-        "native now": len(difference.gained),
-        "no longer native": len(difference.lost),
-        "judged otherwise": len(difference.changed),
-        "new operators": len(difference.added),
-        "removed": len(difference.removed),
-    }
-    counted = (f"{count} {what.removesuffix('s') if count == 1 else what}" for what, count in counts.items() if count)
-    return ", ".join(counted) or "no difference"
 
 
 def _range(releases: Sequence[str], last: str) -> str:
