@@ -167,7 +167,7 @@ def _is_for_that_mac(report: dict[str, Any], fits: Mapping[int, str], options: M
 def _fit(mac: Mac, answer: str, memory: Mapping[str, Any]) -> dict[str, Any]:
     """As far as the answer alone says it: where it raises, the sweep has not kept at which call."""
     from mpsprobe_coverage.knowledge.chips.limits import limits_of
-    from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits
+    from mpsprobe_coverage.knowledge.memory.allocator import Limits
 
     known = limits_of(mac.memory)
     ends = {}

@@ -23,10 +23,9 @@ from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.devices.virtual.tensor import VirtualTensor
 from mpsprobe_coverage.knowledge.calls.spec import tensors_in
 from mpsprobe_coverage.knowledge.memory import lifetimes
-from mpsprobe_coverage.knowledge.memory.allocator import Allocator, Place, replay
+from mpsprobe_coverage.knowledge.memory.allocator import Allocator, Limits, Place, allocator_of, replay
 from mpsprobe_coverage.knowledge.memory.inside import not_counted
 from mpsprobe_coverage.knowledge.memory.lifetimes import Event, Held, Made, label, of_step
-from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits, allocator_of
 from mpsprobe_coverage.knowledge.memory.timeline import Change, Timeline, peak_with_output_kept, timeline
 from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.reporting.fitting import Needs

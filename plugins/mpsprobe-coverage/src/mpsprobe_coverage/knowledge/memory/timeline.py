@@ -120,8 +120,8 @@ def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
     return first + later
 
 
-def timeline(events: Sequence[Event], *, steady: bool = True) -> Timeline:
-    all_of_them = changes(events, steady=steady)
+def timeline(events: Sequence[Event]) -> Timeline:
+    all_of_them = changes(events)
     made = Timeline(all_of_them)
     live = peak_at = 0
     heights: list[int] = []
@@ -132,7 +132,7 @@ def timeline(events: Sequence[Event], *, steady: bool = True) -> Timeline:
         if change.begins:
             live += storage.nbytes
             phase = storage.phase or phase
-            if storage.category == OPTIMIZER and steady:
+            if storage.category == OPTIMIZER:
                 phase = ""
             if live > made.peak:
                 made.peak, peak_at, made.phase = live, position, phase or None
