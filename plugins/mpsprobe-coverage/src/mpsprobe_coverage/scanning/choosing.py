@@ -21,8 +21,7 @@ from mpsprobe_coverage.reporting.fitting import Needs, fit_on
 from mpsprobe_coverage.reporting.memory import prediction
 from mpsprobe_coverage.reporting.timing import section_of
 from mpsprobe_coverage.reporting.works import calls_of, works_of
-from mpsprobe_coverage.scanning.releases import memory_sizes
-from mpsprobe_coverage.scanning.scan import scanned
+from mpsprobe_coverage.scanning.scan import memory_sizes, scanned
 from mpsprobe_coverage.scanning.unknown_sizes import Again, predicted
 
 NUMBER = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(\S{0,12})", re.ASCII)
