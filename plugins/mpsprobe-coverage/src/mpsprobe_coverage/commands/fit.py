@@ -73,7 +73,7 @@ def fit(
         raise UsageError("fit on which Mac?", "For example --chip m2-16gb ('mpsprobe chips list'), or --memory 16GB.")
     varied: Any = vary or ("seq-len" if options.phase == flags.GENERATE else "batch-size")
     registry = get_registry()
-    targets = flags.releases(release, family_named(options.backend, registry))
+    targets = flags.releases(release, family_named(options.backend))
     if len(targets) > 1:
         raise UsageError("fit is about one torch release", "Name one with --torch.")
     showing.choose("fit", name)

@@ -15,7 +15,7 @@ from mpsprobe.output import write_stdout
 from mpsprobe_coverage.commands.options import ALL, BACKEND_OPTION, releases, torch_option
 from mpsprobe_coverage.knowledge.kernels.backends import family_named
 from mpsprobe_coverage.knowledge.kernels.names import resolve_operators
-from mpsprobe_coverage.knowledge.kernels.registered import registered_named
+from mpsprobe_coverage.knowledge.kernels.registered import RegisteredFamily, registered_named
 from mpsprobe_coverage.knowledge.kernels.releases import INSTALLED
 from mpsprobe_coverage.knowledge.kernels.table import NATIVE, UNKNOWN, KernelFamily, KernelTable, tensor_keys
 
@@ -61,10 +61,8 @@ def list_command(torch_release: str, key: str | None, library: str, backend: str
     """
     other = registered_named(backend)
     if other is not None:
-        from mpsprobe_coverage.commands import kernels_registered
-
-        kernels_registered.refuse(other, key=key, library=library != "torch")
-        document = kernels_registered.list_kernels(other, torch_release)
+        _refuse(other, key=key, library=library != "torch")
+        document = other.listed(torch_release)
         write(format_name, lambda: document, "kernels_registered:print_list", other, document)
         return
     family = family_named(backend)
@@ -111,10 +109,8 @@ def show(operators: tuple[str, ...], torch_release: str, key: str | None, backen
     """
     other = registered_named(backend)
     if other is not None:
-        from mpsprobe_coverage.commands import kernels_registered
-
-        kernels_registered.refuse(other, key=key)
-        rows = kernels_registered.show_kernels(other, operators, torch_release)
+        _refuse(other, key=key)
+        rows = other.shown(operators, torch_release)
         write(format_name, lambda: rows, "kernels_registered:print_shown", rows)
         return
     family = family_named(backend)
@@ -160,10 +156,8 @@ def since(operators: tuple[str, ...], key: str | None, backend: str, format_name
     """
     other = registered_named(backend)
     if other is not None:
-        from mpsprobe_coverage.commands import kernels_registered
-
-        kernels_registered.refuse(other, key=key)
-        registered = kernels_registered.since_kernels(other, operators)
+        _refuse(other, key=key)
+        registered = other.since(operators)
         write(format_name, lambda: registered, "kernels_registered:print_since", registered)
         return
     family = family_named(backend)
@@ -192,15 +186,21 @@ def diff(old: str, new: str, backend: str, format_name: str) -> None:
     """
     other = registered_named(backend)
     if other is not None:
-        from mpsprobe_coverage.commands import kernels_registered
-
-        changes = kernels_registered.diff_kernels(other, old, new)
+        changes = other.difference(old, new)
         write(format_name, lambda: changes, "kernels_registered:print_diff", changes)
         return
     family = family_named(backend)
     tables = family.target(old), family.target(new)
     difference = compare(*tables)
     write(format_name, lambda: difference, "kernels_output:print_difference", difference, *tables)
+
+
+def _refuse(family: RegisteredFamily, **given: object) -> None:
+    """Raise a ``UsageError`` for options that mean something for a backend of torch alone."""
+    for name, value in given.items():
+        if value:
+            problem = f"{family.name} is no backend of torch: --{name} means nothing there"
+            raise UsageError(problem, f"Leave --{name} out.")
 
 
 def compare(old: KernelTable, new: KernelTable) -> dict[str, Any]:

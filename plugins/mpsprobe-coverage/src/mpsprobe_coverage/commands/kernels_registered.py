@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mpsprobe.errors import UsageError
 from mpsprobe_coverage.commands.kernels_output import PIPE_WIDTH, show_table
-from mpsprobe_coverage.knowledge.kernels.registered import ALL, Entry, types
+from mpsprobe_coverage.knowledge.kernels.registered import Entry, types
 from mpsprobe_exporters.document import Column, Document, Section, Table
 from mpsprobe_exporters.plain_text import plural
 from mpsprobe_exporters.terminal.drawing import show
@@ -19,53 +18,6 @@ if TYPE_CHECKING:
 
 
 OPERATOR = Column("Operator", "name")
-
-
-def refuse(family: RegisteredFamily, **given: object) -> None:
-    """Options that mean something for a backend of torch alone.
-
-    Raises:
-        UsageError: one was used.
-    """
-    for name, value in given.items():
-        if value:
-            raise UsageError(
-                f"{family.name} is no backend of torch: --{name} means nothing there", f"Leave --{name} out."
-            )
-
-
-def list_kernels(family: RegisteredFamily, release: str) -> Any:
-    documents = [{"backend": family.name, **family.table(one)} for one in family.resolve(release)]
-    return documents if release == ALL or len(documents) > 1 else documents[0]
-
-
-def show_kernels(family: RegisteredFamily, operators: Iterable[str], release: str) -> list[dict[str, Any]]:
-    return [
-        {"operator": name, "backend": family.name, "release": one, "registrations": family.of(name, one)}
-        for name in family.named(operators)
-        for one in family.resolve(release)
-    ]
-
-
-def since_kernels(family: RegisteredFamily, operators: Iterable[str]) -> list[dict[str, Any]]:
-    return [
-        {"operator": name, "backend": family.name, "native_since": family.since(name), "release": family.releases[-1]}
-        for name in family.named(operators)
-    ]
-
-
-def diff_kernels(family: RegisteredFamily, old: str, new: str) -> dict[str, Any]:
-    (first,), (second,) = ([family.resolve(text)[-1]] for text in (old, new))
-    added, removed = family.difference(first, second)
-    before, after = ({one["operator"] for one in family.all_of(release)} for release in (first, second))
-    return {
-        "backend": family.name,
-        "from": first,
-        "to": second,
-        "gained": sorted(after - before),
-        "lost": sorted(before - after),
-        "registrations": {"added": added, "removed": removed},
-    }
 
 
 def print_list(family: RegisteredFamily, document: Any) -> None:
