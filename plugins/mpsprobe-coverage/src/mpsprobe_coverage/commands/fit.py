@@ -62,7 +62,7 @@ def fit(
 
     from mpsprobe.environment import check_version
     from mpsprobe.progress import make_progress
-    from mpsprobe_coverage.knowledge.chips.mac import mac_asked
+    from mpsprobe_coverage.knowledge.chips.limits import mac_asked
     from mpsprobe_coverage.knowledge.kernels.backends import family_named
 
     release, vary, plain = (asked.pop(flag) for flag in ("torch_release", "vary", "plain"))

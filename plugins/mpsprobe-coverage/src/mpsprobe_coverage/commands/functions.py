@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 
 from mpsprobe.answers.lookup import find, keep
 from mpsprobe.answers.question import Question
@@ -212,7 +210,7 @@ def refuse(report: CoverageReport | MatrixReport, fail_on: Sequence[str], allow:
 
 @contextmanager
 def _put_back(workload: Workload) -> Iterator[None]:
-    """The program's own model, and what else a run may change of the program, is afterwards as it was."""
+    """The program's own model is afterwards as it was; scans put back its random numbers themselves."""
     model = getattr(workload, "model", None)
     if model is None:
         yield
@@ -221,15 +219,10 @@ def _put_back(workload: Workload) -> Iterator[None]:
 
     if not _judging.acquire(blocking=False):
         raise UsageError("another thread of this process has a model on the virtual device", "Wait for it.")
-    numpy: Any = sys.modules.get("numpy")
-    drawn, drawn_by_numpy = random.getstate(), numpy and numpy.random.get_state()
     try:
         with as_before(model.modules()):
             yield
     finally:
-        random.setstate(drawn)
-        if numpy:
-            numpy.random.set_state(drawn_by_numpy)
         _judging.release()
 
 

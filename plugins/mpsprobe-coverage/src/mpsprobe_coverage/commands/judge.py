@@ -14,7 +14,7 @@ from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import CoverageReport, Report
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.commands.options import ALL, GENERATE, MEMORY, OF_GENERATE, TORCH, releases
-from mpsprobe_coverage.knowledge.chips.mac import mac_asked
+from mpsprobe_coverage.knowledge.chips.limits import mac_asked
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.scanning.vary import Vary

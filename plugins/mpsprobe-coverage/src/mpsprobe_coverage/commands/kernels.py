@@ -63,7 +63,7 @@ def list_command(torch_release: str, key: str | None, library: str, backend: str
     if other is not None:
         _refuse(other, key=key, library=library != "torch")
         document = other.listed(torch_release)
-        write(format_name, lambda: document, "kernels_registered:print_list", other, document)
+        write(format_name, lambda: document, "kernels_output:print_registered_list", other, document)
         return
     family = family_named(backend)
     if library not in ("torch", *family.libraries):
@@ -111,7 +111,7 @@ def show(operators: tuple[str, ...], torch_release: str, key: str | None, backen
     if other is not None:
         _refuse(other, key=key)
         rows = other.shown(operators, torch_release)
-        write(format_name, lambda: rows, "kernels_registered:print_shown", rows)
+        write(format_name, lambda: rows, "kernels_output:print_registered_shown", rows)
         return
     family = family_named(backend)
     names = resolve_operators(operators, family.operators)
@@ -158,7 +158,7 @@ def since(operators: tuple[str, ...], key: str | None, backend: str, format_name
     if other is not None:
         _refuse(other, key=key)
         registered = other.since(operators)
-        write(format_name, lambda: registered, "kernels_registered:print_since", registered)
+        write(format_name, lambda: registered, "kernels_output:print_registered_since", registered)
         return
     family = family_named(backend)
     names = resolve_operators(operators, family.operators)
@@ -187,7 +187,7 @@ def diff(old: str, new: str, backend: str, format_name: str) -> None:
     other = registered_named(backend)
     if other is not None:
         changes = other.difference(old, new)
-        write(format_name, lambda: changes, "kernels_registered:print_diff", changes)
+        write(format_name, lambda: changes, "kernels_output:print_registered_diff", changes)
         return
     family = family_named(backend)
     tables = family.target(old), family.target(new)

@@ -6,8 +6,10 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from mpsprobe_coverage.knowledge.kernels.registered import Entry, RegisteredFamily, types
 from mpsprobe_coverage.knowledge.kernels.table import FALLBACK, NATIVE, KernelTable
 from mpsprobe_exporters.document import Column, Document, Names, Row, Section, Table
+from mpsprobe_exporters.plain_text import plural
 from mpsprobe_exporters.terminal.drawing import show
 
 PIPE_WIDTH = 10_000  # columns: nothing is wrapped where no terminal is
@@ -147,3 +149,64 @@ def _named(groups: Mapping[str, Sequence[str]]) -> list[Section]:
 def show_table(columns: Iterable[Column], rows: Sequence[Row]) -> None:
     """A table is the whole answer."""
     show(Document(title="Kernels", sections=[Section("", [Table(tuple(columns), rows)])]), PIPE_WIDTH)
+
+
+# -- of backends of other frameworks than torch
+
+OPERATOR = Column("Operator", "name")
+
+
+def print_registered_list(family: RegisteredFamily, document: Any) -> None:
+    if isinstance(document, list):
+        rows = [(one["release"], _counted(one["registrations"]), _besides(one)) for one in document]
+        show_table([Column(title) for title in (family.label, "On every macOS", "Besides")], rows)
+        return
+    lines = [f"wheel {name}, sha256 {digest}" for name, digest in document.get("wheels", {}).items()]
+    lines += [f"built for macOS {document['macos_minimum']} or newer"] if document.get("macos_minimum") else []
+    sections = [_registrations("on every macOS", document["registrations"])]
+    for group in document["conditional"]:
+        condition = f"from macOS {group['macos']} on" if group["macos"] else f"where {', '.join(group['asks'])}"
+        sections.append(_registrations(f"besides, {condition}", group["registrations"]))
+    name = f"{family.name} {document['release']}"
+    show(Document(name, headline=name, lines=lines, sections=sections), PIPE_WIDTH)
+
+
+def print_registered_shown(rows: Sequence[dict[str, Any]]) -> None:
+    """Each operator with its kernels, releases that follow each other with the same ones together."""
+    cells: list[Row] = []
+    for operator, of_one in itertools.groupby(rows, key=lambda row: row["operator"]):
+        name = operator
+        for kernels, group in itertools.groupby(of_one, key=lambda row: [types(one) for one in row["registrations"]]):
+            releases = [row["release"] for row in group]
+            span = releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
+            for kernel in kernels or ["no kernel: the CPU"]:
+                cells.append((name, span, kernel))
+                name = span = ""
+    show_table([OPERATOR, Column("Release", "verdict"), Column("Kernels")], cells)
+
+
+def print_registered_since(rows: Sequence[dict[str, Any]]) -> None:
+    cells = [(row["operator"], row["native_since"] or "not in the newest") for row in rows]
+    show_table([OPERATOR, Column("Native since")], cells)
+
+
+def print_registered_diff(difference: dict[str, Any]) -> None:
+    name = f"{difference['backend']} {difference['from']} → {difference['to']}"
+    counts = f"operators: {len(difference['gained'])} native now, {len(difference['lost'])} no longer"
+    sections = [_registrations(title, entries) for title, entries in difference["registrations"].items() if entries]
+    show(Document(name, headline=name, lines=[counts], sections=sections), PIPE_WIDTH)
+
+
+def _counted(entries: Sequence[Entry]) -> str:
+    operators = len({one["operator"] for one in entries})
+    return f"{plural(len(entries), 'registration')} of {plural(operators, 'operator')}" if entries else "nothing"
+
+
+def _besides(document: dict[str, Any]) -> str:
+    groups = document["conditional"]
+    return ", ".join(f"{len(g['registrations'])} from macOS {g['macos'] or '?'} on" for g in groups)
+
+
+def _registrations(title: str, entries: Sequence[Entry]) -> Section:
+    rows = [(one["operator"], types(one)) for one in sorted(entries, key=lambda one: one["operator"])]
+    return Section(f"{title}: {_counted(entries)}", [Table((OPERATOR, Column("Kernel")), rows)])

@@ -12,7 +12,7 @@ from mpsprobe_coverage.devices.native.inductor import Generated, Kernel, Line
 from mpsprobe_coverage.knowledge.calls.spec import spec_of, tensors_in
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.recording.phases import phase_now
-from mpsprobe_coverage.reporting.findings import site
+from mpsprobe_coverage.reporting.findings import same_fields, site
 
 
 @dataclass(slots=True)
@@ -60,17 +60,9 @@ def made(generated: Generated, launched: Mapping[Kernel, Launched]) -> dict[str,
 
 
 def _kernel(kernel: Kernel, launched: Launched) -> MetalKernel:
-    return MetalKernel(
-        name=kernel.title,
-        launches=launched.phases.total(),
-        phases=dict(launched.phases),
-        moved_bytes=launched.moved_bytes,
-        operators=list(kernel.operators),
-        call_sites=[site(*line) for line in kernel.lines],
-        source=kernel.source,
-        compared=launched.compared,
-        faults=launched.faults,
-    )
+    own = {"name": kernel.title, "call_sites": [site(*line) for line in kernel.lines]}
+    counted = {"launches": launched.phases.total()} | same_fields(MetalKernel, launched)
+    return MetalKernel(**same_fields(MetalKernel, kernel) | own | counted)
 
 
 def _site(line: Line | None) -> str | None:

@@ -12,7 +12,7 @@ from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import MemoryPrediction, TimePrediction, WorkloadInfo
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.knowledge.chips.mac import Mac
+from mpsprobe_coverage.knowledge.chips.limits import Mac
 from mpsprobe_coverage.knowledge.chips.store import GIB, Chip, all_chips
 from mpsprobe_coverage.knowledge.kernels.backends import family_named
 from mpsprobe_coverage.knowledge.times.model import estimate

@@ -20,7 +20,7 @@ from mpsprobe.stepping import workload_info
 from mpsprobe_coverage.devices.virtual.data_dependent import Found
 from mpsprobe_coverage.devices.virtual.execution import Outcomes
 from mpsprobe_coverage.devices.virtual.wrapping import initialised
-from mpsprobe_coverage.knowledge.chips.mac import Mac
+from mpsprobe_coverage.knowledge.chips.limits import Mac
 from mpsprobe_coverage.knowledge.kernels.backends import family_named
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.knowledge.memory.allocator import Limits

@@ -15,8 +15,7 @@ from random import Random
 from mpsprobe.protocols import MacOptions
 from mpsprobe.schemas import ReservedGrowth
 from mpsprobe_coverage.devices.virtual.mps_in_python import machine_or_usual
-from mpsprobe_coverage.knowledge.chips.limits import limits_of
-from mpsprobe_coverage.knowledge.chips.mac import Mac, mac_asked
+from mpsprobe_coverage.knowledge.chips.limits import Mac, limits_of, mac_asked
 from mpsprobe_coverage.knowledge.memory.allocator import EMPTIES, LOW, Figures, Limits, allocator_of, replay
 from mpsprobe_coverage.knowledge.memory.lifetimes import BUFFERS, OPTIMIZER, PARAMETERS, TEMPORARY
 from mpsprobe_coverage.knowledge.memory.timeline import Change, Storage

@@ -18,7 +18,7 @@ from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import SEVERITY, CoverageReport, MemoryFit, MemoryPrediction, Report, Verdict, WorkloadInfo
 from mpsprobe.stepping import optimizer_name, workload_info
 from mpsprobe_coverage.devices.virtual import VirtualDevice
-from mpsprobe_coverage.knowledge.chips.mac import Mac, mac_asked
+from mpsprobe_coverage.knowledge.chips.limits import Mac, mac_asked
 from mpsprobe_coverage.knowledge.chips.store import GIB, all_chips
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.kernels.backends import family_named
