@@ -25,18 +25,12 @@ class Launched:
     compared: int = 0
     faults: list[str] = field(default_factory=list)
 
-    def add(self, *args: Any) -> int:
-        """Count a launch with ``args``; the bytes of its tensors."""
-        moved = bytes_in(args)
+    def add(self, *args: Any) -> None:
+        """Count a launch with ``args``, and the bytes of its tensors, each once."""
+        held = {id(one): spec_of(one).nbytes for one in tensors_in(args)}
         self.phases[phase_now()] += 1
-        self.moved_bytes += moved
-        self.largest_bytes += max((spec_of(one).nbytes for one in tensors_in(args)), default=0)
-        return moved
-
-
-def bytes_in(values: Any) -> int:
-    """What the tensors in ``values`` hold, each counted once."""
-    return sum({id(one): spec_of(one).nbytes for one in tensors_in(values)}.values())
+        self.moved_bytes += sum(held.values())
+        self.largest_bytes += max(held.values(), default=0)
 
 
 def made(generated: Generated, launched: Mapping[Kernel, Launched]) -> dict[str, Any]:
