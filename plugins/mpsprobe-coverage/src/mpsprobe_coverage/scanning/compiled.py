@@ -10,9 +10,10 @@ from __future__ import annotations
 import linecache
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -154,17 +155,11 @@ class _Libraries:
         self.launched: dict[Kernel, Launched] = {}
 
     def __call__(self, generated: Generated, source: str) -> Any:
-        return _Library(self.launched, generated.defined(source))
+        counts = {name: self._counted(kernel) for name, kernel in generated.defined(source).items()}
+        return SimpleNamespace(**counts)
 
-
-class _Library:
-    def __init__(self, launched: dict[Kernel, Launched], kernels: dict[str, Kernel]) -> None:
-        self._launched, self._kernels = launched, kernels
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in self._kernels:
-            raise AttributeError(name)
-        launched = self._launched.setdefault(self._kernels[name], Launched())
+    def _counted(self, kernel: Kernel) -> Callable[..., None]:
+        launched = self.launched.setdefault(kernel, Launched())
         return lambda *args, **_sizes: launched.add(args)
 
 

@@ -45,10 +45,9 @@ class Drawing(TorchDispatchMode):
         *,
         wide: bool = False,
         distribution: Callable[[Any, Any, Any], None] | None = None,
-        seed: int = 0,
     ) -> None:
         super().__init__()
-        self._dtype, self._wide, self._distribution, self._seed = dtype, wide, distribution, seed
+        self._dtype, self._wide, self._distribution = dtype, wide, distribution
         self._drawn = 0
         self.read: list[bool | int] = []  # what Python read of tensors of whole numbers, in order
 
@@ -77,7 +76,7 @@ class Drawing(TorchDispatchMode):
             self._distribution(func, func(*own_args, **own_kwargs), (args, kwargs))
         own_args, own_kwargs = tree_map(self._narrow, copied((args, kwargs), "cpu"))
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._seed + self._drawn)
+            torch.manual_seed(self._drawn)
             if func is _aten.native_dropout.default:
                 return self._dropout(args[0], own_args[1])
             drawn = func(*own_args, **own_kwargs)
