@@ -148,7 +148,7 @@ def prediction(
 
 
 def _sizes(storages: Iterable[Storage], of: Callable[[Storage], str | None]) -> dict[str, int]:
-    """Bytes by what ``of`` says of each storage, the most first; what it says nothing of is left out."""
+    """Bytes by the name that ``of`` gives a storage, the most first; those without one are left out."""
     sizes: Counter[str] = Counter()
     for storage in storages:
         if (name := of(storage)) is not None:
