@@ -33,10 +33,9 @@ from mpsprobe_coverage.devices.native.inductor import Generated
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
-from mpsprobe_coverage.verifying.comparing import compared
+from mpsprobe_coverage.verifying.comparing import compared, tolerance_of
 from mpsprobe_coverage.verifying.copying import WIDER, copied, widened
 from mpsprobe_coverage.verifying.kernels import Kernels
-from mpsprobe_coverage.verifying.tolerances import tolerance_of
 
 F = torch.nn.functional
 TOGETHER = 10

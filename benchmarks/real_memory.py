@@ -15,7 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mpsprobe_coverage.knowledge.memory.allocator import Merging, Ranges
+from mpsprobe_coverage.knowledge.memory.allocator import SMALL, Merging, Ranges
 from mpsprobe_coverage.knowledge.memory.lifetimes import Held, Lifetimes
 
 _MARK = "of_lifetimes"
@@ -72,7 +72,7 @@ class Tracking(TorchDispatchMode):
 
 
 _MIB = 2**20
-ROUND, SMALL = 512, Merging.SMALL
+ROUND = 512
 SMALL_SEGMENT, LARGE_SEGMENT, LARGE, ROUND_LARGE = 2 * _MIB, 20 * _MIB, 10 * _MIB, 2 * _MIB
 
 

@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from mpsprobe.version import __version__
     from mpsprobe_coverage.callbacks.for_lightning import LightningCallback
     from mpsprobe_coverage.callbacks.for_trainer import TransformersCallback
-    from mpsprobe_coverage.commands.functions import check, coverage
+    from mpsprobe_coverage.commands.functions import check, coverage, verify
     from mpsprobe_coverage.commands.program_functions import observe, run_script
-    from mpsprobe_coverage.commands.verify_function import verify
 
 __all__ = [
     "LightningCallback", "TransformersCallback", "__version__", "check", "compare", "coverage", "hookimpl",
@@ -33,7 +32,7 @@ _HOMES = {
     "observe": "mpsprobe_coverage.commands.program_functions",
     "profile": "mpsprobe.cli.functions",
     "run_script": "mpsprobe_coverage.commands.program_functions",
-    "verify": "mpsprobe_coverage.commands.verify_function",
+    "verify": "mpsprobe_coverage.commands.functions",
 }
 
 

@@ -24,7 +24,7 @@ from mpsprobe_atlas.store import Row, Store
 from mpsprobe_coverage import rules
 
 if TYPE_CHECKING:
-    from mpsprobe_coverage.knowledge.chips.mac import Mac
+    from mpsprobe_coverage.knowledge.chips.limits import Mac
 
 VARIABLE = "MPSPROBE_ATLAS"
 SAME, INSTALLED = "same", "installed"
@@ -146,7 +146,7 @@ def _is_for_that_mac(report: dict[str, Any], fits: Mapping[int, str], options: M
     """Whether ``report`` could be made one for the chip and the memory of ``options``: its fit may not be known."""
     from mpsprobe.protocols import RunOptions
     from mpsprobe_coverage.knowledge.advisories.store import named, number_for
-    from mpsprobe_coverage.knowledge.chips.mac import macs_asked
+    from mpsprobe_coverage.knowledge.chips.limits import macs_asked
 
     macs = macs_asked(replace(RunOptions(), chip=options["chip"], memory=options["memory"]))
     if options["chip"]:
@@ -167,7 +167,7 @@ def _is_for_that_mac(report: dict[str, Any], fits: Mapping[int, str], options: M
 def _fit(mac: Mac, answer: str, memory: Mapping[str, Any]) -> dict[str, Any]:
     """As far as the answer alone says it: where it raises, the sweep has not kept at which call."""
     from mpsprobe_coverage.knowledge.chips.limits import limits_of
-    from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits
+    from mpsprobe_coverage.knowledge.memory.allocator import Limits
 
     known = limits_of(mac.memory)
     ends = {}

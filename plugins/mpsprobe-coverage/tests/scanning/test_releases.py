@@ -13,7 +13,7 @@ import torch
 from made_workloads import Calls, Made, calling, calls, scan, scan_many
 
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe_coverage.scanning.releases import memory_sizes, release_answers
+from mpsprobe_coverage.scanning.scan import memory_sizes, release_answers
 from mpsprobe_devkit.testing import FakeProgress
 from tests.thorough import all_but
 

@@ -7,10 +7,9 @@ import math
 import pytest
 import torch
 
-from mpsprobe_coverage.verifying.comparing import all_within, compared, distance
+from mpsprobe_coverage.verifying.comparing import EXACT, all_within, compared, distance, tolerance_of
 from mpsprobe_coverage.verifying.copying import to_device
 from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
-from mpsprobe_coverage.verifying.tolerances import EXACT, tolerance_of
 
 FLOAT32 = tolerance_of("aten::exp", torch.float32)
 EXACTLY = torch.linspace(1, 2, 50, dtype=torch.float64)

@@ -99,7 +99,7 @@ def from_text(text: str | bytes) -> Row:
 
 def _answered(key: Key, releases: Sequence[str]) -> Row:
     check_version("torch", "mpsprobe-coverage", "atlas sweep")
-    from mpsprobe_coverage.scanning.releases import release_answers
+    from mpsprobe_coverage.scanning.scan import release_answers
 
     workload = get_registry().workload(key.workload)
     options = RunOptions(phase=key.phase, dtype=key.dtype, size=key.size)

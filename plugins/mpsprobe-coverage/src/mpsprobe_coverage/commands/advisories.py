@@ -7,6 +7,7 @@ import click
 from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.options import FORMAT_OPTION
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe_coverage.commands.kernels import write
 from mpsprobe_coverage.commands.options import BACKEND_OPTION, CHIP_OPTION, torch_option
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
@@ -97,11 +98,8 @@ def show(names: tuple[str, ...], backend: str, format_name: str) -> None:
 
 
 def _family(backend: str) -> RegisteredFamily:
-    from mpsprobe.plugins.registry import get_registry
-
-    registry = get_registry()
-    registry.backend_framework(backend)  # raises where there is no such backend
-    family = registered_named(backend, registry)
+    get_registry().backend_framework(backend)  # raises where there is no such backend
+    family = registered_named(backend)
     if family is None:
         raise UsageError(f"no wrong results are listed for the backend '{backend}'", f"There is: {MPS}.")
     return family

@@ -93,7 +93,7 @@ def compare(name: str, format_name: str, at_least: str | None, within: str | Non
     run = RunOptions(**asked)
     check_training(run, run.phase == "training")
     registry = get_registry()
-    targets = flags.releases(release, family_named(run.backend, registry))
+    targets = flags.releases(release, family_named(run.backend))
     if len(targets) > 1:
         raise UsageError("chips compare is about one torch release", "Name one with --torch.")
     with make_progress() as progress:

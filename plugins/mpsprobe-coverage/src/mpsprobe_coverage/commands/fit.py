@@ -62,7 +62,7 @@ def fit(
 
     from mpsprobe.environment import check_version
     from mpsprobe.progress import make_progress
-    from mpsprobe_coverage.knowledge.chips.mac import mac_asked
+    from mpsprobe_coverage.knowledge.chips.limits import mac_asked
     from mpsprobe_coverage.knowledge.kernels.backends import family_named
 
     release, vary, plain = (asked.pop(flag) for flag in ("torch_release", "vary", "plain"))
@@ -73,7 +73,7 @@ def fit(
         raise UsageError("fit on which Mac?", "For example --chip m2-16gb ('mpsprobe chips list'), or --memory 16GB.")
     varied: Any = vary or ("seq-len" if options.phase == flags.GENERATE else "batch-size")
     registry = get_registry()
-    targets = flags.releases(release, family_named(options.backend, registry))
+    targets = flags.releases(release, family_named(options.backend))
     if len(targets) > 1:
         raise UsageError("fit is about one torch release", "Name one with --torch.")
     showing.choose("fit", name)

@@ -1,13 +1,11 @@
-"""What ``mpsprobe coverage`` does, as functions of ``mpsprobe``: ``coverage`` and ``check``."""
+"""What ``mpsprobe coverage`` and ``mpsprobe verify`` do, as functions of ``mpsprobe``; ``check`` is of the first."""
 
 from __future__ import annotations
 
-import random
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 
 from mpsprobe.answers.lookup import find, keep
 from mpsprobe.answers.question import Question
@@ -15,11 +13,16 @@ from mpsprobe.errors import CheckFailed, UsageError
 from mpsprobe.options import converted
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import SilentProgress
-from mpsprobe.protocols import Workload
+from mpsprobe.protocols import RunOptions, Workload
 from mpsprobe.schemas import CoverageReport, MatrixReport
 from mpsprobe_coverage.commands.coverage import coverage as command
 from mpsprobe_coverage.commands.failing import broken
 from mpsprobe_coverage.commands.judge import Judging, judged
+from mpsprobe_coverage.commands.verify import place, precision, verified
+from mpsprobe_coverage.commands.verify import verify as verify_command
+
+if TYPE_CHECKING:
+    from mpsprobe.schemas import PrecisionReport, VerificationReport
 
 FAIL_ON = ("missing", "fallback", "unsupported")
 """The verdicts that ``check`` lets nothing pass with."""
@@ -85,6 +88,20 @@ class CoverageOptions(StepOptions, total=False):
     explain: bool
     atlas: bool
     no_cache: bool
+
+
+class VerifyOptions(StepOptions, total=False):
+    """The flags of ``mpsprobe verify``, whose help says more of each.
+
+    Attributes:
+        device: ``mps``, ``cuda``, ``virtual``; ``cpu`` for half precision.
+        made: ask about half precision with made weights too.
+        reproduce: the file for a small program that shows the first wrong operator.
+    """
+
+    device: str
+    made: bool
+    reproduce: str | None
 
 
 @overload
@@ -193,7 +210,7 @@ def refuse(report: CoverageReport | MatrixReport, fail_on: Sequence[str], allow:
 
 @contextmanager
 def _put_back(workload: Workload) -> Iterator[None]:
-    """The program's own model, and what else a run may change of the program, is afterwards as it was."""
+    """The program's own model is afterwards as it was; scans put back its random numbers themselves."""
     model = getattr(workload, "model", None)
     if model is None:
         yield
@@ -202,13 +219,42 @@ def _put_back(workload: Workload) -> Iterator[None]:
 
     if not _judging.acquire(blocking=False):
         raise UsageError("another thread of this process has a model on the virtual device", "Wait for it.")
-    numpy: Any = sys.modules.get("numpy")
-    drawn, drawn_by_numpy = random.getstate(), numpy and numpy.random.get_state()
     try:
         with as_before(model.modules()):
             yield
     finally:
-        random.setstate(drawn)
-        if numpy:
-            numpy.random.set_state(drawn_by_numpy)
         _judging.release()
+
+
+def verify(
+    model: object, inputs: object = None, **options: Unpack[VerifyOptions]
+) -> VerificationReport | PrecisionReport:
+    """Whether a device computes a step of ``model`` rightly; for half precision on the CPU a ``PrecisionReport``.
+
+    A copy of the model is run: the program's own stays as it is.
+
+    Args:
+        model: a ``torch.nn.Module``, a function or a pipeline, or the name of a workload.
+        inputs: what it is called with: a tensor, a tuple of positional or a dict of keyword arguments.
+        options: called as the flags are.
+
+    Raises:
+        UsageError: there is no such device, or options do not go together.
+        WorkloadError: the model cannot be copied, or has no values. A device that raises is no error here: the report
+            has what was found before, and ``failure``.
+    """
+    values = converted(verify_command, options)
+    wanted, made, file = (
+        values.pop(name, usual) for name, usual in (("device", "auto"), ("made", True), ("reproduce", None))
+    )
+    registry = get_registry()
+
+    def make() -> Workload:
+        return registry.workload_of(model, inputs)
+
+    own = {"dtype": dtype} if (dtype := getattr(make(), "dtype", None)) and "dtype" not in values else {}
+    run_options = RunOptions(**{"phase": "training", **own, **values})
+    here = place(registry, wanted, run_options)
+    if here == "cpu":
+        return precision(make(), run_options, made or not isinstance(model, str), SilentProgress())
+    return verified(registry, make, run_options, here, file, SilentProgress(), lambda text: None)

@@ -14,7 +14,7 @@ from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import CoverageReport, Report
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.commands.options import ALL, GENERATE, MEMORY, OF_GENERATE, TORCH, releases
-from mpsprobe_coverage.knowledge.chips.mac import mac_asked
+from mpsprobe_coverage.knowledge.chips.limits import mac_asked
 
 if TYPE_CHECKING:
     from mpsprobe_coverage.scanning.vary import Vary
@@ -62,7 +62,7 @@ def _targets(options: RunOptions, release: str, framework: str) -> tuple[RunOpti
 
         from mpsprobe_coverage.knowledge.kernels.backends import family_named
 
-        return options, releases(release, family_named(options.backend, get_registry()))
+        return options, releases(release, family_named(options.backend))
     if options.backend not in (scanner.backend, RunOptions().backend):
         shown = printable(options.backend)
         raise UsageError(f"--backend {shown} runs no such workload", f"Leave it out: {scanner.backend}.")
@@ -94,5 +94,5 @@ def _grown(
     from mpsprobe_coverage.knowledge.kernels.backends import family_named
     from mpsprobe_coverage.scanning.growth import growth
 
-    table = family_named(options.backend, get_registry()).target(report.target.torch)
+    table = family_named(options.backend).target(report.target.torch)
     return report.model_copy(update={"growth": growth(workload, options, table, vary, progress)})

@@ -15,9 +15,9 @@ from mpsprobe.output import write_stdout
 from mpsprobe_coverage.commands.options import ALL, BACKEND_OPTION, releases, torch_option
 from mpsprobe_coverage.knowledge.kernels.backends import family_named
 from mpsprobe_coverage.knowledge.kernels.names import resolve_operators
-from mpsprobe_coverage.knowledge.kernels.registered import registered_named
+from mpsprobe_coverage.knowledge.kernels.registered import RegisteredFamily, registered_named
 from mpsprobe_coverage.knowledge.kernels.releases import INSTALLED
-from mpsprobe_coverage.knowledge.kernels.table import KernelFamily, KernelTable, tensor_keys
+from mpsprobe_coverage.knowledge.kernels.table import NATIVE, UNKNOWN, KernelFamily, KernelTable, tensor_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,11 +61,9 @@ def list_command(torch_release: str, key: str | None, library: str, backend: str
     """
     other = registered_named(backend)
     if other is not None:
-        from mpsprobe_coverage.commands import kernels_registered
-
-        kernels_registered.refuse(other, key=key, library=library != "torch")
-        document = kernels_registered.list_kernels(other, torch_release)
-        write(format_name, lambda: document, "kernels_registered:print_list", other, document)
+        _refuse(other, key=key, library=library != "torch")
+        document = other.listed(torch_release)
+        write(format_name, lambda: document, "kernels_output:print_registered_list", other, document)
         return
     family = family_named(backend)
     if library not in ("torch", *family.libraries):
@@ -111,11 +109,9 @@ def show(operators: tuple[str, ...], torch_release: str, key: str | None, backen
     """
     other = registered_named(backend)
     if other is not None:
-        from mpsprobe_coverage.commands import kernels_registered
-
-        kernels_registered.refuse(other, key=key)
-        rows = kernels_registered.show_kernels(other, operators, torch_release)
-        write(format_name, lambda: rows, "kernels_registered:print_shown", rows)
+        _refuse(other, key=key)
+        rows = other.shown(operators, torch_release)
+        write(format_name, lambda: rows, "kernels_output:print_registered_shown", rows)
         return
     family = family_named(backend)
     names = resolve_operators(operators, family.operators)
@@ -160,11 +156,9 @@ def since(operators: tuple[str, ...], key: str | None, backend: str, format_name
     """
     other = registered_named(backend)
     if other is not None:
-        from mpsprobe_coverage.commands import kernels_registered
-
-        kernels_registered.refuse(other, key=key)
-        registered = kernels_registered.since_kernels(other, operators)
-        write(format_name, lambda: registered, "kernels_registered:print_since", registered)
+        _refuse(other, key=key)
+        registered = other.since(operators)
+        write(format_name, lambda: registered, "kernels_output:print_registered_since", registered)
         return
     family = family_named(backend)
     names = resolve_operators(operators, family.operators)
@@ -190,18 +184,59 @@ def diff(old: str, new: str, backend: str, format_name: str) -> None:
     mpsprobe kernels diff 2.6.0 2.15.0
     mpsprobe kernels diff 2.13.0 installed      on a Mac: the shipped table against the running torch
     """
-    from mpsprobe_coverage.knowledge.kernels.difference import compare
-
     other = registered_named(backend)
     if other is not None:
-        from mpsprobe_coverage.commands import kernels_registered
-
-        changes = kernels_registered.diff_kernels(other, old, new)
-        write(format_name, lambda: changes, "kernels_registered:print_diff", changes)
+        changes = other.difference(old, new)
+        write(format_name, lambda: changes, "kernels_output:print_registered_diff", changes)
         return
     family = family_named(backend)
-    difference = compare(family.target(old), family.target(new))
-    write(format_name, difference.as_dict, "kernels_output:print_difference", difference)
+    tables = family.target(old), family.target(new)
+    difference = compare(*tables)
+    write(format_name, lambda: difference, "kernels_output:print_difference", difference, *tables)
+
+
+def _refuse(family: RegisteredFamily, **given: object) -> None:
+    """Raise a ``UsageError`` for options that mean something for a backend of torch alone."""
+    for name, value in given.items():
+        if value:
+            problem = f"{family.name} is no backend of torch: --{name} means nothing there"
+            raise UsageError(problem, f"Leave --{name} out.")
+
+
+def compare(old: KernelTable, new: KernelTable) -> dict[str, Any]:
+    """What changed from one release to another under the backend's own key, for JSON.
+
+    ``gained`` are native in the new release and not in the old one, new operators included; ``lost`` are native in the
+    old one and still there; ``changed`` has any other change of verdict of an operator that both have.
+    """
+    gained, lost, changed = [], [], []
+    for operator in sorted(old.operators | new.operators):
+        before, after = old.verdict(operator), new.verdict(operator)
+        if before == after:
+            continue
+        if after == NATIVE:
+            gained.append(operator)
+        elif before == NATIVE and after != UNKNOWN:
+            lost.append(operator)
+        elif UNKNOWN not in (before, after):
+            changed.append({"operator": operator, "from": before, "to": after})
+    keys = {}
+    for key in sorted({*old.keys, *new.keys} - {new.backend.key}):
+        had, has = old.keys.get(key, frozenset()), new.keys.get(key, frozenset())
+        if had != has:
+            keys[key] = {"gained": sorted(has - had), "lost": sorted(had - has)}
+    return {
+        "from": old.release,
+        "to": new.release,
+        "gained": gained,
+        "lost": lost,
+        "changed": changed,
+        "added": sorted(new.operators - old.operators),
+        "removed": sorted(old.operators - new.operators),
+        "by_key": keys,
+        "macos_minimum": {"from": old.macos_minimum, "to": new.macos_minimum},
+        "markers": {"added": sorted(new.markers - old.markers), "removed": sorted(old.markers - new.markers)},
+    }
 
 
 def _library_table(table: KernelTable, library: str) -> KernelTable | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
+from mpsprobe_coverage.knowledge.kernels.registered import Entry, RegisteredFamily, types
 from mpsprobe_coverage.knowledge.kernels.table import FALLBACK, NATIVE, KernelTable
 from mpsprobe_exporters.document import Column, Document, Names, Row, Section, Table
+from mpsprobe_exporters.plain_text import plural
 from mpsprobe_exporters.terminal.drawing import show
-
-if TYPE_CHECKING:
-    from mpsprobe_coverage.knowledge.kernels.difference import Difference
 
 PIPE_WIDTH = 10_000  # columns: nothing is wrapped where no terminal is
 
@@ -93,48 +92,43 @@ def print_since(rows: Sequence[tuple[str, str | None, str | None, str]]) -> None
     show_table(_columns("Operator", "Native since", "Now"), cells)
 
 
-def print_difference(difference: Difference) -> None:
-    old_macos, new_macos = difference.macos_minimum
-    columns = _columns("Operator", difference.old, difference.new)
-    changed = (
-        ("Native now", difference.gained),
-        ("No longer native", difference.lost),
-        ("Judged otherwise", difference.changed),
-    )
+def print_difference(difference: Mapping[str, Any], old: KernelTable, new: KernelTable) -> None:
+    columns = _columns("Operator", old.release, new.release)
+    changed = {
+        "Native now": difference["gained"],
+        "No longer native": difference["lost"],
+        "Judged otherwise": [change["operator"] for change in difference["changed"]],
+    }
     tables = [
-        Section(f"{title} ({len(changes)})", [Table(columns, [(one.operator, one.old, one.new) for one in changes])])
-        for title, changes in changed
-        if changes
+        Section(
+            f"{title} ({len(names)})", [Table(columns, [(one, old.verdict(one), new.verdict(one)) for one in names])]
+        )
+        for title, names in changed.items()
+        if names
     ]
     names = {
-        "Removed operators": difference.removed,
-        **{f"Gained under {key}": gained for key, (gained, _) in difference.keys.items()},
-        **{f"Lost under {key}": lost for key, (_, lost) in difference.keys.items()},
-        "Facts that came": difference.markers_added,
-        "Facts that went": difference.markers_removed,
+        "Removed operators": difference["removed"],
+        **{f"Gained under {key}": of_key["gained"] for key, of_key in difference["by_key"].items()},
+        **{f"Lost under {key}": of_key["lost"] for key, of_key in difference["by_key"].items()},
+        "Facts that came": difference["markers"]["added"],
+        "Facts that went": difference["markers"]["removed"],
     }
-    needs = f"macOS needed: {old_macos or '?'} → {new_macos or '?'}"
+    counts = {
+        **{title.lower(): len(names) for title, names in changed.items()},
+        "new operators": len(difference["added"]),
+        "removed": len(difference["removed"]),
+    }
+    counted = (f"{count} {what.removesuffix('s') if count == 1 else what}" for what, count in counts.items() if count)
+    needs = f"macOS needed: {old.macos_minimum or '?'} → {new.macos_minimum or '?'}"
     show(
         Document(
             title="Difference",
-            headline=f"torch {difference.old} → {difference.new}: {_summary(difference)}",
-            alerts=[needs] if old_macos != new_macos else [],
+            headline=f"torch {old.release} → {new.release}: {', '.join(counted) or 'no difference'}",
+            alerts=[needs] if old.macos_minimum != new.macos_minimum else [],
             sections=[*tables, *_named(names)],
         ),
         PIPE_WIDTH,
     )
-
-
-def _summary(difference: Difference) -> str:
-    counts = {
-        "native now": len(difference.gained),
-        "no longer native": len(difference.lost),
-        "judged otherwise": len(difference.changed),
-        "new operators": len(difference.added),
-        "removed": len(difference.removed),
-    }
-    counted = (f"{count} {what.removesuffix('s') if count == 1 else what}" for what, count in counts.items() if count)
-    return ", ".join(counted) or "no difference"
 
 
 def _range(releases: Sequence[str], last: str) -> str:
@@ -155,3 +149,64 @@ def _named(groups: Mapping[str, Sequence[str]]) -> list[Section]:
 def show_table(columns: Iterable[Column], rows: Sequence[Row]) -> None:
     """A table is the whole answer."""
     show(Document(title="Kernels", sections=[Section("", [Table(tuple(columns), rows)])]), PIPE_WIDTH)
+
+
+# -- of backends of other frameworks than torch
+
+OPERATOR = Column("Operator", "name")
+
+
+def print_registered_list(family: RegisteredFamily, document: Any) -> None:
+    if isinstance(document, list):
+        rows = [(one["release"], _counted(one["registrations"]), _besides(one)) for one in document]
+        show_table([Column(title) for title in (family.label, "On every macOS", "Besides")], rows)
+        return
+    lines = [f"wheel {name}, sha256 {digest}" for name, digest in document.get("wheels", {}).items()]
+    lines += [f"built for macOS {document['macos_minimum']} or newer"] if document.get("macos_minimum") else []
+    sections = [_registrations("on every macOS", document["registrations"])]
+    for group in document["conditional"]:
+        condition = f"from macOS {group['macos']} on" if group["macos"] else f"where {', '.join(group['asks'])}"
+        sections.append(_registrations(f"besides, {condition}", group["registrations"]))
+    name = f"{family.name} {document['release']}"
+    show(Document(name, headline=name, lines=lines, sections=sections), PIPE_WIDTH)
+
+
+def print_registered_shown(rows: Sequence[dict[str, Any]]) -> None:
+    """Each operator with its kernels, releases that follow each other with the same ones together."""
+    cells: list[Row] = []
+    for operator, of_one in itertools.groupby(rows, key=lambda row: row["operator"]):
+        name = operator
+        for kernels, group in itertools.groupby(of_one, key=lambda row: [types(one) for one in row["registrations"]]):
+            releases = [row["release"] for row in group]
+            span = releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
+            for kernel in kernels or ["no kernel: the CPU"]:
+                cells.append((name, span, kernel))
+                name = span = ""
+    show_table([OPERATOR, Column("Release", "verdict"), Column("Kernels")], cells)
+
+
+def print_registered_since(rows: Sequence[dict[str, Any]]) -> None:
+    cells = [(row["operator"], row["native_since"] or "not in the newest") for row in rows]
+    show_table([OPERATOR, Column("Native since")], cells)
+
+
+def print_registered_diff(difference: dict[str, Any]) -> None:
+    name = f"{difference['backend']} {difference['from']} → {difference['to']}"
+    counts = f"operators: {len(difference['gained'])} native now, {len(difference['lost'])} no longer"
+    sections = [_registrations(title, entries) for title, entries in difference["registrations"].items() if entries]
+    show(Document(name, headline=name, lines=[counts], sections=sections), PIPE_WIDTH)
+
+
+def _counted(entries: Sequence[Entry]) -> str:
+    operators = len({one["operator"] for one in entries})
+    return f"{plural(len(entries), 'registration')} of {plural(operators, 'operator')}" if entries else "nothing"
+
+
+def _besides(document: dict[str, Any]) -> str:
+    groups = document["conditional"]
+    return ", ".join(f"{len(g['registrations'])} from macOS {g['macos'] or '?'} on" for g in groups)
+
+
+def _registrations(title: str, entries: Sequence[Entry]) -> Section:
+    rows = [(one["operator"], types(one)) for one in sorted(entries, key=lambda one: one["operator"])]
+    return Section(f"{title}: {_counted(entries)}", [Table((OPERATOR, Column("Kernel")), rows)])

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 DEVICES = ("virtual", "mps")
 VALUES = ("real", "none")
 HOW = "How it runs"
+COMPUTING = {
+    "with_bugs": "--with-bugs computes on", "as_cuda": "--as-cuda leads to", "compiles": "--compile runs kernels on",
+}  # fmt: skip
 WRONG_USE = 2  # the exit code of argparse and click; the program has said why
 
 
@@ -133,14 +136,9 @@ def ran(
         raise UsageError("a program is run on one torch release", "Name one with --torch.")
     if settings.get("device") == "mps" and (targets != ["installed"] or settings.get("macos")):
         raise UsageError("--device mps observes what is installed here", "Leave out --torch and --macos.")
-    if settings.get("with_bugs") and (settings.get("device") == "mps" or settings.get("values") == "none"):
-        raise UsageError("--with-bugs computes on the virtual device, with values", "Leave out --device and --values.")
-    if settings.get("as_cuda") and (settings.get("device") == "mps" or settings.get("values") == "none"):
-        raise UsageError("--as-cuda leads to the virtual device, with values", "Leave out --device and --values.")
-    if settings.get("compiles") and (settings.get("device") == "mps" or settings.get("values") == "none"):
-        raise UsageError(
-            "--compile runs kernels on the virtual device, with values", "Leave out --device and --values."
-        )
+    for flag, does in COMPUTING.items():
+        if settings.get(flag) and (settings.get("device") == "mps" or settings.get("values") == "none"):
+            raise UsageError(f"{does} the virtual device, with values", "Leave out --device and --values.")
     registry = get_registry()
     shown = f"-m {program[0]}" if as_module else program[0]
     registry.announce("mpsprobe_before_run", workload=shown, phase="program")

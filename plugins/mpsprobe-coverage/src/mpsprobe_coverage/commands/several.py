@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import importlib
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
-from mpsprobe.answers.lookup import find
+from mpsprobe.answers.lookup import find, keep
 from mpsprobe.answers.question import Question
 from mpsprobe.environment import check_version, collect_environment
 from mpsprobe.errors import MpsprobeError, PluginError, UsageError
 from mpsprobe.plugins.registry import Registry
 from mpsprobe.progress import SilentProgress
+from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import CoverageReport, JudgedWorkload, MatrixReport, SeveralReport
-from mpsprobe.suggestions import printable
-from mpsprobe_coverage.commands.judge import Judging
+from mpsprobe.suggestions import first_line, printable, type_name
+from mpsprobe_coverage.commands.judge import Judging, judged
 from mpsprobe_coverage.commands.options import TORCH, WILD, is_pattern
-from mpsprobe_coverage.pool import Limits, Pool
+from mpsprobe_coverage.pool import Limits, Pool, serve
 
 MOST_JOBS = 4
 """Processes without ``--jobs``: each has PyTorch in its memory, about half a GB, and more for a large model."""
 EACH = 25
 """Workloads that one process judges before a new one takes over, which has none of their memory."""
-WORKER = "mpsprobe_coverage.commands.worker"
+_MODULE = "mpsprobe_coverage.commands.several"
 
 
 def usual_jobs() -> int:
@@ -124,7 +128,7 @@ def _worked_out(
     rows: dict[int, JudgedWorkload] = {}
     progress.start(len(left), f"judging {len(left)} workloads")
     try:
-        with Pool(WORKER, shared, Limits(timeout), min(jobs, len(left)), each=EACH) as pool:
+        with Pool(_MODULE, shared, Limits(timeout), min(jobs, len(left)), each=EACH) as pool:
             for answer in pool.answers([asked[index].workload for index in left]):
                 name = asked[left[answer.number]].workload
                 if answer.text is None:
@@ -138,3 +142,37 @@ def _worked_out(
     finally:
         progress.stop()
     return rows
+
+
+def _prepared(shared: dict[str, Any]) -> Callable[[str], str]:
+    """Of a process that judges one workload after the other: what answers a name with its row, as JSON."""
+    options, cached, around = shared.pop("asked")
+    judging = Judging(**{**shared, "options": RunOptions(**shared["options"])})
+    if judging.framework == TORCH and judging.options.backend == RunOptions().backend:
+        importlib.import_module("torch")  # most of what a start takes
+
+    def row(name: str) -> str:
+        question = Question("coverage", name, options, cached=cached)
+        question.around = around  # as the parent will ask again: its path has the folder of its script
+        return _row(question, judging).model_dump_json()
+
+    return row
+
+
+def _row(question: Question, judging: Judging) -> JudgedWorkload:
+    """The row of one workload; whatever it raises is in the row."""
+    started = time.monotonic()
+    row: dict[str, Any]
+    try:
+        report = judged(question.workload, judging, SilentProgress())
+        keep(question, report)
+        row = {"report": report}
+    except MpsprobeError as error:
+        row = {"error": error.message, "hint": error.hint}
+    except BaseException as error:  # noqa: BLE001 - one workload of many; Ctrl-C does not come here
+        row = {"error": f"{type_name(error)}: {first_line(error)}"}
+    return JudgedWorkload(name=question.workload, seconds=time.monotonic() - started, **row)
+
+
+if __name__ == "__main__":
+    serve(_prepared)

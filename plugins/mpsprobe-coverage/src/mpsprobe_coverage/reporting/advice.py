@@ -5,6 +5,7 @@ from __future__ import annotations
 from mpsprobe_coverage.knowledge.judging.judgement import EVERYWHERE, Judgement
 from mpsprobe_coverage.knowledge.judging.registration import may_have_kernel
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+from mpsprobe_exporters.units import byte_size
 
 IN_TIME = "(set before Python imports torch)"
 _NARROWER = {"float64": "float32", "complex128": "complex64"}
@@ -26,7 +27,7 @@ def advise(operator: str, judgement: Judgement, table: KernelTable, where: str, 
         return f"Not covered by a kernel table: run it on {machine}, or ask its library which devices it supports."
     if judgement.verdict == "unsupported":
         return _unsupported(judgement, table, where)
-    moved = f"about {_size(moved_bytes)} are copied to the CPU and back in each step"
+    moved = f"about {byte_size(moved_bytes)} are copied to the CPU and back in each step"
     does = "has a kernel for it" if judgement.source == "registration" else "keeps such a call on the GPU"
     upgrade = f"No release up to {table.family.releases[-1]} {does}."
     if judgement.accepted_since is not None:
@@ -65,12 +66,3 @@ def _unsupported(judgement: Judgement, table: KernelTable, where: str) -> str:
         narrower = _NARROWER.get(judgement.evidence or "", "another dtype")
         return f"Use {narrower}{where} before the tensor reaches {table.backend.label}."
     return f"It raises whatever the environment says. Move this part to the CPU by hand{where}."
-
-
-def _size(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"

@@ -12,7 +12,7 @@ from mpsprobe_coverage.devices.native.inductor import Generated, Kernel, Line
 from mpsprobe_coverage.knowledge.calls.spec import spec_of, tensors_in
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.recording.phases import phase_now
-from mpsprobe_coverage.reporting.findings import site
+from mpsprobe_coverage.reporting.findings import same_fields, site
 
 
 @dataclass(slots=True)
@@ -25,18 +25,12 @@ class Launched:
     compared: int = 0
     faults: list[str] = field(default_factory=list)
 
-    def add(self, *args: Any) -> int:
-        """Count a launch with ``args``; the bytes of its tensors."""
-        moved = bytes_in(args)
+    def add(self, *args: Any) -> None:
+        """Count a launch with ``args``, and the bytes of its tensors, each once."""
+        held = {id(one): spec_of(one).nbytes for one in tensors_in(args)}
         self.phases[phase_now()] += 1
-        self.moved_bytes += moved
-        self.largest_bytes += max((spec_of(one).nbytes for one in tensors_in(args)), default=0)
-        return moved
-
-
-def bytes_in(values: Any) -> int:
-    """What the tensors in ``values`` hold, each counted once."""
-    return sum({id(one): spec_of(one).nbytes for one in tensors_in(values)}.values())
+        self.moved_bytes += sum(held.values())
+        self.largest_bytes += max(held.values(), default=0)
 
 
 def made(generated: Generated, launched: Mapping[Kernel, Launched]) -> dict[str, Any]:
@@ -60,17 +54,9 @@ def made(generated: Generated, launched: Mapping[Kernel, Launched]) -> dict[str,
 
 
 def _kernel(kernel: Kernel, launched: Launched) -> MetalKernel:
-    return MetalKernel(
-        name=kernel.title,
-        launches=launched.phases.total(),
-        phases=dict(launched.phases),
-        moved_bytes=launched.moved_bytes,
-        operators=list(kernel.operators),
-        call_sites=[site(*line) for line in kernel.lines],
-        source=kernel.source,
-        compared=launched.compared,
-        faults=launched.faults,
-    )
+    own = {"name": kernel.title, "call_sites": [site(*line) for line in kernel.lines]}
+    counted = {"launches": launched.phases.total()} | same_fields(MetalKernel, launched)
+    return MetalKernel(**same_fields(MetalKernel, kernel) | own | counted)
 
 
 def _site(line: Line | None) -> str | None:

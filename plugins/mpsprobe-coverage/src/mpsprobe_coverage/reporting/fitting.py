@@ -15,11 +15,9 @@ from functools import cached_property
 from typing import Literal
 
 from mpsprobe.schemas import MemoryEnd, MemoryFit
-from mpsprobe_coverage.knowledge.chips.limits import limits_of
-from mpsprobe_coverage.knowledge.chips.mac import Mac
-from mpsprobe_coverage.knowledge.memory.allocator import Figures, replay
+from mpsprobe_coverage.knowledge.chips.limits import Mac, limits_of
+from mpsprobe_coverage.knowledge.memory.allocator import Figures, Limits, allocator_of, replay, watermarks
 from mpsprobe_coverage.knowledge.memory.lifetimes import Event
-from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits, allocator_of, watermarks
 from mpsprobe_coverage.knowledge.memory.timeline import Change, changes
 from mpsprobe_coverage.reporting.findings import site
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -23,14 +25,14 @@ from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.devices.virtual.tensor import VirtualTensor
 from mpsprobe_coverage.knowledge.calls.spec import tensors_in
 from mpsprobe_coverage.knowledge.memory import lifetimes
-from mpsprobe_coverage.knowledge.memory.allocator import Allocator, Place, replay
+from mpsprobe_coverage.knowledge.memory.allocator import Allocator, Limits, Place, allocator_of, replay
 from mpsprobe_coverage.knowledge.memory.inside import not_counted
 from mpsprobe_coverage.knowledge.memory.lifetimes import Event, Held, Made, label, of_step
-from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits, allocator_of
-from mpsprobe_coverage.knowledge.memory.timeline import Change, Timeline, peak_with_output_kept, timeline
+from mpsprobe_coverage.knowledge.memory.timeline import INSIDE, Change, Storage, peak_with_output_kept, timeline
 from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.reporting.fitting import Needs
 
+MADE_BY_CALLS = (lifetimes.ACTIVATIONS, lifetimes.TEMPORARY, INSIDE)
 MOST_HOLDERS = 12
 MOST_MODULES = 24
 KEPT_SHARE = 0.05  # of the peak: what an output adds that is kept is said from here on
@@ -128,10 +130,10 @@ def prediction(
     return MemoryPrediction(
         peak_bytes=line.peak,
         phase=line.phase,
-        by_category=_largest_first(line.by_category),
+        by_category=_sizes(line.alive, attrgetter("category")),
         by_phase=line.by_phase,
-        by_module=dict([*_largest_first(line.by_module).items()][:MOST_MODULES]),
-        holders=_holders(line),
+        by_module=dict([*_sizes(line.alive, attrgetter("inside")).items()][:MOST_MODULES]),
+        holders=_holders(line.alive),
         curve=[MemoryPoint(phase=phase, bytes=height) for phase, height in line.curve],
         largest_bytes=line.largest.nbytes if line.largest else 0,
         allocated_bytes=needs.unlimited.in_use,
@@ -145,22 +147,33 @@ def prediction(
     )
 
 
-def _largest_first(sizes: dict[str, int]) -> dict[str, int]:
-    return dict(sorted(sizes.items(), key=lambda item: -item[1]))
+def _sizes(storages: Iterable[Storage], of: Callable[[Storage], str | None]) -> dict[str, int]:
+    """Bytes by the name that ``of`` gives a storage, the most first; those without one are left out."""
+    sizes: Counter[str] = Counter()
+    for storage in storages:
+        if (name := of(storage)) is not None:
+            sizes[name] += storage.nbytes
+    return dict(sizes.most_common())
 
 
-def _holders(line: Timeline) -> list[MemoryHolder]:
-    return [
+def _holders(alive: Iterable[Storage]) -> list[MemoryHolder]:
+    """By what they are for; of what calls make, also by the operator and the line."""
+    groups: dict[tuple[str, str | None, str | None, int], list[Storage]] = defaultdict(list)
+    for storage in alive:
+        made = storage.call if storage.category in MADE_BY_CALLS else None
+        groups[storage.category, *((made.operator, made.file, made.line) if made else (None, None, 0))].append(storage)
+    holders = [
         MemoryHolder(
-            category=holder.category,
-            bytes=holder.nbytes,
-            storages=holder.storages,
-            operator=holder.operator,
-            modules=[*_largest_first(holder.modules)] if holder.operator else [],
-            call_site=None if holder.file is None else site(holder.file, holder.line),
+            category=category,
+            bytes=sum(storage.nbytes for storage in some),
+            storages=len(some),
+            operator=operator,
+            modules=[*_sizes(some, attrgetter("inside"))] if operator else [],
+            call_site=None if file is None else site(file, line),
         )
-        for holder in line.holders[:MOST_HOLDERS]
+        for (category, operator, file, line), some in groups.items()
     ]
+    return sorted(holders, key=lambda holder: -holder.bytes)[:MOST_HOLDERS]
 
 
 def _allocations(changes: Sequence[Change], allocator: Allocator) -> AllocationList:

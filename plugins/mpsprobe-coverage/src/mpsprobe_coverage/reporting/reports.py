@@ -12,7 +12,7 @@ from mpsprobe.environment import collect_environment
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import MacOptions, RunOptions
 from mpsprobe.schemas import CoverageReport, Environment, MemoryPrediction, OperatorFinding, WorkloadInfo
-from mpsprobe_coverage.knowledge.chips.mac import macs_asked
+from mpsprobe_coverage.knowledge.chips.limits import macs_asked
 from mpsprobe_coverage.knowledge.chips.store import GIB, sizes
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.recording.recorder import Recorder

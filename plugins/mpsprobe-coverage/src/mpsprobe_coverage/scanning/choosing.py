@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import MemoryPrediction, TimePrediction, WorkloadInfo
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.knowledge.chips.mac import Mac
+from mpsprobe_coverage.knowledge.chips.limits import Mac
 from mpsprobe_coverage.knowledge.chips.store import GIB, Chip, all_chips
 from mpsprobe_coverage.knowledge.kernels.backends import family_named
 from mpsprobe_coverage.knowledge.times.model import estimate
@@ -21,8 +20,7 @@ from mpsprobe_coverage.reporting.fitting import Needs, fit_on
 from mpsprobe_coverage.reporting.memory import prediction
 from mpsprobe_coverage.reporting.timing import section_of
 from mpsprobe_coverage.reporting.works import calls_of, works_of
-from mpsprobe_coverage.scanning.releases import memory_sizes
-from mpsprobe_coverage.scanning.scan import scanned
+from mpsprobe_coverage.scanning.scan import memory_sizes, scanned
 from mpsprobe_coverage.scanning.unknown_sizes import Again, predicted
 
 NUMBER = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(\S{0,12})", re.ASCII)
@@ -82,8 +80,8 @@ class Choice:
     chip: Chip
     time: TimePrediction
     memory_bytes: int | None  # the smallest it was sold with in which the workload fits; None where in none
-    relative: float  # the likely time, divided by that of the fastest
     enough: bool | None  # whether it fits and does what was wished; None without a wish
+    relative: float = 1.0  # the likely time, divided by that of the fastest
 
     def document(self) -> dict[str, Any]:
         return {
@@ -120,31 +118,22 @@ def choices(
         )
     calls = calls_of(works_of(traces[0].recorder.calls()))
     found = []
-    section = partial(section_of, options=options, info=info)
     for chip in all_chips().values():
+        sizes = [size * GIB for size in chip.memory_gib]
+        size = next((size for size in sizes if fits.get(size, "fits") == "fits"), None)
         for cores in chip.gpu_cores:
             likely = estimate(calls, chip, cores, table.release)
             if likely is None:
                 raise UsageError(f"'{workload.name}' computes nothing on the device", "There is no time to predict.")
-            time = section(likely, chip, cores)
-            sizes = [size * GIB for size in chip.memory_gib]
-            enough = next((size for size in sizes if fits.get(size, "fits") == "fits"), None)
-            found.append((chip, time, enough))
-    if wish.speed(found[0][1]) is None:
+            time = section_of(likely, chip, cores, options, info)
+            enough = (size is not None and wish.is_met(time)) if wish else None
+            found.append(Choice(chip, time, size, enough))
+    if wish.speed(found[0].time) is None:
         raise UsageError(
             f"'{workload.name}' has no such number a second", "Ask for --at-least 2steps/s, or --within 2s."
         )
-    least = min(time.step_ms[1] for _, time, _ in found)
-    return (
-        info,
-        table.release,
-        [
-            Choice(
-                chip, time, size, time.step_ms[1] / least, (size is not None and wish.is_met(time)) if wish else None
-            )
-            for chip, time, size in found
-        ],
-    )
+    least = min(one.time.step_ms[1] for one in found)
+    return info, table.release, [replace(one, relative=one.time.step_ms[1] / least) for one in found]
 
 
 def smallest(found: list[Choice], wish: Wish) -> Choice | None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import linecache
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -51,7 +52,7 @@ from mpsprobe_coverage.recording.dispatch import Entry, Plan
 from mpsprobe_coverage.recording.phases import FORWARD, ProgramRecorder, optimizers_followed, phase_now
 from mpsprobe_coverage.recording.recorder import Watching
 from mpsprobe_coverage.reporting.attempts import Attempt
-from mpsprobe_coverage.reporting.compiled import Launched, bytes_in, made
+from mpsprobe_coverage.reporting.compiled import Launched, made
 from mpsprobe_coverage.reporting.findings import advisory_matches, findings
 from mpsprobe_coverage.reporting.works import calls_of, works_of
 from mpsprobe_coverage.scanning.step import ReleaseStep
@@ -61,22 +62,12 @@ _NO_WORK = ("empty", "new_empty", "_unsafe_view", "_reshape_alias", "lift_fresh"
 UNCOUNTED = "prim"
 
 
-@dataclass(slots=True)
-class _Cost:
-    launches: int = 0
-    moved_bytes: int = 0
-
-    def add(self, *tensors: Any) -> None:
-        self.launches += 1
-        self.moved_bytes += bytes_in(tensors)
-
-
 class _Calls(TorchDispatchMode):
     """Judges each call that a step makes on the device, but for those that compiling makes."""
 
     def __init__(self, chain: Chain, attribution: Attribution, generated: Generated) -> None:
         super().__init__()
-        self.recorder, self.cost = ProgramRecorder(), _Cost()
+        self.recorder, self.launched = ProgramRecorder(), Launched()
         self._chain, self._attribution, self._generated = chain, attribution, generated
         self.recorder.phase = FORWARD  # of this thread: a new recorder mutes it
         self._plans: dict[Any, Plan] = {}
@@ -114,7 +105,7 @@ class _Calls(TorchDispatchMode):
             for advisory, undecided in self._watching.matching(plan, call, phase_now(), answers):
                 self.recorder.advised(advisory, undecided, plan.name, origin)
         if not (func.is_view or func._schema.name.partition("::")[2].startswith(_NO_WORK)):
-            self.cost.add(args, tuple(kwargs.values()), result)
+            self.launched.add(args, tuple(kwargs.values()), result)
 
     def _origin(self) -> Origin:
         frame: Any = sys._getframe(1)
@@ -162,26 +153,14 @@ class _Libraries:
 
     def __init__(self) -> None:
         self.launched: dict[Kernel, Launched] = {}
-        self.cost = _Cost()
 
     def __call__(self, generated: Generated, source: str) -> Any:
-        return _Library(self, generated.defined(source))
+        counts = {name: self._counted(kernel) for name, kernel in generated.defined(source).items()}
+        return SimpleNamespace(**counts)
 
-
-class _Library:
-    def __init__(self, libraries: _Libraries, kernels: dict[str, Kernel]) -> None:
-        self._libraries, self._kernels = libraries, kernels
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in self._kernels:
-            raise AttributeError(name)
-        libraries, launched = self._libraries, self._libraries.launched.setdefault(self._kernels[name], Launched())
-
-        def launch(*args: Any, **_sizes: Any) -> None:
-            libraries.cost.launches += 1
-            libraries.cost.moved_bytes += launched.add(args)
-
-        return launch
+    def _counted(self, kernel: Kernel) -> Callable[..., None]:
+        launched = self.launched.setdefault(kernel, Launched())
+        return lambda *args, **_sizes: launched.add(args)
 
 
 def compiled_step(
@@ -211,15 +190,17 @@ def compiled_step(
     step = CompiledStep(
         **made(device.generated, libraries.launched),
         operators=findings(calls.recorder, table),
-        eager=StepCost(launches=eager.cost.launches, moved_bytes=eager.cost.moved_bytes),
-        compiled=StepCost(
-            launches=calls.cost.launches + libraries.cost.launches,
-            moved_bytes=calls.cost.moved_bytes + libraries.cost.moved_bytes,
-        ),
+        eager=_cost(eager.launched),
+        compiled=_cost(calls.launched, *libraries.launched.values()),
         step_ms=None if failure or not options.chip else _step_ms(options.chip, calls, libraries, table.release),
         failure=failure,
     )
     return step, advisory_matches(eager.recorder, table, options)
+
+
+def _cost(*launched: Launched) -> StepCost:
+    moved = sum(one.moved_bytes for one in launched)
+    return StepCost(launches=sum(one.phases.total() for one in launched), moved_bytes=moved)
 
 
 def _step_ms(chip: str, calls: _Calls, libraries: _Libraries, release: str) -> list[float] | None:

@@ -1,7 +1,7 @@
 """What the allocator asks Metal for over batches of many sizes: until 2.14.0 it keeps buffers of each.
 
 And what would save that: lengths that are padded to a few, ``empty_cache`` after each step, or a lower low watermark,
-from which on the allocator gives cached buffers back before it asks for more (``knowledge/memory/mps_allocator.py``).
+from which on the allocator gives cached buffers back before it asks for more (``knowledge/memory/allocator.py``).
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from random import Random
 from mpsprobe.protocols import MacOptions
 from mpsprobe.schemas import ReservedGrowth
 from mpsprobe_coverage.devices.virtual.mps_in_python import machine_or_usual
-from mpsprobe_coverage.knowledge.chips.limits import limits_of
-from mpsprobe_coverage.knowledge.chips.mac import Mac, mac_asked
-from mpsprobe_coverage.knowledge.memory.allocator import EMPTIES, Figures, replay
+from mpsprobe_coverage.knowledge.chips.limits import Mac, limits_of, mac_asked
+from mpsprobe_coverage.knowledge.memory.allocator import EMPTIES, LOW, Figures, Limits, allocator_of, replay
 from mpsprobe_coverage.knowledge.memory.lifetimes import BUFFERS, OPTIMIZER, PARAMETERS, TEMPORARY
-from mpsprobe_coverage.knowledge.memory.mps_allocator import LOW, Limits, allocator_of
 from mpsprobe_coverage.knowledge.memory.timeline import Change, Storage
 from mpsprobe_coverage.reporting.fitting import Needs
 from mpsprobe_coverage.scanning.interpolating import Interpolation

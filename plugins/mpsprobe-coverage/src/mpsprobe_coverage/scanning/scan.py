@@ -2,32 +2,94 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any, NamedTuple, Self
+
+import torch
 
 from mpsprobe.assembling import matrix_of
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import Progress, RunOptions, Workload
-from mpsprobe.schemas import MemoryPrediction, Report, WorkloadInfo
+from mpsprobe.schemas import SEVERITY, CoverageReport, MemoryFit, MemoryPrediction, Report, Verdict, WorkloadInfo
 from mpsprobe.stepping import optimizer_name, workload_info
-from mpsprobe_coverage.knowledge.chips.mac import mac_asked
+from mpsprobe_coverage.devices.virtual import VirtualDevice
+from mpsprobe_coverage.knowledge.chips.limits import Mac, mac_asked
+from mpsprobe_coverage.knowledge.chips.store import GIB, all_chips
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.kernels.backends import family_named
 from mpsprobe_coverage.knowledge.kernels.compositions import composition_releases
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
+from mpsprobe_coverage.knowledge.memory.allocator import allocator_kind
+from mpsprobe_coverage.knowledge.memory.lifetimes import Event
 from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.reporting.findings import moves_elsewhere
+from mpsprobe_coverage.reporting.fitting import Needs, fit_on
+from mpsprobe_coverage.reporting.memory import prediction
 from mpsprobe_coverage.reporting.reports import check_macos, memory_of, single
 from mpsprobe_coverage.scanning import step
-from mpsprobe_coverage.scanning.open_device import OpenDevice
 from mpsprobe_coverage.scanning.process_state import collecting_only_new
 from mpsprobe_coverage.scanning.since import first_native_release
-from mpsprobe_coverage.scanning.tracing import Tracer, built
+from mpsprobe_coverage.scanning.tracing import Tracer, built, chain_for
 from mpsprobe_coverage.scanning.unknown_sizes import Again, predicted
 
+PHASE = "forward"  # of what an open device runs
 OF_MACS = {"macos": "a version of macOS", "chip": "a chip of Macs", "memory": "the memory of a Mac"}
+
+
+class OpenDevice(ExitStack):
+    """The virtual device, open, for code that calls torch itself: see ``mpsprobe_devkit.testing.OpenDevice``."""
+
+    def __init__(self, table: KernelTable) -> None:
+        super().__init__()
+        self.release = table.release
+        self.name = table.backend.device
+        self._device = VirtualDevice(chain_for(table, RunOptions()))
+
+    def __enter__(self) -> Self:
+        self.enter_context(self._device)
+        return self
+
+    def run(self, function: Callable[..., Any], *arguments: Any, phase: str = PHASE, **named: Any) -> Any:
+        if isinstance(function, torch.nn.Module):
+            function = self.move(function)
+        moved, also = self.move(arguments), self.move(named)
+        with self._device.recording(phase):
+            return function(*moved, **also)
+
+    def move(self, value: Any) -> Any:
+        return self._device.move(value)
+
+    def construction(self) -> AbstractContextManager[Any]:
+        return self._device.construction()
+
+    def verdicts(self) -> dict[str, Verdict]:
+        worst: dict[str, Verdict] = {}
+        for record in self._device.recorder.calls():
+            verdict = record.judgement.verdict
+            worst[record.operator] = max(worst.get(record.operator, verdict), verdict, key=SEVERITY.__getitem__)
+        return worst
+
+    def calls(self) -> dict[str, int]:
+        calls: Counter[str] = Counter()
+        for record in self._device.recorder.calls():
+            calls[record.operator] += record.calls
+        return dict(calls)
+
+    def reasons(self) -> dict[str, str]:
+        worst = self.verdicts()
+        reasons = {}
+        for record in self._device.recorder.calls():
+            if record.judgement.reason is not None and record.judgement.verdict == worst[record.operator]:
+                reasons[record.operator] = record.judgement.reason
+        return reasons
+
+    def not_judged(self) -> dict[str, str]:
+        return {note.operator: note.text for note in self._device.recorder.not_judged()}
 
 
 class CoverageScanner:
@@ -62,6 +124,65 @@ class CoverageScanner:
     def open_device(self, torch_release: str, *, backend: str = "mps") -> OpenDevice:
         """See ``mpsprobe.protocols.Scanner``."""
         return OpenDevice(family_named(backend).target(torch_release))
+
+
+Fits = dict[int, str]
+"""Memory of a Mac in bytes → ``fits``, ``pressure``, ``raises``, ``unclear``; empty where nothing is known."""
+
+
+class ReleaseAnswer(NamedTuple):
+    """What one release does with a workload; ``report`` is as ``mpsprobe coverage --torch RELEASE`` gives it."""
+
+    report: CoverageReport
+    fits: Fits
+
+
+def memory_sizes() -> list[int]:
+    """The sizes of memory that Macs were sold with, in bytes, the smallest first."""
+    return sorted({size * GIB for chip in all_chips().values() for size in chip.memory_gib})
+
+
+def release_answers(
+    workload: Workload, options: RunOptions, torch_releases: Sequence[str], progress: Progress
+) -> dict[str, ReleaseAnswer]:
+    """What each of ``torch_releases`` does with ``workload``, by release.
+
+    Raises:
+        MpsprobeError: the workload cannot be built, or a table cannot be read.
+    """
+    family = family_named(options.backend)
+    tables = [family.target(release) for release in torch_releases]
+    fits: dict[str, Fits] = {}
+    last_events: Sequence[Event] = ()
+    by_allocator: dict[Hashable, tuple[MemoryPrediction | None, Fits]] = {}  # of the run that has these events
+
+    def predict(release: str, trace: Trace) -> MemoryPrediction | None:
+        def of_sizes(needs: Needs, events: Sequence[Event]) -> Sequence[MemoryFit]:
+            fits[release] = {size: fit_on(Mac("", size), needs).answer for size in memory_sizes()}
+            return ()
+
+        fits[release] = {}
+        return prediction(trace.events, release, options.macos, of_sizes) if family.runs_on_macos else None
+
+    def memory(trace: Trace, again: Again) -> MemoryPrediction | None:
+        nonlocal last_events
+        release = trace.table.release
+        kind = allocator_kind(release)
+        if trace.events is not last_events:
+            last_events = trace.events
+            by_allocator.clear()
+        if kind not in by_allocator:
+            by_allocator[kind] = predicted(trace, again, partial(predict, release)), fits[release]
+        section, fits[release] = by_allocator[kind]
+        return section
+
+    info, traces, since = scanned(workload, options, tables, progress, memory, with_since=True)
+    answers, environment = {}, collect_environment()
+    for trace in traces:
+        described = info.model_copy(update={"parameters": trace.parameters, "optimizer": trace.optimizer})
+        report = single(described, options, trace, since if trace.failure is None else None, environment)
+        answers[trace.table.release] = ReleaseAnswer(report, fits[trace.table.release])
+    return answers
 
 
 def scanned(

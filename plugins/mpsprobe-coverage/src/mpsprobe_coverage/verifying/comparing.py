@@ -2,41 +2,68 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import tomllib
 from collections.abc import Callable
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import torch
 
-from mpsprobe_coverage.verifying.tolerances import Tolerance
+from mpsprobe_coverage.knowledge.calls.spec import dtype_name
 
 NOISE = 4.0
 """A device may be so many times as far from float64 as the CPU, or as inputs rounded once more: all of these round."""
 TINY = torch.finfo(torch.float64).tiny
 PIECE = 2**20
 """Elements that are compared at once: large tensors in float64 take longer to be given memory than to be computed."""
+TESTS_DEFAULT = "torch.testing.assert_close"
+
+
+class Tolerance(NamedTuple):
+    """What PyTorch's tests allow: ``rtol`` is relative to the element, ``atol`` to the tensor's root mean square."""
+
+    rtol: float
+    atol: float
+    source: str
+
+
+EXACT = Tolerance(0.0, 0.0, TESTS_DEFAULT)
+
+
+@functools.cache
+def _data() -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / "tolerances.toml").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def tolerance_of(operator: str, dtype: torch.dtype) -> Tolerance:
+    """That of ``aten::mm`` (with or without an overload) for results of ``dtype``; ``EXACT`` for whole numbers."""
+    name, kind = operator.partition("::")[2].partition(".")[0], dtype_name(dtype)
+    name = name.removeprefix("_foreach_")
+    for entry in _data()["mps"]:
+        if kind in entry and name in entry["operators"]:
+            return Tolerance(source=entry["source"], **entry[kind])
+    usual = _data()["default"].get(kind)
+    return EXACT if usual is None else Tolerance(source=TESTS_DEFAULT, **usual)
 
 
 class Wrong(NamedTuple):
-    """What is wrong of one result.
-
-    Attributes:
-        excess: the largest error as a multiple of what is allowed; infinite where a number is not finite.
-        error, cpu_error: the largest error, the device's and the CPU's.
-        elements, of: how many are wrong, of how many.
-        at: the indices of the worst.
-        got, expected: what the device has there, and float64.
-    """
+    """What is wrong of one result, by the names that ``WrongOperator`` has."""
 
     excess: float
     error: float
     cpu_error: float
     elements: int
-    of: int
+    of_elements: int
     at: tuple[int, ...] = ()
     got: float = 0.0
     expected: float = 0.0
     why: str = ""
+
+    def fields(self) -> dict[str, Any]:
+        return {name: finite(one) if isinstance(one, float) else one for name, one in self._asdict().items()}
 
 
 def compared(

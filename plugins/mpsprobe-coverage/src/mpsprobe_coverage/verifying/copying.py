@@ -84,6 +84,11 @@ def copied(values: Any, device: Any, copy: Callable[[torch.Tensor], torch.Tensor
     return tree_map(one, values)
 
 
+def wider(leaf: Any) -> Any:
+    """A dtype as that of twice the width; what is none, and has no such one, stays."""
+    return WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
+
+
 def widened(tensor: torch.Tensor) -> torch.Tensor:
     """As float64 where it is a floating-point tensor, its strides kept."""
     kind = WIDER.get(tensor.dtype)

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from mpsprobe_coverage.verifying.comparing import Wrong
-from mpsprobe_coverage.verifying.copying import NARROW, WIDER, copied, widened
+from mpsprobe_coverage.verifying.copying import NARROW, copied, widened, wider
 
 _aten = torch.ops.aten
 ENOUGH = 1000
@@ -45,17 +45,16 @@ class Drawing(TorchDispatchMode):
         *,
         wide: bool = False,
         distribution: Callable[[Any, Any, Any], None] | None = None,
-        seed: int = 0,
     ) -> None:
         super().__init__()
-        self._dtype, self._wide, self._distribution, self._seed = dtype, wide, distribution, seed
+        self._dtype, self._wide, self._distribution = dtype, wide, distribution
         self._drawn = 0
         self.read: list[bool | int] = []  # what Python read of tensors of whole numbers, in order
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if self._wide:
-            args, kwargs = tree_map(_wide, (args, kwargs))
+            args, kwargs = tree_map(wider, (args, kwargs))
         if is_random(func):
             return self._draw(func, args, kwargs)
         found = self.computed(func, args, kwargs)
@@ -77,7 +76,7 @@ class Drawing(TorchDispatchMode):
             self._distribution(func, func(*own_args, **own_kwargs), (args, kwargs))
         own_args, own_kwargs = tree_map(self._narrow, copied((args, kwargs), "cpu"))
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._seed + self._drawn)
+            torch.manual_seed(self._drawn)
             if func is _aten.native_dropout.default:
                 return self._dropout(args[0], own_args[1])
             drawn = func(*own_args, **own_kwargs)
@@ -96,10 +95,6 @@ class Drawing(TorchDispatchMode):
         if isinstance(leaf, torch.Tensor):
             return leaf.contiguous().to(self._dtype) if leaf.is_floating_point() else leaf.contiguous()
         return self._dtype if leaf in (torch.float64, *NARROW) else leaf
-
-
-def _wide(leaf: Any) -> Any:
-    return WIDER.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
 
 
 def off_distribution(own: Any, drawn: Any) -> Wrong | None:

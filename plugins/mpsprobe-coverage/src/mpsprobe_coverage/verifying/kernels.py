@@ -22,9 +22,8 @@ from mpsprobe_coverage.devices.metal.running import Library
 from mpsprobe_coverage.devices.native.device import native_device_now
 from mpsprobe_coverage.devices.native.inductor import Generated, Kernel, Place
 from mpsprobe_coverage.reporting.compiled import Launched
-from mpsprobe_coverage.verifying.comparing import Wrong, compared
-from mpsprobe_coverage.verifying.copying import WIDER, widened
-from mpsprobe_coverage.verifying.tolerances import Tolerance, tolerance_of
+from mpsprobe_coverage.verifying.comparing import Tolerance, Wrong, compared, tolerance_of
+from mpsprobe_coverage.verifying.copying import widened, wider
 
 MOST_NODES = 300
 """Of a graph, behind one result: what needs more was not computed by this kernel alone."""
@@ -115,7 +114,9 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
         elif node not in drawn:
             wrong = _off(got, values[0].of(node), partial(values[1].or_none, node), allowed)
             if wrong is not None:
-                launched.faults.append(f"{name} is wrong in {wrong.elements} of {wrong.of} numbers{_at(wrong)}")
+                launched.faults.append(
+                    f"{name} is wrong in {wrong.elements} of {wrong.of_elements} numbers{_at(wrong)}"
+                )
     launched.compared += any(node not in drawn for node in nodes)
 
 
@@ -223,7 +224,7 @@ class _Values:
             return torch.device("cpu")
         if isinstance(value, torch.Tensor):
             raise _NotKnown  # of the device
-        return WIDER.get(value, value) if self._wide and isinstance(value, torch.dtype) else value
+        return wider(value) if self._wide else value
 
 
 def _is_random(func: Any) -> bool:

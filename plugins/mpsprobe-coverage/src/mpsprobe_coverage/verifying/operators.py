@@ -16,16 +16,16 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from mpsprobe.schemas import NonfiniteOrigin, WrongOperator
 from mpsprobe_coverage.knowledge.calls.call import Call, example
+from mpsprobe_coverage.knowledge.calls.keys import operator_name
 from mpsprobe_coverage.knowledge.calls.spec import dtype_name, is_contiguous, specs_in, tensors_in
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.phases import FORWARD, phase_now
 from mpsprobe_coverage.reporting.findings import site
-from mpsprobe_coverage.verifying.comparing import NOISE, Wrong, all_finite, all_within, compared, finite
-from mpsprobe_coverage.verifying.copying import WIDER, Copies, copied, to_device, widened
+from mpsprobe_coverage.verifying.comparing import NOISE, Wrong, all_finite, all_within, compared, tolerance_of
+from mpsprobe_coverage.verifying.copying import Copies, copied, to_device, widened, wider
 from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
 from mpsprobe_coverage.verifying.elsewhere import ELSEWHERE, NOT_COMPARED
 from mpsprobe_coverage.verifying.runs import ROOT
-from mpsprobe_coverage.verifying.tolerances import tolerance_of
 
 _aten = torch.ops.aten
 TIMES = 3
@@ -125,11 +125,11 @@ class Checking(Drawing):
 
     def _count(self, func: Any) -> None:
         self.calls += 1
-        self.operators[_name(func)] += 1
+        self.operators[operator_name(func)] += 1
         self.advance()
 
     def _skip(self, func: Any, error: Exception) -> None:
-        self.skipped[_name(func)] = f"the CPU cannot compute it: {str(error).splitlines()[0][:120]}"
+        self.skipped[operator_name(func)] = f"the CPU cannot compute it: {str(error).splitlines()[0][:120]}"
 
     def _add(self, func: Any, origin: Origin, before: Any, result: Any, number: int, one: Wrong) -> None:
         args, kwargs = before
@@ -142,25 +142,14 @@ class Checking(Drawing):
             return
         specs = (*call.outputs, *call.inputs)
         dtype = specs[min(number, len(specs) - 1)].dtype if specs else torch.float32
-        allowed = tolerance_of(func._schema.name, dtype)
         report = WrongOperator(
             **self._place(call, origin),
+            **tolerance_of(func._schema.name, dtype)._asdict(),
+            **one.fields(),
             dtype=dtype_name(dtype),
             result=number,
-            rtol=allowed.rtol,
-            atol=allowed.atol,
-            source=allowed.source,
-            excess=finite(one.excess),
-            error=finite(one.error),
-            cpu_error=finite(one.cpu_error),
-            elements=one.elements,
-            of_elements=one.of,
-            at=list(one.at),
-            got=finite(one.got),
-            expected=finite(one.expected),
-            why=one.why,
             calls=1,
-            seen=self.operators[_name(func)],
+            seen=self.operators[operator_name(func)],
             times=1 + sum(self.is_wrong(func, before) for _ in range(TIMES - 1)),
             of_times=TIMES,
         )
@@ -168,7 +157,7 @@ class Checking(Drawing):
 
     def _place(self, call: Call, origin: Origin) -> dict[str, Any]:
         return {
-            "operator": _name(call.func),
+            "operator": operator_name(call.func),
             "phase": self.phase,
             "module": None if origin.module is None else origin.module or ROOT,
             "call_site": None if origin.file is None else site(origin.file, origin.line),
@@ -207,7 +196,7 @@ class Checking(Drawing):
         args, kwargs = before
         worst = None
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.operators[_name(func)])
+            torch.manual_seed(self.operators[operator_name(func)])
             if func is _aten.native_dropout.default:
                 keep = 1.0 - args[1]
                 got, kept = own[0].cpu(), own[1].cpu()
@@ -245,18 +234,13 @@ def _computed(func: Any, before: Any, change: Change | None = None) -> list[Any]
 
 def _wide(leaf: Any) -> Any:
     """In float64."""
-    return widened(leaf) if isinstance(leaf, torch.Tensor) else WIDER.get(leaf, leaf) if _is_dtype(leaf) else leaf
+    return widened(leaf) if isinstance(leaf, torch.Tensor) else wider(leaf)
 
 
 def _at_least_float32(leaf: Any) -> Any:
-    kind = leaf.dtype if isinstance(leaf, torch.Tensor) else leaf if _is_dtype(leaf) else None
-    if kind not in HALVES:
-        return leaf
-    return leaf.float() if isinstance(leaf, torch.Tensor) else torch.float32
-
-
-def _is_dtype(leaf: Any) -> bool:
-    return isinstance(leaf, torch.dtype)
+    if isinstance(leaf, torch.Tensor):
+        return leaf.float() if leaf.dtype in HALVES else leaf
+    return torch.float32 if isinstance(leaf, torch.dtype) and leaf in HALVES else leaf
 
 
 def _rounded(leaf: Any) -> Any:
@@ -348,8 +332,3 @@ def _scalars(before: Any) -> str:
 def _asks(kwargs: Any, device: str) -> bool:
     asked = kwargs.get("device")
     return asked is not None and torch.device(asked).type == device
-
-
-def _name(func: Any) -> str:
-    overload = func._schema.overload_name
-    return f"{func._schema.name}.{overload}" if overload else str(func._schema.name)

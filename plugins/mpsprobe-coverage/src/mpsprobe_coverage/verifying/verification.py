@@ -30,16 +30,16 @@ from mpsprobe.suggestions import in_short
 from mpsprobe_coverage.knowledge.advisories.conditions import matches
 from mpsprobe_coverage.knowledge.advisories.store import entries_about
 from mpsprobe_coverage.knowledge.calls.call import Call
+from mpsprobe_coverage.knowledge.calls.keys import operator_name
 from mpsprobe_coverage.knowledge.calls.spec import dtype_name
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.recording.attribution import Attribution
 from mpsprobe_coverage.recording.phases import optimizers_followed
 from mpsprobe_coverage.reporting.attempts import Attempt
-from mpsprobe_coverage.verifying.comparing import NOISE, finite
+from mpsprobe_coverage.verifying.comparing import NOISE, finite, tolerance_of
 from mpsprobe_coverage.verifying.drawing import Drawing, settled
 from mpsprobe_coverage.verifying.operators import Checking, Found
 from mpsprobe_coverage.verifying.runs import Following, Seen, all_equal, built, narrowest, parted, placed
-from mpsprobe_coverage.verifying.tolerances import tolerance_of
 
 MPS = "mps"
 COPIES = 4
@@ -215,8 +215,7 @@ def known_wrong(call: Call, phase: str, release: str) -> list[KnownWrong]:
     macos = platform.mac_ver()[0] or None
     found = []
     for one in _as_on_mps(call):
-        name = one.func._schema.name + (f".{one.func._schema.overload_name}" if one.func._schema.overload_name else "")
-        for entry in entries_about(name):
+        for entry in entries_about(operator_name(one.func)):
             if entry.effect != "numbers" or not entry.affects(release, None, macos):
                 continue
             asked = dict.fromkeys(entry.conditions)  # what only the moment of the call tells is not known afterwards

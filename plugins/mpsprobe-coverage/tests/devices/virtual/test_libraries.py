@@ -17,7 +17,7 @@ from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe_coverage.devices.virtual import VirtualDevice
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import installed_release
-from mpsprobe_coverage.scanning.releases import release_answers
+from mpsprobe_coverage.scanning.scan import release_answers
 from mpsprobe_devkit.testing import FakeProgress
 
 LIBRARY = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -108,23 +107,17 @@ def test_since_when_it_is_taken_and_who_the_neighbours_are(known: list[Learned])
     assert [voice.releases for voice in judge.lists_about("2.14.1", "neighbours")] == [("2.13.0",), ("2.15.0",)]
 
 
-@dataclass(frozen=True)
-class _Always:
-    dtypes: frozenset[torch.dtype] | None
-    judge = "guard"
-
-    def __call__(self, call: Call) -> Judgement | None:
-        return refused("never")
+def _always(dtypes: frozenset[torch.dtype] | None, only_dtypes: bool = True) -> Rule:
+    return Rule("guard", _refuse, dtypes=dtypes, only_dtypes=only_dtypes)
 
 
-@dataclass(frozen=True)
-class _WithShape(_Always):
-    only_dtypes: bool = False
+def _refuse(_: Call) -> Judgement:
+    return refused("always")
 
 
 def test_a_rule_about_more_than_dtypes_is_not_contradicted(known: list[Learned]) -> None:
     known += [_list("2.13.0", "", "int8")]
-    kept: tuple[Rule, ...] = (_WithShape(INT8), _Always(frozenset({torch.int16})))
+    kept: tuple[Rule, ...] = (_always(INT8, False), _always(frozenset({torch.int16})))
     assert uncontradicted(OPERATOR, kept, load_table("2.13.0"), "own") == kept  # the same rules, equal elsewhere too
 
 
@@ -143,13 +136,13 @@ def test_what_all_lists_show_to_be_taken_is_not_refused(
 ) -> None:
     known += [_list("2.12.1", "", older), _list("2.14.0", "", newer)]
     for lists, expected in (("neighbours", refuses), ("none", True)):
-        kept = uncontradicted(OPERATOR, (_Always(about),), load_table(release), lists)  # type: ignore[arg-type]
+        kept = uncontradicted(OPERATOR, (_always(about),), load_table(release), lists)
         assert [rule(_call(torch.int8)) is not None for rule in kept] == [expected]
 
 
 def test_what_is_taken_with_a_flag_contradicts_a_rule_about_dtypes(known: list[Learned]) -> None:
     known += [Learned(("2.13.0",), {}, {}, {OPERATOR: frozenset({"int8 with a_flag"})})]
-    [kept] = uncontradicted(OPERATOR, (_Always(INT8),), load_table("2.13.0"), "own")
+    [kept] = uncontradicted(OPERATOR, (_always(INT8),), load_table("2.13.0"), "own")
     assert kept(_call(torch.int8)) is None
 
 

@@ -14,10 +14,9 @@ from benchmarks.real_memory import CudaAllocator
 from mpsprobe.errors import UsageError
 from mpsprobe.schemas import CoverageReport, MatrixReport, MemoryPrediction
 from mpsprobe_coverage.knowledge.calls.spec import interned
-from mpsprobe_coverage.knowledge.memory.allocator import replay
+from mpsprobe_coverage.knowledge.memory.allocator import Limits, allocator_of, replay, watermarks
 from mpsprobe_coverage.knowledge.memory.inside import bytes_inside, not_counted
 from mpsprobe_coverage.knowledge.memory.lifetimes import Made
-from mpsprobe_coverage.knowledge.memory.mps_allocator import Limits, allocator_of, watermarks
 from mpsprobe_coverage.knowledge.memory.timeline import Change, Storage
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30

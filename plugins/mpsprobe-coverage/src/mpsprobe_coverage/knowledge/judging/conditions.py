@@ -20,7 +20,7 @@ from mpsprobe_coverage.knowledge.advisories.conditions import matches
 from mpsprobe_coverage.knowledge.advisories.model import Advisory
 from mpsprobe_coverage.knowledge.advisories.store import entries_about
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.judging.judgement import ENDS, Judgement, Question
+from mpsprobe_coverage.knowledge.judging.judgement import ENDS, Judgement, Rule
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap, torch_releases
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -81,10 +81,10 @@ class Conditions:
     sizes: Conditions | None = None  # guards that the first release that takes a call must not have, either
     reported: bool = False  # with the entries of ``advisories/data`` that raise, or end the process
 
-    def rules_of(self, operator: str, table: KernelTable, macos: Version | None = None) -> tuple[Question, ...]:
+    def rules_of(self, operator: str, table: KernelTable, macos: Version | None = None) -> tuple[Rule, ...]:
         """A rule for each entry about the kernel of ``operator`` in the release of ``table``, on ``macos`` if named."""
         return tuple(
-            Question(self.judge, _answer, (self, entry, operator), dtypes=entry.dtypes, only_dtypes=entry.only_dtypes)
+            Rule(self.judge, _answer, (self, entry, operator), dtypes=entry.dtypes, only_dtypes=entry.only_dtypes)
             for entry in self._of(operator, table, macos)
         )
 

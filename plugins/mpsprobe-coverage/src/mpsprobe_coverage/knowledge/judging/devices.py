@@ -15,7 +15,7 @@ import torch
 
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import tensors_in
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 
 # ``make_info`` in native/TensorAdvancedIndexing.cpp moves indices to the device of what they index;
@@ -39,7 +39,7 @@ def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
     base = name.removesuffix("_")
     if base in _ANY_DEVICE or name.startswith(_ANY_DEVICE[-3:]):
         return ()
-    return (Question("devices", _refuse, (table.backend.label, _MOVED.get(base), name)),)
+    return (Rule("devices", _refuse, (table.backend.label, _MOVED.get(base), name)),)
 
 
 def _refuse(call: Call, label: str, moved: str | None, name: str) -> Judgement | None:

@@ -14,7 +14,7 @@ import torch
 
 from mpsprobe.errors import PluginError
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.dtypes import MARKED
 from mpsprobe_coverage.knowledge.kernels.mps import releases_marked
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap, torch_releases
@@ -34,7 +34,7 @@ def rules_of(table: KernelTable) -> tuple[Rule, ...]:
             why = f"torch {table.release} refuses {name} on MPS"
             judgements[getattr(torch, name)] = _refused(name, why, _first_without(marker))
     dtypes = frozenset(judgements)
-    return (Question("dtype", _refuse, about=(judgements,), dtypes=dtypes),) if judgements else ()
+    return (Rule("dtype", _refuse, about=(judgements,), dtypes=dtypes),) if judgements else ()
 
 
 def _refuse(call: Call, judgements: Mapping[torch.dtype, Judgement]) -> Judgement | None:

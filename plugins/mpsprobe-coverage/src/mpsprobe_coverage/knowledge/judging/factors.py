@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.judging.conditions import COMPLEX
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 
 _REAL_UNTIL: dict[str, str | None] = {"aten::addmm": "2.15.0", "aten::addr": None}
@@ -25,7 +25,7 @@ def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
     is_over = since is not None and Version(table.release) >= Version(since)
     if base not in _REAL_UNTIL or is_over or operator not in table.native:
         return ()
-    return (Question("factors", _refuse, (since,), (base,), COMPLEX, only_dtypes=False),)
+    return (Rule("factors", _refuse, (since,), (base,), COMPLEX, only_dtypes=False),)
 
 
 def _refuse(call: Call, since: str | None, base: str) -> Judgement | None:

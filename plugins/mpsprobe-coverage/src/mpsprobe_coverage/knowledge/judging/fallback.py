@@ -27,7 +27,7 @@ import torch
 from mpsprobe.protocols import Backend
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.keys import has_cpu_kernel
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 
 VIEW = "no {label} kernel, and a view operator cannot fall back to the CPU: that would give a copy"
@@ -83,12 +83,12 @@ def no_sparse(backend: Backend) -> Without:
 
 def rules_of(_operator: str, table: KernelTable) -> tuple[Rule, ...]:
     backend = table.backend
-    return () if backend.variable is None else (Question("fallback", _refused_generator, (backend.label,)),)
+    return () if backend.variable is None else (Rule("fallback", _refused_generator, (backend.label,)),)
 
 
 def sparse_rules_of(table: KernelTable) -> tuple[Rule, ...]:
     """The rule for sparse calls of an operator that is made of others."""
-    return (Question("fallback", _no_sparse_kernel, (table.backend,)),)
+    return (Rule("fallback", _no_sparse_kernel, (table.backend,)),)
 
 
 def _refused_generator(call: Call, label: str) -> Judgement | None:

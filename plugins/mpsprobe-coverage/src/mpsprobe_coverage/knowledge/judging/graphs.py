@@ -11,7 +11,7 @@ import torch
 
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import tensors_in
-from mpsprobe_coverage.knowledge.judging.judgement import ENDS, Judgement, Question, Rule, refused
+from mpsprobe_coverage.knowledge.judging.judgement import ENDS, Judgement, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import EMPTY, EMPTY_INPUTS, GRAPH, facts_releases, load_facts
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap
@@ -27,9 +27,9 @@ def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
     facts = load_facts(table.release).graphs.get(operator, frozenset())
     rules: list[Rule] = []
     if GRAPH in facts:
-        rules.append(Question("graphs", _long_dimension, (operator, table.at_least(_RAISES_SINCE))))
+        rules.append(Rule("graphs", _long_dimension, (operator, table.at_least(_RAISES_SINCE))))
     if not facts.isdisjoint((EMPTY, EMPTY_INPUTS)):
-        rules.append(Question("graphs", _empty_inputs, (operator, EMPTY not in facts), (table.release,)))
+        rules.append(Rule("graphs", _empty_inputs, (operator, EMPTY not in facts), (table.release,)))
     return tuple(rules)
 
 

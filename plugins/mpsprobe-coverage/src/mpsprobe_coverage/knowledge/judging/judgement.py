@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -54,29 +54,15 @@ def refused(
     return Judgement("unsupported", reason, source, evidence, accepted_since, needs_macos)
 
 
-class Rule(Protocol):
-    """What a judge knows of one operator on one release. A frozen dataclass: equal rules answer the same."""
-
-    @property
-    def judge(self) -> str:
-        """Whose rule it is, by the name of the file."""
-
-    @property
-    def dtypes(self) -> frozenset[torch.dtype] | None:
-        """It passes every call none of whose tensors has one of these; None for a rule about something else."""
-
-    def __call__(self, call: Call) -> Judgement | None:
-        """The judgement on ``call``; None to pass it on to the next rule."""
-
-
 @dataclass(frozen=True)
-class Question:
-    """A rule that is a function: equal where function and facts are."""
+class Rule:
+    """What a judge knows of one operator on one release; equal rules, by function and facts, answer the same."""
 
-    judge: str
-    ask: Callable[..., Judgement | None]
+    judge: str  # whose rule it is, by the name of the file
+    ask: Callable[..., Judgement | None]  # None to pass the call on to the next rule
     facts: tuple[Any, ...] = ()  # what it takes after the call, and answers by
     about: tuple[Any, ...] = field(default=(), compare=False)  # and then; only words and `accepted_since` depend on it
+    # It passes every call none of whose tensors has one of these; None for a rule about something else.
     dtypes: frozenset[torch.dtype] | None = None
     only_dtypes: bool = True  # False: a test that passes with one of `dtypes` does not contradict it
 

@@ -29,7 +29,7 @@ from packaging.version import Version
 
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import dtype_name
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.knowledge.judging.signatures import dtypes_in, dtypes_of, signature_of, without_flags
 from mpsprobe_coverage.knowledge.kernels.format import apply, by_name, data_file, unseal
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -77,7 +77,7 @@ def rules_of(operator: str, table: KernelTable, lists: Lists = "own") -> tuple[R
     dtypes = frozenset(getattr(torch, dtypes_in(signature)[0]) for signature in signatures)
     shown = {signature: _shown(operator, signature, voices, table.release) for signature in signatures}
     since = {signature: _accepted_since(operator, signature, table.release) for signature in signatures}
-    return (Question("lists", _refuse, (frozenset(signatures),), (shown, since), dtypes),)
+    return (Rule("lists", _refuse, (frozenset(signatures),), (shown, since), dtypes),)
 
 
 def _refuse(
@@ -105,11 +105,11 @@ def uncontradicted(operator: str, rules: tuple[Rule, ...], table: KernelTable, l
 
 def _uncontradicted(rule: Rule, accepted: frozenset[str]) -> Rule:
     """The rule itself where no list touches it, so that it stays equal to that of other releases."""
-    if rule.dtypes is None or not getattr(rule, "only_dtypes", True):
+    if rule.dtypes is None or not rule.only_dtypes:
         return rule  # sizes and arguments, of which a list says nothing
     names = set(map(dtype_name, rule.dtypes))
     touched = frozenset(signature for signature in accepted if not names.isdisjoint(dtypes_in(signature)))
-    return Question(rule.judge, _but_accepted, (rule, touched), dtypes=rule.dtypes) if touched else rule
+    return Rule(rule.judge, _but_accepted, (rule, touched), dtypes=rule.dtypes) if touched else rule
 
 
 def _but_accepted(call: Call, rule: Rule, accepted: frozenset[str]) -> Judgement | None:

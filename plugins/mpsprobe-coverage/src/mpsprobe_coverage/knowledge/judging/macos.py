@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import Specs
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 
 _FFT = ("aten::_fft_r2c", "aten::_fft_c2r", "aten::_fft_c2c")
@@ -70,7 +70,7 @@ _CONDITIONS = (
 
 def rules_of(operator: str, table: KernelTable, macos: Version | None) -> tuple[Rule, ...]:
     conditions = () if macos is None else conditions_of(operator, table)
-    return (Question("macos", _refuse, (macos, conditions), (table.release,)),) if conditions else ()
+    return (Rule("macos", _refuse, (macos, conditions), (table.release,)),) if conditions else ()
 
 
 def _refuse(call: Call, macos: Version, conditions: Sequence[Condition], release: str) -> Judgement | None:

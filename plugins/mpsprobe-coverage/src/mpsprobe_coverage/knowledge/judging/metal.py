@@ -12,7 +12,6 @@ import functools
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ from packaging.version import Version
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import dtype_name
 from mpsprobe_coverage.knowledge.judging.conditions import BOOL, FLOATING, INTEGRAL
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, refused
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import CONVERTING, METAL_TYPES, NAMED, facts_releases, load_facts
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -49,18 +48,13 @@ class MetalKernels:
     operator: str = field(compare=False)
     release: str = field(compare=False)  # of torch
     library: str = field(default="", compare=False)  # which has the kernels, if not torch
-    judge = "metal"
 
-    @cached_property
-    def dtypes(self) -> frozenset[torch.dtype]:
-        """Those without a kernel that reads them as they are."""
-        return frozenset(_TYPE_OF) - self.taken
-
-    @cached_property
+    @property
     def taken(self) -> frozenset[torch.dtype]:
+        """Those with a kernel that reads them as they are."""
         return frozenset(dtype for dtype, metal in _TYPE_OF.items() if metal in self.types)
 
-    def __call__(self, call: Call) -> Judgement | None:
+    def refuse(self, call: Call) -> Judgement | None:
         if any(spec.numel == 0 for spec in call.outputs):  # nothing to compute: no kernel is asked for
             return None
         dtypes = self._dtypes(call)
@@ -99,21 +93,29 @@ class MetalKernels:
         return dtypes[:1]
 
 
-def rules_of(operator: str, table: KernelTable) -> tuple[MetalKernels, ...]:
+def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
+    kernels = kernels_of(operator, table.release)
+    if kernels is None:
+        return ()
+    return (Rule("metal", _refuse, (kernels,), dtypes=frozenset(_TYPE_OF) - kernels.taken),)
+
+
+def _refuse(call: Call, kernels: MetalKernels) -> Judgement | None:
+    return kernels.refuse(call)
+
+
+def kernels_of(operator: str, release: str) -> MetalKernels | None:
     if _OF_TORCHVISION.fullmatch(operator):
         name = operator.removeprefix("torchvision::").lstrip("_")
         kernel = f"{'deformable_im2col' if name == 'deform_conv2d' else name}_{{}}"
-        return (
-            MetalKernels(0, frozenset({"float", "half"}), False, (kernel,), operator, table.release, "torchvision"),
-        )
-    rule = _rules(table.release).get(operator)
-    return () if rule is None else (rule,)
+        return MetalKernels(0, frozenset({"float", "half"}), False, (kernel,), operator, release, "torchvision")
+    return _kernels(release).get(operator)
 
 
 @functools.cache
-def _rules(release: str) -> dict[str, MetalKernels]:
+def _kernels(release: str) -> dict[str, MetalKernels]:
     facts = load_facts(release)
-    rules = {}
+    kernels = {}
     for operator in facts.operators:
         kinds = facts.operations(operator)
         names = sorted(frozenset[str]().union(*kinds.values()))
@@ -121,8 +123,8 @@ def _rules(release: str) -> dict[str, MetalKernels]:
         kind = NAMED if NAMED in kinds else next(iter(kinds), None)
         if kind in _OPERANDS and (kind == NAMED or len(kinds) == 1):
             converts = _OPERANDS[kind] == 1 and Version(release) >= Version(_CONVERTING_RESULT)
-            rules[operator] = MetalKernels(_OPERANDS[kind], types, converts, tuple(names), operator, release)
-    return rules
+            kernels[operator] = MetalKernels(_OPERANDS[kind], types, converts, tuple(names), operator, release)
+    return kernels
 
 
 def _operands(call: Call) -> tuple[torch.dtype, ...] | None:
@@ -162,7 +164,7 @@ def _taken_since(operator: str, operands: int, wanted: frozenset[str]) -> str | 
     """The first release from which on each release is known to have such a kernel."""
 
     def takes(release: str) -> bool:
-        rule = _rules(release).get(operator)
-        return rule is not None and rule.operands == operands and not rule.types.isdisjoint(wanted)
+        kernels = _kernels(release).get(operator)
+        return kernels is not None and kernels.operands == operands and not kernels.types.isdisjoint(wanted)
 
     return since_without_gap(facts_releases(), takes)

@@ -51,14 +51,14 @@ def with_proof(operator: str, judgement: Judgement, dtypes: Dtypes, table: Kerne
 
 
 def _is_proven(operator: str, dtypes: Dtypes, table: KernelTable) -> bool:
-    base = _base(operator)
+    base, kernels = _base(operator), metal.kernels_of(operator, table.release)
     names = frozenset(map(dtype_name, dtypes))
     return (
         base in _ALLOCATING
         or _is_view(operator)
         or names <= _TESTED_BESIDE.get(base, frozenset())
         or names in _tested(table.release).get(base, ())
-        or any(dtypes <= rule.taken for rule in metal.rules_of(operator, table))
+        or (kernels is not None and dtypes <= kernels.taken)
     )
 
 

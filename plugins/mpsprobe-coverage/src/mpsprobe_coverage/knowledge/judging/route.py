@@ -16,14 +16,14 @@ from mpsprobe_coverage.knowledge.calls.sparse import key_of
 from mpsprobe_coverage.knowledge.calls.spec import spec_of
 from mpsprobe_coverage.knowledge.judging.conditions import COMPLEX
 from mpsprobe_coverage.knowledge.judging.fallback import no_sparse
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.table import MPS, KernelTable
 
 _CONVOLUTIONS = ("aten::_mps_convolution", "aten::mps_convolution_backward")
 _TRANSPOSED = ("aten::_mps_convolution_transpose", "aten::mps_convolution_transpose_backward")
 _OVERRIDEABLE = ("aten::convolution_overrideable", "aten::convolution_backward_overrideable")
 _CONJUGATE_SINCE = "2.14.1"
-_rule = partial(Question, "route")
+_rule = partial(Rule, "route")
 
 
 def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mpsprobe_coverage.knowledge.calls.call import Call
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import facts_releases, load_facts
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap
@@ -13,7 +13,7 @@ from mpsprobe_coverage.knowledge.kernels.table import NATIVE, KernelTable
 def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
     """The rule of an operator that computes through stubs alone, none of which has a kernel for MPS."""
     names = ", ".join(sorted(load_facts(table.release).unset_stubs(operator)))
-    return (Question("stub", _refuse, (names,), (operator, table.release)),) if names else ()
+    return (Rule("stub", _refuse, (names,), (operator, table.release)),) if names else ()
 
 
 def _refuse(call: Call, names: str, operator: str, release: str) -> Judgement | None:

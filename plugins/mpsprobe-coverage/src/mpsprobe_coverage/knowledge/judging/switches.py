@@ -12,7 +12,7 @@ import torch
 
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.spec import TensorSpec, dtype_name, specs_in
-from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Question, Rule, refused
+from mpsprobe_coverage.knowledge.judging.judgement import Judgement, Rule, refused
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import CAST, EVERY, SAME, Refusal, facts_releases, load_facts
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
@@ -24,7 +24,7 @@ def rules_of(operator: str, table: KernelTable) -> tuple[Rule, ...]:
     refusals = tuple(sorted(load_facts(table.release).refusals.get(operator, ()), key=str))
     names = {name for refusal in refusals for name in refusal.dtypes if hasattr(torch, name)}
     dtypes = frozenset(getattr(torch, name) for name in names)
-    return (Question("switches", _refuse, (refusals,), (operator, table.release), dtypes),) if refusals else ()
+    return (Rule("switches", _refuse, (refusals,), (operator, table.release), dtypes),) if refusals else ()
 
 
 def _refuse(call: Call, refusals: tuple[Refusal, ...], operator: str, release: str) -> Judgement | None:

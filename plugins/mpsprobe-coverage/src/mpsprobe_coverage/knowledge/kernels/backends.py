@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from packaging.version import Version
 
 from mpsprobe.errors import MpsprobeError, PluginError, TableError, UnknownName, UsageError
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe.protocols import Backend, BackendKernels, KernelTables
 from mpsprobe.suggestions import an, nearest, printable, said, type_name
 from mpsprobe_coverage.knowledge.kernels import live
@@ -31,7 +32,6 @@ from mpsprobe_coverage.knowledge.kernels.table import (
 )
 
 if TYPE_CHECKING:
-    from mpsprobe.plugins.registry import Registry
     from mpsprobe.schemas import BackendTarget
 
 _GENERAL = frozenset({DEFINED, *COMPOSITE_LABELS})
@@ -258,14 +258,11 @@ class PluginFamily(KernelFamily):
         return tuple(map(printable, texts))
 
 
-def family_named(name: str, registry: Registry | None = None) -> KernelFamily:
+def family_named(name: str) -> KernelFamily:
     """The kernel tables of the backend called ``name``."""
     if name == MPS_FAMILY.name:
         return MPS_FAMILY
-    if registry is None:
-        from mpsprobe.plugins.registry import get_registry
-
-        registry = get_registry()
+    registry = get_registry()
     try:
         framework = registry.backend_framework(name)
     except UnknownName:

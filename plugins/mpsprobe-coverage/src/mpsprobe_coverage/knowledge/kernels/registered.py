@@ -8,15 +8,13 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from packaging.version import Version
 
 from mpsprobe.errors import PluginError, UnknownName
+from mpsprobe.plugins.registry import get_registry
 from mpsprobe_coverage.knowledge.kernels.releases import INSTALLED, since_without_gap
-
-if TYPE_CHECKING:
-    from mpsprobe.plugins.registry import Registry
 
 LATEST, ALL = "latest", "all"
 Entry = Mapping[str, Any]
@@ -117,22 +115,49 @@ class RegisteredFamily:
             names.append(by_lower[operator.lower()])
         return names
 
-    def since(self, operator: str) -> str | None:
+    def listed(self, release: str) -> Any:
+        """What releases register, as ``kernels list --format json`` has it."""
+        documents = [{"backend": self.name, **self.table(one)} for one in self.resolve(release)]
+        return documents if release == ALL or len(documents) > 1 else documents[0]
+
+    def shown(self, operators: Iterable[str], release: str) -> list[dict[str, Any]]:
+        return [
+            {"operator": name, "backend": self.name, "release": one, "registrations": self.of(name, one)}
+            for name in self.named(operators)
+            for one in self.resolve(release)
+        ]
+
+    def since(self, operators: Iterable[str]) -> list[dict[str, Any]]:
+        newest = self.releases[-1]
+        return [
+            {"operator": name, "backend": self.name, "native_since": self._since(name), "release": newest}
+            for name in self.named(operators)
+        ]
+
+    def _since(self, operator: str) -> str | None:
         return since_without_gap(self.releases, lambda release: bool(self.of(operator, release)))
 
-    def difference(self, old: str, new: str) -> tuple[list[Entry], list[Entry]]:
-        """The registrations that came from one release to another, and those that went."""
-        before, after = Counter(map(_key, self.all_of(old))), Counter(map(_key, self.all_of(new)))
-        came, went = (after - before).elements(), (before - after).elements()
-        return list(map(_entry, came)), list(map(_entry, went))
+    def difference(self, old: str, new: str) -> dict[str, Any]:
+        """The operators and the registrations that came from one release to another, and those that went."""
+        first, second = (self.resolve(text)[-1] for text in (old, new))
+        had, has = ({entry["operator"] for entry in self.all_of(release)} for release in (first, second))
+        before, after = (Counter(map(_key, self.all_of(release))) for release in (first, second))
+        return {
+            "backend": self.name,
+            "from": first,
+            "to": second,
+            "gained": sorted(has - had),
+            "lost": sorted(had - has),
+            "registrations": {
+                "added": list(map(_entry, (after - before).elements())),
+                "removed": list(map(_entry, (before - after).elements())),
+            },
+        }
 
 
-def registered_named(name: str, registry: Registry | None = None) -> RegisteredFamily | None:
+def registered_named(name: str) -> RegisteredFamily | None:
     """The kernels of the backend called ``name``; None if it is one of torch, or there is none."""
-    if registry is None:
-        from mpsprobe.plugins.registry import get_registry
-
-        registry = get_registry()
+    registry = get_registry()
     if name not in registry.backends() or registry.backend_framework(name) == "torch":
         return None
     return RegisteredFamily(name, registry.kernel_tables(name))

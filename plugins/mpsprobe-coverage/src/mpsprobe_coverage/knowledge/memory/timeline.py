@@ -39,24 +39,16 @@ class Storage:
     call: Made | None = None
     is_output: bool = False  # the model returned it
 
+    @property
+    def inside(self) -> str | None:
+        """The module that holds it, else the one that called for it."""
+        return self.module if self.module is not None or self.call is None else self.call.module
+
 
 @dataclass(slots=True)
 class Change:
     storage: Storage
     begins: bool
-
-
-@dataclass(slots=True)
-class Holder:
-    """Storages that are alive at the peak and were allocated by one operator at one line, for one thing."""
-
-    category: str
-    operator: str | None
-    file: str | None
-    line: int
-    nbytes: int = 0
-    storages: int = 0
-    modules: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -66,10 +58,8 @@ class Timeline:
     changes: list[Change]  # every beginning and end, in order, for a model of an allocator
     peak: int = 0  # the most bytes at one time
     phase: str | None = None  # in which it is
-    by_category: dict[str, int] = field(default_factory=dict)  # what is alive at the peak
-    by_module: dict[str, int] = field(default_factory=dict)  # likewise
+    alive: list[Storage] = field(default_factory=list)  # at the peak
     by_phase: dict[str, int] = field(default_factory=dict)  # the peak of each phase
-    holders: list[Holder] = field(default_factory=list)  # at the peak, the largest first
     curve: list[tuple[str, int]] = field(default_factory=list)  # (phase, most bytes) of up to `POINTS` stretches
     largest: Storage | None = None
     kernels: int = 0  # the most bytes that a kernel itself allocates in addition to its results
@@ -120,8 +110,8 @@ def changes(events: Sequence[Event], *, steady: bool = True) -> list[Change]:
     return first + later
 
 
-def timeline(events: Sequence[Event], *, steady: bool = True) -> Timeline:
-    all_of_them = changes(events, steady=steady)
+def timeline(events: Sequence[Event]) -> Timeline:
+    all_of_them = changes(events)
     made = Timeline(all_of_them)
     live = peak_at = 0
     heights: list[int] = []
@@ -132,7 +122,7 @@ def timeline(events: Sequence[Event], *, steady: bool = True) -> Timeline:
         if change.begins:
             live += storage.nbytes
             phase = storage.phase or phase
-            if storage.category == OPTIMIZER and steady:
+            if storage.category == OPTIMIZER:
                 phase = ""
             if live > made.peak:
                 made.peak, peak_at, made.phase = live, position, phase or None
@@ -149,7 +139,7 @@ def timeline(events: Sequence[Event], *, steady: bool = True) -> Timeline:
     made.curve = _curve(heights, phases)
     before = all_of_them[: peak_at + 1]
     ended = {id(change.storage) for change in before if not change.begins}
-    _at(made, (change.storage for change in before if change.begins and id(change.storage) not in ended))
+    made.alive = [change.storage for change in before if change.begins and id(change.storage) not in ended]
     return made
 
 
@@ -173,26 +163,6 @@ def peak_with_output_kept(changes: Iterable[Change]) -> int:
         elif not is_kept:
             live -= storage.nbytes
     return peak
-
-
-def _at(made: Timeline, alive: Iterable[Storage]) -> None:
-    """Fill in what ``alive`` says about the peak."""
-    holders: dict[tuple[object, ...], Holder] = {}
-    for storage in alive:
-        call = storage.call
-        module = storage.module if storage.module is not None or call is None else call.module
-        made.by_category[storage.category] = made.by_category.get(storage.category, 0) + storage.nbytes
-        if module is not None:
-            made.by_module[module] = made.by_module.get(module, 0) + storage.nbytes
-        holder = Holder(storage.category, None, None, 0)
-        if call is not None and storage.category in (ACTIVATIONS, TEMPORARY, INSIDE):
-            holder = Holder(storage.category, call.operator, call.file, call.line)
-        holder = holders.setdefault((holder.category, holder.operator, holder.file, holder.line), holder)
-        holder.nbytes += storage.nbytes
-        holder.storages += 1
-        if module is not None:
-            holder.modules[module] = holder.modules.get(module, 0) + storage.nbytes
-    made.holders = sorted(holders.values(), key=lambda holder: -holder.nbytes)
 
 
 def _curve(heights: Sequence[int], phases: Sequence[str]) -> list[tuple[str, int]]:

@@ -168,10 +168,6 @@ def _batch_norm(name: str, inputs: Specs, outputs: Specs) -> tuple[str, float] |
     return ("batch_norm" if of_batch else "normalisation"), 0.0
 
 
-def _sort(name: str, inputs: Specs, outputs: Specs) -> tuple[str, float] | None:
-    return "sort", 0.0
-
-
 def _named_kind(name: str, inputs: Specs, outputs: Specs) -> str:
     for words, kind in BY_WORD:
         if any(word in name for word in words):
@@ -208,6 +204,7 @@ CLASSES: Mapping[str, str] = {
     "index_add": "scatter", "embedding_dense_backward": "scatter", "masked_scatter": "scatter",
     "_softmax": "softmax", "_log_softmax": "softmax", "_softmax_backward_data": "softmax",
     "_log_softmax_backward_data": "softmax", "binary_cross_entropy": "loss", "nll_loss_forward": "loss",
+    **dict.fromkeys(("sort", "topk", "argsort", "msort"), "sort"),
 }  # fmt: skip
 BY_WORD: tuple[tuple[tuple[str, ...], str], ...] = (
     (("norm",), "normalisation"),
@@ -242,5 +239,4 @@ FORMULAS: Mapping[str, Formula] = {
     **dict.fromkeys(("_lstm_mps", "lstm_mps_backward"), _lstm),
     **dict.fromkeys(_REDUCTIONS, _reduction),
     **dict.fromkeys(("native_batch_norm", "native_batch_norm_backward"), _batch_norm),
-    **dict.fromkeys(("sort", "topk", "argsort", "msort"), _sort),
 }
