@@ -7,8 +7,11 @@ from typing import Any
 
 from mpsprobe import hookimpl
 from mpsprobe.declarations import ExporterDeclaration
-from mpsprobe_exporters.kinds import ALL_KINDS, COVERAGE, PROFILE, READ
 
+COVERAGE = ("coverage", "coverage-matrix", "coverage-several")
+ALL_KINDS = (*COVERAGE, "profile", "comparison")
+READ = (*ALL_KINDS, "checkpoint", "fit", "upgrade", "ranking", "verification", "precision")
+PROFILE = ("profile",)
 ABOUT = {
     "table": "For the terminal: the short answer, what to do, and why",
     "json": "The whole report, as 'mpsprobe export' reads it back",

@@ -36,7 +36,8 @@ class SiteData:
         answered = [one for one in rows if one.runs]
         self.oldest_first = max((list(one.runs) for one in answered), key=len, default=[])
         self.releases = self.oldest_first[::-1]
-        self.settings = sorted({one.setting for one in rows}, key=_usual_first)
+        settings = {one.setting for one in rows}  # the usual ones first
+        self.settings = sorted(settings, key=lambda one: (one[1] != "inference", one[2] != "float32", one))
         self.models: dict[str, dict[int, Judged]] = {}  # name → number of a setting → row
         for one in rows:
             self.models.setdefault(one.row.workload, {})[self.settings.index(one.setting)] = one
@@ -191,7 +192,3 @@ class SiteData:
             "tracker": tracker_text(operator, self.met, self.versions()),
             "samples": samples_of(operator, self.versions()),
         }
-
-
-def _usual_first(setting: tuple[str, str, str]) -> tuple[bool, bool, tuple[str, str, str]]:
-    return setting[1] != "inference", setting[2] != "float32", setting

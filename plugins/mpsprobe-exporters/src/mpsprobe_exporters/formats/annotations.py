@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mpsprobe_exporters.formats.results import Repository, results
 from mpsprobe_exporters.plain_text import one_line
-from mpsprobe_exporters.supported import judged_report
+from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
@@ -23,7 +23,7 @@ class AnnotationsExporter:
     """A line for each result, the worst first: GitHub shows ten errors, ten warnings and ten notices of a step."""
 
     def render(self, report: Report) -> str:
-        findings = results(judged_report(report, "annotations"), Repository())
+        findings = results(supported_report(report, "annotations"), Repository())
         lines = [_command(result) for result in findings if not result.allowed]
         return "\n".join(dict.fromkeys(lines or [CLEAN])) + "\n"
 

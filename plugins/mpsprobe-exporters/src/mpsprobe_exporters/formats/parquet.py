@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import MissingPackage
 from mpsprobe_exporters.formats.profile_rows import COLUMNS, rows
-from mpsprobe_exporters.supported import profile_of
+from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
+    from mpsprobe.schemas import ProfileReport
     from mpsprobe.schemas.report import Report
 
 METADATA = b"mpsprobe"
@@ -31,7 +32,7 @@ class ParquetExporter:
         import pyarrow
         import pyarrow.parquet
 
-        read = profile_of(report, "parquet")
+        read: ProfileReport = supported_report(report, "parquet")
         rest = json.dumps({**read.model_dump(mode="python"), "cells": []})
         types = dict.fromkeys(WHOLE, pyarrow.int64()) | {"value": pyarrow.float64(), "outlier": pyarrow.bool_()}
         fields = [(name, types.get(name, pyarrow.string())) for name in COLUMNS]

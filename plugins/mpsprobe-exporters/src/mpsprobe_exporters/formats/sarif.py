@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from mpsprobe_exporters.formats.results import LEVELS, Line, Repository, results
 from mpsprobe_exporters.plain_text import one_line
-from mpsprobe_exporters.supported import judged_report
+from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
@@ -35,7 +35,7 @@ class SarifExporter:
     """
 
     def render(self, report: Report) -> str:
-        read, repository = judged_report(report, "sarif"), Repository()
+        read, repository = supported_report(report, "sarif"), Repository()
         findings = results(read, repository)
         rules = list(dict.fromkeys(result.rule for result in findings))
         version = one_line(read.environment.mpsprobe) or "0"

@@ -14,6 +14,7 @@ from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Par
 from mpsprobe_exporters.module_names import fold_names
 from mpsprobe_exporters.plain_text import call_site, one_line, plural, shortened
 from mpsprobe_exporters.reports import compiled, memory, time
+from mpsprobe_exporters.reports.compiled import record
 from mpsprobe_exporters.units import between, byte_size, number
 
 if TYPE_CHECKING:
@@ -66,17 +67,21 @@ FIELDS: Fields[AnyReport, schemas.OperatorFinding] = (
     (Column("lines", "names", "call_sites", where="record"), lambda _, one: tuple(one.call_sites)),
     (Column("input bytes", "number", "input_bytes", where="record"), lambda _, one: one.input_bytes),
     (Column("output bytes", "number", "output_bytes", where="record"), lambda _, one: one.output_bytes),
-    (Column("data", where="more"), lambda _, one: _moved(one)),
+    (
+        Column("data", where="more"),
+        lambda _, one: (
+            f"{byte_size(one.input_bytes)} in, {byte_size(one.output_bytes)} out"
+            if one.input_bytes or one.output_bytes
+            else None
+        ),
+    ),
     (Column("copies", where="more"), lambda _, one: answer.copies(one.transfers)),
     (Column("MPSGraph", where="more"), lambda _, one: _graphs(one)),
     (Column("native since", key="native_since", where="record"), lambda _, one: one.native_since),
     (Column("native since", about=SINCE, rank=1, where="column"), lambda report, one: _since(report, one)),
     (Column("only if", key="only_if", where="more"), lambda _, one: one.only_if),
     (Column("why", key="reason", where="more"), lambda _, one: one.reason),
-    (
-        Column("known by", where="more"),
-        lambda report, one: _evidence(report, one),
-    ),
+    (Column("known by", where="more"), lambda report, one: _evidence(report, one)),
     (Column("do", "advice", "advice", where="more"), lambda report, one: _advice(report, one)),
 )
 COLUMNS = tuple(column for column, _ in FIELDS)
@@ -303,15 +308,15 @@ def records(report: schemas.CoverageReport) -> Iterator[dict[str, Cell]]:
     for row in operators(report, ordered(report)):
         yield {column.key: cell for column, cell in zip(COLUMNS, row, strict=True) if column.key}
     for left in report.not_judged:
-        yield _record(left.operator, "not_judged", left.calls, left.reason, left.call_sites)
+        yield record(left.operator, "not_judged", left.calls, left.reason, left.call_sites)
     for read in report.data_dependence:
-        yield _record(read.operator, "data_dependence", read.calls, f"assumed {read.assumed}", read.call_sites)
+        yield record(read.operator, "data_dependence", read.calls, f"assumed {read.assumed}", read.call_sites)
     for name, calls, text in answer.compositions(report):
-        yield _record(name, "composed_otherwise", calls, text)
+        yield record(name, "composed_otherwise", calls, text)
     for known in report.advisories:
         reason = f"{known.id}: {known.title}. When: {known.condition}. {known.symptom}"
-        record = _record("; ".join(known.operators), "advisory", known.calls, reason, known.call_sites)
-        yield {**record, "phases": known.phases, "modules": fold_names(known.modules), "advice": known.workaround}
+        made = record("; ".join(known.operators), "advisory", known.calls, reason, known.call_sites)
+        yield {**made, "phases": known.phases, "modules": fold_names(known.modules), "advice": known.workaround}
     if report.memory and not report.failure:
         yield memory.record(report.memory)
     if report.time:
@@ -321,18 +326,14 @@ def records(report: schemas.CoverageReport) -> Iterator[dict[str, Cell]]:
     program = report.program
     for stayed in program.stayed_on_cpu if program else ():
         where = [stayed.call_site or ""]
-        yield _record(stayed.module, "stayed_on_cpu", stayed.calls, workload_lines.STAYED, where)
+        yield record(stayed.module, "stayed_on_cpu", stayed.calls, workload_lines.STAYED, where)
     for line in program.computed_on_cpu if program else ():
         where = [line.call_site or ""]
-        yield _record(", ".join(line.operators), "computed_on_cpu", line.calls, workload_lines.COMPUTED, where)
+        yield record(", ".join(line.operators), "computed_on_cpu", line.calls, workload_lines.COMPUTED, where)
     for hint in program.cuda if program else ():
-        yield _record(hint.what, "written_for_cuda", hint.calls, f"write {hint.instead}", hint.call_sites)
+        yield record(hint.what, "written_for_cuda", hint.calls, f"write {hint.instead}", hint.call_sites)
     if report.failure:
-        yield _record("", "failure", 1, answer.failure_sentence(report.failure))
-
-
-def _record(name: str, verdict: str, calls: int, reason: str, call_sites: Sequence[str] = ()) -> dict[str, Cell]:
-    return {"operator": name, "verdict": verdict, "calls": calls, "reason": reason, "call_sites": call_sites}
+        yield record("", "failure", 1, answer.failure_sentence(report.failure))
 
 
 def _on(report: AnyReport) -> str:
@@ -353,11 +354,6 @@ def _advice(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
     rewrite = next(known, None) if one.source != "dtype" else None
     also = f"{rewrite.command} writes it with other operators ({rewrite.name})." if rewrite else None
     return " ".join(filter(None, (one.advice or upgrade, also))) or None
-
-
-def _moved(one: schemas.OperatorFinding) -> str | None:
-    known = one.input_bytes or one.output_bytes
-    return f"{byte_size(one.input_bytes)} in, {byte_size(one.output_bytes)} out" if known else None
 
 
 def _evidence(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
