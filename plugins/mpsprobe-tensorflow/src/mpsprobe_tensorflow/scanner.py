@@ -10,8 +10,8 @@ from mpsprobe.assembling import matrix_of, report_of
 from mpsprobe.environment import collect_environment
 from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import FrameworkTarget, Report, TableProvenance
-from mpsprobe_tensorflow import BACKEND, advising, models
-from mpsprobe_tensorflow.findings import findings, transfers
+from mpsprobe_tensorflow import BACKEND, models
+from mpsprobe_tensorflow.findings import findings, matches, slow, transfers
 from mpsprobe_tensorflow.libraries import import_tensorflow, took_part
 from mpsprobe_tensorflow.placing import grappler
 from mpsprobe_tensorflow.placing.crossing import Border, border
@@ -122,9 +122,9 @@ def _placed(
         macos=options.macos,
         macos_minimum=build.macos_minimum,
         table=TableProvenance(wheel=wheel, sha256=sha256),
-        notes=[*table.notes(build.release), *advising.slow(step, build.release, tensorflow, options.phase)],
+        notes=[*table.notes(build.release), *slow(step, build.release, tensorflow, options.phase)],
     )
-    advisories = advising.matches(step, graph, build.release, tensorflow, options.phase)
+    advisories = matches(step, graph, build.release, tensorflow, options.phase)
     fields = {"target": target, "operators": operators, "not_judged": not_judged, "advisories": advisories}
     return fields, crossed
 
