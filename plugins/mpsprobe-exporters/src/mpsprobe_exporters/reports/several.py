@@ -63,12 +63,7 @@ FIELDS: Fields[None, JudgedWorkload] = (
         Column("asked of Metal", "bytes", about=f"by the allocator; {NEWEST}", rank=5),
         lambda _, one: _memory(one, "reserved_bytes"),
     ),
-    (
-        Column("native since", rank=3),
-        lambda _, one: (
-            one.report and (one.report.summary if one.report.kind == "coverage" else one.report).native_since
-        ),
-    ),
+    (Column("native since", rank=3), lambda _, one: _since(one)),
     (Column("note"), lambda _, one: why(one)),
 )
 ERRORS: Fields[None, JudgedWorkload] = (
