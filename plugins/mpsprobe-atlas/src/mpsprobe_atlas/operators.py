@@ -12,7 +12,7 @@ from mpsprobe_atlas.ranking import Met
 from mpsprobe_atlas.reading import BLOCKING, Judged
 from mpsprobe_atlas.samples import Example, sample_file
 
-TRACKER = "https://github.com/pytorch/pytorch/issues/141287"
+
 MOST_EXAMPLES = 40  # distinct calls of one operator
 MOST_ROWS = 12  # of a table in the text for the tracker
 MOST_NAMES = 30

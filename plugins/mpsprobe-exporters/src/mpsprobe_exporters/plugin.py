@@ -48,7 +48,7 @@ def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
         _declared("tensorboard", "", PROFILE, "traces.tensorboard:TensorboardExporter", folder=True),
         _declared("junit", ".xml", ALL_KINDS, "formats.junit:JunitExporter"),
         _declared("sarif", ".sarif", COVERAGE, "formats.sarif:SarifExporter"),
-        _declared("annotations", ".annotations", COVERAGE, "formats.annotations:AnnotationsExporter"),
+        _declared("annotations", ".annotations", COVERAGE, "formats.results:AnnotationsExporter"),
         _declared("prometheus", ".prom", ALL_KINDS, "formats.prometheus:PrometheusExporter"),
         _declared("memory-viz", ".pickle", COVERAGE[:1], "formats.memory_viz:MemoryVizExporter", **snapshot),
         _declared("card", ".card.svg", COVERAGE[:1], "card:CardExporter"),

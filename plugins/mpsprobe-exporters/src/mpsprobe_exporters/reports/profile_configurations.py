@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
 from mpsprobe_exporters.document import Bar, Bars, Block, Column, Part, Section, Table, table
-from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.plain_text import distinct, one_line
 from mpsprobe_exporters.reports import configurations, profile_advice
 from mpsprobe_exporters.units import BEYOND, amount, duration, percent
 
@@ -120,7 +120,7 @@ def _labelled(
 ) -> list[tuple[str, ProfileCell, Value]]:
     """The configurations of which something is known, with their names and what it is."""
     known = [(cell, value) for cell in cells if (value := of(cell)) is not None]
-    labels = configurations.labels(report, [cell for cell, _ in known])
+    labels = distinct([configurations.name(report, cell) for cell, _ in known])
     return [(label, cell, value) for label, (cell, value) in zip(labels, known, strict=True)]
 
 

@@ -15,8 +15,20 @@ from mpsprobe.errors import ReportError
 from mpsprobe_exporters.reports.configurations import KEY
 from mpsprobe_exporters.supported import supported_report
 from mpsprobe_exporters.traces import timed
-from mpsprobe_exporters.traces.encoding import CATEGORIES, LONGEST_NS, SEPARATOR, THOUSANDTHS, in_utf_8, pairs, text
-from mpsprobe_exporters.traces.layout import AT_ONCE, Layout, Row, framed, title
+from mpsprobe_exporters.traces.layout import (
+    AT_ONCE,
+    CATEGORIES,
+    LONGEST_NS,
+    SEPARATOR,
+    THOUSANDTHS,
+    Layout,
+    Row,
+    framed,
+    in_utf_8,
+    pairs,
+    text,
+    title,
+)
 from mpsprobe_exporters.traces.slices import Slices, kept
 
 if TYPE_CHECKING:
@@ -148,13 +160,4 @@ def header(report: ProfileReport, cells: list[dict[str, Any]]) -> str:
     devices = [{"type": device.type, "name": device.name} for device in report.devices]
     about = {"version": 1, "cells": cells, "devices": devices, "notes": report.notes}
     head = {"schemaVersion": 1, "displayTimeUnit": "ms", "deviceProperties": properties, "mpsprobe": about}
-    return json.dumps(_clean(head))
-
-
-def _clean(value: Any) -> Any:
-    """``value`` with every string as UTF-8 can hold it."""
-    if isinstance(value, str):
-        return in_utf_8(value)
-    if isinstance(value, dict):
-        return {_clean(key): _clean(inner) for key, inner in value.items()}
-    return [_clean(inner) for inner in value] if isinstance(value, list) else value
+    return json.dumps(json.loads(in_utf_8(json.dumps(head, ensure_ascii=False))))
