@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from mpsprobe_atlas.operators import Operator, operators, samples_of, tracker_text
-from mpsprobe_atlas.ranking import Met, gained, gather, ranked
+from mpsprobe_atlas.ranking import Met, Operator, gained, gather, operators, ranked, samples_of, tracker_text
 from mpsprobe_atlas.reading import BLOCKING, SEVERITY, Judged, Run
 from mpsprobe_coverage.knowledge.chips.store import GIB, all_chips
 

@@ -221,13 +221,11 @@ def _types(proto: Any, known: Any) -> dict[str, tuple[str, ...]]:
     """The attributes that are dtypes."""
     if known is None:
         return {}
-    found: dict[str, tuple[str, ...]] = {}
-    for one in known.attr:
-        if one.type == "type":
-            found[one.name] = (dtype_name(_attribute(proto, known, one.name).type),)
-        elif one.type == "list(type)":
-            found[one.name] = tuple(map(dtype_name, _attribute(proto, known, one.name).list.type))
-    return found
+    of = {one.name: (one.type, _attribute(proto, known, one.name)) for one in known.attr if "type" in one.type}
+    return {
+        name: tuple(map(dtype_name, value.list.type if kind == "list(type)" else [value.type]))
+        for name, (kind, value) in of.items()
+    }
 
 
 def _attribute(proto: Any, known: Any, name: str) -> Any:
