@@ -56,7 +56,7 @@ def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
         _declared("card-png", ".card.png", COVERAGE[:1], "card:PngExporter", binary=True),
         _declared("card-png-dark", ".card.dark.png", COVERAGE[:1], "card:DarkPngExporter", binary=True),
         _declared("card-badge", ".card.badge.svg", COVERAGE[:1], "card:BadgeExporter"),
-        _declared("parquet", ".parquet", PROFILE, "formats.parquet:ParquetExporter", binary=True),
+        _declared("parquet", ".parquet", PROFILE, "formats.profile_rows:ParquetExporter", binary=True),
     ]
 
 

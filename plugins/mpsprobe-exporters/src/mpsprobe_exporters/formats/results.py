@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mpsprobe_exporters import advisories, answer, backends
 from mpsprobe_exporters.module_names import fold_names
-from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
+from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, sentence, shortened
 from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
@@ -211,8 +211,8 @@ def _others(report: AnyReport, on: Callable[[AdvisoryMatch], str]) -> Iterator[R
 
 
 def _result(rule: str, about: str, text: Iterable[str | None], sites: Names, modules: Names = ()) -> Result:
-    first, *rest = (one_line(sentence or "", LONGEST).rstrip(".") for sentence in text)
-    message = "".join(f"{sentence}. " for sentence in (first, *map(answer.sentence, rest)) if sentence)
+    first, *rest = (one_line(part or "", LONGEST).rstrip(".") for part in text)
+    message = "".join(f"{part}. " for part in (first, *map(sentence, rest)) if part)
     return Result(rule, one_line(about), one_line(message, LONGEST), sites, tuple(fold_names(modules)))
 
 

@@ -1,8 +1,10 @@
-"""The coverage of one release: its operators as rows, and the document around them."""
+"""The coverage of one release: its operators as rows, and the documents around them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
@@ -11,7 +13,7 @@ from mpsprobe.folding import folded
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe_exporters import advisories, answer, backends, fitting, sources, workload_lines
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
-from mpsprobe_exporters.module_names import fold_names
+from mpsprobe_exporters.module_names import ROOT, fold_names
 from mpsprobe_exporters.plain_text import call_site, one_line, plural, shortened
 from mpsprobe_exporters.reports import compiled, memory, time
 from mpsprobe_exporters.reports.compiled import record
@@ -49,6 +51,8 @@ SOURCES = {
 }
 GRAPHS = {"always": "every new shape compiles one", "may": "some new shapes compile one"}
 MOST_UNSURE = 4
+SHOWN = ("native", *sorted(answer.FINDINGS, key=SEVERITY.__getitem__))
+MOST_ALIKE = 12  # modules below one of the tree's
 GRAPHS_STAY = "No graph leaves the cache, so memory and the time of first calls grow with every new shape."
 
 
@@ -369,3 +373,51 @@ def _evidence(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
         return f"nothing: no table covers it{asked}"
     source = SOURCES[one.source].format(backends.label(backends.target(report)))
     return f"{source}: {one_line(one.evidence, 400)}{asked}" if one.evidence else f"{source}{asked}"
+
+
+def by_module(report: schemas.CoverageReport) -> Document:
+    """As somebody reads it who edits the model: the headline, how much of each module is native, then what to do."""
+    bars = Section("Operators by module", [*_module_bars(report)])
+    return document(report)._replace(lines=(), brief=(), sections=[bars, *middle(report)])
+
+
+def _module_bars(report: schemas.CoverageReport) -> Iterator[Block]:
+    """One for each child of the first module that has several; below it those of its modules that have findings."""
+    met: dict[str, set[tuple[str, str]]] = {}  # module → its operators, each with a verdict
+    for one in report.operators:
+        for module in (one.modules or [""]) if one.verdict in SHOWN else ():
+            met.setdefault(module, set()).add((one.operator, one.verdict))
+    paths = [module.split(".") for module in met if module not in ("", ROOT)]
+    depth = len([*takewhile(lambda names: len(set(names)) == 1, zip(*(path[:-1] for path in paths), strict=False))])
+    children: dict[str, list[str]] = {}
+    for module in met:
+        children.setdefault(".".join(module.split(".")[: depth + 1]), []).append(module)
+    rows: list[tuple[str, Mapping[str, int]]] = []
+    for child, modules in children.items():
+        rows.append((child or ROOT, _verdicts_of(met, modules)))
+        inside = [one for one in modules if one != child and any(verdict != "native" for _, verdict in met[one])]
+        alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
+        for module in inside:
+            alike.setdefault(tuple(_verdicts_of(met, [module]).items()), []).append(module)
+        rows += [
+            (f"  {name.removeprefix(child)}", dict(counts))
+            for counts, names in [*alike.items()][:MOST_ALIKE]
+            for name in fold_names(names)
+        ]
+    most = max((sum(counts.values()) for _, counts in rows), default=1)
+    bars = [
+        Bar(
+            label,
+            [Part(count / most, verdict, verdict) for verdict, count in counts.items()],
+            ", ".join(f"{number(count)} {verdict}" for verdict, count in counts.items()),
+        )
+        for label, counts in rows
+    ]
+    if bars:
+        yield Bars(bars, "Operators", [(verdict, verdict) for verdict in SHOWN])
+
+
+def _verdicts_of(met: Mapping[str, Iterable[tuple[str, str]]], modules: Iterable[str]) -> dict[str, int]:
+    """How many operators of ``modules`` have each verdict."""
+    counts = Counter(verdict for _, verdict in {one for module in modules for one in met[module]})
+    return {verdict: counts[verdict] for verdict in SHOWN if counts[verdict]}
