@@ -30,7 +30,7 @@ FIELDS: Fields[None, ModuleRange] = (
 
 def document(report: PrecisionReport) -> Document:
     dtype = one_line(report.workload.autocast or report.workload.dtype, 40)
-    how = f"give each of them float32 weights and inputs, and {dtype} to what follows"
+    how = [f"give each of them float32 weights and inputs, and {dtype} to what follows"] if report.keep else []
     scale = [] if report.loss_scale is None else [f"A GradScaler settles at {report.loss_scale:g}"]
     return Document(
         title=f"{one_line(report.workload.name, 60)} in {dtype}",
@@ -48,11 +48,7 @@ def document(report: PrecisionReport) -> Document:
                 bullets(Bullet("tried: with these the result holds", name) for name in report.keep),
                 depth="lead",
             ),
-            Section(
-                "How: the field 'snippet' of the JSON has code for it",
-                bullets([how] if report.keep else []),
-                depth="lead",
-            ),
+            Section("How: the field 'snippet' of the JSON has code for it", bullets(how), depth="lead"),
             Section("Modules, those that suffer most first", table(FIELDS, None, report.modules, "Modules", most=MOST)),
         ],
     )

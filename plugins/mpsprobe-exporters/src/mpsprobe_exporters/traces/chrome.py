@@ -15,20 +15,8 @@ from mpsprobe.errors import ReportError
 from mpsprobe_exporters.reports.configurations import KEY
 from mpsprobe_exporters.supported import supported_report
 from mpsprobe_exporters.traces import timed
-from mpsprobe_exporters.traces.layout import (
-    AT_ONCE,
-    CATEGORIES,
-    LONGEST_NS,
-    SEPARATOR,
-    THOUSANDTHS,
-    Layout,
-    Row,
-    framed,
-    in_utf_8,
-    pairs,
-    text,
-    title,
-)
+from mpsprobe_exporters.traces.encoding import CATEGORIES, LONGEST_NS, SEPARATOR, THOUSANDTHS, in_utf_8, pairs, text
+from mpsprobe_exporters.traces.layout import AT_ONCE, Layout, Row, framed, title
 from mpsprobe_exporters.traces.slices import Slices, kept
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.traces.layout import SEPARATOR
+from mpsprobe_exporters.traces.encoding import SEPARATOR
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import Trace

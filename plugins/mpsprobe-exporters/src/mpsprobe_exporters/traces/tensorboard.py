@@ -19,20 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mpsprobe_exporters.supported import supported_report
 from mpsprobe_exporters.traces import timed
 from mpsprobe_exporters.traces.chrome import facts, header, worth_drawing
-from mpsprobe_exporters.traces.layout import (
-    CATEGORIES,
-    LONGEST_NS,
-    SEPARATOR,
-    STEP_PREFIX,
-    TIMED_STEP,
-    Layout,
-    Row,
-    framed,
-    pairs,
-    text,
-    title,
-    where,
-)
+from mpsprobe_exporters.traces.encoding import CATEGORIES, LONGEST_NS, SEPARATOR, STEP_PREFIX, TIMED_STEP, pairs, text
+from mpsprobe_exporters.traces.layout import Layout, Row, framed, title, where
 from mpsprobe_exporters.traces.slices import Slices, kept
 from mpsprobe_exporters.traces.timed import Curve
 

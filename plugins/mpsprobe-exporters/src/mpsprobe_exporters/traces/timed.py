@@ -10,7 +10,7 @@ from collections import Counter as Counts
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpsprobe_exporters.traces.layout import LONGEST_NS, SEPARATOR, TIMED_STEP, text, thousandths
+from mpsprobe_exporters.traces.encoding import LONGEST_NS, SEPARATOR, TIMED_STEP, text, thousandths
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import Counter, MemoryCurve, ProfileCell
