@@ -9,8 +9,7 @@ import pytest
 from made_store import VERSIONS
 
 from mpsprobe.declarations import OperatorRewrite
-from mpsprobe_atlas.operators import operators, samples_of, tracker_text
-from mpsprobe_atlas.ranking import gained, gather, ranked, rewritten
+from mpsprobe_atlas.ranking import gained, gather, operators, ranked, rewritten, samples_of, tracker_text
 from mpsprobe_atlas.reading import Judged, Run
 from mpsprobe_atlas.samples import Example, sample_file
 from mpsprobe_atlas.store import Row

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from mpsprobe.schemas import CoverageReport, MatrixCell, SeveralReport
 from mpsprobe.schemas.report import Report
 from mpsprobe_devkit.testing import sample_coverage_report, sample_matrix_report, sample_several_report
-from mpsprobe_exporters.formats.annotations import CLEAN, AnnotationsExporter
+from mpsprobe_exporters.formats.results import CLEAN, AnnotationsExporter
 from mpsprobe_exporters.formats.sarif import SarifExporter
 
 MODEL = "import torch\n\n\ndef make():\n    return torch.nn.Linear(2, 2), torch.rand(1, 2)\n"

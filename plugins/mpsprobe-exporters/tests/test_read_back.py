@@ -41,12 +41,11 @@ from mpsprobe_devkit.testing import sample_profile_report
 from mpsprobe_exporters.formats.csv_rows import CsvExporter
 from mpsprobe_exporters.formats.json_document import JsonExporter
 from mpsprobe_exporters.formats.junit import LONGEST_ATTRIBUTE, JunitExporter
-from mpsprobe_exporters.formats.parquet import METADATA, ParquetExporter
-from mpsprobe_exporters.formats.profile_rows import COLUMNS, rows
+from mpsprobe_exporters.formats.profile_rows import COLUMNS, METADATA, ParquetExporter, rows
 from mpsprobe_exporters.formats.prometheus import PrometheusExporter
-from mpsprobe_exporters.kinds import ALL_KINDS
 from mpsprobe_exporters.markdown import MarkdownExporter, code, prose, table
 from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.plugin import ALL_KINDS
 
 whole = st.integers(-(2**63) + 1, 2**63 - 1)
 values = st.recursive(

@@ -62,8 +62,11 @@ def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None
             if wanted == SAME and (differences or _is_edited()):
                 return None
             row = store.row(question["workload"], options["size"], options["phase"], options["dtype"])
-        if row is None or row.answer is None:
-            return KnownAnswer(reason=_unknown(question["workload"], options, row))
+        if row is None:
+            how = f"--size {options['size']} --phase {options['phase']} --dtype {options['dtype']}"
+            return KnownAnswer(reason=f"the atlas holds no answer about {question['workload']} with {how}")
+        if row.answer is None:
+            return KnownAnswer(reason=f"the sweep of the atlas failed on it: {row.error}")
         return _answer(row, options, differences, wanted)
     except MpsprobeError as error:
         return KnownAnswer(reason=f"the atlas cannot answer: {error.message}")
@@ -202,13 +205,6 @@ def _not_held(options: Mapping[str, Any]) -> str:
     if any(name.startswith("PYTORCH_MPS_") for name in os.environ) and {"chip", "memory"}.intersection(options):
         return "variables that begin with PYTORCH_MPS_"
     return ""
-
-
-def _unknown(workload: str, options: Mapping[str, Any], row: Row | None) -> str:
-    if row is not None:
-        return f"the sweep of the atlas failed on it: {row.error}"
-    how = f"--size {options['size']} --phase {options['phase']} --dtype {options['dtype']}"
-    return f"the atlas holds no answer about {workload} with {how}"
 
 
 def _differences(versions: Mapping[str, str]) -> list[str]:

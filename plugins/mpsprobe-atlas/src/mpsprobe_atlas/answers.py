@@ -51,13 +51,13 @@ class OperatorAnswer(NamedTuple):
 
 
 def pack(
-    reports: Mapping[str, Mapping[str, Any]], fits: Mapping[str, Mapping[str, str]], earlier: Answers | None = None
+    reports: Mapping[str, Mapping[str, Any]], fits: Mapping[str, Mapping[Any, str]], earlier: Answers | None = None
 ) -> bytes:
     """Reports by release, oldest first, as a segment.
 
     Args:
         reports: documents of ``CoverageReport``.
-        fits: release → bytes of memory, as text → the answer of ``mpsprobe fit`` for a Mac with it.
+        fits: release → bytes of memory → the answer of ``mpsprobe fit`` for a Mac with it.
         earlier: the answers of older releases that the segment is put behind.
     """
     parts = {line: number for number, line in enumerate(earlier.parts() if earlier else ())}
@@ -74,7 +74,7 @@ def pack(
         "length": len(body),
         "operators": [[*verdict, numbers] for verdict, numbers in releases_of.items()],
         "stopped": [number for number, report in enumerate(reports.values()) if report.get("failure") is not None],
-        "fits": {release: dict(answers) for release, answers in fits.items()},
+        "fits": {release: fits[release] for release in reports if release in fits},
     }
     return joined(_json(head), compressed([body], FAST), PACKED)
 
@@ -240,25 +240,17 @@ class Answers:
         return frozenset(operator for one in self.segments for operator, _, _ in one.operators)
 
 
-def with_releases(earlier: bytes | None, reports: Mapping[str, Any], fits: Mapping[str, Mapping[str, str]]) -> bytes:
+def with_releases(earlier: bytes, reports: Mapping[str, Any], fits: Mapping[str, Mapping[int, str]]) -> bytes:
     """``earlier`` with the answers of further releases, or other ones of the same; behind it where these are newer."""
-    if earlier is None:
-        return pack(reports, fits)
     known = unpack(earlier)
     if min(map(release_key, reports)) > max(map(release_key, known.releases)):
         return earlier + pack(reports, fits, known)
     every = {**{release: known.report(release) for release in known.releases}, **reports}
-    every_fits = {**_as_text(known.fits), **fits}
-    ordered = sorted(every, key=release_key)
-    return pack({one: every[one] for one in ordered}, {one: every_fits[one] for one in ordered if one in every_fits})
+    return pack({one: every[one] for one in sorted(every, key=release_key)}, {**known.fits, **fits})
 
 
 def release_key(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split(".") if part.isdecimal())
-
-
-def _as_text(fits: Mapping[str, Mapping[int, str]]) -> dict[str, dict[str, str]]:
-    return {release: {str(memory): answer for memory, answer in of.items()} for release, of in fits.items()}
 
 
 def for_shipping(answers: Answers, earlier: Answers | None = None) -> Answers:
@@ -266,31 +258,27 @@ def for_shipping(answers: Answers, earlier: Answers | None = None) -> Answers:
 
     ``earlier``: what was shipped before. It stays as it is where its releases still have the same answers.
     """
-    reports = {release: without_curve(answers.report(release)) for release in answers.releases}
-    if answers.releases:
-        newest = answers.releases[-1]
-        reports[newest] = answers.report(newest)
-    fits = _as_text(answers.fits)
-    if earlier is None or any(not _same(earlier, answers, release) for release in earlier.releases):
-        return Answers(pack(reports, fits))
-    further = {release: one for release, one in reports.items() if release not in earlier.releases}
+    plain = {release: _without_curve(answers.report(release)) for release in answers.releases}
+    reports = {**plain, **{release: answers.report(release) for release in answers.releases[-1:]}}
+    known = earlier.releases if earlier is not None else ()
+    further = {release: one for release, one in reports.items() if release not in known}
+    if earlier is None or any(
+        (plain.get(release), answers.fits.get(release))
+        != (_without_curve(earlier.report(release)), earlier.fits.get(release))
+        for release in known
+    ):
+        return Answers(pack(reports, answers.fits))
     if not further:
         return earlier
-    if min(map(release_key, further)) < max(map(release_key, earlier.releases)):
-        return Answers(pack(reports, fits))
-    return Answers(packed(earlier) + pack(further, {one: fits[one] for one in further if one in fits}, earlier))
+    if min(map(release_key, further)) < max(map(release_key, known)):
+        return Answers(pack(reports, answers.fits))
+    return Answers(packed(earlier) + pack(further, answers.fits, earlier))
 
 
-def without_curve(report: dict[str, Any]) -> dict[str, Any]:
+def _without_curve(report: dict[str, Any]) -> dict[str, Any]:
     if report.get("memory"):
         report["memory"]["curve"] = []
     return report
-
-
-def _same(one: Answers, other: Answers, release: str) -> bool:
-    if release not in other.releases or one.fits.get(release) != other.fits.get(release):
-        return False
-    return without_curve(one.report(release)) == without_curve(other.report(release))
 
 
 def packed(answers: Answers) -> bytes:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from mpsprobe.errors import MissingPackage, OutputError
-from mpsprobe.output import deliver
 from mpsprobe_atlas.reading import Judged, Run, judged
 from mpsprobe_atlas.store import Store
 
@@ -61,12 +60,8 @@ def _about(one: Judged) -> dict[str, Any]:
 KINDS = {RUNS: (runs, OF_RUNS), OPERATORS: (operators, (*ABOUT, "torch", *OF_FINDINGS))}
 
 
-def write_json(store: Store, path: str | None, *, native: bool) -> None:
-    """Onto standard output for no path: ``about``, ``runs``, ``operators``; a row on a line."""
-    deliver(_document(store, native), path)
-
-
-def _document(store: Store, native: bool) -> Iterator[bytes]:
+def json_document(store: Store, *, native: bool) -> Iterator[bytes]:
+    """``about``, ``runs``, ``operators``; a row on a line."""
     yield b'{"about": ' + json.dumps(store.about(), ensure_ascii=False).encode()
     for name, (rows_of, _) in KINDS.items():
         yield f',\n"{name}": ['.encode()
@@ -109,12 +104,7 @@ def write_parquet(store: Store, folder: Path, *, native: bool = False) -> list[P
 
 
 def _type(pyarrow: Any, name: str) -> Any:
-    if name in WHOLE:
-        return pyarrow.int64()
-    if name == "fits_bytes":
-        return pyarrow.list_(pyarrow.int64())
-    if name in LISTS:
-        return pyarrow.list_(pyarrow.string())
-    if name in ("error", "reason"):
-        return pyarrow.string()
-    return pyarrow.dictionary(pyarrow.int32(), pyarrow.string())  # few different words in many rows
+    whole, text = pyarrow.int64(), pyarrow.string()
+    types = dict.fromkeys(WHOLE, whole) | dict.fromkeys(LISTS, pyarrow.list_(text))
+    types |= {"fits_bytes": pyarrow.list_(whole), "error": text, "reason": text}
+    return types.get(name) or pyarrow.dictionary(pyarrow.int32(), text)  # few different words in many rows

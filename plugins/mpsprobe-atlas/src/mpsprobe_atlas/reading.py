@@ -78,14 +78,11 @@ def architectures(rows: Sequence[Row]) -> dict[str, str]:
 
 def judged(store: Store, *, native: bool = False) -> Iterator[Judged]:
     """Every row with all that its reports say, by workload, ``native`` findings too; one at a time is read."""
-    rows = store.rows()
-    names = architectures(rows)
-    for plain in rows:
-        row = store.row(*plain.key)
-        if row is not None:
-            with _said(row):
-                read = _read(row, names, native)
-            yield read
+    names = architectures(store.rows())
+    for row in store.whole_rows():
+        with _said(row):
+            read = _read(row, names, native)
+        yield read
 
 
 def heads(store: Store) -> Iterator[Judged]:

@@ -112,30 +112,28 @@ def _sample(one: Example) -> str | None:
         tree = ast.parse(one.call, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    if not (isinstance(tree, ast.Call) and _is_overload(tree.func)):
+    # An overload: ``torch.ops.aten.linalg_qr.out``.
+    if not (isinstance(tree, ast.Call) and re.fullmatch(r"torch\.ops(\.\w+){3}", ast.unparse(tree.func))):
         return None
     values = [*tree.args, *(keyword.value for keyword in tree.keywords)]
     if not all(map(_is_value, values)) or any(keyword.arg is None for keyword in tree.keywords):
         return None
-    first, *rest = [ast.unparse(_on_device(value)) for value in tree.args] or ["None"]
     if not tree.args:
         return None  # it makes a tensor of nothing: a factory, which has no input
+    for made in ast.walk(tree):
+        if isinstance(made, ast.Call) and isinstance(made.func, ast.Name) and made.func.id == "tensor":
+            made.args.append(ast.Name("device"))
+    first, *rest = map(ast.unparse, tree.args)
     args = f"({', '.join(rest)},)" if rest else "()"
-    kwargs = ", ".join(f"{word.arg!r}: {ast.unparse(_on_device(word.value))}" for word in tree.keywords)
-    who = ", ".join(map(_plain, one.callers[:4])) + (
-        f" and {len(one.callers) - 4} more" if len(one.callers) > 4 else ""
-    )
+    kwargs = ", ".join(f"{word.arg!r}: {ast.unparse(word.value)}" for word in tree.keywords)
+    more = f" and {len(one.callers) - 4} more" if len(one.callers) > 4 else ""
+    who = ", ".join(map(_plain, one.callers[:4])) + more
     return f"    # {who}\n    yield Sample({ast.unparse(tree.func)}, {first}, {args}, {{{kwargs}}})"
 
 
 def _plain(text: str) -> str:
     """A name from a store that anyone may have written, which ends no comment and no string."""
     return re.sub(r"[^\w.:,/+ -]", "_", text)[:200]
-
-
-def _is_overload(node: ast.expr) -> bool:
-    """``torch.ops.aten.linalg_qr.out``."""
-    return isinstance(node, ast.Attribute) and re.fullmatch(r"torch\.ops(\.\w+){3}", ast.unparse(node)) is not None
 
 
 def _is_value(node: ast.expr) -> bool:
@@ -153,14 +151,3 @@ def _is_value(node: ast.expr) -> bool:
     if isinstance(node, ast.Attribute):
         return isinstance(node.value, ast.Name) and node.value.id == "torch"
     return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id == "device")
-
-
-class _OnDevice(ast.NodeTransformer):
-    def visit_Call(self, node: ast.Call) -> ast.Call:
-        if isinstance(node.func, ast.Name) and node.func.id == "tensor":
-            node.args.append(ast.Name("device"))
-        return node
-
-
-def _on_device(node: ast.expr) -> ast.expr:
-    return _OnDevice().visit(node)  # type: ignore[no-any-return]

@@ -12,7 +12,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from mpsprobe.errors import OutputError
 from mpsprobe.suggestions import printable
@@ -22,11 +21,8 @@ from mpsprobe_atlas.store import ENDING, INDEX, LOCK, Key, Store, WritableStore
 BLOCK = 6_000_000  # bytes of text that are compressed together: more take longer to read, and little less room
 
 
-class _Place(NamedTuple):
-    """Of a segment: whose it is, and its number in that answer."""
-
-    key: Key
-    number: int
+_Place = tuple[Key, int]
+"""Of a segment: whose it is, and its number in that answer."""
 
 
 def ship(path: str | Path, target: str | Path) -> None:
@@ -46,22 +42,19 @@ def ship(path: str | Path, target: str | Path) -> None:
     if folder.exists():
         with Store(folder) as shipped:
             about = shipped.about()
-            for listed in shipped.rows():
-                row = shipped.row(*listed.key)
-                assert row is not None
+            for row in shipped.whole_rows():
                 rows[row.key] = row
                 for number, name in enumerate(shipped.blocks_of(row.key)):
-                    blocks.setdefault(name, []).append(_Place(row.key, number))
+                    blocks.setdefault(name, []).append((row.key, number))
     with Store(path) as store:
         about = store.about()
-        for listed in store.rows():
-            row = store.row(*listed.key)
-            assert row is not None
+        for row in store.whole_rows():
             earlier = rows.get(row.key)
             if row.answer is not None:
                 known = unpack(earlier.answer) if earlier is not None and earlier.answer is not None else None
-                row = replace(row, answer=packed(for_shipping(unpack(row.answer), known)))
-            rows[row.key] = row
+                rows[row.key] = replace(row, answer=packed(for_shipping(unpack(row.answer), known)))
+            else:
+                rows[row.key] = row
     answers = {key: unpack(row.answer) for key, row in rows.items() if row.answer is not None}
     with WritableStore(made / INDEX, about) as index:
         numbers = {key: index.add(replace(rows[key], answer=None)) for key in sorted(rows)}
@@ -77,9 +70,7 @@ def ship(path: str | Path, target: str | Path) -> None:
 def unship(folder: str | Path, path: str | Path) -> None:
     """Write what a package ships as a store at ``path``, a new file, that a sweep can go on with."""
     with Store(folder) as shipped, WritableStore(path, shipped.about()) as store:
-        for listed in shipped.rows():
-            row = shipped.row(*listed.key)
-            assert row is not None
+        for row in shipped.whole_rows():
             store.add(row)
 
 
@@ -91,7 +82,7 @@ def _remove(folder: Path) -> None:
 
 def _placed(answers: dict[Key, Answers], blocks: dict[str, list[_Place]]) -> Iterator[dict[_Place, Segment]]:
     """The segments of all answers by blocks: in those that there were before, and new ones in further blocks."""
-    left = {_Place(key, number): one for key, of in answers.items() for number, one in enumerate(of.segments)}
+    left = {(key, number): one for key, of in answers.items() for number, one in enumerate(of.segments)}
     for places in blocks.values():
         if block := {place: left.pop(place) for place in places if place in left}:
             yield block
@@ -114,6 +105,6 @@ def _write(folder: Path, index: WritableStore, numbers: dict[Key, int], block: d
     (folder / f"{name}{ENDING}").write_bytes(content)
     start, parts = len(heads), []
     for order, place in enumerate(places):
-        parts.append((numbers[place.key], place.number, order, start))
+        parts.append((numbers[place[0]], place[1], order, start))
         start += block[place].length
     index.add_block(name, len(heads), parts)

@@ -17,11 +17,12 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from mpsprobe.errors import MpsprobeError, OutputError, ReportError, UsageError
 from mpsprobe.suggestions import printable
-from mpsprobe_atlas.answers import WRONG, decompressed, joined
+from mpsprobe_atlas.answers import LARGEST_BODY, WRONG, decompressed, joined
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,8 +131,7 @@ class Store:
             self._check()
 
     def _connect(self, how: str) -> None:
-        self._heads_read: dict[str, list[dict[str, Any]]] = {}
-        self._texts_read: dict[str, bytes] = {}
+        self._heads, self._text = lru_cache(KEPT)(self._read_heads), lru_cache(KEPT)(self._read)
         path = os.path.abspath(self.path).replace(os.sep, "/")
         quoted = "".join(chr(one) if one in PLAIN else f"%{one:02x}" for one in os.fsencode(path))
         root = "" if quoted.startswith("/") else "/"  # before the letter of a drive
@@ -177,6 +177,13 @@ class Store:
             found = self._database.execute(f"SELECT {_OF_A_ROW} FROM {_ROWS} {order}")
             return [Row(*columns) for _, *columns in found]
 
+    def whole_rows(self) -> Iterator[Row]:
+        """Every row with its answer, by workload; one at a time is read."""
+        for listed in self.rows():
+            row = self.row(*listed.key)
+            assert row is not None
+            yield row
+
     def states(self) -> list[tuple[str, str, str, str, str]]:
         """Workload, size, phase, dtype and state of every row, in the order of ``rows``: a tenth of what those take."""
         with self._said("read"):
@@ -218,30 +225,20 @@ class Store:
         asked = "SELECT block, place, start FROM parts WHERE row = ? ORDER BY number"
         return self._database.execute(asked, (number,)).fetchall()
 
-    def _heads(self, block: str) -> list[dict[str, Any]]:
+    def _read_heads(self, block: str) -> list[dict[str, Any]]:
         """Of all segments in a block, which begins with them."""
-        if block not in self._heads_read:
-            end = self._database.execute("SELECT heads FROM blocks WHERE name = ?", (block,)).fetchone()[0]
-            _kept(self._heads_read, block, json.loads(self._beginning(block, end)))
-        return self._heads_read[block]
+        end = self._database.execute("SELECT heads FROM blocks WHERE name = ?", (block,)).fetchone()[0]
+        found: list[dict[str, Any]] = json.loads(self._read(block, end))
+        return found
 
     def _segment(self, block: str, place: int, start: int) -> bytes:
         head = self._heads(block)[place]
-        text = self._beginning(block, start + head["length"])
-        return joined(json.dumps(head).encode(), text[start:])
+        return joined(json.dumps(head).encode(), self._text(block)[start : start + head["length"]])
 
-    def _beginning(self, block: str, end: int) -> bytes:
-        """The text of a block up to ``end``: what is asked for first, and from then on all of it."""
-        text = self._texts_read.get(block, b"")
-        if len(text) < end:
-            text = decompressed(self._content(block), end if len(text) == 0 else -1)
-            _kept(self._texts_read, block, text)
-        return text[:end]
-
-    def _content(self, block: str) -> bytes:
+    def _read(self, block: str, most: int = LARGEST_BODY) -> bytes:
         try:
             with open(os.path.join(self.folder or "", block + ENDING), "rb") as file:
-                return file.read()
+                return decompressed(file.read(), most)
         except OSError as error:
             raise ReportError(f"{self._shown} is damaged: {error}", SWEEP_ANEW) from error
 
@@ -356,13 +353,10 @@ class WritableStore(Store):
         return number
 
     def add_block(self, name: str, heads: int, parts: Sequence[tuple[int, int, int, int]]) -> None:
-        """Say what a block of the folder has.
+        """Say that the block ``name`` begins with ``heads`` bytes of heads, and what it has.
 
-        Args:
-            name: its file's, without the ending.
-            heads: the bytes of text that it begins with.
-            parts: of each segment the number of its row, its number there, its place among the heads, and where in the
-                text its body begins.
+        ``parts``: of each segment the number of its row, its number there, its place among the heads, and where in the
+        text its body begins.
         """
         with self._said("write"):
             self._database.execute("INSERT INTO blocks VALUES (?, ?)", (name, heads))
@@ -378,12 +372,6 @@ class WritableStore(Store):
     def close(self) -> None:
         super().close()
         self._lock.close()
-
-
-def _kept(read: dict[str, Any], block: str, value: Any) -> None:
-    read[block] = value
-    while len(read) > KEPT:
-        del read[next(iter(read))]
 
 
 def _different(before: Any, now: Any) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mpsprobe.declarations import SEVERITY
 from mpsprobe.doubts import applying, guesses, unwatched
 from mpsprobe_exporters import backends, fitting
-from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
+from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, sentence, shortened
 from mpsprobe_exporters.units import byte_size, number
 
 if TYPE_CHECKING:
@@ -58,11 +58,6 @@ def findings(report: AnyReport) -> list[schemas.OperatorFinding]:
 
 def natives(report: AnyReport) -> list[schemas.OperatorFinding]:
     return sorted((one for one in report.operators if one.verdict == "native"), key=lambda o: (-o.calls, o.operator))
-
-
-def sentence(text: str) -> str:
-    """``text`` with a capital at its beginning."""
-    return text[:1].upper() + text[1:]
 
 
 def short_answer(report: AnyReport) -> list[str]:

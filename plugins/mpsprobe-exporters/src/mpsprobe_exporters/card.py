@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from mpsprobe.errors import MissingPackage, ReportError
+from mpsprobe.errors import MissingPackage
 from mpsprobe_exporters.html.markup import Markup, element
 from mpsprobe_exporters.markdown import blocks
 from mpsprobe_exporters.plain_text import one_line
@@ -17,7 +17,6 @@ from mpsprobe_exporters.terminal.drawing import text_of
 from mpsprobe_exporters.terminal.screen import on_terminal
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import CoverageReport
     from mpsprobe.schemas.report import Report
 
 WIDTH, HEIGHT, MARGIN = 1200, 630, 64
@@ -44,17 +43,21 @@ class CardExporter:
     """A picture that is light or dark as the page around it."""
 
     def render(self, report: Report) -> str:
-        return _written(_svg(card.card_of(_read(report, "card")), LIGHT, _follows_the_page()))
+        # Styles go before attributes: the colours of ``DARK`` where the reader's system is dark.
+        rules = "".join(f".{name}{{fill:{color}}}" for name, color in DARK.items())
+        rules += f".sign{{fill:none;stroke:{DARK['paper']}}}"
+        style = element("style", Markup(f"@media (prefers-color-scheme:dark){{{rules}}}"))
+        return f"{_svg(card.card_of(supported_report(report, 'card')), LIGHT, style)}\n"
 
     def render_for_terminal(self, report: Report) -> str:
-        return text_of(card.document(_read(report, "card")), on_terminal(), everything=True)
+        return text_of(card.document(supported_report(report, "card")), on_terminal(), everything=True)
 
 
 class MarkdownCardExporter:
     """The same in words, for an issue or a README."""
 
     def render(self, report: Report) -> str:
-        return "\n\n".join(blocks(card.document(_read(report, "card-markdown")))) + "\n"
+        return "\n\n".join(blocks(card.document(supported_report(report, "card-markdown")))) + "\n"
 
 
 class PngExporter:
@@ -69,8 +72,8 @@ class PngExporter:
     def render(self, report: Report) -> bytes:
         import resvg_py
 
-        drawn = _svg(card.card_of(_read(report, "card-png")), self.palette)
-        return bytes(resvg_py.svg_to_bytes(svg_string=_written(drawn)))
+        drawn = _svg(card.card_of(supported_report(report, "card-png")), self.palette)
+        return bytes(resvg_py.svg_to_bytes(svg_string=f"{drawn}\n"))
 
 
 class DarkPngExporter(PngExporter):
@@ -81,18 +84,7 @@ class BadgeExporter:
     """``MPS | runs on an M2 with 16 GB``, for a README."""
 
     def render(self, report: Report) -> str:
-        return _written(_badge(card.card_of(_read(report, "card-badge"))))
-
-
-def _read(report: Report, exporter: str) -> CoverageReport:
-    read = supported_report(report, exporter)
-    if read.kind != "coverage":
-        raise ReportError(f"the exporter '{exporter}' reads one coverage report, not '{read.kind}'")
-    return read
-
-
-def _written(drawn: Markup) -> str:
-    return f"{drawn}\n"
+        return f"{_badge(card.card_of(supported_report(report, 'card-badge')))}\n"
 
 
 def _svg(made: card.Card, palette: Palette, style: Markup | None = None) -> Markup:
@@ -142,22 +134,14 @@ def _filled(color: str, palette: Palette) -> dict[str, str]:
     return {"fill": palette[color], "class_": color}
 
 
-def _follows_the_page() -> Markup:
-    """Styles go before attributes: the colours of ``DARK`` where the reader's system is dark."""
-    rules = "".join(f".{name}{{fill:{color}}}" for name, color in DARK.items())
-    return element(
-        "style", Markup(f"@media (prefers-color-scheme:dark){{{rules}.sign{{fill:none;stroke:{DARK['paper']}}}}}")
-    )
-
-
 def _badge(made: card.Card) -> Markup:
     """As wide as its text, which ``textLength`` makes as wide as is thought, whatever the font."""
     said = one_line(made.sentence.removeprefix(f"{made.name} "), 60)
     first, second = 7 * len("MPS") + 6, round(6.4 * len(said))
     left, width = first + 14, first + second + 32
-    worst = next((one.color for one in made.lights if one.color == "bad"), None)
-    doubtful = any(one.color == "caution" for one in made.lights)
-    color = worst or ("caution" if doubtful else "good" if made.lights[0].color == "good" else "unknown")
+    colors = [one.color for one in made.lights]
+    otherwise = "good" if colors[0] == "good" else "unknown"
+    color = next((one for one in ("bad", "caution") if one in colors), otherwise)
     label = {"y": 14, "font_size": 11, "font_family": "Verdana, 'DejaVu Sans', sans-serif", "fill": "#ffffff"}
     return element(
         "svg",

@@ -48,6 +48,11 @@ def plural(count: int, singular: str, several: str | None = None) -> str:
     return f"{number(count)} {singular if count == 1 else several or singular + 's'}"
 
 
+def sentence(text: str) -> str:
+    """``text`` with a capital at its beginning."""
+    return text[:1].upper() + text[1:]
+
+
 def listed(items: list[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1] if items else ""

@@ -7,8 +7,11 @@ from typing import Any
 
 from mpsprobe import hookimpl
 from mpsprobe.declarations import ExporterDeclaration
-from mpsprobe_exporters.kinds import ALL_KINDS, COVERAGE, PROFILE, READ
 
+COVERAGE = ("coverage", "coverage-matrix", "coverage-several")
+ALL_KINDS = (*COVERAGE, "profile", "comparison")
+READ = (*ALL_KINDS, "checkpoint", "fit", "upgrade", "ranking", "verification", "precision")
+PROFILE = ("profile",)
 ABOUT = {
     "table": "For the terminal: the short answer, what to do, and why",
     "json": "The whole report, as 'mpsprobe export' reads it back",
@@ -45,7 +48,7 @@ def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
         _declared("tensorboard", "", PROFILE, "traces.tensorboard:TensorboardExporter", folder=True),
         _declared("junit", ".xml", ALL_KINDS, "formats.junit:JunitExporter"),
         _declared("sarif", ".sarif", COVERAGE, "formats.sarif:SarifExporter"),
-        _declared("annotations", ".annotations", COVERAGE, "formats.annotations:AnnotationsExporter"),
+        _declared("annotations", ".annotations", COVERAGE, "formats.results:AnnotationsExporter"),
         _declared("prometheus", ".prom", ALL_KINDS, "formats.prometheus:PrometheusExporter"),
         _declared("memory-viz", ".pickle", COVERAGE[:1], "formats.memory_viz:MemoryVizExporter", **snapshot),
         _declared("card", ".card.svg", COVERAGE[:1], "card:CardExporter"),
@@ -53,7 +56,7 @@ def mpsprobe_exporters() -> Iterable[ExporterDeclaration]:
         _declared("card-png", ".card.png", COVERAGE[:1], "card:PngExporter", binary=True),
         _declared("card-png-dark", ".card.dark.png", COVERAGE[:1], "card:DarkPngExporter", binary=True),
         _declared("card-badge", ".card.badge.svg", COVERAGE[:1], "card:BadgeExporter"),
-        _declared("parquet", ".parquet", PROFILE, "formats.parquet:ParquetExporter", binary=True),
+        _declared("parquet", ".parquet", PROFILE, "formats.profile_rows:ParquetExporter", binary=True),
     ]
 
 

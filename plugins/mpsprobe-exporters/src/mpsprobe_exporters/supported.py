@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import ReportError
-from mpsprobe_exporters.kinds import READ
 from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.plugin import mpsprobe_exporters
 
 if TYPE_CHECKING:
     from mpsprobe import schemas
@@ -21,29 +21,16 @@ if TYPE_CHECKING:
     SupportedReport = JudgedReport | Measured | Asked | Compared
 
 
-def supported_report(report: Report, exporter: str) -> SupportedReport:
-    """``report``, when its schema is known here; else an error in words."""
-    if report.kind not in READ or report.schema_version != 1:
+def supported_report(report: Report, exporter: str) -> Any:
+    """``report``, when its kind is one that ``exporter`` declares, and its schema is known here; else an error."""
+    kinds = next(one.kinds for one in mpsprobe_exporters() if one.name == exporter)
+    if report.kind not in kinds or report.schema_version != 1:
         raise ReportError(
             f"the exporter '{exporter}' cannot read a report of kind '{one_line(report.kind, 100)}', "
             f"version {report.schema_version}",
             "Upgrade mpsprobe and its plugins, or write it as json, which keeps it as it is.",
         )
-    return cast("SupportedReport", report)
-
-
-def profile_of(report: Report, exporter: str) -> schemas.ProfileReport:
-    read = supported_report(report, exporter)
-    if read.kind != "profile":
-        raise ReportError(f"the exporter '{exporter}' reads profiles, not '{read.kind}'", "Make one: mpsprobe profile")
-    return read
-
-
-def judged_report(report: Report, exporter: str) -> JudgedReport:
-    read = supported_report(report, exporter)
-    if read.kind == "coverage" or read.kind == "coverage-matrix" or read.kind == "coverage-several":
-        return read
-    raise ReportError(f"the exporter '{exporter}' reads coverage, not '{read.kind}'", "Make one: mpsprobe coverage")
+    return report
 
 
 def versions(made: Environment | None) -> dict[str, str]:

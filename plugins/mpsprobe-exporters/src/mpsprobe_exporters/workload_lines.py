@@ -29,7 +29,11 @@ MOST_PLACES = 3
 def workload_line(workload: WorkloadInfo, program: ProgramInfo | None = None, calls: Sequence[str] = ()) -> str:
     """``bert-base (BertModel, 109.5 M parameters), training, float32, batch 8 x 128, 767 calls``."""
     counted = workload.phase != "program" or bool(workload.architecture)
-    ran = _ran(program) if program is not None else []
+    ran = []
+    if program is not None:
+        ran = [f"{program.seconds:,.1f} s"]
+        ran += [f"exit code {program.exit_code}"] if program.exit_code > 0 else []
+        ran += [f"ended by signal {-program.exit_code}"] if program.exit_code < 0 else []
     return ", ".join([*setting(_named(workload, program), _sizes(workload), counted=counted), *calls, *ran])
 
 
@@ -49,7 +53,8 @@ def fit_command(report: CoverageReport) -> str:
 def _named(workload: WorkloadInfo, program: ProgramInfo | None) -> WorkloadInfo:
     if program is None:
         return workload
-    return workload.model_copy(update={"name": one_line(workload.name, LONGEST) + _command(program)})
+    arguments = f" {one_line(shlex.join(program.arguments), 80)}" if program.arguments else ""
+    return workload.model_copy(update={"name": one_line(workload.name, LONGEST) + arguments})
 
 
 def _sizes(workload: WorkloadInfo) -> list[str]:
@@ -150,16 +155,6 @@ def _computed(one: schemas.ComputedOnCpu) -> str:
     what = " ".join(shortened([one_line(name) for name in one.operators], 1))
     share = f"{one.share:.0%}" if one.share >= 0.005 else "less than 1%"
     return f"{where} ({what}, {plural(one.calls, 'call')}; {byte_size(one.data_bytes)}, {share} of all data)"
-
-
-def _command(program: ProgramInfo) -> str:
-    return f" {one_line(shlex.join(program.arguments), 80)}" if program.arguments else ""
-
-
-def _ran(program: ProgramInfo) -> list[str]:
-    ended = [f"exit code {program.exit_code}"] if program.exit_code > 0 else []
-    ended += [f"ended by signal {-program.exit_code}"] if program.exit_code < 0 else []
-    return [f"{program.seconds:,.1f} s", *ended]
 
 
 def _where(program: ProgramInfo) -> str:

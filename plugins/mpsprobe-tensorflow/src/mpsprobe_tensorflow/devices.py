@@ -204,7 +204,11 @@ class TensorflowSteps:
         elif options.phase == "training":
             targets, of_training = models.ready_to_train(built.model, built.specs)
             notes += of_training
-            self._arguments = [_inputs(built), tf.nest.map_structure(_likely, _values(targets))]
+            # A loss compares outputs with probabilities, or with the first classes.
+            likely = tf.nest.map_structure(
+                lambda one: tf.nn.softmax(one) if one.dtype.is_floating and one.shape.rank else one, _values(targets)
+            )
+            self._arguments = [_inputs(built), likely]
             self._call = tf.function(lambda x, y: built.model.train_step((x, y)), autograph=False, jit_compile=compiled)
             if str(type(built.model).train_step.__module__).startswith("keras.src.backend."):  # Keras' own
                 self._phases = _in_phases(built.model, self._arguments, device, compiled=compiled)
@@ -325,13 +329,6 @@ def _values(specs: Any) -> Any:
         return tf.zeros(shape, dtype)
 
     return tf.nest.map_structure(value, specs)
-
-
-def _likely(value: Any) -> Any:
-    """What a loss compares outputs with: probabilities, or the first classes."""
-    import tensorflow as tf
-
-    return tf.nn.softmax(value) if value.dtype.is_floating and value.shape.rank else value
 
 
 def _function(function: Any, *, compiled: bool) -> Callable[..., Any]:

@@ -31,22 +31,17 @@ def findings(
     plugin = versions(table.PLUGIN)
     if mac is not None:
         yield from _plugin(tensorflow, plugin, mac, str(environment.get("python", "")))
+    elif fitting := releases.releases_for(tensorflow):
+        message = f"on a Mac, TensorFlow {printable(tensorflow)} goes with {table.PLUGIN} {fitting[-1]}"
+        yield DoctorFinding("ok", message)
     else:
-        yield _elsewhere(tensorflow)
+        yield DoctorFinding("note", _nothing_fits(tensorflow), _other_tensorflow())
     yield from _keras(tensorflow, variables, versions)
     if plugin is not None:
         for one in all_advisories():
             if one.concerns(plugin, tensorflow):
                 hint = f"{one.workaround} ({', '.join(one.sources)})"
                 yield DoctorFinding("note", f"tensorflow-metal, reported: {one.title}", hint)
-
-
-def _elsewhere(tensorflow: str) -> DoctorFinding:
-    fitting = releases.releases_for(tensorflow)
-    if fitting:
-        message = f"on a Mac, TensorFlow {printable(tensorflow)} goes with {table.PLUGIN} {fitting[-1]}"
-        return DoctorFinding("ok", message)
-    return DoctorFinding("note", _nothing_fits(tensorflow), _other_tensorflow())
 
 
 def _plugin(tensorflow: str, plugin: str | None, mac: re.Match[str], python: str) -> Iterator[DoctorFinding]:

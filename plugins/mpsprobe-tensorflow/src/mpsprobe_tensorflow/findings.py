@@ -1,4 +1,4 @@
-"""From where each operation is placed to the findings of a report."""
+"""From where each operation is placed to the findings of a report; what is known to be wrong or slow of them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,29 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mpsprobe.assembling import Tally, worst_first
-from mpsprobe.schemas import SEVERITY, OperatorFinding, Transfers, Unjudged, Verdict
+from mpsprobe.schemas import (
+    SEVERITY,
+    AdvisoryMatch,
+    AffectedRange,
+    AffectedSystems,
+    OperatorFinding,
+    Transfers,
+    Unjudged,
+    Verdict,
+)
 from mpsprobe_tensorflow.placing import crossing
 from mpsprobe_tensorflow.placing.crossing import Border, Crossing
 from mpsprobe_tensorflow.placing.kernels import GPU, Kernels, definition, native_since
 from mpsprobe_tensorflow.placing.nodes import ARGUMENTS, Graph, Node
 from mpsprobe_tensorflow.placing.placer import Placed
+from mpsprobe_tensorflow.tables import releases, table
+from mpsprobe_tensorflow.tables.releases import Advisory, all_advisories
 from mpsprobe_tensorflow.tracing import Step
 
 SITES_SHOWN = 5
 UNKNOWN = "the installed TensorFlow has no such operator: it comes from a library that registers its own"
 IN_HOST_MEMORY = "the GPU's kernel works in host memory: the CPU computes it, and nothing is copied for it"
+WRONG, SLOW = "wrong result", "slow"
 WITHOUT_XLA = "Do without jit_compile=True; Keras itself compiles grouped convolutions: use others (DepthwiseConv2D)."
 
 
@@ -54,10 +66,7 @@ def findings(
         OperatorFinding(
             operator=operator,
             **judged._asdict(),
-            **{
-                **group.tally.fields(),
-                "call_sites": sites(step, group.nodes) if SEVERITY[judged.verdict] else [],
-            },
+            **(group.tally.fields() | {"call_sites": sites(step, group.nodes) if SEVERITY[judged.verdict] else []}),
             native_since=_native_since(judged.verdict, group.nodes, kernels, macos),
             transfers=transfers(group.crossings) if group.crossings else None,
             source="registration" if judged.verdict != "unknown" else None,
@@ -153,3 +162,58 @@ def _shape(shape: tuple[int | None, ...] | None) -> str:
     if shape is None:
         return "?"
     return "x".join("?" if size is None else str(size) for size in shape) or "scalar"
+
+
+def matches(step: Step, graph: Graph, release: str, tensorflow: str, phase: str) -> list[AdvisoryMatch]:
+    """The known wrong results of ``release`` that ``graph`` has operators for, most called first.
+
+    ``tensorflow``, the version that traced, counts where the plugin is installed too. Elsewhere it is any of those that
+    go with ``release``.
+    """
+    found = [
+        _match(advisory, step, nodes)
+        for advisory in _of(release, tensorflow, phase, step.optimizer, WRONG)
+        if (nodes := [node for node in graph.nodes if _concerned(advisory, node)])
+    ]
+    return sorted(found, key=lambda match: (-match.calls, match.id))
+
+
+def slow(step: Step, release: str, tensorflow: str, phase: str) -> list[str]:
+    """What is known to be slow, as notes on ``release``."""
+    known = _of(release, tensorflow, phase, step.optimizer, SLOW)
+    return [f"{one.title}. {one.workaround} ({', '.join(one.sources)})" for one in known]
+
+
+def _of(release: str, tensorflow: str, phase: str, optimizer: str | None, kind: str) -> Iterable[Advisory]:
+    fit = releases.fit_of(release)
+    elsewhere = table.installed() is None and fit is not None
+    versions = [*fit.documented, *fit.seen] if elsewhere and fit is not None else [tensorflow]
+    for one in all_advisories():
+        right = one.kind == kind and (not one.phases or phase in one.phases)
+        right = right and (not one.optimizers or optimizer in one.optimizers)
+        if right and any(one.concerns(release, version) for version in versions):
+            yield one
+
+
+def _concerned(advisory: Advisory, node: Node) -> bool:
+    if node.operator in ARGUMENTS or node.inserted:
+        return False
+    if advisory.operators and node.operator not in advisory.operators:
+        return False
+    if not advisory.channels_over:
+        return True
+    shape = node.results[0].shape if node.results else None
+    return shape is not None and any((size or 0) > advisory.channels_over for size in shape[-1:])  # as Keras has them
+
+
+def _match(advisory: Advisory, step: Step, nodes: Sequence[Node]) -> AdvisoryMatch:
+    tally = Tally()
+    for node in nodes:
+        tally.add_place(node.times, step.phase(node.full_name), node.module, None)
+    return AdvisoryMatch(
+        **{name: getattr(advisory, name) for name in ("id", "title", "condition", "symptom", "workaround", "sources")},
+        torch=AffectedRange(seen=advisory.releases, open=True) if advisory.releases else AffectedRange(),
+        macos=AffectedSystems(),
+        operators=sorted({node.operator for node in nodes}),
+        **(tally.places() | {"modules": [*tally.modules][:SITES_SHOWN], "call_sites": sites(step, nodes)}),
+    )

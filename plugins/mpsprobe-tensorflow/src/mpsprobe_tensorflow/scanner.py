@@ -10,8 +10,8 @@ from mpsprobe.assembling import matrix_of, report_of
 from mpsprobe.environment import collect_environment
 from mpsprobe.protocols import Progress, RunOptions, Workload
 from mpsprobe.schemas import FrameworkTarget, Report, TableProvenance
-from mpsprobe_tensorflow import BACKEND, advising, models
-from mpsprobe_tensorflow.findings import findings, transfers
+from mpsprobe_tensorflow import BACKEND, models
+from mpsprobe_tensorflow.findings import findings, matches, slow, transfers
 from mpsprobe_tensorflow.libraries import import_tensorflow, took_part
 from mpsprobe_tensorflow.placing import grappler
 from mpsprobe_tensorflow.placing.crossing import Border, border
@@ -36,21 +36,13 @@ class TensorflowScanner:
     backend = BACKEND
 
     def releases(self, text: str) -> list[str]:
-        """``--release`` as exact releases of the plugin, oldest first.
-
-        Raises:
-            UsageError: there is no such release.
-        """
+        """``--release`` as exact releases of the plugin, oldest first."""
         return table.chosen(text)
 
     def scan(
         self, workload: Workload, options: RunOptions, torch_releases: Sequence[str], progress: Progress
     ) -> Report:
-        """Judge ``workload`` for each of ``torch_releases``, which are releases of the plugin here.
-
-        Raises:
-            MpsprobeError: TensorFlow is missing, or the workload cannot be built or traced.
-        """
+        """Judge ``workload`` for each of ``torch_releases``, which are releases of the plugin here."""
         progress.start(2, "loading TensorFlow")
         try:
             with without_collecting():
@@ -73,24 +65,19 @@ def _report(
     version = tensorflow.__version__
     placed = [_placed(step, graph, release, options, soft, version) for release in releases]
     newest, crossed = placed[-1]
-    unknown = sum(one.nbytes is None for one in crossed.crossings)
-    if unknown:
+    if unknown := sum(one.nbytes is None for one in crossed.crossings):
         step.notes.append(f"of {unknown} tensors that are copied the shape is not known: they count as none")
     summary: dict[str, Any] = {"native_since": None, "parameters_bytes": step.parameters_bytes}
     if len(placed) == 1 and not newest["not_judged"]:
         operations = [node for node in graph.nodes if node.operator not in ARGUMENTS]
         summary["native_since"] = native_since(operations, options.macos)
-    about = ("architecture", "parameters", "batch_size", "optimizer")
+    of_step = {name: getattr(step, name) for name in ("architecture", "parameters", "batch_size", "optimizer")}
     notes = list(dict.fromkeys([*step.notes, *graph.notes, WHICH[options.graph]]))
-    info = models.info(workload.name, options, notes=notes, **{name: getattr(step, name) for name in about})
+    info = models.info(workload.name, options, notes=notes, **of_step)
     environment = collect_environment().model_copy(update=took_part(workload.name))
+    about: dict[str, Any] = {"workload": info, "environment": environment}
     reports = [
-        report_of(
-            summary={**summary, "transfers": transfers(crossed.crossings)},
-            workload=info,
-            environment=environment,
-            **fields,
-        )
+        report_of(summary={**summary, "transfers": transfers(crossed.crossings)}, **about, **fields)
         for fields, crossed in placed
     ]
     return reports[0] if len(reports) == 1 else matrix_of(reports)
@@ -122,9 +109,9 @@ def _placed(
         macos=options.macos,
         macos_minimum=build.macos_minimum,
         table=TableProvenance(wheel=wheel, sha256=sha256),
-        notes=[*table.notes(build.release), *advising.slow(step, build.release, tensorflow, options.phase)],
+        notes=[*table.notes(build.release), *slow(step, build.release, tensorflow, options.phase)],
     )
-    advisories = advising.matches(step, graph, build.release, tensorflow, options.phase)
+    advisories = matches(step, graph, build.release, tensorflow, options.phase)
     fields = {"target": target, "operators": operators, "not_judged": not_judged, "advisories": advisories}
     return fields, crossed
 

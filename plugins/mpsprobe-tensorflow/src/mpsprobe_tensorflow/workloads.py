@@ -36,12 +36,7 @@ RESOURCE = 20
 
 
 def applications(needed_by: str) -> dict[str, Callable[..., Any]]:
-    """Every function of ``keras.applications`` that makes a model, by its name in snake case.
-
-    Raises:
-        MissingPackage: TensorFlow is not installed.
-        WorkloadError: it cannot be imported.
-    """
+    """Every function of ``keras.applications`` that makes a model, by its name in snake case."""
     import_tensorflow(needed_by)
     import keras
 
@@ -55,11 +50,6 @@ def snake_case(name: str) -> str:
     return re.sub(rf"(?<=.)(?=V\d|ResNet|B\d|{sizes})", "_", name).lower()
 
 
-def _plain(name: str) -> str:
-    """What a name has in common with its other spellings: ``efficientnetb0``, ``EfficientNetB0``."""
-    return re.sub(r"[_-]", "", name).lower()
-
-
 class KerasWorkload:
     """One model of ``keras.applications`` with random weights that are never drawn."""
 
@@ -69,13 +59,7 @@ class KerasWorkload:
         self.name = name
 
     def build(self, options: RunOptions) -> Any:
-        """The model, with variables that have no values.
-
-        Raises:
-            UnknownName: there is no such model.
-            MissingPackage: TensorFlow is not installed.
-            UsageError: an option that it cannot honour.
-        """
+        """The model, with variables that have no values."""
         models.check(options, self.name)
         if options.size != "real" or options.seq_len is not None:
             flag = "--size" if options.size != "real" else "--seq-len"
@@ -90,10 +74,11 @@ class KerasWorkload:
 
     def _function(self) -> Callable[..., Any]:
         functions = applications(f"the workload '{self.name}'")
-        wanted = _plain(self.name.partition(":")[2])
-        for name, make in functions.items():
-            if _plain(name) == wanted:
-                return make
+        # Other spellings are names too: ``efficientnetb0``, ``EfficientNetB0``.
+        plain = {re.sub("[_-]", "", name): make for name, make in functions.items()}
+        wanted = re.sub("[_-]", "", self.name.partition(":")[2]).lower()
+        if wanted in plain:
+            return plain[wanted]
         names = [f"{SPACE}:{name}" for name in functions]
         raise UnknownName("workload", self.name, names, "All of them: mpsprobe workloads list --keras")
 
@@ -115,11 +100,7 @@ class GivenWorkload:
         self._built = model if inputs is None else (model, inputs)
 
     def build(self, options: RunOptions) -> Any:
-        """The model, with its inputs if the program has some.
-
-        Raises:
-            UsageError: its training is asked for, which would make variables of its optimizer.
-        """
+        """The model, with its inputs if the program has some; its training would make variables of its optimizer."""
         models.check(options, self.name)
         if options.phase == "training":
             raise UsageError("the training of a program's own model would change its optimizer", IN_A_FILE)
@@ -141,12 +122,7 @@ class SavedModelWorkload:
         self._kept: Any = None
 
     def build(self, options: RunOptions) -> Any:
-        """Its graph as a step; where it is run, the signature's function.
-
-        Raises:
-            UsageError: training is asked for, or it is run and nobody said that it is trusted.
-            WorkloadError: it is damaged, or has no signature.
-        """
+        """Its graph as a step; where it is run, the signature's function."""
         models.check(options, self.name, foreign=True)
         if options.phase == "training":
             raise UsageError(f"'{self._shown}' cannot be trained", TRAIN)

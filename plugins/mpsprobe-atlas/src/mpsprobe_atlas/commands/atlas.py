@@ -11,7 +11,7 @@ from mpsprobe import exporting
 from mpsprobe.commands import OpenGroup
 from mpsprobe.errors import UnknownName, UsageError
 from mpsprobe.options import EVERYTHING_OPTION, EXPORTER_OPTION, OUTPUT_OPTION, Named, Names
-from mpsprobe.output import check_folder, check_writable
+from mpsprobe.output import check_folder, check_writable, deliver
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe_atlas.store import Store
@@ -58,7 +58,7 @@ def export(store: str | None, target: str, output: str | None, native: bool) -> 
     mpsprobe atlas export --to parquet -o atlas
     mpsprobe atlas export --to json --store atlas.sqlite -o atlas.json
     """
-    from mpsprobe_atlas.exports import write_json, write_parquet
+    from mpsprobe_atlas.exports import json_document, write_parquet
 
     path = None if output == "-" else output
     if target == PARQUET and path is None:
@@ -71,7 +71,7 @@ def export(store: str | None, target: str, output: str | None, native: bool) -> 
             return
         if path is not None:
             check_writable(path)
-        write_json(opened, path, native=native)
+        deliver(json_document(opened, native=native), path)
 
 
 @click.command()

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from mpsprobe_atlas.operators import Operator, operators, samples_of, tracker_text
-from mpsprobe_atlas.ranking import Met, gained, gather, ranked
+from mpsprobe_atlas.ranking import Met, Operator, gained, gather, operators, ranked, samples_of, tracker_text
 from mpsprobe_atlas.reading import BLOCKING, SEVERITY, Judged, Run
 from mpsprobe_coverage.knowledge.chips.store import GIB, all_chips
 
@@ -36,7 +35,8 @@ class SiteData:
         answered = [one for one in rows if one.runs]
         self.oldest_first = max((list(one.runs) for one in answered), key=len, default=[])
         self.releases = self.oldest_first[::-1]
-        self.settings = sorted({one.setting for one in rows}, key=_usual_first)
+        settings = {one.setting for one in rows}  # the usual ones first
+        self.settings = sorted(settings, key=lambda one: (one[1] != "inference", one[2] != "float32", one))
         self.models: dict[str, dict[int, Judged]] = {}  # name → number of a setting → row
         for one in rows:
             self.models.setdefault(one.row.workload, {})[self.settings.index(one.setting)] = one
@@ -191,7 +191,3 @@ class SiteData:
             "tracker": tracker_text(operator, self.met, self.versions()),
             "samples": samples_of(operator, self.versions()),
         }
-
-
-def _usual_first(setting: tuple[str, str, str]) -> tuple[bool, bool, tuple[str, str, str]]:
-    return setting[1] != "inference", setting[2] != "float32", setting

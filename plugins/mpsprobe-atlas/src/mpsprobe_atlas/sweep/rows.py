@@ -110,7 +110,6 @@ def _answered(key: Key, releases: Sequence[str]) -> Row:
         sys.modules["numpy"].random.seed(SEED)
     answers = release_answers(workload, options, releases, SilentProgress())
     documents = {release: answer.report.model_dump(mode="json") for release, answer in answers.items()}
-    fits = {release: {str(memory): one for memory, one in answer.fits.items()} for release, answer in answers.items()}
     described = next(iter(documents.values()))["workload"]
     return Row(
         *key,
@@ -118,7 +117,7 @@ def _answered(key: Key, releases: Sequence[str]) -> Row:
         made=_now(),
         architecture=described["architecture"],
         parameters=described["parameters"],
-        answer=pack(documents, fits),
+        answer=pack(documents, {release: answer.fits for release, answer in answers.items()}),
     )
 
 

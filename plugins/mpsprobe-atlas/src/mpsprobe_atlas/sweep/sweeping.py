@@ -147,9 +147,7 @@ def stamped(row: Row, kept: bytes | None, rules: Rules) -> Row:
     answers = unpack(row.answer)
     data = row.answer
     if kept is not None:
-        reports = {release: answers.report(release) for release in answers.releases}
-        fits = {release: {str(memory): one for memory, one in of.items()} for release, of in answers.fits.items()}
-        data = with_releases(kept, reports, fits)
+        data = with_releases(kept, {release: answers.report(release) for release in answers.releases}, answers.fits)
     every = unpack(data)
     releases = {release: rules.releases.get(release) for release in every.releases}
     made = {"code": rules.code[0], "source": _source(row.workload), "releases": releases}

@@ -29,7 +29,7 @@ from mpsprobe.schemas import CoverageReport
 from mpsprobe.suggestions import in_short
 from mpsprobe_coverage.commands.judge import Judging, judged
 from mpsprobe_exporters.document import Bullet, Bullets, Document, Section
-from mpsprobe_exporters.reports import by_module
+from mpsprobe_exporters.reports.coverage import by_module
 from mpsprobe_exporters.terminal.drawing import text_of
 from mpsprobe_exporters.terminal.screen import is_terminal, on_terminal
 
@@ -99,7 +99,7 @@ class _Files:
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
                 report = judged(name, judging, SilentProgress())
             assert isinstance(report, CoverageReport)
-            document = by_module.document(report)
+            document = by_module(report)
         except Exception as error:  # noqa: BLE001 - the person's code, while it is edited
             self._failed |= set(_places(error))
             document = _wrong(error)

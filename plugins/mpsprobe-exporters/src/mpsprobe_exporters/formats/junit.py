@@ -60,8 +60,7 @@ class JunitExporter:
         counts = _counts([case for suite in suites for case in suite.cases])
         del counts["skipped"]  # the schema has it of a suite only
         root = Xml.Element("testsuites", {"name": "mpsprobe", **counts})
-        for suite in suites:
-            root.append(_suite(suite))
+        root.extend(map(_suite, suites))
         Xml.indent(root)
         return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
 
@@ -137,12 +136,11 @@ def _suites(report: SupportedReport) -> Iterator[Suite]:
 
 def _configuration(report: schemas.ProfileReport, cell: schemas.ProfileCell) -> Case:
     """``time`` is the median step, so that a reader's trend is that of the step."""
-    shown = (
-        (column, of(report, cell))
+    lines = [
+        f"{column.title}: {written(value, column.kind)}"
         for column, of in profile_configurations.FIELDS
-        if column.title not in profile_configurations.NAMED
-    )
-    lines = [f"{column.title}: {written(value, column.kind)}" for column, value in shown if value is not None]
+        if column.title not in profile_configurations.NAMED and (value := of(report, cell)) is not None
+    ]
     lines += [f"note: {line}" for line in profile.remarks_on(cell)]
     outcome, kind, message = "passed", "", ""
     if cell.failure is not None:
@@ -169,8 +167,9 @@ def _coverage(report: schemas.CoverageReport) -> Suite:
             message = ": ".join(filter(None, (f"{verdict} on {on}", one_line(finding.advice or "", 1000))))
         output = [f"verdict: {verdict}", *_facts(table, row)]
         cases.append(_judged(group, name, "" if name in report.allowed else verdict, message, output))
-    left = ((call.operator, f"not judged: {one_line(call.reason)}") for call in report.not_judged)
-    cases += [_judged(group, name, "unknown", message) for name, message in left]
+    cases += [
+        _judged(group, call.operator, "unknown", f"not judged: {one_line(call.reason)}") for call in report.not_judged
+    ]
     wrong = advisories.table(report)
     for known, row in zip(report.advisories, wrong.rows, strict=True):
         message = f"{one_line(known.title)}: {one_line(known.workaround, 500)}"
@@ -179,8 +178,7 @@ def _coverage(report: schemas.CoverageReport) -> Suite:
     cases += [_stopped(group, report.failure)] if report.failure is not None else []
     properties = [(f"judged {report.target.software}", report.target.version), ("method", report.method)]
     properties += versions(report.environment).items()
-    assumed = ((one_line(read.operator), one_line(read.assumed)) for read in report.data_dependence)
-    properties += [("assumed", f"{name}: {value}") for name, value in assumed]
+    properties += [("assumed", f"{one_line(one.operator)}: {one_line(one.assumed)}") for one in report.data_dependence]
     properties += [("composed otherwise", f"{one_line(name)}: {text}") for name, _, text in answer.compositions(report)]
     return Suite(f"mpsprobe coverage on {on}", cases, properties)
 

@@ -10,10 +10,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import ReportError
-from mpsprobe_exporters.supported import judged_report
+from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
-    from mpsprobe.schemas import Allocation, AllocationList
+    from mpsprobe.schemas import Allocation, AllocationList, CoverageReport
     from mpsprobe.schemas.report import Report
 
 HEAP_ALIGNMENT = 2**21
@@ -29,8 +29,8 @@ class MemoryVizExporter:
     """Writes the allocations of a step, with the heaps in which the allocator of the release places them."""
 
     def render(self, report: Report) -> bytes:
-        read = judged_report(report, "memory-viz")
-        listed = read.memory.allocations if read.kind == "coverage" and read.memory else None
+        read: CoverageReport = supported_report(report, "memory-viz")
+        listed = read.memory.allocations if read.memory else None
         if listed is None:
             raise ReportError(
                 "the report does not have the allocations that memory-viz shows",

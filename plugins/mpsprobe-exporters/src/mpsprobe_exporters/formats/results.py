@@ -1,4 +1,7 @@
-"""What a report finds, one by one, each with its line in the repository: what SARIF and annotations are made of."""
+"""What a report finds, one by one, each with its line in the repository: what SARIF is made of, and annotations.
+
+Annotations are workflow commands of GitHub Actions: printed by a job, they stand on the lines that they name.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,15 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mpsprobe_exporters import advisories, answer, backends
 from mpsprobe_exporters.module_names import fold_names
-from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, shortened
+from mpsprobe_exporters.plain_text import call_site, listed, one_line, plural, sentence, shortened
+from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import AdvisoryMatch, CoverageReport, MatrixReport, RunFailure, SeveralReport, Verdict
+    from mpsprobe.schemas.report import Report
+    from mpsprobe_exporters.supported import AnyReport
 
     Names = Sequence[str]
-    from mpsprobe_exporters.supported import AnyReport
 
 Level = Literal["error", "warning", "note"]
 RULES: dict[Level, tuple[str, ...]] = {
@@ -32,6 +37,11 @@ ORDER = tuple(RULES)
 MOST_LINES = 10  # of one finding
 MOST_NAMED = 3
 LONGEST = 1000
+COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
+CLEAN = "::notice title=mpsprobe::Nothing is to do for MPS."
+# What would end a message or a property early; the runner turns them back (actions/toolkit, command.ts).
+IN_MESSAGE = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+IN_PROPERTY = {**IN_MESSAGE, **str.maketrans({":": "%3A", ",": "%2C"})}
 OF_OTHERS = {"site-packages", "dist-packages"}
 """Folders below which nothing is the repository's own, though a virtual environment may be within it."""
 
@@ -201,8 +211,8 @@ def _others(report: AnyReport, on: Callable[[AdvisoryMatch], str]) -> Iterator[R
 
 
 def _result(rule: str, about: str, text: Iterable[str | None], sites: Names, modules: Names = ()) -> Result:
-    first, *rest = (one_line(sentence or "", LONGEST).rstrip(".") for sentence in text)
-    message = "".join(f"{sentence}. " for sentence in (first, *map(answer.sentence, rest)) if sentence)
+    first, *rest = (one_line(part or "", LONGEST).rstrip(".") for part in text)
+    message = "".join(f"{part}. " for part in (first, *map(sentence, rest)) if part)
     return Result(rule, one_line(about), one_line(message, LONGEST), sites, tuple(fold_names(modules)))
 
 
@@ -225,3 +235,23 @@ def _releases(report: MatrixReport, having: Sequence[bool]) -> str:
     count = sum(having)
     of = f" ({count} of {plural(len(having), 'release')})" if count > 1 else ""
     return f"torch {advisories.ranges(report, having)}{of}"
+
+
+class AnnotationsExporter:
+    """A line for each result, the worst first: GitHub shows ten errors, ten warnings and ten notices of a step."""
+
+    def render(self, report: Report) -> str:
+        findings = results(supported_report(report, "annotations"), Repository())
+        lines = [_command(result) for result in findings if not result.allowed]
+        return "\n".join(dict.fromkeys(lines or [CLEAN])) + "\n"
+
+
+def _command(result: Result) -> str:
+    place = {"file": result.line.path, "line": str(result.line.number)} if result.line else {}
+    properties = {**place, "title": one_line(f"mpsprobe {result.workload}", 80)}
+    written = ",".join(f"{name}={_escaped(value, IN_PROPERTY)}" for name, value in properties.items())
+    return f"::{COMMANDS[result.level]} {written}::{_escaped(result.message, IN_MESSAGE)}"
+
+
+def _escaped(text: str, escapes: dict[int, str]) -> str:
+    return one_line(text, None).translate(escapes)

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from mpsprobe_exporters.formats.results import LEVELS, Line, Repository, results
 from mpsprobe_exporters.plain_text import one_line
-from mpsprobe_exporters.supported import judged_report
+from mpsprobe_exporters.supported import supported_report
 
 if TYPE_CHECKING:
     from mpsprobe.schemas.report import Report
@@ -35,11 +35,11 @@ class SarifExporter:
     """
 
     def render(self, report: Report) -> str:
-        read, repository = judged_report(report, "sarif"), Repository()
+        read, repository = supported_report(report, "sarif"), Repository()
         findings = results(read, repository)
         rules = list(dict.fromkeys(result.rule for result in findings))
         version = one_line(read.environment.mpsprobe) or "0"
-        whole = not any(result.rule in ("stopped", "no-report") for result in findings)
+        whole = {"stopped", "no-report"}.isdisjoint(rules)
         taken: Counter[str] = Counter()
         run = {
             "tool": {"driver": {"name": "mpsprobe", "version": version, "rules": [_rule(name) for name in rules]}},
@@ -51,9 +51,7 @@ class SarifExporter:
 
 @cache
 def _words() -> dict[str, Any]:
-    return tomllib.loads(
-        resources.files("mpsprobe_exporters.formats").joinpath("sarif.toml").read_text(encoding="utf-8")
-    )
+    return tomllib.loads((resources.files("mpsprobe_exporters.formats") / "sarif.toml").read_text(encoding="utf-8"))
 
 
 def _rule(name: str) -> dict[str, Any]:
@@ -79,11 +77,8 @@ def _result(result: Result, rules: list[str], repository: Repository, taken: Cou
     named = one_line(result.workload).lstrip("/") or "workload"
     line = result.line or repository.workload(result.workload) or Line(named, 1)
     artifact = {"uri": quote(line.path, errors="replace"), "uriBaseId": ROOT}
-    place: dict[str, Any] = {
-        "physicalLocation": {"artifactLocation": artifact, "region": {"startLine": line.number}},
-    }
-    modules = [{"fullyQualifiedName": name} for name in map(one_line, result.modules) if name]
-    if modules:
+    place: dict[str, Any] = {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": line.number}}}
+    if modules := [{"fullyQualifiedName": name} for name in map(one_line, result.modules) if name]:
         place["logicalLocations"] = modules
     written = {
         "ruleId": result.rule,

@@ -11,7 +11,7 @@ from mpsprobe_exporters.html.figures import LETTERS, bounded
 from mpsprobe_exporters.html.markup import NAME, Child, Markup, broken, element, joined, name, scrolled
 from mpsprobe_exporters.html.markup import table as html_table
 from mpsprobe_exporters.html.page import asset
-from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.plain_text import one_line, sentence
 from mpsprobe_exporters.units import number
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _in_notebook(block: Block) -> Markup:
     match block:
         case model.Table(entries=False):  # its columns; a page has others in rows that its script opens
             columns = [(at, block.columns[at], _number(block.columns[at])) for at in block.used()]
-            head = (element("th", _capitalized(column.title), scope="col", class_=kind) for _, column, kind in columns)
+            head = (element("th", sentence(column.title), scope="col", class_=kind) for _, column, kind in columns)
             rows = (
                 element("tr", *(element("td", cell(row[at], column.kind), class_=kind) for at, column, kind in columns))
                 for row in block.rows[:MOST_IN_NOTEBOOK]
@@ -181,7 +181,7 @@ def _table(table: model.Table) -> Markup:
     spare = [index for index in shown if columns[index].rank > MOST_RANK]
     head = []
     for column in (columns[index] for index in shown):
-        title = _capitalized(column.title) if len(column.title) > 1 else column.title
+        title = sentence(column.title) if len(column.title) > 1 else column.title
         choice, about = column.kind in ("verdict", "names"), column.about or None
         head.append(element("th", title, scope="col", class_=_class(column), title=about, data_choice=choice))
     bodies = []
@@ -209,10 +209,6 @@ def _class(column: Column) -> str | None:
 
 def _number(column: Column) -> str | None:
     return "n" if column.kind in model.AMOUNTS else None
-
-
-def _capitalized(title: str) -> str:
-    return title[:1].upper() + title[1:]
 
 
 def cell(value: Cell, kind: model.Kind, open_: int = 1) -> Child:

@@ -27,7 +27,7 @@ class HtmlExporter:
     """One self-contained file: it fetches nothing and opens from a disk, an attachment or a build's artifacts."""
 
     def render(self, report: Report) -> str:
-        read = supported_report(report, "html")
+        read: SupportedReport = supported_report(report, "html")
         document = document_of(read)
         return page(document, views(document, _further(read)), chooser(document))
 

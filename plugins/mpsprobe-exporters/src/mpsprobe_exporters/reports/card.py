@@ -97,10 +97,9 @@ def _memory(report: CoverageReport, fits: Sequence[MemoryFit]) -> Light:
         return Light("Memory", "unknown", "not known")
     needs = f"needs {byte_size(report.memory.reserved_bytes)}"
     colors = [_color(fit) for fit in fits]
-    if len(fits) < 2:
-        said = {"bad": "does not fit", "caution": "may swap", "good": "fits"}
-        return Light("Memory", *((colors[0], f"{needs}: {said[colors[0]]}") if colors else ("unknown", needs)))
     words: dict[Color, str] = {"good": "fits", "caution": "may swap", "bad": "does not fit"}
+    if len(fits) < 2:
+        return Light("Memory", *((colors[0], f"{needs}: {words[colors[0]]}") if colors else ("unknown", needs)))
     parts = [f"{words[one]} with {_sizes(fits, one)}" for one in words if one in colors]
     worst: Color = colors[0] if len(set(colors)) == 1 else "caution"
     return Light("Memory", worst, f"{needs}: {', '.join(parts)}")

@@ -72,17 +72,17 @@ IMPORTS: Fields[CheckpointReport, PickleImport] = (
 
 
 def document(report: CheckpointReport) -> Document:
-    bad = _problem(report)
+    bad, code = _problem(report), [one_line(one.name, 100) for one in report.imports if one.kind == "code"]
+    asks = f"Its pickle asks for {', '.join(code[:5])}: loading it runs code that somebody else wrote"
     suspicious = [one for one in report.imports if one.kind != "weights"]
     several = len(report.parts) > 1
-    others = [f"not counted: {', '.join(map(one_line, report.others[:5]))}"] if report.others else []
-    if len(report.others) > 5:
-        others = [f"{others[0]} and {len(report.others) - 5} more"]
+    more = f" and {len(report.others) - 5} more" if len(report.others) > 5 else ""
+    others = [f"not counted: {', '.join(map(one_line, report.others[:5]))}{more}"] if report.others else []
     return Document(
         title=one_line(report.name, 60),
         headline=_headline(report, bad),
         tone="bad" if bad else "good",
-        alerts=_alerts(report),
+        alerts=[asks] if code else [],
         lines=list(_lines(report)),
         notes=[*report.notes, *others],
         sections=[
@@ -123,11 +123,6 @@ def _headline(report: CheckpointReport, problem: str) -> str:
     if kept:
         return f"{size}: {one_line(kept[0].method, 40)} {PATHS[kept[0].mps]} on MPS"
     return f"{size}: MPS computes with every dtype {on}"
-
-
-def _alerts(report: CheckpointReport) -> list[str]:
-    code = [one_line(one.name, 100) for one in report.imports if one.kind == "code"]
-    return [f"Its pickle asks for {', '.join(code[:5])}: loading it runs code that somebody else wrote"] if code else []
 
 
 def _lines(report: CheckpointReport) -> Iterator[str]:

@@ -63,7 +63,7 @@ def document(report: schemas.ComparisonReport) -> Document:
         headline=short_answer(report),
         tone="bad" if report.regressions else "plain",
         alerts=failure_lines(report),
-        lines=[side_line(report)],
+        lines=[_side_line(report)],
         sections=[
             Section("What to do", bullets(_to_do(report))),
             Section(conditions, bullets(condition_lines(report))),
@@ -85,14 +85,10 @@ def short_answer(report: schemas.ComparisonReport) -> str:
     profile = report.compares == "profile"
     worse = list(_regressions_of_profiles(report) if profile else _regressions_of_coverage(report))
     better = _better_profiles(report) if profile else _other_changes(report)
-    if not worse and not better:
-        return _nothing(report)
-    start = f"{plural(report.regressions, 'regression')}: {', '.join(shortened(worse, MOST_NAMED))}"
-    return "; ".join([start if worse else "No regression", *([", ".join(better)] if better else [])])
-
-
-def _nothing(report: schemas.ComparisonReport) -> str:
-    if report.compares != "profile":
+    if worse or better:
+        start = f"{plural(report.regressions, 'regression')}: {', '.join(shortened(worse, MOST_NAMED))}"
+        return "; ".join([start if worse else "No regression", *([", ".join(better)] if better else [])])
+    if not profile:
         return f"The same verdicts for {plural(report.same_verdicts, 'operator')}"
     tests = report.method.tests if report.method is not None else 0
     if not tests and any(one.difference == "too few samples" for cell in report.cells for one in cell.quantities):
@@ -104,10 +100,8 @@ def _regressions_of_profiles(report: schemas.ComparisonReport) -> Iterator[str]:
     """What does not run, what leaves MPS, then what is slower or larger, most first."""
     names = distinct([configuration(cell) for cell in report.cells])
     several = len(names) > 1
-    for name, cell in zip(names, report.cells, strict=True):
-        if cell.regression:
-            yield f"{name if several else 'it'} no longer runs to its end"
     pairs = [(f" ({name})" if several else "", cell) for name, cell in zip(names, report.cells, strict=True)]
+    yield from (f"{where[2:-1] or 'it'} no longer runs to its end" for where, cell in pairs if cell.regression)
     for where, cell in pairs:
         yield from (f"{one_line(one.operator, 80)} now leaves MPS{where}" for one in cell.fallbacks if one.regression)
     regressions = [(one, where) for where, cell in pairs for one in cell.quantities if one.regression]
@@ -125,9 +119,7 @@ def _better_profiles(report: schemas.ComparisonReport) -> list[str]:
 
 
 def _regressions_of_coverage(report: schemas.ComparisonReport) -> Iterator[str]:
-    for one in report.failures:
-        if one.regression:
-            yield f"the run{_on(one.release)} now stops early"
+    yield from (f"the run{_on(one.release)} now stops early" for one in report.failures if one.regression)
     for verdict in report.verdicts:
         if verdict.regression:
             before = f"was {verdict.old} and" if verdict.old is not None else "is new and"
@@ -163,7 +155,7 @@ def _to_do(report: schemas.ComparisonReport) -> Iterator[str]:
         yield f"mpsprobe coverage {workload} says what to do about operators that leave MPS."
 
 
-def side_line(report: schemas.ComparisonReport) -> str:
+def _side_line(report: schemas.ComparisonReport) -> str:
     workloads = dict.fromkeys([*report.new.workloads, *report.old.workloads])
     names = ", ".join(shortened([one_line(name, 60) for name in workloads], 5))
     what = {"profile": "profiles", "coverage": "coverage"}.get(report.compares, "coverage of many releases")
@@ -190,14 +182,14 @@ def parted(report: schemas.ComparisonReport) -> tuple[list[schemas.ComparedCell]
     """The configurations to show one by one, and, where there are many, those of which nothing differs."""
     if len(report.cells) <= MOST_WHOLE:
         return report.cells, []
-    quiet = [cell for cell in report.cells if _is_quiet(cell)]
+    quiet = [
+        cell
+        for cell in report.cells
+        if cell.old_failure is None and cell.new_failure is None
+        if all(one.difference in QUIET for one in cell.quantities)
+        if all(one.presence == "both" for one in cell.fallbacks)
+    ]
     return [cell for cell in report.cells if cell not in quiet], quiet
-
-
-def _is_quiet(cell: schemas.ComparedCell) -> bool:
-    ended = cell.old_failure is None and cell.new_failure is None
-    differs = any(one.difference not in QUIET for one in cell.quantities)
-    return ended and not differs and all(one.presence == "both" for one in cell.fallbacks)
 
 
 def _cell(report: schemas.ComparisonReport, cell: schemas.ComparedCell) -> Iterator[Block]:
@@ -243,7 +235,11 @@ def _quiet(quiet: Sequence[schemas.ComparedCell]) -> Iterator[Block]:
 
 def cell_notes(cell: schemas.ComparedCell) -> list[str]:
     """How the runs ended, what was compared, and why something is not known; each reason once."""
-    lines = [f"the test compares {_samples(one)}" for one in cell.quantities if one.quantity == "step" and one.samples]
+    lines = []
+    for one in cell.quantities:
+        if one.quantity == "step" and one.samples:
+            old = plural(one.old_count, *(("process", "processes") if one.samples == "process" else ("step",)))
+            lines.append(f"the test compares {old} of the old report with {number(one.new_count)} of the new one")
     reasons: dict[str, list[str]] = {}
     for one in cell.quantities:
         if one.note and one.quantity != "throughput":
@@ -284,13 +280,11 @@ def advisory_lines(report: schemas.ComparisonReport) -> list[str]:
 
 
 def failure_lines(report: schemas.ComparisonReport) -> list[str]:
-    lines = []
-    for one in report.failures:
-        start = f"now{_on(one.release)}" if one.new is not None else f"before{_on(one.release)}"
-        failure = one.new or one.old
-        if failure is not None:
-            lines.append(f"{start}: {failure_sentence(failure)}")
-    return lines
+    return [
+        f"{'before' if one.new is None else 'now'}{_on(one.release)}: {failure_sentence(failure)}"
+        for one in report.failures
+        if (failure := one.new or one.old) is not None
+    ]
 
 
 def _on(release: str | None) -> str:
@@ -326,8 +320,3 @@ def _ratios(report: schemas.ComparisonReport) -> Iterator[Block]:
     legend = [(color, said) for color, said in LEGEND if color in used]
     caption = f"New divided by old with its 95% interval, from {low:.2f} to {low + wide:.2f}; the line is 1: no change"
     yield Bars(rows, caption, legend, place(1.0, 1.0))
-
-
-def _samples(one: schemas.ComparedQuantity) -> str:
-    old = plural(one.old_count, *(("process", "processes") if one.samples == "process" else ("step",)))
-    return f"{old} of the old report with {number(one.new_count)} of the new one"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import sources
@@ -45,7 +45,9 @@ def sections(report: schemas.CoverageReport) -> Iterator[Section]:
     step = report.compiled
     if step is None:
         return
-    found = [Bullet(_ended(step.failure))] if step.failure is not None else []
+    found = []
+    if (end := step.failure) is not None:
+        found = [Bullet(f"the step ended{_at(end.call_site)}: {one_line(end.error)}: {one_line(end.message)}")]
     found += [
         Bullet("; ".join([*map(one_line, one.faults[:MOST_FAULTS]), *map(_at, one.call_sites[:1])]), one.name)
         for one in step.kernels
@@ -53,12 +55,9 @@ def sections(report: schemas.CoverageReport) -> Iterator[Section]:
     ]
     found += [Bullet(f"raises{_at(one.call_site)}: {one_line(one.reason)}", one.operator or "") for one in step.refused]
     found += [
-        Bullet(f"a graph ends{_at(one.call_site)}: {one_line(one.reason)} ({plural(one.times, 'time')})")
-        for one in step.breaks
-    ]
-    found += [
-        Bullet(f"compiled again{_at(one.call_site)}: {one_line(one.reason)} ({plural(one.times, 'time')})")
-        for one in step.recompiled
+        Bullet(f"{what}{_at(one.call_site)}: {one_line(one.reason)} ({plural(one.times, 'time')})")
+        for what, breaks in (("a graph ends", step.breaks), ("compiled again", step.recompiled))
+        for one in breaks
     ]
     not_native = [one for one in step.operators if one.verdict not in ("native", "composite")]
     found += [Bullet(f"{one.verdict}: {one_line(one.reason or '')}", one.operator) for one in not_native]
@@ -69,35 +68,20 @@ def sections(report: schemas.CoverageReport) -> Iterator[Section]:
 
 def records(step: schemas.CompiledStep) -> Iterator[dict[str, Cell]]:
     """Rows of CSV, under verdicts of their own."""
-    for refused in step.refused:
-        yield _record(refused.operator or "", "compile_refused", 1, refused.reason, refused.call_site)
-    for broken in step.breaks:
-        yield _record("", "graph_break", broken.times, broken.reason, broken.call_site)
-    for again in step.recompiled:
-        yield _record("", "recompiled", again.times, again.reason, again.call_site)
+    for one in step.refused:
+        yield record(one.operator or "", "compile_refused", 1, one.reason, [one.call_site or ""])
+    for verdict, breaks in (("graph_break", step.breaks), ("recompiled", step.recompiled)):
+        for broken in breaks:
+            yield record("", verdict, broken.times, broken.reason, [broken.call_site or ""])
     for kernel in step.kernels:
-        yield {
-            "operator": kernel.name,
-            "verdict": "metal_kernel",
-            "calls": kernel.launches,
-            "phases": kernel.phases,
-            "reason": "; ".join([", ".join(kernel.operators), *kernel.faults]),
-            "call_sites": kernel.call_sites,
-        }
+        reason = "; ".join([", ".join(kernel.operators), *kernel.faults])
+        made = record(kernel.name, "metal_kernel", kernel.launches, reason, kernel.call_sites)
+        yield {**made, "phases": kernel.phases}
 
 
-def _record(name: str, verdict: str, calls: int, reason: str, site: str | None) -> dict[str, Cell]:
-    return {
-        "operator": name,
-        "verdict": verdict,
-        "calls": calls,
-        "reason": reason,
-        "call_sites": [site] if site else [],
-    }
-
-
-def _ended(failure: schemas.RunFailure) -> str:
-    return f"the step ended{_at(failure.call_site)}: {one_line(failure.error)}: {one_line(failure.message)}"
+def record(name: str, verdict: str, calls: int, reason: str, call_sites: Sequence[str] = ()) -> dict[str, Cell]:
+    """A row of CSV about what is no operator."""
+    return {"operator": name, "verdict": verdict, "calls": calls, "reason": reason, "call_sites": call_sites}
 
 
 def _at(site: str | None) -> str:

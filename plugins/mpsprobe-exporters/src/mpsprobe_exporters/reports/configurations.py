@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mpsprobe_exporters.plain_text import distinct, one_line
+from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.units import BEYOND, number
 
 if TYPE_CHECKING:
@@ -38,11 +38,6 @@ def dtype(cell: ConfigurationKey | ProfileCell) -> str:
     """``float32``, ``float32 autocast bfloat16``."""
     parts = [one_line(cell.dtype, 40) if cell.dtype else "", f"autocast {cell.autocast}" if cell.autocast else ""]
     return one_line(" ".join(parts), 80)
-
-
-def labels(report: ProfileReport, cells: Sequence[ProfileCell]) -> list[str]:
-    """The names of configurations that stand below each other, without the parts that all of them share."""
-    return distinct([name(report, cell) for cell in cells])
 
 
 def twin(report: ProfileReport, cell: ProfileCell, device: str) -> ProfileCell | None:

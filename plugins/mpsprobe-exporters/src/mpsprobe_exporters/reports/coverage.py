@@ -1,8 +1,10 @@
-"""The coverage of one release: its operators as rows, and the document around them."""
+"""The coverage of one release: its operators as rows, and the documents around them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from mpsprobe.declarations import SEVERITY
@@ -11,9 +13,10 @@ from mpsprobe.folding import folded
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe_exporters import advisories, answer, backends, fitting, sources, workload_lines
 from mpsprobe_exporters.document import Bar, Bars, Bullet, Column, Document, Part, Section, Tile, Tiles, bullets, table
-from mpsprobe_exporters.module_names import fold_names
+from mpsprobe_exporters.module_names import ROOT, fold_names
 from mpsprobe_exporters.plain_text import call_site, one_line, plural, shortened
 from mpsprobe_exporters.reports import compiled, memory, time
+from mpsprobe_exporters.reports.compiled import record
 from mpsprobe_exporters.units import between, byte_size, number
 
 if TYPE_CHECKING:
@@ -48,6 +51,8 @@ SOURCES = {
 }
 GRAPHS = {"always": "every new shape compiles one", "may": "some new shapes compile one"}
 MOST_UNSURE = 4
+SHOWN = ("native", *sorted(answer.FINDINGS, key=SEVERITY.__getitem__))
+MOST_ALIKE = 12  # modules below one of the tree's
 GRAPHS_STAY = "No graph leaves the cache, so memory and the time of first calls grow with every new shape."
 
 
@@ -66,17 +71,21 @@ FIELDS: Fields[AnyReport, schemas.OperatorFinding] = (
     (Column("lines", "names", "call_sites", where="record"), lambda _, one: tuple(one.call_sites)),
     (Column("input bytes", "number", "input_bytes", where="record"), lambda _, one: one.input_bytes),
     (Column("output bytes", "number", "output_bytes", where="record"), lambda _, one: one.output_bytes),
-    (Column("data", where="more"), lambda _, one: _moved(one)),
+    (
+        Column("data", where="more"),
+        lambda _, one: (
+            f"{byte_size(one.input_bytes)} in, {byte_size(one.output_bytes)} out"
+            if one.input_bytes or one.output_bytes
+            else None
+        ),
+    ),
     (Column("copies", where="more"), lambda _, one: answer.copies(one.transfers)),
     (Column("MPSGraph", where="more"), lambda _, one: _graphs(one)),
     (Column("native since", key="native_since", where="record"), lambda _, one: one.native_since),
     (Column("native since", about=SINCE, rank=1, where="column"), lambda report, one: _since(report, one)),
     (Column("only if", key="only_if", where="more"), lambda _, one: one.only_if),
     (Column("why", key="reason", where="more"), lambda _, one: one.reason),
-    (
-        Column("known by", where="more"),
-        lambda report, one: _evidence(report, one),
-    ),
+    (Column("known by", where="more"), lambda report, one: _evidence(report, one)),
     (Column("do", "advice", "advice", where="more"), lambda report, one: _advice(report, one)),
 )
 COLUMNS = tuple(column for column, _ in FIELDS)
@@ -303,15 +312,15 @@ def records(report: schemas.CoverageReport) -> Iterator[dict[str, Cell]]:
     for row in operators(report, ordered(report)):
         yield {column.key: cell for column, cell in zip(COLUMNS, row, strict=True) if column.key}
     for left in report.not_judged:
-        yield _record(left.operator, "not_judged", left.calls, left.reason, left.call_sites)
+        yield record(left.operator, "not_judged", left.calls, left.reason, left.call_sites)
     for read in report.data_dependence:
-        yield _record(read.operator, "data_dependence", read.calls, f"assumed {read.assumed}", read.call_sites)
+        yield record(read.operator, "data_dependence", read.calls, f"assumed {read.assumed}", read.call_sites)
     for name, calls, text in answer.compositions(report):
-        yield _record(name, "composed_otherwise", calls, text)
+        yield record(name, "composed_otherwise", calls, text)
     for known in report.advisories:
         reason = f"{known.id}: {known.title}. When: {known.condition}. {known.symptom}"
-        record = _record("; ".join(known.operators), "advisory", known.calls, reason, known.call_sites)
-        yield {**record, "phases": known.phases, "modules": fold_names(known.modules), "advice": known.workaround}
+        made = record("; ".join(known.operators), "advisory", known.calls, reason, known.call_sites)
+        yield {**made, "phases": known.phases, "modules": fold_names(known.modules), "advice": known.workaround}
     if report.memory and not report.failure:
         yield memory.record(report.memory)
     if report.time:
@@ -321,18 +330,14 @@ def records(report: schemas.CoverageReport) -> Iterator[dict[str, Cell]]:
     program = report.program
     for stayed in program.stayed_on_cpu if program else ():
         where = [stayed.call_site or ""]
-        yield _record(stayed.module, "stayed_on_cpu", stayed.calls, workload_lines.STAYED, where)
+        yield record(stayed.module, "stayed_on_cpu", stayed.calls, workload_lines.STAYED, where)
     for line in program.computed_on_cpu if program else ():
         where = [line.call_site or ""]
-        yield _record(", ".join(line.operators), "computed_on_cpu", line.calls, workload_lines.COMPUTED, where)
+        yield record(", ".join(line.operators), "computed_on_cpu", line.calls, workload_lines.COMPUTED, where)
     for hint in program.cuda if program else ():
-        yield _record(hint.what, "written_for_cuda", hint.calls, f"write {hint.instead}", hint.call_sites)
+        yield record(hint.what, "written_for_cuda", hint.calls, f"write {hint.instead}", hint.call_sites)
     if report.failure:
-        yield _record("", "failure", 1, answer.failure_sentence(report.failure))
-
-
-def _record(name: str, verdict: str, calls: int, reason: str, call_sites: Sequence[str] = ()) -> dict[str, Cell]:
-    return {"operator": name, "verdict": verdict, "calls": calls, "reason": reason, "call_sites": call_sites}
+        yield record("", "failure", 1, answer.failure_sentence(report.failure))
 
 
 def _on(report: AnyReport) -> str:
@@ -355,11 +360,6 @@ def _advice(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
     return " ".join(filter(None, (one.advice or upgrade, also))) or None
 
 
-def _moved(one: schemas.OperatorFinding) -> str | None:
-    known = one.input_bytes or one.output_bytes
-    return f"{byte_size(one.input_bytes)} in, {byte_size(one.output_bytes)} out" if known else None
-
-
 def _evidence(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
     """The kind of evidence, what it says, and of ``--explain`` who was asked: ``guard in the binary: linear for …``.
 
@@ -373,3 +373,51 @@ def _evidence(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
         return f"nothing: no table covers it{asked}"
     source = SOURCES[one.source].format(backends.label(backends.target(report)))
     return f"{source}: {one_line(one.evidence, 400)}{asked}" if one.evidence else f"{source}{asked}"
+
+
+def by_module(report: schemas.CoverageReport) -> Document:
+    """As somebody reads it who edits the model: the headline, how much of each module is native, then what to do."""
+    bars = Section("Operators by module", [*_module_bars(report)])
+    return document(report)._replace(lines=(), brief=(), sections=[bars, *middle(report)])
+
+
+def _module_bars(report: schemas.CoverageReport) -> Iterator[Block]:
+    """One for each child of the first module that has several; below it those of its modules that have findings."""
+    met: dict[str, set[tuple[str, str]]] = {}  # module → its operators, each with a verdict
+    for one in report.operators:
+        for module in (one.modules or [""]) if one.verdict in SHOWN else ():
+            met.setdefault(module, set()).add((one.operator, one.verdict))
+    paths = [module.split(".") for module in met if module not in ("", ROOT)]
+    depth = len([*takewhile(lambda names: len(set(names)) == 1, zip(*(path[:-1] for path in paths), strict=False))])
+    children: dict[str, list[str]] = {}
+    for module in met:
+        children.setdefault(".".join(module.split(".")[: depth + 1]), []).append(module)
+    rows: list[tuple[str, Mapping[str, int]]] = []
+    for child, modules in children.items():
+        rows.append((child or ROOT, _verdicts_of(met, modules)))
+        inside = [one for one in modules if one != child and any(verdict != "native" for _, verdict in met[one])]
+        alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
+        for module in inside:
+            alike.setdefault(tuple(_verdicts_of(met, [module]).items()), []).append(module)
+        rows += [
+            (f"  {name.removeprefix(child)}", dict(counts))
+            for counts, names in [*alike.items()][:MOST_ALIKE]
+            for name in fold_names(names)
+        ]
+    most = max((sum(counts.values()) for _, counts in rows), default=1)
+    bars = [
+        Bar(
+            label,
+            [Part(count / most, verdict, verdict) for verdict, count in counts.items()],
+            ", ".join(f"{number(count)} {verdict}" for verdict, count in counts.items()),
+        )
+        for label, counts in rows
+    ]
+    if bars:
+        yield Bars(bars, "Operators", [(verdict, verdict) for verdict in SHOWN])
+
+
+def _verdicts_of(met: Mapping[str, Iterable[tuple[str, str]]], modules: Iterable[str]) -> dict[str, int]:
+    """How many operators of ``modules`` have each verdict."""
+    counts = Counter(verdict for _, verdict in {one for module in modules for one in met[module]})
+    return {verdict: counts[verdict] for verdict in SHOWN if counts[verdict]}

@@ -26,8 +26,12 @@ FIELDS: Fields[FitReport, FitRow] = (
     (Column("without swapping", about=CALM), lambda _, one: _range(one.without_pressure)),
     (Column("before PyTorch raises", about=LARGEST, rank=3), lambda _, one: _range(one.largest)),
     *(
-        (Column(name, "number", name, where="record"), lambda _, one, name=name: _bound(one, name))
-        for name in ("largest_low", "largest_high", "without_pressure_low", "without_pressure_high")
+        (
+            Column(f"{field}_{end}", "number", f"{field}_{end}", where="record"),
+            lambda _, one, field=field, end=end: getattr(getattr(one, field), end, None),
+        )
+        for field in ("largest", "without_pressure")
+        for end in ("low", "high")
     ),
     (Column("runs", "number", "runs", where="record"), lambda _, one: one.runs),
     (Column("bound", key="bound", where="record"), lambda _, one: one.bound),
@@ -116,12 +120,6 @@ def _range(sizes: SizeRange | None) -> str | None:
     if sizes is None:
         return None
     return "none" if sizes.high == 0 else between(number, sizes.low, sizes.high)
-
-
-def _bound(one: FitRow, name: str) -> int | None:
-    field, _, end = name.rpartition("_")
-    sizes: SizeRange | None = getattr(one, field)
-    return None if sizes is None else int(getattr(sizes, end))
 
 
 def _mac(report: FitReport) -> str:

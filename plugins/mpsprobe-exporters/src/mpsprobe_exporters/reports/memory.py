@@ -74,7 +74,10 @@ def lines(memory: schemas.MemoryPrediction | None, *, short: bool = False) -> li
     parameters = memory.by_category.get("parameters", 0)
     of = f", {byte_size(parameters)} of them parameters" if parameters else ""
     phase = f" in {one_line(memory.phase, 40)}" if memory.phase else ""
-    peak = _ends(memory.range) or byte_size(memory.peak_bytes)
+    peak = byte_size(memory.peak_bytes)
+    if memory.range:
+        low = "at most" if memory.range.low_bytes is None else f"{byte_size(memory.range.low_bytes)} to"
+        peak = f"{low} {byte_size(memory.range.high_bytes)}"
     tensors = peak if short else f"{peak} at the peak{phase}{of}"
     lines = [f"Memory: needs {byte_size(memory.reserved_bytes)} on the Mac (tensors {tensors})"]
     if memory.range:
@@ -106,14 +109,6 @@ def of_program(program: schemas.ProgramInfo | None) -> list[str]:
     first = "" if growth.complete else "the first "
     over = f"Over {first}{number(growth.batches)} steps of {number(growth.sizes)} sizes"
     return [over_many_sizes(growth, over, "to 8 of these sizes")]
-
-
-def _ends(peak: schemas.MemoryRange | None) -> str:
-    """``0.6 GB to 1.2 GB``; empty where the peak is known."""
-    if peak is None:
-        return ""
-    low = "at most" if peak.low_bytes is None else f"{byte_size(peak.low_bytes)} to"
-    return f"{low} {byte_size(peak.high_bytes)}"
 
 
 def sections(memory: schemas.MemoryPrediction | None, made: schemas.Environment) -> Iterator[Section]:

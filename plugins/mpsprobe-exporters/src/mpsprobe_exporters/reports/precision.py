@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpsprobe_exporters import workload_lines
@@ -30,14 +29,17 @@ FIELDS: Fields[None, ModuleRange] = (
 
 
 def document(report: PrecisionReport) -> Document:
+    dtype = one_line(report.workload.autocast or report.workload.dtype, 40)
+    how = [f"give each of them float32 weights and inputs, and {dtype} to what follows"] if report.keep else []
+    scale = [] if report.loss_scale is None else [f"A GradScaler settles at {report.loss_scale:g}"]
     return Document(
-        title=f"{one_line(report.workload.name, 60)} in {_dtype(report)}",
-        headline=_headline(report),
+        title=f"{one_line(report.workload.name, 60)} in {dtype}",
+        headline=_headline(report, dtype),
         tone="good" if report.holds else "bad",
         lines=[
             workload_lines.workload_line(report.workload),
             f"On the CPU, next to float32; made with {workload_lines.made_with(report.environment)}",
-            *_scale(report),
+            *scale,
         ],
         notes=[one_line(note, 1000) for note in report.notes],
         sections=[
@@ -46,32 +48,16 @@ def document(report: PrecisionReport) -> Document:
                 bullets(Bullet("tried: with these the result holds", name) for name in report.keep),
                 depth="lead",
             ),
-            Section("How: the field 'snippet' of the JSON has code for it", bullets(_how(report)), depth="lead"),
+            Section("How: the field 'snippet' of the JSON has code for it", bullets(how), depth="lead"),
             Section("Modules, those that suffer most first", table(FIELDS, None, report.modules, "Modules", most=MOST)),
         ],
     )
 
 
-def _dtype(report: PrecisionReport) -> str:
-    return one_line(report.workload.autocast or report.workload.dtype, 40)
-
-
-def _headline(report: PrecisionReport) -> str:
+def _headline(report: PrecisionReport, dtype: str) -> str:
     error = NOT_FINITE if report.error is None else f"off by {percent(report.error)}"
     if report.holds:
-        return f"The result holds in {_dtype(report)}: {error}"
+        return f"The result holds in {dtype}: {error}"
     begins = f"; it begins in {one_line(report.begins, 80)}" if report.begins else ""
-    if report.keep:
-        kept = plural(len(report.keep), "module")
-        return f"In {_dtype(report)} the result is {error}{begins}; with {kept} in float32 it holds"
-    return f"In {_dtype(report)} the result is {error}{begins}"
-
-
-def _how(report: PrecisionReport) -> Iterator[str]:
-    if report.keep:
-        yield f"give each of them float32 weights and inputs, and {_dtype(report)} to what follows"
-
-
-def _scale(report: PrecisionReport) -> Iterator[str]:
-    if report.loss_scale is not None:
-        yield f"A GradScaler settles at {report.loss_scale:g}"
+    kept = f"; with {plural(len(report.keep), 'module')} in float32 it holds" if report.keep else ""
+    return f"In {dtype} the result is {error}{begins}{kept}"

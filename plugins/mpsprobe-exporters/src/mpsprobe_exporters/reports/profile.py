@@ -37,6 +37,9 @@ def document(report: ProfileReport) -> Document:
     environment = report.environment
     made = [f"Measured with {workload_lines.made_with(environment)}"] if environment else []
     alerts = list(_alerts(report))
+    fields = ("operators", "modules", "memory", "trace", "readings")
+    absent = [field for field in fields if not any(getattr(cell, field) for cell in report.cells)]
+    hint = f"No {', no '.join(absent)}: mpsprobe profile --probe all measures what this device and system can give."
     to_do = table(TO_DO, None, advice, entries=True, most=MOST_ADVICE)
     return Document(
         title=", ".join(shortened(list(names), 3)),
@@ -53,7 +56,7 @@ def document(report: ProfileReport) -> Document:
             *profile_measurements.sections(report),
             Section("Remarks", _remarks(report)),
             Section("How it was measured", [_facts(report)], depth="all"),
-            Section("Not in this report", _absent(report), depth="page"),
+            Section("Not in this report", [Paragraph(hint)] if absent else [], depth="page"),
         ],
     )
 
@@ -132,16 +135,13 @@ def _tiles(report: ProfileReport) -> Iterator[Block]:
     cell = report.cells[first_of(report)]
     if len(report.cells) > 1:
         yield Paragraph(configurations.name(report, cell))
-    tiles = list(_figures(report, cell))
-    if tiles:
+    if tiles := list(_figures(report, cell)):
         yield Tiles(tiles)
 
 
 def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[Tile]:
-    if cell.step is not None:
-        yield Tile(
-            "Median step", duration(cell.step.median_ns), f"{interval(cell)}, spread {percent(cell.step.spread)}"
-        )
+    if (step := cell.step) is not None:
+        yield Tile("Median step", duration(step.median_ns), f"{interval(cell)}, spread {percent(step.spread)}")
     for one in cell.throughput[:2]:
         title = f"{one_line(one.unit, 20)}/s".capitalize()
         yield Tile(title, amount(one.per_second), f"{amount(one.low)} to {amount(one.high)}")
@@ -206,10 +206,3 @@ def _facts(report: ProfileReport) -> Table:
     if report.predicted_with is not None and report.predicted_with.wheel:
         rows.append(("fallbacks predicted with", report.predicted_with.wheel))
     return Table((Column("what"), Column("how")), rows)
-
-
-def _absent(report: ProfileReport) -> list[Block]:
-    fields = ("operators", "modules", "memory", "trace", "readings")
-    absent = [field for field in fields if not any(getattr(cell, field) for cell in report.cells)]
-    hint = "mpsprobe profile --probe all measures what this device and system can give."
-    return [Paragraph(f"No {', no '.join(absent)}: {hint}")] if absent else []

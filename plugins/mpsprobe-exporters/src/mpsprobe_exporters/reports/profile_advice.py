@@ -15,7 +15,7 @@ from mpsprobe_exporters.plain_text import one_line, plural
 from mpsprobe_exporters.reports.configurations import but_for, device_memory, rate, twin
 from mpsprobe_exporters.reports.configurations import name as configuration
 from mpsprobe_exporters.reports.trace_summary import Division, divide
-from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, number, percent
+from mpsprobe_exporters.units import BEYOND, amount, byte_size, duration, fraction, number, percent
 
 if TYPE_CHECKING:
     from mpsprobe.schemas import DurationStatistics, FallbackCost, ProfileCell, ProfileReport
@@ -59,13 +59,9 @@ def recommendations(report: ProfileReport, divisions: Sequence[Division | None])
     if len(report.cells) < 2:
         finding = [one._replace(where="") for one in finding]
     alike: dict[tuple[str, str], list[Advice]] = {}
-    for one in sorted(finding, key=_severity):
+    for one in sorted(finding, key=lambda one: (one.kind != STOPPED, one.share is None, -(one.share or 0))):
         alike.setdefault((one.kind, one.remedy), []).append(one)
     return [first._replace(also=tuple(one.where for one in others)) for first, *others in alike.values()]
-
-
-def _severity(one: Advice) -> float:
-    return -2.0 if one.kind == STOPPED else 1.0 if one.share is None else -one.share
 
 
 def divided(report: ProfileReport) -> list[Division | None]:
@@ -80,14 +76,8 @@ def is_slow_mode(cell: ProfileCell) -> bool:
 def _of_cell(report: ProfileReport, cell: ProfileCell, division: Division | None) -> Iterator[Advice]:
     where = configuration(report, cell)
     device = () if division is None or is_slow_mode(cell) else _device_time(cell, division)
-    for kind, finding, remedy, share in (
-        *_fallbacks(report, cell),
-        *_slow(cell),
-        *device,
-        *_steps(cell),
-        *_whole(report, cell),
-    ):
-        yield Advice(kind, where, finding, remedy, share)
+    every = (*_fallbacks(report, cell), *_slow(cell), *device, *_steps(cell), *_whole(report, cell))
+    yield from (Advice(kind, where, finding, remedy, share) for kind, finding, remedy, share in every)
 
 
 Finding = tuple[str, str, str, float | None]
@@ -96,7 +86,8 @@ Finding = tuple[str, str, str, float | None]
 def _fallbacks(report: ProfileReport, cell: ProfileCell) -> Iterator[Finding]:
     backend = backends.profiled(report)
     for one in sorted(cell.fallbacks, key=lambda one: -(one.duration_ns or 0)):
-        share = _share_of_step(cell, one.duration_ns)
+        share = None if cell.step is None else fraction(one.duration_ns, cell.step.median_ns)
+        share = share and min(1.0, share)
         if share is None or share >= SMALL:
             yield "fallback", _fallback_cost(one, share, backend), _fallback_cure(one, backend), share
 
@@ -249,9 +240,3 @@ def _half(report: ProfileReport, cells: Iterable[ProfileCell]) -> Iterator[Advic
             finding = f"Everything on {one_line(device, 20)} ran in float32; half of the bytes is often faster there."
             remedy = "Measure half precision too: --dtype float16, bfloat16 or --autocast."
             yield Advice("precision", "", finding, remedy)
-
-
-def _share_of_step(cell: ProfileCell, spent: int | None) -> float | None:
-    if spent is None or cell.step is None or cell.step.median_ns <= 0:
-        return None
-    return min(1.0, min(spent, BEYOND) / cell.step.median_ns)

@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
 from mpsprobe_exporters.document import Bar, Bars, Block, Column, Part, Section, Table, table
-from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.plain_text import distinct, one_line
 from mpsprobe_exporters.reports import configurations, profile_advice
 from mpsprobe_exporters.units import BEYOND, amount, duration, percent
 
@@ -86,13 +86,16 @@ def sections(report: ProfileReport, divided: Sequence[Division | None]) -> list[
     parts = [*_phase_bars(report), *_divisions(report, divided)]
     compared = "Overview" if faster and len(faster.rows) > 1 else ""  # a page has a tile for a single one
     title = f"Times as fast as {one_line(report.plan.baseline or '', 20)}"
+    processes = [(label, medians) for label, _, medians in _labelled(report, report.cells, _medians) if medians[0] > 0]
+    memory = _labelled(report, report.cells, lambda cell: cell.memory)
+    counted = any(use.peak_allocated_bytes is not None for _, _, use in memory)  # else the first table has the peaks
     return [
         Section("Configurations", table(FIELDS, report, report.cells, filtered=len(report.cells) > 8)),
         Section(title, [faster] if faster else [], view=compared),
         Section("Where a step goes", parts, depth="page"),
         Section("Phases of a step", _phases(report), view=""),
-        Section("Medians of the processes", _processes(report)),
-        Section("Peak memory", _memory(report), view="Memory"),
+        Section("Medians of the processes", table(PROCESSES, None, processes, most=MOST_ROWS)),
+        Section("Peak memory", table(MEMORY, report, memory if counted else [], most=MOST_ROWS), view="Memory"),
     ]
 
 
@@ -117,7 +120,7 @@ def _labelled(
 ) -> list[tuple[str, ProfileCell, Value]]:
     """The configurations of which something is known, with their names and what it is."""
     known = [(cell, value) for cell in cells if (value := of(cell)) is not None]
-    labels = configurations.labels(report, [cell for cell, _ in known])
+    labels = distinct([configurations.name(report, cell) for cell, _ in known])
     return [(label, cell, value) for label, (cell, value) in zip(labels, known, strict=True)]
 
 
@@ -202,22 +205,9 @@ def _phases(report: ProfileReport) -> list[Block]:
     return [Table((Column("configuration"), *columns), rows, most=MOST_ROWS)] if rows else []
 
 
-def _processes(report: ProfileReport) -> list[Block]:
-    """How the processes differ: the largest of their medians by the smallest."""
-    several = [(label, medians) for label, _, medians in _labelled(report, report.cells, _medians) if medians[0] > 0]
-    return table(PROCESSES, None, several, most=MOST_ROWS)
-
-
 def _medians(cell: ProfileCell) -> list[float] | None:
     """Of the steps of each process, where there are several."""
     steps: dict[int, list[int]] = {}
     for step in cell.steps:
         steps.setdefault(step.process, []).append(min(step.duration_ns, BEYOND))
     return sorted(float(median(spent)) for spent in steps.values()) if len(steps) > 1 else None
-
-
-def _memory(report: ProfileReport) -> list[Block]:
-    measured = _labelled(report, report.cells, lambda cell: cell.memory)
-    if all(use.peak_allocated_bytes is None for _, _, use in measured):
-        return []  # the configurations have the peak of the process
-    return table(MEMORY, report, measured, most=MOST_ROWS)

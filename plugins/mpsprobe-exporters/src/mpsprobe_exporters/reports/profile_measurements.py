@@ -45,7 +45,12 @@ def sections(report: ProfileReport) -> Iterator[Section]:
     yield from _each(report, "Against what the chip was predicted to take, in one step", "Chip", _against_chip)
     yield from _each(report, "Modules, in one step", "", _modules)
     for index, cell in enumerate(report.cells):
-        yield from _device_work(cell, index)
+        if cell.trace is not None:
+            kernels = totals(cell.trace, "kernel")
+            rows = table(KERNELS, sum(one.total_ns for one in kernels), kernels, filtered=True)
+            yield Section("Kernels, over all profiled steps", rows, "Kernels", "page", index)
+            moved = table(COPIES, None, totals(cell.trace, "copy"))
+            yield Section("Copies between memories, over all profiled steps", moved, "Kernels", "page", index)
         yield Section("", list(_statistics(cell)), "Steps", "page", index)
         yield Section("Before the timed steps", list(_before(report, cell)), "Steps", "page", index)
 
@@ -209,15 +214,6 @@ COPIES: Fields[None, Total] = (
 )
 
 
-def _device_work(cell: ProfileCell, index: int) -> Iterator[Section]:
-    if cell.trace is not None:
-        kernels = totals(cell.trace, "kernel")
-        rows = table(KERNELS, sum(one.total_ns for one in kernels), kernels, filtered=True)
-        yield Section("Kernels, over all profiled steps", rows, "Kernels", "page", index)
-        moved = table(COPIES, None, totals(cell.trace, "copy"))
-        yield Section("Copies between memories, over all profiled steps", moved, "Kernels", "page", index)
-
-
 STATISTICS: Fields[None, tuple[str, DurationStatistics]] = (
     (Column("what"), lambda _, one: one[0]),
     (Column("median", "time"), lambda _, one: one[1].median_ns),
@@ -249,7 +245,8 @@ def _before(report: ProfileReport, cell: ProfileCell) -> Iterator[Block]:
     spent += [(f"warm-up step {number}", one, 2) for number, one in enumerate(warm, start=1)]
     if not spent:
         return
-    shown = [*_thinned(spent), *([("median step", cell.step.median_ns, 1)] if cell.step is not None else [])]
+    thinned = spent[:: -(-len(spent) // MOST_BARS)]
+    shown = [*thinned, *([("median step", cell.step.median_ns, 1)] if cell.step is not None else [])]
     largest = max(one for _, one, _ in shown)
     parts = []
     if cell.warmup is not None:
@@ -259,11 +256,6 @@ def _before(report: ProfileReport, cell: ProfileCell) -> Iterator[Block]:
     parts += [f"{MOST_BARS} of them are shown"] if len(spent) > MOST_BARS else []
     bars = [Bar(what, [Part(fraction(one, largest) or 0.0, color)], duration(one)) for what, one, color in shown]
     yield Bars(bars, "; ".join(parts))
-
-
-def _thinned(bars: list[Spent]) -> list[Spent]:
-    places = range(len(bars)) if len(bars) <= MOST_BARS else range(0, len(bars), -(-len(bars) // MOST_BARS))
-    return [bars[place] for place in places]
 
 
 def each_step(cell: ProfileCell, total: int | None) -> float | int | None:

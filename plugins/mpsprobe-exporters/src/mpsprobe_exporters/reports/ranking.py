@@ -47,6 +47,7 @@ RELEASES: Fields[None, RankedRelease] = (
 
 def document(report: RankingReport) -> Document:
     release, made_with = one_line(report.torch, 40), workload_lines.made_with(report.environment)
+    freed = f"With rewrites in the place of operators, {number(report.rewritten)} of the blocked would run"
     return Document(
         title=f"Which kernel next, torch {release}",
         headline=headline(report),
@@ -54,7 +55,7 @@ def document(report: RankingReport) -> Document:
         lines=[
             f"{plural(report.architectures, 'architecture')}, {', '.join(map(one_line, report.phases))}",
             *_better(report),
-            *_freed(report),
+            *([freed] if report.rewritten else []),
             f"Predicted: traced on {workload_lines.when(report.made)} with {made_with}",
         ],
         sections=[
@@ -86,11 +87,6 @@ def _better(report: RankingReport) -> Iterator[str]:
     if now is not None and best is not None and best.blocked < now:
         older, release = one_line(best.torch, 40), one_line(report.torch, 40)
         yield f"torch {older} blocks {number(best.blocked)}, fewer than {release} with {number(now)}"
-
-
-def _freed(report: RankingReport) -> Iterator[str]:
-    if report.rewritten:
-        yield f"With rewrites in the place of operators, {number(report.rewritten)} of the blocked would run"
 
 
 def _ranked(operators: list[RankedOperator]) -> list[Block]:

@@ -72,7 +72,7 @@ def divide(trace: Trace) -> Division | None:
     if not windows and trace.start_ns:
         ends = (start + spent for start, spent in zip(trace.start_ns, trace.duration_ns, strict=True))
         windows = merged([(min(trace.start_ns), max(ends))])
-    total = sum(end - start for start, end in windows)
+    total = _length(windows)
     if not total:
         return None
     covered: list[Interval] = []
@@ -101,15 +101,11 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
 
 def overlap(one: Sequence[Interval], other: Sequence[Interval]) -> int:
     """How long both unions last at the same time; both as ``merged`` returns them."""
-    total = left = right = 0
-    while left < len(one) and right < len(other):
-        start, end = max(one[left][0], other[right][0]), min(one[left][1], other[right][1])
-        total += max(0, end - start)
-        if one[left][1] < other[right][1]:
-            left += 1
-        else:
-            right += 1
-    return total
+    return _length(one) + _length(other) - _length(merged([*one, *other]))
+
+
+def _length(union: Iterable[Interval]) -> int:
+    return sum(end - start for start, end in union)
 
 
 def _of(trace: Trace, category: str) -> list[int]:

@@ -89,7 +89,7 @@ def headline(report: UpgradeReport) -> str:
     parts += [f"{plural(fixed, 'known wrong result')} fixed", f"{number(new_ones)} new"]
     if maybe := len(report.introduced) - new_ones:
         parts.append(f"{number(maybe)} that {old} may have too")
-    needs = f"; it needs macOS {one_line(report.new.macos_minimum or '')}" if _needs_newer(report) else ""
+    needs = f"; it needs macOS {_newer_macos(report)}" if _newer_macos(report) else ""
     return f"torch {old} → {new}: {', '.join(parts)}{needs}"
 
 
@@ -107,9 +107,10 @@ def _alerts(report: UpgradeReport) -> Iterator[str]:
         yield f"{plural(len(worse), 'workload')} would be worse off: {', '.join(worse[:5])}{', …' if worse[5:] else ''}"
 
 
-def _needs_newer(report: UpgradeReport) -> bool:
+def _newer_macos(report: UpgradeReport) -> str:
+    """The oldest macOS of the new release, where it is later than that of the old one; else empty."""
     old, new = report.old.macos_minimum, report.new.macos_minimum
-    return bool(old and new and answer.is_later(new, old))
+    return one_line(new) if old and new and answer.is_later(new, old) else ""
 
 
 def _lines(report: UpgradeReport) -> Iterator[str]:
@@ -118,8 +119,7 @@ def _lines(report: UpgradeReport) -> Iterator[str]:
         yield f"Oldest macOS: {one_line(before)}" + (f" → {one_line(after)}" if before != after else ", as before")
     for name, versions in sorted(report.libraries.items()):
         yield f"With {one_line(name, 60)} {' → '.join(one_line(version, 40) for version in versions)}"
-    gone = len(report.fallbacks_gone)
-    if gone:
+    if gone := len(report.fallbacks_gone):
         yield f"{plural(gone, 'operator')} that PyTorch runs on the CPU {'goes' if gone == 1 else 'go'} to the GPU"
     if report.remaining:
         names = ", ".join(map(one_line, report.remaining))
@@ -127,11 +127,9 @@ def _lines(report: UpgradeReport) -> Iterator[str]:
 
 
 def _breaks(report: UpgradeReport) -> Iterator[Block]:
-    before, after = report.old.macos_minimum, report.new.macos_minimum
-    if _needs_newer(report) and before and after:
-        yield Paragraph(
-            f"On macOS before {one_line(after)} the GPU is not used; the old release did from {one_line(before)} on."
-        )
+    if needed := _newer_macos(report):
+        before = one_line(report.old.macos_minimum or "")
+        yield Paragraph(f"On macOS before {needed} the GPU is not used; the old release did from {before} on.")
     yield from table(KERNELS, None, _public_first(report.lost), "Operators without a kernel", filtered=True, most=MOST)
     if report.sparse_lost:
         yield Paragraph(f"{plural(len(report.sparse_lost), 'operator')} lost the kernel for sparse tensors.")
@@ -185,9 +183,8 @@ def changes_of(one: UpgradedWorkload) -> list[Change]:
         old, new = one.old.findings.get(name), one.new.findings.get(name)
         unreached = (one.new.failure and new is None) or (one.old.failure and old is None)
         if old != new and not unreached:
-            changes.append(
-                Change(one.name, name, old, new, (SEVERITY[new] if new else 0) > (SEVERITY[old] if old else 0))
-            )
+            worse = SEVERITY[new or "native"] > SEVERITY[old or "native"]
+            changes.append(Change(one.name, name, old, new, worse))
     return sorted(changes, key=lambda change: (not change.worse, change.operator))
 
 
@@ -195,11 +192,9 @@ def is_worse(one: UpgradedWorkload) -> bool:
     """Whether the new release does anything worse for a workload: an operator, a wrong result, an end."""
     if one.old is None or one.new is None:
         return False
-    return (
-        any(change.worse for change in changes_of(one))
-        or bool(set(one.new.advisories) - set(one.old.advisories))
-        or (one.old.failure is None and one.new.failure is not None)
-    )
+    ends = one.old.failure is None and one.new.failure is not None
+    wrong = set(one.new.advisories) - set(one.old.advisories)
+    return ends or bool(wrong) or any(change.worse for change in changes_of(one))
 
 
 CHANGES: Fields[None, Change] = (

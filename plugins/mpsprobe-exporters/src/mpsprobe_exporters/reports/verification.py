@@ -22,7 +22,10 @@ FIELDS: Fields[None, WrongOperator] = (
     (Column("operator", "name", "operator"), lambda _, one: one.operator),
     (Column("phase", key="phase"), lambda _, one: one.phase),
     (Column("known", "advice"), lambda _, one: "; ".join(map(_known, one.advisories)) or "not known"),
-    (Column("error", key="excess", about=EXCESS), lambda _, one: _times(one.excess)),
+    (
+        Column("error", key="excess", about=EXCESS),
+        lambda _, one: NOT_FINITE if one.excess is None else f"{one.excess:.3g} x",
+    ),
     (Column("wrong elements", key="elements"), lambda _, one: f"{number(one.elements)} of {number(one.of_elements)}"),
     (Column("got", key="got", rank=1), lambda _, one: figure(one.got)),
     (Column("expected", key="expected", rank=1), lambda _, one: figure(one.expected)),
@@ -92,11 +95,8 @@ def _headline(report: VerificationReport) -> str:
         return f"Control flow took another course on {device}"
     if any(one.wrong for one in report.tensors):
         return f"No operator is wrong on {device}, but the whole run is farther from float64 than the CPU's"
-    return f"{device} computed all {number(report.calls)} calls rightly" + (" so far" if _cut(report) else "")
-
-
-def _cut(report: VerificationReport) -> bool:
-    return report.interrupted or report.failure is not None
+    cut = report.interrupted or report.failure is not None
+    return f"{device} computed all {number(report.calls)} calls rightly" + (" so far" if cut else "")
 
 
 def _alerts(report: VerificationReport) -> Iterator[str]:
@@ -112,10 +112,6 @@ def _alerts(report: VerificationReport) -> Iterator[str]:
 def _known(one: KnownWrong) -> str:
     fixed = f"fixed in {one_line(one.fixed, 40)}" if one.fixed else "no fix known"
     return f"known, {fixed}: {one_line(one.id, 60)}{' (it may be)' if one.undecided else ''}"
-
-
-def _times(value: float | None) -> str:
-    return NOT_FINITE if value is None else f"{value:.3g} x"
 
 
 def figure(value: float | None) -> str:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 Line = list[tuple[str, str]]
 """Text and style, from the left; the style is words of ``CODES``, an address after ``LINK``, or empty."""
-WORD = re.compile(r"\s*\S+\s*")
 LINK = "link "  # before the address, which is the style of what leads there
 CODES = {"bold": "1", "red": "31", "green": "32", "magenta": "35"}
 GAP = 2
@@ -333,32 +332,12 @@ def fitting(line: Line, width: int) -> Iterator[Line]:
     if width_of(line) <= width:
         yield line
         return
-    start = 0
-    for end in (*_breaks("".join(text for text, _ in line), width), None):
-        part, at = Line(), 0
-        for text, style in line:
-            part.append((text[max(start - at, 0) : None if end is None else max(end - at, 0)], style))
-            at += len(text)
-        yield part
-        start = end or 0
+    from rich.console import Console  # as the widths of ``cell_len``: seldom needed, and slow to import
+    from rich.text import Text
 
-
-def _breaks(text: str, width: int) -> Iterator[int]:
-    """Where ``text`` goes on in another line: between words, and within one that is wider than a line."""
-    taken = 0
-    for match in WORD.finditer(text):
-        word, start = match[0], match.start()
-        needed = cell_len(word.rstrip())
-        if needed > width - taken:
-            if start:
-                yield start
-            taken = 0
-        for at, character in enumerate(word, start):
-            columns = cell_len(character)
-            if needed > width < taken + columns:
-                yield at
-                taken = 0
-            taken += columns
+    whole = Text.assemble(*((text, str(number)) for number, (text, _) in enumerate(line)))
+    for part in whole.wrap(Console(width=width), width):
+        yield [(part.plain[span.start : span.end], line[int(str(span.style))][1]) for span in sorted(part.spans)]
 
 
 def coded(line: Line, color: bool) -> str:

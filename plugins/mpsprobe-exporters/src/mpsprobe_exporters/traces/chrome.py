@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import ReportError
 from mpsprobe_exporters.reports.configurations import KEY
-from mpsprobe_exporters.supported import profile_of
+from mpsprobe_exporters.supported import supported_report
 from mpsprobe_exporters.traces import timed
 from mpsprobe_exporters.traces.encoding import CATEGORIES, LONGEST_NS, SEPARATOR, THOUSANDTHS, in_utf_8, pairs, text
 from mpsprobe_exporters.traces.layout import AT_ONCE, Layout, Row, framed, title
@@ -34,7 +34,7 @@ class ChromeExporter:
 
     def stream(self, report: Report) -> Iterator[str]:
         """The file in pieces of some hundred kilobytes; they take no more memory for more events."""
-        profile = profile_of(report, "chrome")
+        profile: ProfileReport = supported_report(report, "chrome")
         layout = Layout()
         cells = [_Cell(cell, layout) for cell in worth_drawing(profile)]
         head = header(profile, [cell.about for cell in cells])
@@ -148,13 +148,4 @@ def header(report: ProfileReport, cells: list[dict[str, Any]]) -> str:
     devices = [{"type": device.type, "name": device.name} for device in report.devices]
     about = {"version": 1, "cells": cells, "devices": devices, "notes": report.notes}
     head = {"schemaVersion": 1, "displayTimeUnit": "ms", "deviceProperties": properties, "mpsprobe": about}
-    return json.dumps(_clean(head))
-
-
-def _clean(value: Any) -> Any:
-    """``value`` with every string as UTF-8 can hold it."""
-    if isinstance(value, str):
-        return in_utf_8(value)
-    if isinstance(value, dict):
-        return {_clean(key): _clean(inner) for key, inner in value.items()}
-    return [_clean(inner) for inner in value] if isinstance(value, list) else value
+    return json.dumps(json.loads(in_utf_8(json.dumps(head, ensure_ascii=False))))

@@ -16,7 +16,7 @@ from collections import Counter as Counts
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mpsprobe_exporters.supported import profile_of
+from mpsprobe_exporters.supported import supported_report
 from mpsprobe_exporters.traces import timed
 from mpsprobe_exporters.traces.chrome import facts, header, worth_drawing
 from mpsprobe_exporters.traces.encoding import CATEGORIES, LONGEST_NS, SEPARATOR, STEP_PREFIX, TIMED_STEP, pairs, text
@@ -56,7 +56,7 @@ class TensorboardExporter:
 
     def files(self, report: Report) -> Iterable[tuple[str, Iterable[bytes]]]:
         """Each worker's file. The run is called after the first workload and its phase."""
-        profile = profile_of(report, "tensorboard")
+        profile: ProfileReport = supported_report(report, "tensorboard")
         cells = worth_drawing(profile)
         run = _safe(f"{cells[0].workload}-{cells[0].phase}")
         several = len({(cell.workload, cell.phase) for cell in cells}) > 1

@@ -104,7 +104,11 @@ class _Flattening:
             label=attributes["_kernel"].s.decode(errors="replace") if "_kernel" in attributes else "",
             results=[result for _, result in outputs],
             device=proto.device,
-            colocated_with=_colocated_with(proto) if "_class" in attributes else (),
+            colocated_with=[
+                text.removeprefix(b"loc:@").decode(errors="replace")
+                for text in (attributes["_class"].list.s if "_class" in attributes else ())
+                if text.startswith(b"loc:@")
+            ],
             scope=body.scope,
             jitted=body.jitted or _must_compile(proto),
             is_call=proto.op in FOLLOWED or function is not None,
@@ -217,13 +221,11 @@ def _types(proto: Any, known: Any) -> dict[str, tuple[str, ...]]:
     """The attributes that are dtypes."""
     if known is None:
         return {}
-    found: dict[str, tuple[str, ...]] = {}
-    for one in known.attr:
-        if one.type == "type":
-            found[one.name] = (dtype_name(_attribute(proto, known, one.name).type),)
-        elif one.type == "list(type)":
-            found[one.name] = tuple(map(dtype_name, _attribute(proto, known, one.name).list.type))
-    return found
+    of = {one.name: (one.type, _attribute(proto, known, one.name)) for one in known.attr if "type" in one.type}
+    return {
+        name: tuple(map(dtype_name, value.list.type if kind == "list(type)" else [value.type]))
+        for name, (kind, value) in of.items()
+    }
 
 
 def _attribute(proto: Any, known: Any, name: str) -> Any:
@@ -240,11 +242,6 @@ def _shape(shape: Any, first: int | None) -> tuple[int | None, ...] | None:
     if sizes and sizes[0] is None:
         sizes[0] = first
     return tuple(sizes)
-
-
-def _colocated_with(proto: Any) -> list[str]:
-    texts = [one.decode(errors="replace") for one in proto.attr["_class"].list.s]
-    return [text.removeprefix("loc:@") for text in texts if text.startswith("loc:@")]
 
 
 def _must_compile(proto: Any) -> bool:

@@ -10,7 +10,7 @@ import functools
 import importlib.metadata
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -129,26 +129,9 @@ def notes(release: str) -> list[str]:
     return []
 
 
-def registrations(release: str, macos: str | None = None) -> list[dict[str, Any]]:
-    """One entry for each kernel that a release registers: operator, device, types, host.
-
-    Args:
-        release: of the plugin.
-        macos: with what it registers on that macOS only; without, what it registers on every one.
-
-    Raises:
-        UnknownName: there is no such release.
-    """
-    table = load(release)
-    return [asdict(one) for one in (table.registrations if macos is None else table.on(macos))]
-
-
-def load(release: str, architecture: str = "arm64") -> Table:
-    """The newest build of a release for one architecture."""
-    builds = {table.architecture: table for table in all_builds(release)}
-    if architecture not in builds:
-        raise UnknownName(f"architecture of {PLUGIN} {resolve(release)}", architecture, sorted(builds))
-    return builds[architecture]
+def load(release: str) -> Table:
+    """The newest build of a release for Apple silicon."""
+    return next(build for build in reversed(all_builds(release)) if build.architecture == "arm64")
 
 
 @functools.cache
