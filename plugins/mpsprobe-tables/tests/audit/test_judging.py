@@ -11,7 +11,7 @@ from mpsprobe_tables.audit.device import Seen
 from mpsprobe_tables.audit.judging import EVERYTHING_PASSES, by_test, internal_errors, judge, outcome_of
 from mpsprobe_tables.audit.running import Pair, Raised, Ran
 from mpsprobe_tables.audit.scoring import ExceptionLine, Score, Scores, left_to_numbers, scores, total
-from mpsprobe_tables.expectations import Expectations, load_expectations
+from mpsprobe_tables.expectations import Expectations, joined, load_expectations
 
 RELEASE = "2.13.0"
 UNIMPLEMENTED = "UNIMPLEMENTED_XFAILLIST"
@@ -36,18 +36,14 @@ def expectations(
     lists: dict[str, dict[str, Any]] | None = None, gradient: dict[str, dict[str, Any]] | None = None
 ) -> Expectations:
     """What ``RELEASE`` is made to expect: list → entry → dtypes (None for all); all of its entries are there."""
-    made = {"forward": lists or {}, "gradient": gradient or {}}
-    names = [(kind, name) for kind, listed in made.items() for name in listed]
-    return replace(
-        load_expectations(RELEASE),
-        kinds={f"{kind} {name}": "skip" if "SKIP" in name else "fail" for kind, name in names},
-        lists=made["forward"],
-        gradient_lists=made["gradient"],
-        supported_complex=None,
-        unsupported_complex=None,
-        claimed={},
-        decorators={},
-    )
+    shipped = load_expectations(RELEASE)
+    sections = {
+        f"{test} {name}": {entry: joined(dtypes) for entry, dtypes in listed.items()}
+        for test, of_test in (("forward", lists or {}), ("gradient", gradient or {}))
+        for name, listed in of_test.items()
+    }
+    kinds = {section: "skip" if "SKIP" in section else "fail" for section in sections}
+    return replace(shipped, kinds=kinds, sections={**sections, "entries": shipped.of("entries")})
 
 
 MISSING = seen("aten::linalg_eig", "missing")

@@ -118,7 +118,7 @@ def beyond_claims(pairs: Iterable[Pair], expectations: Expectations, lists: List
     return [
         _judged(pair, expectations, False, lists)
         for pair in pairs
-        if pair.entry in expectations.claimed and not _runs(pair, expectations) and expectations.has(pair.entry)
+        if pair.entry in expectations.of("claimed") and not _runs(pair, expectations) and expectations.has(pair.entry)
     ]
 
 

@@ -27,7 +27,7 @@ from packaging.specifiers import SpecifierSet
 from mpsprobe.errors import TableError
 from mpsprobe_tables.audit.entries import entries
 from mpsprobe_tables.audit.judging import Judged, by_test
-from mpsprobe_tables.expectations import Expectations
+from mpsprobe_tables.expectations import ALL, Expectations
 
 if TYPE_CHECKING:
     from mpsprobe_tables.audit.judging import Judged
@@ -286,7 +286,7 @@ def _lists(rows: Mapping[str, Sequence[Judged]]) -> dict[str, ListScore]:
 
 
 def _unimplemented(judged: Iterable[Judged], expectations: Expectations) -> dict[str, bool]:
-    listed = {entry for entry, dtypes in expectations.lists.get(UNIMPLEMENTED, {}).items() if dtypes is None}
+    listed = {entry for entry, dtypes in expectations.of(f"forward {UNIMPLEMENTED}").items() if dtypes == ALL}
     found: dict[str, bool] = {}
     for one in judged:
         if one.entry in listed and one.entry in entries() and not one.gradient and one.reference_works:

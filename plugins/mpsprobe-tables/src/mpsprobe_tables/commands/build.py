@@ -114,7 +114,7 @@ def _document(one: Rebuilt) -> dict[str, Any]:
         "only_declared": {key: list(names) for key, names in table.only_declared.items()},
         "facts": None if one.facts is None else {"operators": len(one.facts.operators)},
         "compositions": None if one.compositions is None else {"entries": len(one.compositions.calls)},
-        "expectations": None if one.expectations is None else {"entries": len(one.expectations.entries)},
+        "expectations": None if one.expectations is None else {"entries": len(one.expectations.of("entries"))},
         "kept": list(one.kept),
         "undecided_messages": [] if one.messages is None else list(one.messages.undecided()),
         "files": [{"name": file.name, "shipped": file.shipped, "same": file.same} for file in one.files],
@@ -141,7 +141,7 @@ def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
     if one.compositions is not None:
         lines.append(f"  {len(one.compositions.calls)} composite operators and derivatives are known by what they call")
     if one.expectations is not None:
-        lines.append(f"  expectations of PyTorch's tests: {len(one.expectations.entries)} entries")
+        lines.append(f"  expectations of PyTorch's tests: {len(one.expectations.of('entries'))} entries")
     lines += [f"  {why}: what is stored is kept" for why in one.kept]
     lines += undecided(one)
     if folder is not None:
