@@ -66,16 +66,6 @@ def module_named(name: str) -> Any:
     return module_entries()[name]
 
 
-def claimed(entry: Any, dtype: str) -> bool:
-    """Whether ``entry`` says that it works on MPS with ``dtype``: only then do PyTorch's tests run it."""
-    return dtype_named(dtype) in entry.supported_dtypes("mps")
-
-
-def unclaimed(entry: Any, dtype: str) -> bool:
-    """Whether ``entry`` works on the CPU with ``dtype`` and does not say so of MPS."""
-    return dtype_named(dtype) in entry.dtypes and not claimed(entry, dtype)
-
-
 @functools.cache
 def module_entries() -> dict[str, Any]:
     """Every entry of the database of modules, by its name (``nn.Conv3d``)."""

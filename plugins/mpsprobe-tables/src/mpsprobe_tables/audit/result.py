@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -183,23 +183,31 @@ def _release(pairs: Sequence[Pair], release: str, modes: Sequence[Lists]) -> Rel
 
 def disagreements(audited: ReleaseAudit) -> list[Disagreement]:
     """Every test that disagrees in some mode, those of the same kind and cause together; missed ones first."""
-    by_test: dict[tuple[Any, ...], list[Lists]] = {}
-    for mode, scored in audited.scores.items():
-        for one in scored.disagreements:
-            kind = "missed" if one.expected == "kernel" else "false"
-            cause = _without_sample(one.cause)
-            by_test.setdefault((kind, one.gradient, one.entry, one.dtype, one.lists, cause), []).append(mode)
-    by_entry: dict[tuple[Any, ...], list[str]] = {}
-    for (kind, gradient, entry, dtype, lists, cause), modes in by_test.items():
-        by_entry.setdefault((kind, gradient, entry, lists, cause, tuple(modes)), []).append(dtype)
-    grouped: dict[tuple[Any, ...], list[str]] = {}
-    for (kind, gradient, entry, lists, cause, modes), dtypes in by_entry.items():
-        grouped.setdefault((kind, gradient, tuple(dtypes), lists, cause, modes), []).append(entry)
-    found = [
-        Disagreement(kind, gradient, tuple(sorted(entries)), dtypes, lists, cause, modes)
-        for (kind, gradient, dtypes, lists, cause, modes), entries in grouped.items()
-    ]
+    tests: Iterable[tuple[Any, ...]] = (
+        (
+            "missed" if one.expected == "kernel" else "false",
+            one.gradient,
+            one.entry,
+            one.dtype,
+            one.lists,
+            _without_sample(one.cause),
+            mode,
+        )
+        for mode, scored in audited.scores.items()
+        for one in scored.disagreements
+    )
+    for column in (6, 3, 2):  # modes, dtypes, entries
+        tests = _together(tests, column)
+    found = [Disagreement(kind, gradient, tuple(sorted(entries)), *rest) for kind, gradient, entries, *rest in tests]
     return sorted(found, key=lambda one: (one.kind == "false", one.gradient, one.entries))
+
+
+def _together(rows: Iterable[tuple[Any, ...]], column: int) -> list[tuple[Any, ...]]:
+    """Rows that differ in one column alone as one, which has all of it there."""
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for row in rows:
+        found.setdefault(row[:column] + row[column + 1 :], []).append(row[column])
+    return [(*rest[:column], tuple(values), *rest[column:]) for rest, values in found.items()]
 
 
 def _without_sample(cause: str) -> str:

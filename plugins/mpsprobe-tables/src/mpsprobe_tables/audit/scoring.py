@@ -16,11 +16,12 @@ of nothing is 1. Tests that a line of the table of exceptions names, with its ev
 from __future__ import annotations
 
 import functools
+import itertools
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
@@ -28,9 +29,6 @@ from mpsprobe.errors import TableError
 from mpsprobe_tables.audit.entries import entries
 from mpsprobe_tables.audit.judging import Judged, by_test
 from mpsprobe_tables.expectations import ALL, Expectations
-
-if TYPE_CHECKING:
-    from mpsprobe_tables.audit.judging import Judged
 
 MOST_LINES = 15
 
@@ -66,11 +64,6 @@ class ExceptionLine:
             and not set(self.lists).isdisjoint(one.lists)
             and SpecifierSet(self.releases).contains(release)
         )
-
-
-def matching(lines: Sequence[ExceptionLine], one: Judged, release: str) -> ExceptionLine | None:
-    """The first line that takes the test out."""
-    return next((line for line in lines if line.holds(one, release)), None)
 
 
 @functools.cache
@@ -151,11 +144,6 @@ class ListScore:
     random: int
     runs: int
 
-    @property
-    def recall(self) -> float:
-        """The share that is predicted to fail, for whatever reason."""
-        return 1 - self.runs / self.tests if self.tests else 1.0
-
 
 @dataclass(frozen=True)
 class Scores:
@@ -190,7 +178,7 @@ def scores(judged: Iterable[Judged], expectations: Expectations, exceptions: Seq
     excepted: dict[ExceptionLine, list[Judged]] = {}
     counted: list[Judged] = []
     for one in judged:
-        line = matching(exceptions, one, expectations.release)
+        line = next((line for line in exceptions if line.holds(one, expectations.release)), None)
         if line is None:
             counted.append(one)
         else:
@@ -240,8 +228,7 @@ def left_to_numbers(judged: Iterable[Judged]) -> dict[str, LeftToNumbers]:
 
 def total(found: Iterable[Score]) -> Score:
     """The sum of several rows."""
-    counts = [(s.hits, s.missed, s.false, s.quiet, s.numbers, s.numbers_predicted) for s in found]
-    return Score(*(sum(column) for column in zip(*counts, strict=True))) if counts else Score()
+    return Score(*map(sum, zip(*map(astuple, found), strict=True)))
 
 
 def _score(judged: Iterable[Judged]) -> Score:
@@ -253,35 +240,31 @@ def _score_of_device(judged: Iterable[Judged]) -> Score:
 
 
 def _count(found: Iterable[tuple[str, bool]]) -> Score:
-    counts: dict[tuple[str, bool], int] = {}
-    for key in found:
-        counts[key] = counts.get(key, 0) + 1
-    numbers = counts.get(("numbers", True), 0)
+    counts = Counter(found)
     return Score(
-        hits=counts.get(("kernel", True), 0),
-        missed=counts.get(("kernel", False), 0),
-        false=counts.get(("pass", True), 0),
-        quiet=counts.get(("pass", False), 0),
-        numbers=numbers + counts.get(("numbers", False), 0),
-        numbers_predicted=numbers,
+        hits=counts["kernel", True],
+        missed=counts["kernel", False],
+        false=counts["pass", True],
+        quiet=counts["pass", False],
+        numbers=counts["numbers", True] + counts["numbers", False],
+        numbers_predicted=counts["numbers", True],
     )
 
 
 def _lists(rows: Mapping[str, Sequence[Judged]]) -> dict[str, ListScore]:
-    named: dict[str, list[str]] = {}
-    for them in rows.values():
-        for one in them:
-            for name in one.lists:
-                named.setdefault(name, []).append(one.outcome)
+    named: dict[str, Counter[str]] = {}
+    for one in itertools.chain(*rows.values()):
+        for name in one.lists:
+            named.setdefault(name, Counter())[one.outcome] += 1
     return {
         name: ListScore(
-            len(outcomes),
-            outcomes.count("refused"),
-            outcomes.count("reference raises"),
-            outcomes.count("random"),
-            outcomes.count("runs") + outcomes.count("internal error"),
+            counts.total(),
+            counts["refused"],
+            counts["reference raises"],
+            counts["random"],
+            counts["runs"] + counts["internal error"],
         )
-        for name, outcomes in sorted(named.items())
+        for name, counts in sorted(named.items())
     }
 
 

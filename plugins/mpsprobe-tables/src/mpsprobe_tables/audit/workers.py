@@ -5,11 +5,9 @@ from __future__ import annotations
 import faulthandler
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from typing import Any, TypeVar
 
@@ -19,7 +17,7 @@ from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.knowledge.judging.lists import Lists
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_tables.audit.entries import entries
-from mpsprobe_tables.audit.running import FORWARD, Pair, Raised, Ran, run_entries
+from mpsprobe_tables.audit.running import Pair, run_entries
 from mpsprobe_tables.expectations import load_expectations
 
 P = TypeVar("P")
@@ -81,61 +79,16 @@ def in_processes(function: Callable[[P], R], pieces: Sequence[P], jobs: int) -> 
 def run_tasks(tasks: Sequence[Task], jobs: int, progress: SilentProgress) -> list[Pair]:
     """All pairs, in the order of the tasks; ``jobs`` processes, or this one for 1.
 
-    An entry that ends its process (a crash in C++) is found and has that as the error of its device.
+    Raises:
+        BrokenProcessPool: an entry ended its process (a crash in C++); standard error says which.
     """
-    found: dict[Task, list[Pair]] = {}
+    found: list[Pair] = []
     progress.start(len(tasks), WHAT)
-    if jobs == 1 or len(tasks) == 1:
-        for task in tasks:
-            found[task] = work(task)
-            progress.advance(f"{WHAT}, {task.dtype}")
-        _outcomes.clear()
-    else:
-        waiting = deque(tasks)
-        while waiting:
-            for suspect in _run_until_one_ends(waiting, jobs, found, progress):
-                found[suspect] = _alone(suspect)
-                progress.advance(f"{WHAT}, {suspect.dtype}")
-    return [pair for task in tasks for pair in found[task]]
-
-
-def _run_until_one_ends(
-    waiting: deque[Task], jobs: int, found: dict[Task, list[Pair]], progress: SilentProgress
-) -> list[Task]:
-    """Work off ``waiting`` into ``found``; the tasks that were running when a process ended, if one does."""
-    running: dict[Future[list[Pair]], Task] = {}
-    with ProcessPoolExecutor(min(jobs, len(waiting)), get_context("spawn"), _start) as pool:
-        try:
-            while waiting or running:
-                while waiting and len(running) < jobs:
-                    running[pool.submit(work, waiting[0])] = waiting[0]
-                    waiting.popleft()
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    found[running[future]] = future.result()
-                    progress.advance(f"{WHAT}, {running.pop(future).dtype}")
-        except BrokenProcessPool:
-            return [task for task in running.values() if task not in found]
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return []
-
-
-def _alone(task: Task) -> list[Pair]:
-    """A task in a process of its own, and in halves where that ends."""
-    try:
-        with ProcessPoolExecutor(1, get_context("spawn"), _start) as pool:
-            return pool.submit(work, task).result()
-    except BrokenProcessPool:
-        pass
-    if len(task.keys) > 1:
-        middle = len(task.keys) // 2
-        halves = (replace(task, keys=task.keys[:middle]), replace(task, keys=task.keys[middle:]))
-        return [pair for half in halves for pair in _alone(half)]
-    ended = Raised(FORWARD, -1, "it ends the process", reference_works=True)
-    runs = {(release, mode): Ran((), (ended,)) for release in task.releases for mode in task.lists}
-    return [Pair(task.keys[0], task.dtype, runs=runs)]
+    for task, pairs in zip(tasks, in_processes(work, tasks, jobs), strict=True):
+        found += pairs
+        progress.advance(f"{WHAT}, {task.dtype}")
+    _outcomes.clear()
+    return found
 
 
 def work(task: Task) -> list[Pair]:

@@ -36,8 +36,8 @@ MEMORY = re.compile(
     r"(?P<registers>\w+(?:, \w+)?), \[(?P<base>\w+)(?:, #(?P<offset>-?\w+))?\](?P<before>!)?(?:, #(?P<after>-?\w+))?"
 )
 
-_decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
-_decoder.skipdata = True  # what is no instruction is decoded as ".byte"
+DECODER = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
+DECODER.skipdata = True  # what is no instruction is decoded as ".byte"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class _Run:
 
     def events(self) -> Iterator[Event]:
         reachable = True
-        for here, _, name, operands in _decoder.disasm_lite(self.code, self.start):
+        for here, _, name, operands in DECODER.disasm_lite(self.code, self.start):
             arriving = self.waiting.pop(here, None)
             if arriving is not None:
                 if reachable:
@@ -106,10 +106,10 @@ class _Run:
                 self.state = State()  # only exception handling comes here
             reachable = True
             if name == "bl":
-                yield Call(here, _number(operands), self.state)
-                self._clobber(_number(operands))
+                yield Call(here, immediate(operands), self.state)
+                self._clobber(immediate(operands))
             elif name == "b":
-                target = _number(operands)
+                target = immediate(operands)
                 if self.start <= target < self.end:
                     self._leave(target, here)
                 else:
@@ -120,7 +120,7 @@ class _Run:
             elif name in ("br", "ret"):
                 reachable = False
             elif name.startswith("b.") or name in CONDITIONAL:
-                self._leave(_number(operands.rpartition(" ")[2]), here)
+                self._leave(immediate(operands.rpartition(" ")[2]), here)
             elif name == ".byte":
                 self.state = State()
             elif access := MEMORY.fullmatch(operands):
@@ -167,11 +167,11 @@ class _Run:
         register, rest = parts[0], parts[1:]
         match name, rest:
             case "adr" | "adrp", [place]:
-                self._set(register, _number(place))
-                return _number(place) if name == "adr" else None
+                self._set(register, immediate(place))
+                return immediate(place) if name == "adr" else None
             case "add" | "sub", [source, amount, *shift] if amount.startswith("#"):
                 value = self._get(source)
-                number = _number(amount) << (12 if shift else 0)
+                number = immediate(amount) << (12 if shift else 0)
                 if isinstance(value, Place) and register[0] == "w":
                     value = None
                 moved = _moved(value, number if name == "add" else -number)
@@ -180,7 +180,7 @@ class _Run:
                 self._set(register, moved)
                 return moved if isinstance(moved, int) and register[0] != "w" else None
             case "mov", [source] if register in GENERAL and source.startswith("#"):
-                self._set(register, _number(source) & MASKS[register[0]])
+                self._set(register, immediate(source) & MASKS[register[0]])
             case "mov", [source] if register[0] == "w":
                 value = self._get(source)
                 self._set(register, value & MASKS["w"] if isinstance(value, int) else None)
@@ -188,9 +188,9 @@ class _Run:
                 self._set(register, self._get(source))
             case "movk", [part, *shift]:
                 value = self._get(register)
-                by = _number(shift[0].removeprefix("lsl ")) if shift else 0
+                by = immediate(shift[0].removeprefix("lsl ")) if shift else 0
                 if isinstance(value, int):
-                    self._set(register, value & ~(0xFFFF << by) | _number(part) << by)
+                    self._set(register, value & ~(0xFFFF << by) | immediate(part) << by)
             case "csel", [one, other, _] if register[0] == "x":
                 self._set(register, either(self._get(one), self._get(other)))
             case "movi", [part] if not part.strip("#0"):
@@ -274,6 +274,6 @@ def _moved(value: Value, offset: int) -> Value:
     return value + offset if isinstance(value, int) else None
 
 
-def _number(operand: str) -> int:
+def immediate(operand: str) -> int:
     """``#0x10``, as capstone writes constants and addresses."""
     return int(operand.removeprefix("#"), 0)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mpsprobe_tables.builder import flow_arithmetic as arithmetic
-from mpsprobe_tables.builder.emulator import GENERAL, WIDTHS
+from mpsprobe_tables.builder.emulator import GENERAL, WIDTHS, immediate
 from mpsprobe_tables.builder.flow_values import IDENTITY, At, Each, Field, Known, Memory, Point, Value
 from mpsprobe_tables.builder.macho import MachO
 
@@ -145,13 +145,13 @@ class Machine:
             return
         parts = text.split(", ")
         if name in ("adr", "adrp"):
-            self._set(parts[0], arithmetic.number(parts[1]))
+            self._set(parts[0], immediate(parts[1]))
             return
         values = arithmetic.operands(parts, self._get)
         flags, result = arithmetic.compute(name, parts, values, point.flags)
         if arithmetic.sets_flags(name):
             point.flags = None if flags is Known.UNEQUAL and not self.assumed.nonzero else flags
-        if parts[0] in GENERAL and not arithmetic.only_flags(name):
+        if parts[0] in GENERAL and name not in arithmetic.ONLY_FLAGS:
             self._set(parts[0], result)
             if isinstance(result, int) and name == "add":
                 string = self.library.string_at(result)

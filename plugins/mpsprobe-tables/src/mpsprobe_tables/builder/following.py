@@ -20,11 +20,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-import capstone
 import torch
 
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import CAST, EMPTY, EMPTY_INPUTS, EVERY, GRAPH, MAY, SAME, Refusal
-from mpsprobe_tables.builder.emulator import Made, run
+from mpsprobe_tables.builder.emulator import DECODER, Made, run
 from mpsprobe_tables.builder.flow import ARGUMENTS, RESULT_PLACE, Follower, Outcome
 from mpsprobe_tables.builder.flow_memory import Assumed, Frozen, Pointed, tensor
 from mpsprobe_tables.builder.flow_values import ALL, IDENTITY, SCALAR_TYPES, Known
@@ -132,8 +131,6 @@ def read_schemas(library: MachO, wanted: Collection[str]) -> dict[str, Any]:
 
 
 DTYPE_LOAD = re.compile(r"\bldrh w(\d+), \[x\d+, #(?P<offset>0x\w+)\]\ncmp [wx]\1, #0x[12]\w\nb\.h[si] ")
-_decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
-_decoder.skipdata = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +199,7 @@ def offset_of_dtype(library: MachO) -> int | None:
     """Where the dtype lies in a ``TensorImpl``: what MPS code loads and compares with the number of dtypes."""
     found: Counter[int] = Counter()
     for _, address in library.functions_named("2at6native3mps"):
-        code = "\n".join(f"{name} {text}" for _, _, name, text in _decoder.disasm_lite(library.code(address), address))
+        code = "\n".join(f"{name} {text}" for _, _, name, text in DECODER.disasm_lite(library.code(address), address))
         found.update(int(match["offset"], 0) for match in DTYPE_LOAD.finditer(code))
     if not found:
         return None
