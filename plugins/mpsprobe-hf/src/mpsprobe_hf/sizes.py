@@ -17,21 +17,13 @@ LARGEST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One input of a model.
+    """One input of a model."""
 
-    Attributes:
-        name: the keyword argument of ``forward``.
-        kind: what is in it; a function of that name in ``mpsprobe_hf.tensors``.
-        shape: its dimensions.
-        high: for whole numbers, one more than the largest (a vocabulary size, a number of classes).
-        settings: what else the kind takes.
-    """
-
-    name: str
-    kind: str
-    shape: tuple[Dimension, ...]
-    high: int = 0
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    name: str  # the keyword argument of ``forward``
+    kind: str  # what is in it; a function of that name in ``mpsprobe_hf.tensors``
+    shape: tuple[Dimension, ...]  # its dimensions
+    high: int = 0  # for whole numbers, one more than the largest (a vocabulary size, a number of classes)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what else the kind takes
 
 
 class Limits(Protocol):
@@ -54,14 +46,13 @@ class Limits(Protocol):
 def choose_sizes(limits: Limits, options: RunOptions, room: int = 0) -> dict[str, int]:
     """``{"batch": …}``, with ``"seq"`` for a workload that has sequences.
 
+    Raises UsageError: a size below 1, a sequence longer or shorter than the model takes, or a sequence length for a
+    workload without sequences.
+
     Args:
         limits: of the workload.
         options: what the user asked for.
         room: tokens that are added to the sequences, and that the model must have positions for too.
-
-    Raises:
-        UsageError: a size below 1, a sequence longer or shorter than the model takes, or a sequence
-            length for a workload without sequences.
     """
     phase = "training" if options.phase == "training" else "inference"
     batch = limits.batch_size[phase] if options.batch_size is None else options.batch_size
@@ -87,8 +78,7 @@ def choose_sizes(limits: Limits, options: RunOptions, room: int = 0) -> dict[str
 def check_made_alike(name: str, options: RunOptions) -> None:
     """Refuse what no pipeline and no model of pictures can be asked for: real weights, sequences, generation.
 
-    Raises:
-        UsageError: the options ask for one of these, or for a batch that cannot be made.
+    Raises UsageError: the options ask for one of these, or for a batch that cannot be made.
     """
     if options.phase not in ("inference", "training"):
         raise UsageError(f"the workload '{name}' has no {options.phase} phase", "Choose inference or training.")

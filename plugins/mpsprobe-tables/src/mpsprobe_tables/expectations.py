@@ -57,24 +57,19 @@ class Expected:
 
 @dataclass(frozen=True)
 class Expectations:
-    """What one release expects; entries are named ``op.name + op.variant_test_name``, dtypes as in ``float32``.
-
-    Attributes:
-        wheel, sha256: where it was read.
-        kinds: section (``forward UNIMPLEMENTED_XFAILLIST``) → ``fail`` or ``skip``.
-        sections: section → entry → dtypes, as the files have them. ``forward LIST``, ``gradient LIST`` and
-            ``error_inputs LIST`` are lists. ``supported_complex`` are the entries that pass with complex dtypes, where
-            the release lists these, ``unsupported_complex`` those that fail with them, where it lists those.
-            ``claimed`` and ``claimed_backward`` have the dtypes that MPS is tested with, where the entry gives them
-            (2.11.0 on); else it is tested with those of the CPU. ``decorators`` are expectations that stand at the
-            entry itself. ``entries`` is every entry that was read, ``elsewhere`` the names or variants of those that
-            helper functions make, and that say nothing of MPS.
-    """
+    """What one release expects; entries are named ``op.name + op.variant_test_name``, dtypes as in ``float32``."""
 
     release: str
+    # wheel, sha256: where it was read
     wheel: str
     sha256: str
-    kinds: Mapping[str, str]
+    kinds: Mapping[str, str]  # section (``forward UNIMPLEMENTED_XFAILLIST``) → ``fail`` or ``skip``
+    # Section → entry → dtypes, as the files have them. ``forward LIST``, ``gradient LIST`` and ``error_inputs LIST``
+    # are lists. ``supported_complex`` are the entries that pass with complex dtypes, where the release lists these,
+    # ``unsupported_complex`` those that fail with them, where it lists those. ``claimed`` and ``claimed_backward`` have
+    # the dtypes that MPS is tested with, where the entry gives them (2.11.0 on); else it is tested with those of the
+    # CPU. ``decorators`` are expectations that stand at the entry itself. ``entries`` is every entry that was read,
+    # ``elsewhere`` the names or variants of those that helper functions make, and that say nothing of MPS.
     sections: Mapping[str, Mapping[str, str]]
 
     def of(self, section: str) -> Mapping[str, str]:

@@ -40,19 +40,14 @@ Mode = Literal["train", "eval"]
 
 @dataclass(frozen=True)
 class ModuleMarks:
-    """What one release expects.
-
-    Attributes:
-        wheel, sha256: where it was read.
-        dtypes: those that modules are tested with on MPS.
-        modules: every entry, by its name (``nn.Conv3d``) → its marks, as the files have them.
-    """
+    """What one release expects."""
 
     release: str
+    # wheel, sha256: where it was read
     wheel: str
     sha256: str
-    dtypes: tuple[str, ...]
-    modules: Mapping[str, str]
+    dtypes: tuple[str, ...]  # those that modules are tested with on MPS
+    modules: Mapping[str, str]  # every entry, by its name (``nn.Conv3d``) → its marks, as the files have them
 
     def expected(self, module: str, test: str, dtype: str, mode: Mode) -> Literal["pass", "fail", "skip"]:
         """What the release expects of a test; a skip wins over a failure."""

@@ -51,23 +51,15 @@ NEAR = 0.6
 
 @dataclass(frozen=True)
 class Observed:
-    """One entry with one dtype on the virtual device of a release.
-
-    Attributes:
-        names: what an operator of its own may be called (``linalg_lu_factor``).
-        status: what the release's list expects; ``unclaimed`` where the CPU has the dtype and MPS is not tested.
-        calls: what it calls that has a kernel for MPS.
-        explained: the mechanism refuses something in it, or the CPU reference raises: its failure says no more.
-        gradient_calls: what its gradients call besides, where the test of these passes.
-    """
+    """One entry with one dtype on the virtual device of a release."""
 
     entry: str
-    names: frozenset[str]
+    names: frozenset[str]  # what an operator of its own may be called (``linalg_lu_factor``)
     dtype: str
-    status: Status
-    calls: frozenset[Called]
-    explained: bool
-    gradient_calls: frozenset[Called] = frozenset()
+    status: Status  # what the release's list expects; ``unclaimed`` where the CPU has the dtype and MPS is not tested
+    calls: frozenset[Called]  # what it calls that has a kernel for MPS
+    explained: bool  # the mechanism refuses something in it, or the CPU reference raises: its failure says no more
+    gradient_calls: frozenset[Called] = frozenset()  # what its gradients call besides, where the test of these passes
 
 
 @dataclass(frozen=True)

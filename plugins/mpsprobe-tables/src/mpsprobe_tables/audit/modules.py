@@ -39,21 +39,15 @@ Expected = Literal["pass", "fail", "skip", "numbers"]
 
 @dataclass(frozen=True, slots=True)
 class ModuleTest:
-    """One test of one module.
-
-    Attributes:
-        expected: by the marks; ``numbers`` where it fails in float16 alone and is compared with a reference.
-        outcome: on the virtual device; ``raised`` where that raised and the CPU does too.
-        cause: the refusing call and why, or the error.
-    """
+    """One test of one module."""
 
     module: str
     dtype: str
     mode: Mode
     gradient: bool
-    expected: Expected
-    outcome: Outcome
-    cause: str
+    expected: Expected  # by the marks; ``numbers`` where it fails in float16 alone and is compared with a reference
+    outcome: Outcome  # on the virtual device; ``raised`` where that raised and the CPU does too
+    cause: str  # the refusing call and why, or the error
 
     @property
     def agrees(self) -> bool:
@@ -63,17 +57,12 @@ class ModuleTest:
 
 @dataclass(frozen=True)
 class ModuleAudit:
-    """One release.
-
-    Attributes:
-        idle: modules whose marks name a class of tests that is none.
-        internal: where the device raised and the CPU does not.
-    """
+    """One release."""
 
     release: str
     tests: tuple[ModuleTest, ...]
-    idle: tuple[str, ...] = ()
-    internal: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()  # modules whose marks name a class of tests that is none
+    internal: tuple[str, ...] = ()  # where the device raised and the CPU does not
 
     def count(self, expected: Expected, outcome: Outcome | None = None, gradient: bool | None = None) -> int:
         """How many tests are expected to do one thing, and did another."""
@@ -183,16 +172,11 @@ def _audit(
 
 @dataclass(frozen=True, slots=True)
 class _Ran:
-    """What one module did on the device with every input.
-
-    Attributes:
-        raised: number of an input → the error.
-        compared: the test compares the result with that of a reference function.
-    """
+    """What one module did on the device with every input."""
 
     calls: tuple[Seen, ...]
-    raised: Mapping[int, str]
-    compared: bool
+    raised: Mapping[int, str]  # number of an input → the error
+    compared: bool  # the test compares the result with that of a reference function
 
 
 def _modes(entry: Any) -> tuple[Mode, ...]:

@@ -28,36 +28,27 @@ SHOWN = "2.9.1"
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Tests that disagree in the same way.
+    """Tests that disagree in the same way."""
 
-    Attributes:
-        kind: ``missed`` (expected to fail, and not predicted) or ``false`` (the other way round).
-        by: the modes in which they disagree.
-    """
-
-    kind: str
+    kind: str  # ``missed`` (expected to fail, and not predicted) or ``false`` (the other way round)
     gradient: bool
     entries: tuple[str, ...]
     dtypes: tuple[str, ...]
     lists: tuple[str, ...]
     cause: str
-    by: tuple[Lists, ...]
+    by: tuple[Lists, ...]  # the modes in which they disagree
 
 
 @dataclass(frozen=True)
 class ReleaseAudit:
-    """One release.
-
-    Attributes:
-        wheel, sha256: where its expectations were read.
-        scores: mode → figures.
-        beyond: mode → of the dtypes that the CPU has and MPS does not claim, how many are refused, and all.
-    """
+    """One release."""
 
     release: str
+    # wheel, sha256: where its expectations were read
     wheel: str
     sha256: str
-    scores: dict[Lists, Scores]
+    scores: dict[Lists, Scores]  # mode → figures
+    # Mode → of the dtypes that the CPU has and MPS does not claim, how many are refused, and all.
     beyond: dict[Lists, tuple[int, int]]
 
     def row(self, mode: Lists, gradient: bool) -> Score:
@@ -84,28 +75,20 @@ def _all(rows: Mapping[str, Score], gradient: bool) -> Score:
 
 @dataclass(frozen=True)
 class Audit:
-    """Everything.
+    """Everything."""
 
-    Attributes:
-        torch_version: the tracer, whose OpInfo database it is.
-        entries, samples: how many were run; each sample counts once for each dtype.
-        only: the entries that were asked for; empty for all.
-        internal: mistakes of the virtual device, in words.
-        modules: the second audit, of PyTorch's modules; empty where it was not asked for.
-        untested: what becomes of samples that no test has; likewise.
-    """
-
-    torch_version: str
+    torch_version: str  # the tracer, whose OpInfo database it is
     dtypes: tuple[str, ...]
+    # entries, samples: how many were run; each sample counts once for each dtype
     entries: int
     samples: int
-    only: tuple[str, ...]
+    only: tuple[str, ...]  # the entries that were asked for; empty for all
     modes: tuple[Lists, ...]
     releases: tuple[ReleaseAudit, ...]
-    internal: tuple[str, ...]
+    internal: tuple[str, ...]  # mistakes of the virtual device, in words
     pairs: tuple[Pair, ...]
-    modules: tuple[ModuleAudit, ...] = ()
-    untested: tuple[Untested, ...] = ()
+    modules: tuple[ModuleAudit, ...] = ()  # the second audit, of PyTorch's modules; empty where it was not asked for
+    untested: tuple[Untested, ...] = ()  # what becomes of samples that no test has; likewise
 
     @property
     def focus(self) -> ReleaseAudit:

@@ -37,19 +37,12 @@ SAMPLES, FORWARD, BACKWARD = "samples", "forward", "backward"
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The device raised.
+    """The device raised."""
 
-    Attributes:
-        phase: ``samples``, ``forward`` or ``backward``.
-        sample: its number, from 0; -1 while samples were drawn.
-        message: the error.
-        reference_works: the CPU did the same without one, so the device is wrong.
-    """
-
-    phase: str
-    sample: int
-    message: str
-    reference_works: bool
+    phase: str  # ``samples``, ``forward`` or ``backward``
+    sample: int  # its number, from 0; -1 while samples were drawn
+    message: str  # the error
+    reference_works: bool  # the CPU did the same without one, so the device is wrong
 
 
 @dataclass(slots=True)
@@ -62,33 +55,23 @@ class Ran:
 
 @dataclass(slots=True)
 class Pair:
-    """One entry with one dtype.
-
-    Attributes:
-        samples: how many there are.
-        drawing: why the samples could not be drawn on the CPU; None where they could.
-        forward, gradient: the first error of the CPU reference, with the number of the sample before it.
-        upcast: the reference raises only for want of a kernel for the dtype, and works in float32.
-        exact: what it gives there survives the cast back.
-        differentiable: the entry has gradients.
-        plain, plain_gradient: where it has none, the same with samples that ask for none.
-        random_gradient: its gradients depend on random numbers that the forward pass drew.
-        runs: release and lists → what happened on that device.
-    """
+    """One entry with one dtype."""
 
     entry: str
     dtype: str
-    samples: int = 0
-    drawing: str | None = None
+    samples: int = 0  # how many there are
+    drawing: str | None = None  # why the samples could not be drawn on the CPU; None where they could
+    # forward, gradient: the first error of the CPU reference, with the number of the sample before it
     forward: str | None = None
     gradient: str | None = None
-    upcast: bool = False
-    exact: bool = True
-    differentiable: bool = True
+    upcast: bool = False  # the reference raises only for want of a kernel for the dtype, and works in float32
+    exact: bool = True  # what it gives there survives the cast back
+    differentiable: bool = True  # the entry has gradients
+    # plain, plain_gradient: where it has none, the same with samples that ask for none
     plain: str | None = None
     plain_gradient: str | None = None
-    random_gradient: bool = False
-    runs: dict[tuple[str, Lists], Ran] = field(default_factory=dict)
+    random_gradient: bool = False  # its gradients depend on random numbers that the forward pass drew
+    runs: dict[tuple[str, Lists], Ran] = field(default_factory=dict)  # release and lists → what happened on that device
 
 
 def run_entries(
@@ -102,15 +85,14 @@ def run_entries(
 ) -> list[Pair]:
     """Run entries with ``dtype`` on the virtual device of each release, and on the CPU.
 
+    Raises UnknownName: an entry or dtype that is not there.
+
     Args:
         keys: entries, as in ``entries()``.
         tables: one for each release.
         lists: which lists of PyTorch's tests to judge by in addition to the mechanism: one or two.
         outcomes: one dict for several calls spares work.
         gradient: compute gradients too (default: for the dtypes of which PyTorch's test compares them).
-
-    Raises:
-        UnknownName: an entry or dtype that is not there.
     """
     dtype_named(dtype)
     with_gradient = dtype in GRADIENT_DTYPES if gradient is None else gradient

@@ -35,25 +35,15 @@ MOST_LINES = 15
 
 @dataclass(frozen=True, slots=True)
 class ExceptionLine:
-    """One line of the table.
+    """One line of the table."""
 
-    Attributes:
-        entries: keys of OpInfo entries that share the cause.
-        dtypes: their names; empty for all.
-        test: ``forward`` or ``gradient``.
-        lists: those that name them; ``decorators`` is at the entry itself.
-        releases: a specifier, ``>=2.11``; empty for all.
-        what: what it really is, in a few words.
-        evidence: where that is said or how it shows.
-    """
-
-    entries: tuple[str, ...]
-    dtypes: tuple[str, ...]
-    test: str
-    lists: tuple[str, ...]
-    releases: str
-    what: str
-    evidence: str
+    entries: tuple[str, ...]  # keys of OpInfo entries that share the cause
+    dtypes: tuple[str, ...]  # their names; empty for all
+    test: str  # ``forward`` or ``gradient``
+    lists: tuple[str, ...]  # those that name them; ``decorators`` is at the entry itself
+    releases: str  # a specifier, ``>=2.11``; empty for all
+    what: str  # what it really is, in a few words
+    evidence: str  # where that is said or how it shows
 
     def holds(self, one: Judged, release: str) -> bool:
         """Whether the test that was judged is one of those."""
@@ -68,11 +58,7 @@ class ExceptionLine:
 
 @functools.cache
 def exception_lines() -> tuple[ExceptionLine, ...]:
-    """The committed table.
-
-    Raises:
-        TableError: it is damaged.
-    """
+    """The committed table. Raises TableError: it is damaged."""
     text = (files("mpsprobe_tables.audit") / "exceptions.toml").read_text(encoding="utf-8")
     try:
         return tuple(
@@ -96,20 +82,13 @@ UNIMPLEMENTED = "UNIMPLEMENTED_XFAILLIST"
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Counts of tests.
+    """Counts of tests."""
 
-    Attributes:
-        hits: expected to fail, and predicted.
-        missed: expected to fail, and not predicted.
-        false: predicted, and expected to pass.
-        quiet: neither.
-        numbers, numbers_predicted: those that fail by wrong numbers, and how many of them were predicted to fail.
-    """
-
-    hits: int = 0
-    missed: int = 0
-    false: int = 0
-    quiet: int = 0
+    hits: int = 0  # expected to fail, and predicted
+    missed: int = 0  # expected to fail, and not predicted
+    false: int = 0  # predicted, and expected to pass
+    quiet: int = 0  # neither
+    # numbers, numbers_predicted: those that fail by wrong numbers, and how many of them were predicted to fail
     numbers: int = 0
     numbers_predicted: int = 0
 
@@ -147,25 +126,19 @@ class ListScore:
 
 @dataclass(frozen=True)
 class Scores:
-    """The figures of one release in one mode (with or without the neighbouring lists).
+    """The figures of one release in one mode (with or without the neighbouring lists)."""
 
-    Attributes:
-        outcome, device: row (a dtype, or ``gradient float32``) → score, in the two readings of the module's docstring.
-        lists: name of a list → what was predicted of its tests.
-        unimplemented: entries listed as unimplemented with no dtype restriction → whether each test of them that the
-            reference can compute is refused.
-        refused_float32: entries that pass in float32 and are refused.
-        excepted: the line of the table → tests that it takes out.
-        judged: the tests that count.
-    """
-
+    # outcome, device: row (a dtype, or ``gradient float32``) → score, in the two readings of the module's docstring
     outcome: Mapping[str, Score]
     device: Mapping[str, Score]
-    lists: Mapping[str, ListScore]
+    lists: Mapping[str, ListScore]  # name of a list → what was predicted of its tests
+    # Entries listed as unimplemented with no dtype restriction → whether each test of them that the reference can
+    # compute is refused.
     unimplemented: Mapping[str, bool]
-    refused_float32: Sequence[str]
+    refused_float32: Sequence[str]  # entries that pass in float32 and are refused
+    # The line of the table → tests that it takes out.
     excepted: Mapping[ExceptionLine, Sequence[Judged]] = field(default_factory=dict)
-    judged: Sequence[Judged] = ()
+    judged: Sequence[Judged] = ()  # the tests that count
 
     @property
     def disagreements(self) -> list[Judged]:
@@ -197,15 +170,12 @@ def scores(judged: Iterable[Judged], expectations: Expectations, exceptions: Seq
 
 @dataclass(frozen=True, slots=True)
 class LeftToNumbers:
-    """Tests of one dtype that are left out because their reference is not whole, and what they would do to its row.
+    """Tests of one dtype that are left out because their reference is not whole, and what they would do to its row."""
 
-    Attributes:
-        failing, passing: how many of them the lists expect to fail, and to pass.
-        as_failures, as_passes: the row, if each of them counted as predicted to fail, or to pass.
-    """
-
+    # failing, passing: how many of them the lists expect to fail, and to pass
     failing: int
     passing: int
+    # as_failures, as_passes: the row, if each of them counted as predicted to fail, or to pass
     as_failures: Score
     as_passes: Score
 

@@ -44,14 +44,11 @@ NATIVE, RAISED, MISSING = "native", "raised", "missing"
 
 @dataclass(frozen=True, slots=True)
 class Untested:
-    """One release.
-
-    Attributes:
-        counts: kind of sample (``rank 5``, ``uint16``) → what becomes of the entries → how many: ``native``,
-            ``registered only``, ``missing``, ``raised``, or the source of a refusal.
-    """
+    """One release."""
 
     release: str
+    # Kind of sample (``rank 5``, ``uint16``) → what becomes of the entries → how many: ``native``, ``registered only``,
+    # ``missing``, ``raised``, or the source of a refusal.
     counts: dict[str, Counter[str]]
 
 

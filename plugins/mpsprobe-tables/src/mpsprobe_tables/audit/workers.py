@@ -79,8 +79,7 @@ def in_processes(function: Callable[[P], R], pieces: Sequence[P], jobs: int) -> 
 def run_tasks(tasks: Sequence[Task], jobs: int, progress: SilentProgress) -> list[Pair]:
     """All pairs, in the order of the tasks; ``jobs`` processes, or this one for 1.
 
-    Raises:
-        BrokenProcessPool: an entry ended its process (a crash in C++); standard error says which.
+    Raises BrokenProcessPool: an entry ended its process (a crash in C++); standard error says which.
     """
     found: list[Pair] = []
     progress.start(len(tasks), WHAT)

@@ -61,8 +61,7 @@ def has_module_marks(wheel: Wheel) -> bool:
 def read_expectations(wheel: Wheel) -> Expectations:
     """What the wheel's tests expect of operators.
 
-    Raises:
-        CannotBeImported: its test modules do not run with the torch that is installed.
+    Raises CannotBeImported: its test modules do not run with the torch that is installed.
     """
     found = _said(wheel)
     modifiers, entries = found["modifiers"], {one["name"] + one["variant"]: one for one in found["entries"]}
@@ -97,8 +96,7 @@ def read_expectations(wheel: Wheel) -> Expectations:
 def read_module_marks(wheel: Wheel) -> ModuleMarks:
     """What the wheel's tests expect of modules.
 
-    Raises:
-        CannotBeImported: its test modules do not run with the torch that is installed.
+    Raises CannotBeImported: its test modules do not run with the torch that is installed.
     """
     found = _said(wheel)["modules"]
     marked = {name: [mark for one in marks for mark in _mark(*one)] for name, marks in found["entries"].items()}

@@ -31,21 +31,13 @@ NUMEL, SIZES = -8, range(-0x60, -0x38, 8)  # from where the dtype is: the number
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """What holds of the tensors beyond a dtype.
+    """What holds of the tensors beyond a dtype."""
 
-    Attributes:
-        same: the results that a structured kernel is handed have the dtype that is followed, too.
-        empty: those that are followed have no elements.
-        filled: all others have elements; if not, either may be.
-        nonzero: numbers that are compared with zero are not zero.
-        metal_only: making an operand of an MPSGraph counts as a raise. The macOS is a new one.
-    """
-
-    same: bool = False
-    empty: bool = False
-    filled: bool = True
-    nonzero: bool = False
-    metal_only: bool = False
+    same: bool = False  # the results that a structured kernel is handed have the dtype that is followed, too
+    empty: bool = False  # those that are followed have no elements
+    filled: bool = True  # all others have elements; if not, either may be
+    nonzero: bool = False  # numbers that are compared with zero are not zero
+    metal_only: bool = False  # making an operand of an MPSGraph counts as a raise. The macOS is a new one
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +73,15 @@ def tells_dtype(value: Frozen) -> bool:
 
 @dataclass
 class Machine:
-    """Runs instructions other than branches and calls.
-
-    Attributes:
-        dtype_at: offset of the dtype in a ``TensorImpl``.
-        assumed: what holds of the tensors.
-        point: what is known now.
-        assigned: the regions, other than the frame, that were written to.
-        regions: how many regions there are besides the frame and the arguments.
-    """
+    """Runs instructions other than branches and calls."""
 
     library: MachO
-    dtype_at: int
+    dtype_at: int  # offset of the dtype in a ``TensorImpl``
     first_region: int
-    assumed: Assumed
-    point: Point = field(default_factory=lambda: Point(0, {}, {}))
-    assigned: set[int] = field(default_factory=set)
-    regions: int = 0
+    assumed: Assumed  # what holds of the tensors
+    point: Point = field(default_factory=lambda: Point(0, {}, {}))  # what is known now
+    assigned: set[int] = field(default_factory=set)  # the regions, other than the frame, that were written to
+    regions: int = 0  # how many regions there are besides the frame and the arguments
 
     def _thawed(self, value: Frozen, region: int, memory: Memory) -> Value:
         if not isinstance(value, Pointed):

@@ -70,16 +70,12 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument.
-
-    Attributes:
-        kind: its type in the schema.
-        place: number of the register, or, from 9 on, of the place of eight bytes on the stack; None on none of these.
-    """
+    """One argument."""
 
     name: str
-    kind: str
+    kind: str  # its type in the schema
     is_out: bool
+    # Number of the register, or, from 9 on, of the place of eight bytes on the stack; None on none of these.
     place: int | None
 
 
@@ -135,18 +131,13 @@ DTYPE_LOAD = re.compile(r"\bldrh w(\d+), \[x\d+, #(?P<offset>0x\w+)\]\ncmp [wx]\
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A registered function.
-
-    Attributes:
-        address: of the function.
-        tensors: its arguments that are a tensor, or may be one, as far as it is known where they are.
-        scales: it has a number that is 1 where a call does not say it: a factor (``alpha``), which nobody sets to 0.
-    """
+    """A registered function."""
 
     operator: str
-    address: int
+    address: int  # of the function
+    # Its arguments that are a tensor, or may be one, as far as it is known where they are.
     tensors: tuple[Parameter, ...]
-    scales: bool
+    scales: bool  # it has a number that is 1 where a call does not say it: a factor (``alpha``), which nobody sets to 0
 
     @property
     def inputs(self) -> tuple[Parameter, ...]:

@@ -74,22 +74,17 @@ FALLBACK_KERNEL = "mps_fallback"
 
 @dataclass(slots=True)
 class Registrations:
-    """What one library registers. Operators are written ``namespace::name.overload``.
+    """What one library registers. Operators are written ``namespace::name.overload``."""
 
-    Attributes:
-        kernels: dispatch key → operators; the keys of MPS and the composite ones.
-        fallback: of those under MPS, the ones whose kernel is PyTorch's own ``mps_fallback``.
-        error: of those under MPS, the ones that stand among the fallbacks with a kernel that only raises.
-        defined: operators that the library defines.
-        macos_minimum: from the message of the backend, ``None`` when there is none.
-        markers: names of the facts of ``markers.MARKER_STRINGS`` that the library's strings show.
-    """
-
+    # Dispatch key → operators; the keys of MPS and the composite ones.
     kernels: dict[str, set[str]] = field(default_factory=dict)
+    # Of those under MPS, the ones whose kernel is PyTorch's own ``mps_fallback``.
     fallback: set[str] = field(default_factory=set)
+    # Of those under MPS, the ones that stand among the fallbacks with a kernel that only raises.
     error: set[str] = field(default_factory=set)
-    defined: set[str] = field(default_factory=set)
-    macos_minimum: str | None = None
+    defined: set[str] = field(default_factory=set)  # operators that the library defines
+    macos_minimum: str | None = None  # from the message of the backend, ``None`` when there is none
+    # Names of the facts of ``markers.MARKER_STRINGS`` that the library's strings show.
     markers: set[str] = field(default_factory=set)
 
 
@@ -104,8 +99,7 @@ class _Initialiser:
 def read_registrations(library: MachO) -> Registrations:
     """Everything that the table needs from one Mach-O library.
 
-    Raises:
-        TableError: the library is corrupted, or an initialiser has another form.
+    Raises TableError: the library is corrupted, or an initialiser has another form.
     """
     found = Registrations()
     for initialiser in initialisers(library):

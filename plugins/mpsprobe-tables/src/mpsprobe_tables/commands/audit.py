@@ -21,11 +21,7 @@ MODES = ("none", "neighbours", "both")
 
 
 def _dtypes(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """Names with commas between them, each once.
-
-    Raises:
-        UsageError: none, or one that no test of PyTorch runs on MPS.
-    """
+    """Names with commas between them, each once. Raises UsageError: none, or one that no test of PyTorch runs."""
     if value is None:
         return None
     from mpsprobe_tables.expectations import TESTED_DTYPES
@@ -141,11 +137,7 @@ def audit(
 
 
 def _releases(text: str) -> list[str]:
-    """``--torch`` as releases with expectations.
-
-    Raises:
-        UsageError: an unknown release, or one without expectations.
-    """
+    """``--torch`` as releases with expectations. Raises UsageError: an unknown release, or one without expectations."""
     from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
     from mpsprobe_coverage.knowledge.kernels.releases import INSTALLED, installed_release
     from mpsprobe_tables.expectations import expectation_releases

@@ -155,9 +155,7 @@ def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
 def _build_metal(versions: Sequence[str], wheels: Sequence[str], folder: Path | None, format_name: str) -> bool:
     """Read all wheels of some releases of tensorflow-metal, or these; whether the data files are the shipped ones.
 
-    Raises:
-        MissingPackage: ``unicorn`` is not installed.
-        TableError: a wheel cannot be had or read.
+    Raises MissingPackage: ``unicorn`` is not installed; TableError: a wheel cannot be had or read.
     """
     from mpsprobe_tables.tensorflow import rebuild
 

@@ -38,14 +38,10 @@ SINCE = {
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What was read of one release.
-
-    Attributes:
-        document: the content of its data file.
-    """
+    """What was read of one release."""
 
     release: str
-    document: Mapping[str, Any]
+    document: Mapping[str, Any]  # the content of its data file
     file: DataFile
 
 
@@ -58,9 +54,7 @@ def files(versions: Sequence[str], progress: SilentProgress) -> list[DataFile]:
 def from_versions(versions: Sequence[str], folder: Path, progress: SilentProgress) -> list[Path]:
     """Download every macOS wheel of these releases: all architectures and Pythons.
 
-    Raises:
-        UsageError: a version is none.
-        TableError: pip cannot reach its index, or that has no wheel of a release.
+    Raises UsageError: a version is none; TableError: pip cannot reach its index, or that has no wheel of a release.
     """
     for text in versions:
         if not re.fullmatch(r"\d{1,3}\.\d{1,3}\.\d{1,3}", text):
@@ -78,8 +72,7 @@ def from_versions(versions: Sequence[str], folder: Path, progress: SilentProgres
 def rebuild(wheels: Iterable[Path], progress: SilentProgress) -> list[Release]:
     """Read wheels, and put those of one release together, oldest first.
 
-    Raises:
-        TableError: a wheel is none of the plugin, or does what is not known here.
+    Raises TableError: a wheel is none of the plugin, or does what is not known here.
     """
     by_release: dict[str, list[Path]] = {}
     for path in wheels:

@@ -8,16 +8,208 @@ the form of a tensor where the model takes it apart; that a cache of earlier tok
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 from mpsprobe.suggestions import in_short
+from mpsprobe_hf.forms import Argument, Size
 from mpsprobe_hf.transformers.correcting import shapes, wanted
 from mpsprobe_hf.transformers.correcting import sizes as of_sizes
-from mpsprobe_hf.transformers.correcting.places import Sizes, line_of, passed_through
+from mpsprobe_hf.transformers.correcting.places import (
+    Place,
+    Sizes,
+    knowing,
+    line_of,
+    main_input,
+    passed_through,
+    shaped,
+)
 from mpsprobe_hf.transformers.inputs.guess import Guess
-from mpsprobe_hf.transformers.inputs.rules import PLACEHOLDERS
+from mpsprobe_hf.transformers.inputs.rules import ARGUMENTS, PLACEHOLDERS
+
+FEATURES = re.compile(r"(image|video|audio|multimodal)\D*(\d+)\D+features:? *(\d+)", re.IGNORECASE | re.DOTALL)
+"""As in "Image features and image tokens do not match, tokens: 576, features: 1752"."""
+BY_TOKEN = re.compile(r"Got (\d+) feature vectors for (\d+) placeholder tokens \(id (\d+)\)")
+"""The features, the tokens, and the id of those."""
+BOTH = re.compile(r"cannot specify both \W*input_ids\W+and")
+"""The other is what the model makes of images or sound."""
+LENGTH = re.compile(r"sequence length to (\d+)")
+"""As in "padding your sequence length to 4096"."""
+MOST_TOKENS = 2**17
+"""A text with more is not made because a message wants it."""
+MODIFIED = "has been modified by an inplace operation"
+CACHES = "transformers.cache_utils"
+
+
+def features(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """Another number of tokens that stand for an image, a video or a sound."""
+    found, by_token = FEATURES.search(str(error)), BY_TOKEN.search(str(error))
+    measures = {token: measure for token, _, measure in guess.placeholders()}
+    if by_token is not None and int(by_token[3]) in measures:
+        measure, features = measures[int(by_token[3])], int(by_token[1])
+    elif found is not None:
+        measure, features = f"{found[1].lower()}_tokens", int(found[3])
+    else:
+        return None
+    if found is not None and measure == "multimodal_tokens":  # that of which there are so many
+        counts = {one: _now(guess, one) * sizes["batch"] for one in ("image_tokens", "video_tokens", "audio_tokens")}
+        measure = next((one for one, count in counts.items() if count == int(found[2])), "image_tokens")
+    hidden, now = guess.measures["hidden"], _now(guess, measure)
+    wanted = features // sizes["batch"]
+    if hidden and features % hidden == 0 and features // hidden >= now // 64 and features > 8 * max(now, 1):
+        wanted = features // hidden // sizes["batch"]  # the numbers in the features were counted
+    if wanted == now or not wanted:
+        return None
+    return knowing(guess, f"{wanted} tokens for each {measure.partition('_')[0]}", **{measure: wanted})
+
+
+def _now(guess: Guess, measure: str) -> int:
+    named = next((name for name, (_, of) in PLACEHOLDERS.items() if of == measure and name in guess.given()), "")
+    return guess.tokens_of(named, measure) if named else 0
+
+
+def missing(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """An argument more: one that the message names, or that is ``None`` on the line that raised."""
+    given = {*guess.given(), *guess.more, *guess.without}
+    left = [name for name in guess.signature.parameters if name not in given and guess.form(name) is not None]
+    words = set(re.findall(r"\w+", str(error)))
+    named = [name for name in left if name in words]
+    if not named and isinstance(error, (AttributeError, TypeError, ValueError)) and "None" in str(error):
+        for place in places:
+            words = set(re.findall(r"\w+", line_of(place)))
+            nothing = [name for name in left if name in words and place[0].f_locals.get(name, 0) is None]
+            if nothing:
+                named = nothing
+                break
+    if "input_ids" in {*named, *given}:
+        named = [name for name in named if name != "inputs_embeds"]  # what becomes of the ids
+    if not named:
+        return None
+    return replace(guess, more=(*guess.more, *named), learned=(*guess.learned, f"{', '.join(named)} asked for"))
+
+
+def length(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """As many tokens as the message wants."""
+    found = LENGTH.search(str(error))
+    if found is None or "seq" not in sizes or int(found[1]) > MOST_TOKENS:
+        return None
+    return replace(guess, length=int(found[1]), learned=(*guess.learned, f"{found[1]} tokens"))
+
+
+def no_cache(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """No cache of earlier tokens, where it raised, or is written after a gradient wants what was in it."""
+    of_cache = MODIFIED in str(error) or any(frame.f_globals.get("__name__") == CACHES for frame, _ in places)
+    if not of_cache or "use_cache" not in guess.signature.parameters:
+        return None
+    off = Argument("constant", (), settings={"value": False})
+    return replace(
+        guess,
+        arguments={**guess.arguments, "use_cache": off},
+        more=(*guess.more, "use_cache"),
+        learned=(*guess.learned, "use_cache False"),
+    )
+
+
+def one_of_both(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """No text in addition to what the model makes its embeddings from."""
+    media = [name for name in guess.given() if name in PLACEHOLDERS and name != "input_ids"]
+    if BOTH.search(str(error)) is None or not media or "input_ids" not in guess.given():
+        return None
+    said = f"no text: the model makes its embeddings of {', '.join(media)}"
+    more = (*guess.more, *media)
+    left_out = guess.without | {"input_ids", "attention_mask"}
+    return replace(guess, more=more, without=left_out, learned=(*guess.learned, said))
+
+
+BY_PATCH = ("grid*batch", "patch_values")
+"""The patches of all images as rows of a matrix."""
+FORM = re.compile(r"shape \(([\w, ]+)\)")
+CONVOLVED = re.compile(r"input to conv2d, but got input of size: \[\d+, \d+\]")
+UNPACKED = re.compile(r"not enough values to unpack \(expected (\d+), got (\d+)\)")
+DIMENSIONS: Mapping[str, Size] = {
+    **dict.fromkeys(("batch_size", "batch", "bsz", "b", "bs", "n"), "batch"),
+    **dict.fromkeys(("num_channels", "channels", "c", "in_channels", "num_input_channels"), "channels"),
+    **dict.fromkeys(("height", "h", "image_height"), "height"),
+    **dict.fromkeys(("width", "w", "image_width"), "width"),
+    **dict.fromkeys(("num_frames", "frames", "t", "time", "depth"), "clip"),
+    **dict.fromkeys(("seq_len", "seq_length", "sequence_length", "length"), "seq"),
+    **dict.fromkeys(("num_images", "num_tiles", "max_num_images", "num_concurrent_media", "_"), 1),
+}
+"""What models call the dimensions of their inputs."""
+
+
+def form(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """The dimensions that the message lists, or that the line names which takes the tensor apart."""
+    listed = FORM.search(str(error))
+    if listed is not None:
+        shape = [_dimension(word) for word in re.findall(r"\w+", listed[1])]
+        return _reshaped(guess, main_input(guess), shape)
+    unpacked = UNPACKED.search(str(error))
+    if unpacked is not None or CONVOLVED.search(str(error)):
+        for name in guess.given():
+            form = guess.form(name)
+            if form is not None and form.shape == BY_PATCH:
+                return shaped(guess, name, form, ("grid*batch", "channels", "patch", "patch"))
+    if unpacked is None:
+        return None
+    lacking = int(unpacked[1]) - int(unpacked[2])
+    for place in places:
+        taken = _taken_apart(place)
+        if taken is None:
+            continue
+        words, source = taken
+        name = source if source in guess.given() else main_input(guess)
+        form = guess.form(name) if name else None
+        if form is None:
+            continue
+        if len(words) == len(form.shape) + lacking and source in guess.given():
+            known = [_dimension(word) for word in words]
+            if None not in known:
+                return _reshaped(guess, name, known)
+        return shaped(guess, name, form, [form.shape[0], *[1] * lacking, *form.shape[1:]])
+    return None
+
+
+def other_form(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """The next form that models give a floating-point input, where nothing in the error can be read."""
+    for name in guess.given():
+        now = guess.form(name)
+        for form in ARGUMENTS.get(name, ()):
+            if now is not None and form.kind == now.kind == "floats" and not form.if_ and form.shape != now.shape:
+                better = shaped(guess, name, now, form.shape)
+                if better is not None and better.learned[-1] not in guess.learned:
+                    return better
+    return None
+
+
+def _dimension(word: str) -> Size | None:
+    return int(word) if word.isdigit() else DIMENSIONS.get(word.lower())
+
+
+def _taken_apart(place: Place) -> tuple[list[str], str] | None:
+    """``(names, tensor)`` of a line such as ``batch, channels, height, width = pixel_values.shape``."""
+    try:
+        statement = ast.parse(line_of(place)).body[0]
+    except (SyntaxError, IndexError):
+        return None
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Tuple):
+        return None
+    words = [one.id for one in statement.targets[0].elts if isinstance(one, ast.Name)]
+    value: Any = statement.value
+    while isinstance(value, (ast.Attribute, ast.Call)):
+        value = value.func if isinstance(value, ast.Call) else value.value
+    return (words, value.id) if isinstance(value, ast.Name) else None
+
+
+def _reshaped(guess: Guess, name: str, shape: list[Size | None]) -> Guess | None:
+    form = guess.form(name) if name else None
+    if form is None or None in shape:
+        return None
+    return shaped(guess, name, form, [one for one in shape if one is not None])
+
 
 TRIES = 12
 """Corrections of one run; each costs a part of a forward pass."""

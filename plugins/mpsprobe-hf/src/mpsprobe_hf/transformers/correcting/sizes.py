@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import torch
 
 from mpsprobe_hf.transformers.correcting.places import Place, Sizes, elements, knowing, shaped
+from mpsprobe_hf.transformers.inputs.derive import label_forms
 from mpsprobe_hf.transformers.inputs.guess import Guess
-from mpsprobe_hf.transformers.inputs.heads import label_forms
 
 IMAGE = ("batch", "channels", "height", "width")
 MULTIPLE = re.compile(
