@@ -187,7 +187,7 @@ def test_the_outcome_of_the_test() -> None:
     # The verdict alone leaves out what no device passes.
     assert found.device["int32"] == Score(hits=1, missed=1, false=1, quiet=1, numbers=2, numbers_predicted=1)
     listed = found.lists[UNIMPLEMENTED]
-        assert (listed.tests, listed.refused, listed.raises, listed.runs) == (3, 1, 1, 1)
+    assert (listed.tests, listed.refused, listed.raises, listed.runs) == (3, 1, 1, 1)
     assert sorted(one.entry for one in found.disagreements) == ["cos", "sin"]
 
 
