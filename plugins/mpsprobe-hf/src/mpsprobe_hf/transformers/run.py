@@ -126,8 +126,7 @@ class Derivation:
 
     def sizes(self, guess: Guess) -> tuple[Derived, dict[str, int]]:
         """The inputs of ``guess``, and the batch size and sequence length that they get."""
-        from mpsprobe_hf.sizes import choose_sizes
-        from mpsprobe_hf.transformers.inputs.derive import derive
+        from mpsprobe_hf.transformers.inputs.derive import choose_sizes, derive
 
         derived = derive(self.name, guess, self.options.phase, self.hint)
         better = {key: self.said[key] for key in self.said if key in LIMITS and (key != "seq_len" or derived.seq_len)}

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpsprobe.errors import WorkloadError
+from mpsprobe.errors import UsageError, WorkloadError
+from mpsprobe.protocols import RunOptions
 from mpsprobe_hf.forms import Argument
-from mpsprobe_hf.sizes import Field
+from mpsprobe_hf.sizes import Field, check_positive
 from mpsprobe_hf.transformers.generation import prompt
 from mpsprobe_hf.transformers.inputs.guess import Guess
 from mpsprobe_hf.transformers.inputs.rules import HEADS, ROOM, Head
@@ -73,7 +74,7 @@ OWN_FUNCTION = "Write a function that returns the model and its inputs, and name
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """Inputs and sizes for a model class; has what ``mpsprobe_hf.sizes.Limits`` asks for.
+    """Inputs and sizes for a model class.
 
     A batch has one sample in inference and two in training, which is enough for every kind of normalisation.
     """
@@ -134,3 +135,34 @@ def _some(parameters: tuple[str, ...]) -> Iterator[str]:
     yield from sorted(parameters)[:12]
     if len(parameters) > 12:
         yield "…"
+
+
+def choose_sizes(derived: Derived, options: RunOptions, room: int = 0) -> dict[str, int]:
+    """``{"batch": …}``, with ``"seq"`` for a workload that has sequences.
+
+    Raises UsageError: a size below 1, a sequence longer or shorter than the model takes, or a sequence length for a
+    workload without sequences.
+
+    Args:
+        options: what the user asked for.
+        room: tokens that are added to the sequences, and that the model must have positions for too.
+    """
+    phase = "training" if options.phase == "training" else "inference"
+    batch = derived.batch_size[phase] if options.batch_size is None else options.batch_size
+    check_positive("batch size", batch)
+    sizes = {"batch": batch}
+    if derived.seq_len is None:
+        if options.seq_len is not None:
+            raise UsageError(f"the workload '{derived.name}' has no sequences", "Leave out --seq-len.")
+        return sizes
+    longest = max(derived.longest - room, 1) if derived.longest else 0
+    default = min(derived.seq_len, longest) if longest else derived.seq_len
+    length = default if options.seq_len is None else options.seq_len
+    check_positive("sequence length", length)
+    if length < derived.shortest or (longest and length > longest):
+        upper = f" to {longest}" if longest else " or more"
+        raise UsageError(
+            f"sequence length {length} is outside what '{derived.name}' takes",
+            f"Choose {derived.shortest}{upper} {derived.seq_unit}.",
+        )
+    return {**sizes, "seq": length}
