@@ -12,7 +12,7 @@ import logging
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -82,22 +82,20 @@ def modules_are_counted() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def quiet(muted: Sequence[Mute] | None = None) -> Iterator[None]:
     """No warnings from transformers and the Hub: about published configurations, optional kernels, retries.
 
-    Nobody can act on them here; the error that ends the attempt says what cannot be had.
+    Nobody can act on them here; the error that ends the attempt says what cannot be had. No level is changed: that
+    makes logging forget what it knows of every logger, which costs 0.2 to 0.5 ms, and more afterwards.
     """
-    from huggingface_hub.utils import logging as hub
-    from transformers.utils import logging as library
-
-    before, hub_before = library.get_verbosity(), hub.get_verbosity()
-    library.set_verbosity(logging.ERROR)
-    hub.set_verbosity(logging.CRITICAL)  # it logs each failed try as an error
+    muted = mutes() if muted is None else muted
+    for mute in muted:
+        mute.depth += 1
     try:
         yield
     finally:
-        library.set_verbosity(before)
-        hub.set_verbosity(hub_before)
+        for mute in muted:
+            mute.depth -= 1
 
 
 class Mute(logging.Filter):
@@ -132,21 +130,12 @@ def mutes() -> list[Mute]:
 
 
 def quietly(call: Call | None = None) -> Call:
-    """``call``, or the plain call of a model, without the warnings that ``quiet`` silences.
-
-    It is called in steps that are timed, and ``quiet`` is not for those: each change of a level makes logging forget
-    what it knows of every logger, which costs 0.2 to 0.5 ms, and more afterwards.
-    """
-    muted = mutes()
+    """``call``, or the plain call of a model, without the warnings that ``quiet`` silences."""
+    muted = mutes()  # looking for them takes longer than muting, and steps are timed
 
     def run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        for mute in muted:
-            mute.depth += 1
-        try:
+        with quiet(muted):
             return model(*args, **kwargs) if call is None else call(model, args, kwargs)
-        finally:
-            for mute in muted:
-                mute.depth -= 1
 
     return run
 
