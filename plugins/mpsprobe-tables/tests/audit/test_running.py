@@ -12,12 +12,10 @@ from mpsprobe.errors import UnknownName
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_devkit.testing.fakes import FakeProgress
-from mpsprobe_tables.audit import workers
 from mpsprobe_tables.audit.entries import entries, entry_named
 from mpsprobe_tables.audit.judging import outcome_of
 from mpsprobe_tables.audit.procedure import draw, is_for_mps, undisturbed
-from mpsprobe_tables.audit.running import Pair, run_entries
-from mpsprobe_tables.audit.workers import Task, entries_to_run, run_tasks, tasks_for
+from mpsprobe_tables.audit.running import CHUNK, Pair, Task, entries_to_run, run_entries, run_tasks, tasks_for
 
 RELEASE = "2.13.0"
 TABLE = load_table(RELEASE)
@@ -134,7 +132,7 @@ def test_each_entry_of_a_dtype_is_in_one_piece() -> None:
         assert sorted(keys) == sorted(entries_to_run(dtype, (RELEASE,)))
         assert len(keys) == len(set(keys)) > 300
     sizes = {len(task.keys) for task in tasks}
-    assert max(sizes) <= workers.CHUNK
+    assert max(sizes) <= CHUNK
 
 
 def test_only_some_entries() -> None:

@@ -32,8 +32,7 @@ from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_tables.audit.device import AuditDevice, Seen
 from mpsprobe_tables.audit.entries import DTYPES, GRADIENT_DTYPES, entries
 from mpsprobe_tables.audit.procedure import backward, draw, forward, on_cpu, undisturbed
-from mpsprobe_tables.audit.running import BACKWARD, FORWARD
-from mpsprobe_tables.audit.workers import in_processes
+from mpsprobe_tables.audit.running import BACKWARD, FORWARD, in_processes
 from mpsprobe_tables.encoding import encode_lists
 from mpsprobe_tables.expectations import (
     TESTED_DTYPES,

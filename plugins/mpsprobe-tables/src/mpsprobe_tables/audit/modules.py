@@ -23,8 +23,7 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables.audit.device import SHADOW_LIMIT, AuditDevice, Seen
 from mpsprobe_tables.audit.entries import dtype_named, module_entries
 from mpsprobe_tables.audit.procedure import DEVICE, DrawnOnCpu, copy_of, message, undisturbed
-from mpsprobe_tables.audit.running import BACKWARD, FORWARD, alike
-from mpsprobe_tables.audit.workers import in_processes
+from mpsprobe_tables.audit.running import BACKWARD, FORWARD, alike, in_processes
 from mpsprobe_tables.module_marks import FORWARD_TEST, GRADIENT_TEST, Mode, ModuleMarks, load_marks
 
 WHAT = "modules"

@@ -13,10 +13,9 @@ from mpsprobe_coverage.knowledge.judging.lists import Lists
 from mpsprobe_tables.audit.entries import entries
 from mpsprobe_tables.audit.judging import Judged, beyond_claims, internal_errors, judge
 from mpsprobe_tables.audit.modules import ModuleAudit, audit_modules
-from mpsprobe_tables.audit.running import Pair
+from mpsprobe_tables.audit.running import Pair, run_tasks, tasks_for
 from mpsprobe_tables.audit.scoring import ExceptionLine, Score, Scores, exception_lines, scores, total
 from mpsprobe_tables.audit.untested import Untested, audit_untested
-from mpsprobe_tables.audit.workers import run_tasks, tasks_for
 from mpsprobe_tables.expectations import load_expectations
 from mpsprobe_tables.module_marks import module_releases
 

@@ -29,7 +29,7 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables.audit.device import SHADOW_LIMIT, AuditDevice, Seen
 from mpsprobe_tables.audit.entries import entry_named
 from mpsprobe_tables.audit.procedure import DrawnOnCpu, draw, forward, is_for_mps, undisturbed
-from mpsprobe_tables.audit.workers import in_processes
+from mpsprobe_tables.audit.running import in_processes
 
 RANKS = (5, 6)
 DTYPES = (

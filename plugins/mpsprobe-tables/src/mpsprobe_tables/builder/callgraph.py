@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mpsprobe_tables.builder.emulator import Call, Made, run
-from mpsprobe_tables.builder.machine import ARGUMENTS, Incoming, Value
+from mpsprobe_tables.builder.emulator import ARGUMENTS, Call, Incoming, Made, Value, run
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.stubs import Stubs
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import METAL_TYPES
 from mpsprobe_tables.builder import flow_arithmetic as arithmetic
 from mpsprobe_tables.builder.callgraph import STUB_CALL
-from mpsprobe_tables.builder.emulator import CLOBBERED, CONDITIONAL, DECODER, immediate
+from mpsprobe_tables.builder.emulator import CLOBBERED, CONDITIONAL, DECODER, SP, immediate
 from mpsprobe_tables.builder.flow_memory import (
     FRAME,
     OBJECT,
@@ -34,7 +34,6 @@ from mpsprobe_tables.builder.flow_memory import (
     tensor,
 )
 from mpsprobe_tables.builder.flow_values import ALL, COUNT, SCALAR_TYPES, At, Known, Point, Value, joined, where
-from mpsprobe_tables.builder.machine import SP
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames
 

@@ -23,11 +23,10 @@ from typing import Any
 import torch
 
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import CAST, EMPTY, EMPTY_INPUTS, EVERY, GRAPH, MAY, SAME, Refusal
-from mpsprobe_tables.builder.emulator import DECODER, Made, run
+from mpsprobe_tables.builder.emulator import ARGUMENT_REGISTERS, DECODER, Made, run
 from mpsprobe_tables.builder.flow import ARGUMENTS, RESULT_PLACE, Follower, Outcome
 from mpsprobe_tables.builder.flow_memory import Assumed, Frozen, Pointed, tensor
 from mpsprobe_tables.builder.flow_values import ALL, IDENTITY, SCALAR_TYPES, Known
-from mpsprobe_tables.builder.machine import ARGUMENT_REGISTERS
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames
 from mpsprobe_tables.builder.registrations import SCHEMA, initialisers

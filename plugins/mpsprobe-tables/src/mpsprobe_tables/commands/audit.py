@@ -106,9 +106,9 @@ def audit(
     releases = _releases(torch_release)
     if output is not None:
         check_writable(output)
-    from mpsprobe_tables.audit import workers
     from mpsprobe_tables.audit.entries import DTYPES, entry_named, module_named
     from mpsprobe_tables.audit.result import run_audit
+    from mpsprobe_tables.audit.running import default_jobs
 
     for name in entries:
         entry_named(name)
@@ -118,7 +118,7 @@ def audit(
     chosen = modules if modules or whole else None
     modes: tuple[Lists, ...] = ("none", "neighbours") if lists == "both" else (lists,)  # type: ignore[assignment]
     with make_progress() as progress:
-        jobs = jobs or workers.default_jobs()
+        jobs = jobs or default_jobs()
         found = run_audit(releases, dtypes or DTYPES, modes, entries, jobs, progress, chosen, whole)
     if not found.pairs:
         raise UsageError("no test runs these entries with these dtypes", "Leave --dtype out to see which ones do.")
