@@ -31,8 +31,8 @@ from mpsprobe_coverage.knowledge.judging.signatures import dtypes_in, signature,
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_tables.audit.device import AuditDevice, Seen
 from mpsprobe_tables.audit.entries import DTYPES, GRADIENT_DTYPES, entries
-from mpsprobe_tables.audit.procedure import backward, draw, forward, on_cpu, undisturbed
-from mpsprobe_tables.audit.running import BACKWARD, FORWARD, in_processes
+from mpsprobe_tables.audit.procedure import draw, on_cpu, undisturbed
+from mpsprobe_tables.audit.running import BACKWARD, FORWARD, in_processes, likeness, step_on
 from mpsprobe_tables.encoding import encode_lists
 from mpsprobe_tables.expectations import (
     TESTED_DTYPES,
@@ -239,21 +239,19 @@ def _drawn(dtype: str) -> Iterator[tuple[str, _Drawn]]:
             continue
         first: dict[Any, Any] = {}
         for sample in samples:
-            first.setdefault(_likeness((sample.input, sample.args, sample.kwargs)), sample)
+            first.setdefault(likeness((sample.input, sample.args, sample.kwargs), _of_tensor), sample)
         yield key, _Drawn(entry, samples, _by_flags(first.values()), _names(entry))
 
 
 def _by_flags(samples: Iterable[Any]) -> list[Any]:
     """The samples, those first that have truth values and names that none before them has."""
-    first: dict[Any, Any] = {}
-    others = []
+    seen: set[Any] = set()
+    parts: tuple[list[Any], list[Any]] = ([], [])
     for sample in samples:
         flags = _flags((sample.args, sample.kwargs))
-        if flags in first:
-            others.append(sample)
-        else:
-            first[flags] = sample
-    return [*first.values(), *others]
+        parts[flags in seen].append(sample)
+        seen.add(flags)
+    return [*parts[False], *parts[True]]
 
 
 def _flags(value: Any) -> Any:
@@ -272,16 +270,10 @@ def _observed(
     for drawn in one.distinct[: MOST_PASSING if status == "passes" else None]:
         try:
             sample = device.sample(drawn)
-            with device.recording(FORWARD):
-                output = forward(one.entry, sample)
-            compute = backward(one.entry, sample, output, torch.ones_like) if status == "passes" and gradient else None
-            if compute is not None:
-                with device.recording(BACKWARD):
-                    compute()
         except NotStrided:
             failed = True
-        except Exception:  # noqa: BLE001 - what was called until then was called
-            failed = True
+        else:  # what is called until it raises is called
+            failed |= step_on(device, one.entry, sample, status == "passes" and gradient) is not None
     seen = device.short.take()
     calls = {phase: _calls(call for call in seen if call.phase == phase) for phase in (FORWARD, BACKWARD)}
     refuses = any(call.refuses for call in seen if call.phase == FORWARD)
@@ -335,13 +327,7 @@ def _names(entry: Any) -> frozenset[str]:
     ) - {""}
 
 
-def _likeness(value: Any) -> Any:
-    """What samples share that call the same operators with the same dtypes: sizes and values do not count."""
-    if isinstance(value, torch.Tensor):
-        contiguous = value.layout is torch.strided and value.is_contiguous()
-        return value.dtype, value.dim(), value.numel() == 0, value.layout, contiguous, value.is_conj()
-    if isinstance(value, dict):
-        return tuple((name, _likeness(inner)) for name, inner in value.items())
-    if isinstance(value, (list, tuple)):
-        return type(value), tuple(_likeness(inner) for inner in value)
-    return type(value), repr(value)
+def _of_tensor(value: torch.Tensor) -> Any:
+    """What tensors share with which the same operators are called with the same dtypes: sizes do not count."""
+    contiguous = value.layout is torch.strided and value.is_contiguous()
+    return value.dtype, value.dim(), value.numel() == 0, value.layout, contiguous, value.is_conj()

@@ -191,14 +191,10 @@ def _tests(
         if expected == "fail" and alone and ran.compared and not gradient:
             expected = "numbers"
         seen = next((one for one in ran.calls if one.refuses and (gradient or one.phase == FORWARD)), None)
+        found: tuple[Outcome, str] = ("raised", raised[0]) if raised else ("runs", "nothing refused")
         if seen is not None:
-            yield ModuleTest(
-                name, dtype, mode, gradient, expected, "refused", f"{seen.operator} {seen.verdict}: {seen.reason}"
-            )
-        elif raised:
-            yield ModuleTest(name, dtype, mode, gradient, expected, "raised", raised[0])
-        else:
-            yield ModuleTest(name, dtype, mode, gradient, expected, "runs", "nothing refused")
+            found = "refused", f"{seen.operator} {seen.verdict}: {seen.reason}"
+        yield ModuleTest(name, dtype, mode, gradient, expected, *found)
 
 
 def _run(device: AuditDevice, entry: Any, dtype: str, mode: Mode, inputs: Sequence[Any]) -> _Ran:

@@ -184,26 +184,29 @@ def _run(device: AuditDevice, one: _Prepared, gradient: bool) -> tuple[Raised, .
     else:
         samples = _drawn_there(device, one, raised)
     for number, sample in samples.items():
-        reference = one.references[number] if number < len(one.references) else None
-        try:
-            phase = FORWARD
-            with device.recording(phase):
-                output = forward(one.entry, sample)
-            if gradient:
-                phase = BACKWARD
-                compute = backward(one.entry, sample, output, torch.ones_like)
-                if compute is not None:
-                    with device.recording(phase):
-                        compute()
-        except Exception as error:  # noqa: BLE001 - whether it is the device's fault is decided by the reference
-            if reference is None:
-                works = False
-            elif phase == FORWARD:
-                works = reference.forward is None
-            else:
-                works = reference.gradient is None
-            raised.append(Raised(phase, number, message(error), works))
+        if (failed := step_on(device, one.entry, sample, gradient)) is not None:
+            phase, error = failed
+            known = one.references[number : number + 1]
+            works = any((one.forward if phase == FORWARD else one.gradient) is None for one in known)
+            raised.append(Raised(phase, number, error, works))
     return tuple(raised)
+
+
+def step_on(device: AuditDevice, entry: Any, sample: Any, gradient: bool) -> tuple[str, str] | None:
+    """The entry's result for the sample, and its gradients; where that raised, the phase and the error."""
+    phase = FORWARD
+    try:
+        with device.recording(phase):
+            output = forward(entry, sample)
+        if gradient:
+            phase = BACKWARD
+            compute = backward(entry, sample, output, torch.ones_like)
+            if compute is not None:
+                with device.recording(phase):
+                    compute()
+    except Exception as error:  # noqa: BLE001 - whether it is the device's fault is decided by the CPU
+        return phase, message(error)
+    return None
 
 
 def _drawn_there(device: AuditDevice, one: _Prepared, raised: list[Raised]) -> dict[int, Any]:
@@ -220,23 +223,28 @@ def _distinct(samples: Sequence[Any]) -> list[int]:
     """Numbers of the samples whose kernels, shapes, dtypes and arguments no earlier one has."""
     first: dict[Any, int] = {}
     for number, sample in enumerate(samples):
-        first.setdefault(_likeness((sample.input, sample.args, sample.kwargs)), number)
+        first.setdefault(likeness((sample.input, sample.args, sample.kwargs)), number)
     return list(first.values())
 
 
-def _likeness(value: Any) -> Any:
-    """What two samples share if they take the same way: values count where a program may read them."""
+def _of_tensor(value: torch.Tensor) -> Any:
+    """What tensors share if samples with them take the same way: values count where a program may read them."""
+    if value.layout is not torch.strided:
+        return id(value)
+    exact = not (value.dtype.is_floating_point or value.dtype.is_complex)
+    values = tuple(value.flatten().tolist()) if exact and value.numel() <= SHADOW_LIMIT else None
+    alike = value.shape, value.stride(), value.dtype, value.requires_grad, value.is_conj()
+    return *alike, is_for_mps(value), values
+
+
+def likeness(value: Any, of_tensor: Callable[[torch.Tensor], Any] = _of_tensor) -> Any:
+    """What two samples share that are alike: arguments, and of their tensors what ``of_tensor`` gives."""
     if isinstance(value, torch.Tensor):
-        if value.layout is not torch.strided:
-            return id(value)
-        exact = not (value.dtype.is_floating_point or value.dtype.is_complex)
-        values = tuple(value.flatten().tolist()) if exact and value.numel() <= SHADOW_LIMIT else None
-        alike = value.shape, value.stride(), value.dtype, value.requires_grad, value.is_conj()
-        return *alike, is_for_mps(value), values
+        return of_tensor(value)
     if isinstance(value, dict):
-        return tuple((name, _likeness(inner)) for name, inner in value.items())
+        return tuple((name, likeness(inner, of_tensor)) for name, inner in value.items())
     if isinstance(value, (list, tuple)):
-        return type(value), tuple(_likeness(inner) for inner in value)
+        return type(value), tuple(likeness(inner, of_tensor) for inner in value)
     return type(value), repr(value)
 
 

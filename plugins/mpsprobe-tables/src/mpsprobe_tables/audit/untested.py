@@ -21,7 +21,6 @@ import torch
 
 from mpsprobe.assembling import REGISTERED_ONLY
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.devices.virtual.wrapping import NotStrided
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.judging.proof import with_proof
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
@@ -152,8 +151,6 @@ def _outcome(device: AuditDevice, table: KernelTable, key: str, sample: Any) -> 
     try:
         with device.recording("forward"):
             forward(entry_named(key), device.sample(sample))
-    except NotStrided:
-        raised = True
     except Exception:  # noqa: BLE001 - as the CPU does, or what the device cannot follow
         raised = True
     seen = device.short.take()

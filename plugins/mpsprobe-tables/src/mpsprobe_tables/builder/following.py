@@ -23,13 +23,13 @@ from typing import Any
 import torch
 
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import CAST, EMPTY, EMPTY_INPUTS, EVERY, GRAPH, MAY, SAME, Refusal
-from mpsprobe_tables.builder.emulator import ARGUMENT_REGISTERS, DECODER, Made, run
+from mpsprobe_tables.builder.emulator import ARGUMENT_REGISTERS, DECODER
 from mpsprobe_tables.builder.flow import ARGUMENTS, RESULT_PLACE, Follower, Outcome
 from mpsprobe_tables.builder.flow_memory import Assumed, Frozen, Pointed, tensor
 from mpsprobe_tables.builder.flow_values import ALL, IDENTITY, SCALAR_TYPES, Known
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames
-from mpsprobe_tables.builder.registrations import SCHEMA, initialisers
+from mpsprobe_tables.builder.registrations import schemas
 from mpsprobe_tables.builder.stubs import CLEAR_MAJORITY, Stubs
 
 BEFORE = 2  # the functor and the dispatch keys
@@ -110,21 +110,6 @@ def parameters(schema: Any, symbol: str) -> Iterator[Parameter]:
             stack += size
 
 
-def read_schemas(library: MachO, wanted: Collection[str]) -> dict[str, Any]:
-    """Operator → its schema, for those of ``wanted`` that the library defines."""
-    found = {}
-    for initialiser in initialisers(library):
-        if initialiser.kind != "IMPL_":
-            for event in run(library, initialiser.address):
-                text = library.string_at(event.address) if isinstance(event, Made) else None
-                match = SCHEMA.match(text or "")
-                if match is not None:
-                    operator = f"{match['namespace'] or initialiser.namespace}::{match['name']}"
-                    if operator in wanted:
-                        found[operator] = torch._C.parse_schema(match[0])
-    return found
-
-
 DTYPE_LOAD = re.compile(r"\bldrh w(\d+), \[x\d+, #(?P<offset>0x\w+)\]\ncmp [wx]\1, #0x[12]\w\nb\.h[si] ")
 
 
@@ -168,10 +153,10 @@ class Kernel:
 
 def kernels_of(library: MachO, registered: Mapping[str, int]) -> Iterator[Kernel]:
     """The kernels of those operators of ``registered`` (operator → function) whose schema the library has."""
-    schemas = read_schemas(library, registered.keys())
+    texts = {operator: text for operator, text in schemas(library) if operator in registered}
     for operator, address in sorted(registered.items()):
-        schema = schemas.get(operator)
-        if schema is not None:
+        if operator in texts:
+            schema = torch._C.parse_schema(texts[operator])
             known = parameters(schema, library.symbol_at(address) or "")
             tensors = (p for p in known if p.place is not None and p.kind in ("Tensor", "Optional[Tensor]"))
             scales = any(str(a.real_type) == "number" and a.default_value == 1 for a in schema.arguments)

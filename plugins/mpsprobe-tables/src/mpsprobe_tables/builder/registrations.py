@@ -105,11 +105,11 @@ def read_registrations(library: MachO) -> Registrations:
     for initialiser in initialisers(library):
         if initialiser.kind == "IMPL_":
             _read_kernels(library, initialiser, found)
-        else:
-            _read_schemas(library, initialiser, found)
+    found.defined.update(operator for operator, _ in schemas(library))
     for registration in read_stable(library):
         if registration.key is None:
-            _add_schema(registration.text, registration.namespace, found)
+            if (match := SCHEMA.match(registration.text)) is not None:
+                found.defined.add(f"{match['namespace'] or registration.namespace}::{match['name']}")
         elif _is_wanted(registration.key):
             operator = operator_name(registration.text, registration.namespace)
             if operator is not None:
@@ -166,21 +166,18 @@ def _read_kernels(library: MachO, initialiser: _Initialiser, found: Registration
         found.fallback.update(operator for operator, own in names if not own)
 
 
-def _read_schemas(library: MachO, initialiser: _Initialiser, found: Registrations) -> None:
-    for event in run(library, initialiser.address):
-        text = library.string_at(event.address) if isinstance(event, Made) else None
-        if text is not None:
-            _add_schema(text, initialiser.namespace, found)
+def schemas(library: MachO) -> Iterator[tuple[str, str]]:
+    """Every operator that ``library`` defines other than through the stable ABI, and its schema."""
+    for initialiser in initialisers(library):
+        if initialiser.kind != "IMPL_":
+            for event in run(library, initialiser.address):
+                text = library.string_at(event.address) if isinstance(event, Made) else None
+                if text is not None and (match := SCHEMA.match(text)) is not None:
+                    yield f"{match['namespace'] or initialiser.namespace}::{match['name']}", match[0]
 
 
 def _is_wanted(key: str) -> bool:
     return key.endswith("MPS") or key in COMPOSITE_KEYS
-
-
-def _add_schema(text: str, namespace: str, found: Registrations) -> None:
-    match = SCHEMA.match(text)
-    if match is not None:
-        found.defined.add(f"{match['namespace'] or namespace}::{match['name']}")
 
 
 def operator_name(text: str, namespace: str) -> str | None:

@@ -122,19 +122,17 @@ class Wheel:
     @functools.cached_property
     def binary(self) -> MachO:
         """The library that registers the kernels, parsed. Raises TableError: the wheel has none, or a broken one."""
-        with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
-            path = Path(folder) / "library"
-            self.extract_library(path)
-            return MachO(path)
+        return self._parsed(self._library())
 
     @functools.cached_property
     def python_binary(self) -> MachO | None:
         """The library with torch's Python bindings, parsed; None where there is none. Raises as ``binary``."""
-        if not self.has(BINDINGS):
-            return None
+        return self._parsed(BINDINGS) if self.has(BINDINGS) else None
+
+    def _parsed(self, member: str) -> MachO:
         with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
             path = Path(folder) / "library"
-            self._extract(BINDINGS, path)
+            self._extract(member, path)
             return MachO(path)
 
     @functools.cached_property
@@ -183,15 +181,15 @@ class Wheel:
                 target.write_text(self.text(member), encoding="utf-8")
 
     def extract_library(self, target: Path) -> None:
-        """Write the library that registers the kernels to ``target``.
+        """Write the library that registers the kernels to ``target``. Raises as ``binary``."""
+        self._extract(self._library(), target)
 
-        Raises TableError: the wheel has none, or it is too large or broken.
-        """
+    def _library(self) -> str:
         pattern = re.compile(LIBRARIES[self.library])
         found = [member for member in self._members if pattern.fullmatch(member)]
         if len(found) != 1:
             raise TableError(f"'{self._shown}' has no library of {self.library}, or several")
-        self._extract(found[0], target)
+        return found[0]
 
     def _extract(self, member: str, target: Path) -> None:
         info = self._member(member, LARGEST_LIBRARY)
