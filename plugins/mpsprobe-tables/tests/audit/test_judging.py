@@ -182,10 +182,10 @@ PAIRS = [
 def test_the_outcome_of_the_test() -> None:
     found = _scores(PAIRS)
     score = found.outcome["int32"]
-    assert score == Score(hits=2, missed=1, false=1, quiet=1, numbers=2, numbers_predicted=1)
+    assert score == Score(hits=2, missed=1, false=1, quiet=1, numbers=2)
     assert (score.tests, round(score.recall, 3), round(score.precision, 3)) == (7, 0.667, 0.667)
     # The verdict alone leaves out what no device passes.
-    assert found.device["int32"] == Score(hits=1, missed=1, false=1, quiet=1, numbers=2, numbers_predicted=1)
+    assert found.device["int32"] == Score(hits=1, missed=1, false=1, quiet=1, numbers=2)
     listed = found.lists[UNIMPLEMENTED]
     assert (listed.tests, listed.refused, listed.raises, listed.runs) == (3, 1, 1, 1)
     assert sorted(one.entry for one in found.disagreements) == ["cos", "sin"]
@@ -206,7 +206,7 @@ def test_the_two_figures() -> None:
 def test_an_exception_takes_a_test_out() -> None:
     line = ExceptionLine(("sin", "cos"), ("int32",), "forward", (UNIMPLEMENTED,), "", "numbers", "a comment")
     found = _scores(PAIRS, line)
-    assert found.outcome["int32"] == Score(hits=2, false=1, quiet=1, numbers=2, numbers_predicted=1)
+    assert found.outcome["int32"] == Score(hits=2, false=1, quiet=1, numbers=2)
     assert [one.entry for one in found.excepted[line]] == ["sin"], "cos stands in no list, so it is not excused"
     for other in ({"dtypes": ("bool",)}, {"test": "gradient"}, {"releases": f"<{RELEASE}"}):
         assert not _scores(PAIRS, replace(line, **other)).excepted  # type: ignore[arg-type]

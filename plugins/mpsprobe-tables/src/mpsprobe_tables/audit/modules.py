@@ -63,12 +63,9 @@ class ModuleAudit:
     idle: tuple[str, ...] = ()  # modules whose marks name a class of tests that is none
     internal: tuple[str, ...] = ()  # where the device raised and the CPU does not
 
-    def count(self, expected: Expected, outcome: Outcome | None = None, gradient: bool | None = None) -> int:
+    def count(self, expected: Expected, outcome: Outcome | None = None) -> int:
         """How many tests are expected to do one thing, and did another."""
-        return sum(
-            one.expected == expected and outcome in (None, one.outcome) and gradient in (None, one.gradient)
-            for one in self.tests
-        )
+        return sum(one.expected == expected and outcome in (None, one.outcome) for one in self.tests)
 
     @property
     def refused(self) -> int:

@@ -88,9 +88,7 @@ class Score:
     missed: int = 0  # expected to fail, and not predicted
     false: int = 0  # predicted, and expected to pass
     quiet: int = 0  # neither
-    # numbers, numbers_predicted: those that fail by wrong numbers, and how many of them were predicted to fail
-    numbers: int = 0
-    numbers_predicted: int = 0
+    numbers: int = 0  # those that fail by wrong numbers, whatever was predicted
 
     @property
     def tests(self) -> int:
@@ -217,7 +215,6 @@ def _count(found: Iterable[tuple[str, bool]]) -> Score:
         false=counts["pass", True],
         quiet=counts["pass", False],
         numbers=counts["numbers", True] + counts["numbers", False],
-        numbers_predicted=counts["numbers", True],
     )
 
 

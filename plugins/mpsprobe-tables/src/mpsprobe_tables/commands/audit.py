@@ -64,7 +64,7 @@ def _dtypes(_context: click.Context, _option: click.Parameter, value: str | None
 @click.option(
     "--format",
     "format_name",
-    type=Named("format", ("table", "json", "markdown")),
+    type=Named("format", ("table", "markdown")),
     default="table",
     show_default=True,
     help="Of the output.",
@@ -100,7 +100,6 @@ def audit(
     mpsprobe kernels audit
     mpsprobe kernels audit --dtype float32 --entry linalg.eig --entry normal
     mpsprobe kernels audit --dtype float32 --entry addmm --module nn.Linear --module nn.Conv3d
-    mpsprobe kernels audit --torch 2.9.1 --format json -o audit.json
     mpsprobe kernels audit --torch all --format markdown -o audit.md
     """
     releases = _releases(torch_release)
@@ -155,10 +154,6 @@ def _releases(text: str) -> list[str]:
 
 
 def _rendered(found: Audit, format_name: str, command: str, *, terminal: bool) -> str:
-    if format_name == "json":
-        from mpsprobe_tables.audit.tables import json_document
-
-        return json_document(found) + "\n"
     if format_name == "markdown":
         from mpsprobe_tables.audit.page import page
 

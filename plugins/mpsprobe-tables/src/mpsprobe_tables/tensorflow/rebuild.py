@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,6 @@ class Release:
     """What was read of one release."""
 
     release: str
-    document: Mapping[str, Any]  # the content of its data file
     file: DataFile
 
 
@@ -85,7 +84,7 @@ def rebuild(wheels: Iterable[Path], progress: SilentProgress) -> list[Release]:
         progress.advance(f"{METAL} {release}: reading the wheels")
         document = _document(release, sorted(by_release[release], key=_order))
         data = (json.dumps(document, indent=1) + "\n").encode()
-        built.append(Release(release, document, DataFile.of(Path(str(data_folder())), f"{METAL}-{release}.json", data)))
+        built.append(Release(release, DataFile.of(Path(str(data_folder())), f"{METAL}-{release}.json", data)))
     return built
 
 
