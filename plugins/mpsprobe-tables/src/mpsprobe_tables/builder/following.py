@@ -35,35 +35,22 @@ from mpsprobe_tables.builder.stubs import CLEAR_MAJORITY, Stubs
 BEFORE = 2  # the functor and the dispatch keys
 # Type in a schema → size in bytes and how many registers; what lies in memory has one for its address.
 _POINTER = (8, 1)
+_IN_MEMORY = (
+    "Tensor", "Optional[Tensor]", "List[Optional[Tensor]]", "number", "Optional[number]", "Generator",
+    "Optional[Generator]", "Optional[List[int]]", "Optional[List[float]]", "Optional[List[number]]", "Optional[str]",
+)  # fmt: skip
+_IN_TWO = (
+    "Optional[int]", "Optional[float]", "str", "List[int]", "List[float]", "List[number]", "List[Tensor]",
+)  # fmt: skip
 _TYPES = {
-    "Tensor": _POINTER,
-    "Optional[Tensor]": _POINTER,
-    "List[Optional[Tensor]]": _POINTER,
-    "number": _POINTER,
-    "Optional[number]": _POINTER,
-    "Generator": _POINTER,
-    "Optional[Generator]": _POINTER,
+    **dict.fromkeys(_IN_MEMORY, _POINTER),
+    **dict.fromkeys(_IN_TWO, (16, 2)),
+    **dict.fromkeys(("bool", "ScalarType"), (1, 1)),
+    **dict.fromkeys(("Optional[bool]", "Optional[ScalarType]", "Optional[Layout]", "Optional[MemoryFormat]"), (2, 1)),
     "int": (8, 1),
-    "bool": (1, 1),
     "float": (8, 0),  # in a register of its own kind
-    "ScalarType": (1, 1),
-    "Optional[bool]": (2, 1),
-    "Optional[ScalarType]": (2, 1),
-    "Optional[Layout]": (2, 1),
-    "Optional[MemoryFormat]": (2, 1),
     "Optional[Device]": (3, 1),
     "List[bool]": (4, 1),
-    "Optional[int]": (16, 2),
-    "Optional[float]": (16, 2),
-    "str": (16, 2),
-    "List[int]": (16, 2),
-    "List[float]": (16, 2),
-    "List[number]": (16, 2),
-    "List[Tensor]": (16, 2),
-    "Optional[List[int]]": _POINTER,
-    "Optional[List[float]]": _POINTER,
-    "Optional[List[number]]": _POINTER,
-    "Optional[str]": _POINTER,
 }
 
 
