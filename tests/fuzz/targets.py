@@ -246,7 +246,7 @@ def expectations(_: Path) -> Attack:
     def attack(random: Random) -> None:
         with suppress(MpsprobeError):
             read = decode(seal(MAGIC, document_changed(document, random)), "made", None)
-            for listed in (*read.lists.values(), *read.gradient_lists.values()):
+            for listed in read.sections.values():
                 for entry in listed:
                     read.expected(entry, "float32")
                     read.expected(entry, "complex64", gradient=True)

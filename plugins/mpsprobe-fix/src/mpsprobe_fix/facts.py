@@ -27,39 +27,28 @@ _WITHOUT_PARAMETERS = re.compile(r"(?:torch\.)?nn\.(\w+(?:Loss|Pool[123]d)|Fold|
 
 @dataclass
 class Facts:
-    """Of the files of one run.
+    """Of the files of one run."""
 
-    Attributes:
-        devices: names (variables, attributes, keys, parameters) whose value is used as a device somewhere.
-        settings: keys of YAML and TOML files whose value is a CUDA device, and that value.
-        own_cuda: classes with a method ``cuda()`` of their own and none called ``to()``.
-        asked: names that say whether there is CUDA.
-        flags: those of them that guard work on the device.
-        types: names of a type of tensors that is CUDA's where there is CUDA, and what it is called: ``FloatTensor``.
-        scopes: names of a function that is autocast, or nothing.
-        processes: names of how many processes are started.
-        cuda: whether something is put on a CUDA device.
-        modules: names of modules without parameters, and their class: ``CTCLoss``.
-        release: of torch, as numbers, that is judged: some edits are for older ones only.
-        refused: operators that a run saw refused.
-        made: modules that are made somewhere.
-        early: whether asking CUDA at import would change the program: it forks, or chooses its GPUs itself, and CUDA
-            is initialised by ``torch.cuda.is_available()``.
-    """
-
+    # Names (variables, attributes, keys, parameters) whose value is used as a device somewhere.
     devices: set[str] = field(default_factory=set)
+    # Keys of YAML and TOML files whose value is a CUDA device, and that value.
     settings: dict[str, str] = field(default_factory=dict)
+    # Classes with a method ``cuda()`` of their own and none called ``to()``.
     own_cuda: set[str] = field(default_factory=set)
-    asked: set[str] = field(default_factory=set)
-    flags: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)  # names that say whether there is CUDA
+    flags: set[str] = field(default_factory=set)  # those of them that guard work on the device
+    # Names of a type of tensors that is CUDA's where there is CUDA, and what it is called: ``FloatTensor``.
     types: dict[str, str] = field(default_factory=dict)
-    scopes: set[str] = field(default_factory=set)
-    processes: set[str] = field(default_factory=set)
-    cuda: bool = False
+    scopes: set[str] = field(default_factory=set)  # names of a function that is autocast, or nothing
+    processes: set[str] = field(default_factory=set)  # names of how many processes are started
+    cuda: bool = False  # whether something is put on a CUDA device
+    # Names of modules without parameters, and their class: ``CTCLoss``.
     modules: dict[str, str] = field(default_factory=dict)
-    release: tuple[int, ...] = (0,)
-    refused: set[str] = field(default_factory=set)
-    made: set[str] = field(default_factory=set)
+    release: tuple[int, ...] = (0,)  # of torch, as numbers, that is judged: some edits are for older ones only
+    refused: set[str] = field(default_factory=set)  # operators that a run saw refused
+    made: set[str] = field(default_factory=set)  # modules that are made somewhere
+    # Whether asking CUDA at import would change the program: it forks, or chooses its GPUs itself, and CUDA is
+    # initialised by ``torch.cuda.is_available()``.
     early: bool = False
 
     def lacks(self, function: str) -> str | None:
@@ -91,15 +80,11 @@ class Facts:
 
 @dataclass
 class Program:
-    """A file as Python reads it.
-
-    Attributes:
-        nodes: all of its tree, level by level.
-    """
+    """A file as Python reads it."""
 
     code: str
     tree: ast.Module
-    nodes: list[ast.AST]
+    nodes: list[ast.AST]  # all of its tree, level by level
 
     @cached_property
     def lines(self) -> list[str]:

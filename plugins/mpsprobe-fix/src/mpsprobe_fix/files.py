@@ -58,8 +58,7 @@ class Source:
     def write(self, text: str) -> None:
         """Replace the file at once: whoever is interrupted leaves the old one or the new one.
 
-        Raises:
-            UsageError: it is no longer what was read, or a link has taken its place.
+        Raises UsageError: it is no longer what was read, or a link has taken its place.
         """
         write_atomically(self.path, self.encoded(text), self._check_same)
 
@@ -78,9 +77,7 @@ class Source:
 def content(path: Path) -> bytes:
     """What is in the regular file ``path``; a pipe that has taken its place is not waited for.
 
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is another kind of file, or has more than ``MOST_BYTES``.
+    Raises OSError: it cannot be read; ValueError: it is another kind of file, or has more than ``MOST_BYTES``.
     """
     # pathlib has no opener
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
@@ -108,8 +105,7 @@ class Found:
 def gather(paths: Sequence[str]) -> Found:
     """Every file below ``paths``. A symbolic link out of the path that is named is never followed.
 
-    Raises:
-        UsageError: a path does not exist.
+    Raises UsageError: a path does not exist.
     """
     found = Found()
     done: set[Path] = set()

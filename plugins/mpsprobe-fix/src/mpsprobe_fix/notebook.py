@@ -15,11 +15,7 @@ _LINE = re.compile(r"^(\s*)([%!?].*)$")
 
 
 class Notebook:
-    """The notebook of ``text``, a JSON document.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """The notebook of ``text``, a JSON document. Raises ValueError: it is none."""
 
     def __init__(self, text: str) -> None:
         self._text = text

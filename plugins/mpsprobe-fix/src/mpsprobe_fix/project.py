@@ -51,8 +51,7 @@ def known() -> Mapping[str, Any]:
 def findings(path: str, mac: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Findings about the project at ``path``, for a ``mac`` with ``macos``, ``torch`` and ``chip``, as far as named.
 
-    Raises:
-        UsageError: there is nothing at ``path``, or no table of that torch.
+    Raises UsageError: there is nothing at ``path``, or no table of that torch.
     """
     releases = torch_releases()
     release = pick_release(mac["torch"], releases) if "torch" in mac else None
@@ -231,17 +230,11 @@ _CONDA = re.compile(r"(?:[\w-]+::)?([\w.-]+(?:\[[\w,]+\])?[ ]*(?:[=<>~!].*)?)")
 
 @dataclass(frozen=True)
 class Required:
-    """One line of them, for a Mac: what only another platform needs is left out.
+    """One line of them, for a Mac: what only another platform needs is left out."""
 
-    Attributes:
-        name: as the index spells it; ``python``, or empty where the line is an address of CUDA builds.
-        text: as it stands there.
-        place: file and line.
-    """
-
-    name: str
-    text: str
-    place: str
+    name: str  # as the index spells it; ``python``, or empty where the line is an address of CUDA builds
+    text: str  # as it stands there
+    place: str  # file and line
     specifier: str = ""
 
 

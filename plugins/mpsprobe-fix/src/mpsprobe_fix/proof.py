@@ -73,10 +73,8 @@ def prove(
     """The patch, with the edits that a run asks for, and what did not hold: nothing, if it is proved.
 
     Each run of at most ``timeout`` seconds has a copy of the working folder, so that the files stay as they are until
-    the patch is proved, and no run finds what another one left.
-
-    Raises:
-        UsageError: the command is no Python program, or a path is not below the working folder.
+    the patch is proved, and no run finds what another one left. Raises UsageError: the command is no Python program, or
+    a path is not below the working folder.
     """
     command = _arguments(program)
     here = Path.cwd().resolve()

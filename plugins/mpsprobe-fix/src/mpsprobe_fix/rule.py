@@ -21,23 +21,14 @@ RULES: dict[str, Rule] = {}
 
 @dataclass(frozen=True)
 class Rule:
-    """One kind of edit.
+    """One kind of edit."""
 
-    Attributes:
-        name: as ``--only`` and ``--skip`` take it; its section of ``page`` is called so too.
-        reason: in one line, why a Mac needs the edit.
-        before: a program that needs it.
-        after: that program with the edit.
-        edits: what it does, by the kind of node.
-        everywhere: whether it edits what stands in a branch for CUDA or for a Mac only, too.
-    """
-
-    name: str
-    reason: str
-    before: str
-    after: str
-    edits: tuple[tuple[type[cst.CSTNode], Edit], ...]
-    everywhere: bool
+    name: str  # as ``--only`` and ``--skip`` take it; its section of ``page`` is called so too
+    reason: str  # in one line, why a Mac needs the edit
+    before: str  # a program that needs it
+    after: str  # that program with the edit
+    edits: tuple[tuple[type[cst.CSTNode], Edit], ...]  # what it does, by the kind of node
+    everywhere: bool  # whether it edits what stands in a branch for CUDA or for a Mac only, too
 
     @property
     def page(self) -> str:

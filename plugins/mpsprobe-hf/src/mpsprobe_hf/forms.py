@@ -17,11 +17,7 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One form of an argument; ``transformers/inputs/arguments.toml`` says what its words mean.
-
-    Attributes:
-        rule: where it is from: a file and its table.
-    """
+    """One form of an argument; ``transformers/inputs/arguments.toml`` says what its words mean."""
 
     kind: str
     shape: tuple[Size, ...]
@@ -29,7 +25,7 @@ class Argument:
     settings: Table = field(default_factory=dict)
     if_: str = ""
     with_: tuple[str, ...] = ()
-    rule: str = field(default="", compare=False)
+    rule: str = field(default="", compare=False)  # where it is from: a file and its table
 
 
 @dataclass(frozen=True, slots=True)

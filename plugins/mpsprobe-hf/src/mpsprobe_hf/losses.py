@@ -17,8 +17,7 @@ DECAY = 0.8
 def own(out: Any) -> Any:
     """The loss that the model computed from the labels, of which it may have taken no notice.
 
-    Raises:
-        ValueError: it computed no loss.
+    Raises ValueError: it computed no loss.
     """
     loss = getattr(out, "loss", None)
     if loss is None:

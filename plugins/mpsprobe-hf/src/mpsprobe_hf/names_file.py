@@ -50,8 +50,7 @@ def in_file(name: str) -> Workload:
 def check(names: Names) -> None:
     """That the installed libraries have each model type and class, which are read, and each loss and call is one.
 
-    Raises:
-        WorkloadError: it has not; the message has the file and the line.
+    Raises WorkloadError: it has not; the message has the file and the line.
     """
     from mpsprobe_hf.calls import CALLS
     from mpsprobe_hf.losses import LOSSES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from mpsprobe.errors import UsageError
 from mpsprobe.protocols import RunOptions
@@ -17,78 +17,19 @@ LARGEST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One input of a model.
+    """One input of a model."""
 
-    Attributes:
-        name: the keyword argument of ``forward``.
-        kind: what is in it; a function of that name in ``mpsprobe_hf.tensors``.
-        shape: its dimensions.
-        high: for whole numbers, one more than the largest (a vocabulary size, a number of classes).
-        settings: what else the kind takes.
-    """
-
-    name: str
-    kind: str
-    shape: tuple[Dimension, ...]
-    high: int = 0
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Limits(Protocol):
-    """What a workload says about its sizes, as ``Derived`` has them."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def batch_size(self) -> Mapping[str, int]: ...
-    @property
-    def seq_len(self) -> int | None: ...
-    @property
-    def shortest(self) -> int: ...
-    @property
-    def longest(self) -> int: ...
-    @property
-    def seq_unit(self) -> str: ...
-
-
-def choose_sizes(limits: Limits, options: RunOptions, room: int = 0) -> dict[str, int]:
-    """``{"batch": …}``, with ``"seq"`` for a workload that has sequences.
-
-    Args:
-        limits: of the workload.
-        options: what the user asked for.
-        room: tokens that are added to the sequences, and that the model must have positions for too.
-
-    Raises:
-        UsageError: a size below 1, a sequence longer or shorter than the model takes, or a sequence
-            length for a workload without sequences.
-    """
-    phase = "training" if options.phase == "training" else "inference"
-    batch = limits.batch_size[phase] if options.batch_size is None else options.batch_size
-    check_positive("batch size", batch)
-    sizes = {"batch": batch}
-    if limits.seq_len is None:
-        if options.seq_len is not None:
-            raise UsageError(f"the workload '{limits.name}' has no sequences", "Leave out --seq-len.")
-        return sizes
-    longest = max(limits.longest - room, 1) if limits.longest else 0
-    default = min(limits.seq_len, longest) if longest else limits.seq_len
-    length = default if options.seq_len is None else options.seq_len
-    check_positive("sequence length", length)
-    if length < limits.shortest or (longest and length > longest):
-        upper = f" to {longest}" if longest else " or more"
-        raise UsageError(
-            f"sequence length {length} is outside what '{limits.name}' takes",
-            f"Choose {limits.shortest}{upper} {limits.seq_unit}.",
-        )
-    return {**sizes, "seq": length}
+    name: str  # the keyword argument of ``forward``
+    kind: str  # what is in it; a function of that name in ``mpsprobe_hf.tensors``
+    shape: tuple[Dimension, ...]  # its dimensions
+    high: int = 0  # for whole numbers, one more than the largest (a vocabulary size, a number of classes)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what else the kind takes
 
 
 def check_made_alike(name: str, options: RunOptions) -> None:
     """Refuse what no pipeline and no model of pictures can be asked for: real weights, sequences, generation.
 
-    Raises:
-        UsageError: the options ask for one of these, or for a batch that cannot be made.
+    Raises UsageError: the options ask for one of these, or for a batch that cannot be made.
     """
     if options.phase not in ("inference", "training"):
         raise UsageError(f"the workload '{name}' has no {options.phase} phase", "Choose inference or training.")

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from mpsprobe_hf import forms
 from mpsprobe_hf.sizes import Field, shape_of
 
 IGNORED_LABEL = -100
@@ -198,25 +199,4 @@ def mask_lists(field: Field, shape: tuple[int, ...], dtype: torch.dtype) -> list
     return [mask.clone() for _ in range(batch)]
 
 
-KINDS: dict[str, Maker] = {
-    "integers": integers,
-    "tokens": tokens,
-    "padding_mask": padding_mask,
-    "leading": leading,
-    "token_labels": token_labels,
-    "floats": floats,
-    "ones": ones,
-    "observed": observed,
-    "flags": flags,
-    "every_other": every_other,
-    "spans": spans,
-    "zeros": zeros,
-    "constant": constant,
-    "rows": rows,
-    "places": places,
-    "columns": columns,
-    "series": series,
-    "boxes": boxes,
-    "class_lists": class_lists,
-    "mask_lists": mask_lists,
-}
+KINDS: dict[str, Maker] = {kind: globals()[kind] for kind in forms.KINDS}

@@ -12,11 +12,11 @@ import mpsprobe
 from mpsprobe_hf.catalog import entries
 from mpsprobe_hf.sizes import Field, shape_of
 from mpsprobe_hf.tensors import KINDS, make
-from mpsprobe_hf.transformers.configs import backbones
-from mpsprobe_hf.transformers.configs.images import left_out, with_one_width
+from mpsprobe_hf.transformers.configs import repairs
+from mpsprobe_hf.transformers.configs.repairs import left_out, with_one_width
 from mpsprobe_hf.transformers.correcting.corrections import corrected
+from mpsprobe_hf.transformers.inputs.derive import head_of
 from mpsprobe_hf.transformers.inputs.guess import Guess
-from mpsprobe_hf.transformers.inputs.heads import head_of
 from mpsprobe_hf.transformers.inputs.measures import Measures
 from mpsprobe_hf.transformers.inputs.rules import ARGUMENTS, FAMILIES
 from mpsprobe_hf.transformers.inputs.rules import HEADS as RULES_OF_HEADS
@@ -148,12 +148,12 @@ def test_features_have_the_width_of_the_text() -> None:
 def test_backbones_without_timm(model_type: str, backbone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from transformers import AutoConfig
 
-    monkeypatch.setattr(backbones, "timm_is_installed", lambda: False)
+    monkeypatch.setattr(repairs, "timm_is_installed", lambda: False)
     config = AutoConfig.for_model(model_type)
-    (said,) = backbones.without_timm(config)
+    (said,) = repairs.without_timm(config)
     assert "timm" in said and config.backbone_config.model_type == backbone
-    monkeypatch.setattr(backbones, "timm_is_installed", lambda: True)
-    assert list(backbones.without_timm(AutoConfig.for_model(model_type))) == []
+    monkeypatch.setattr(repairs, "timm_is_installed", lambda: True)
+    assert list(repairs.without_timm(AutoConfig.for_model(model_type))) == []
 
 
 HEADS = {

@@ -24,19 +24,13 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A data file that was made.
+    """A data file that was made."""
 
-    Attributes:
-        folder: where a checkout keeps such files.
-        shipped: whether there is a file of that name.
-        same: whether that one has the same bytes.
-    """
-
-    folder: Path
+    folder: Path  # where a checkout keeps such files
     name: str
     data: bytes
-    shipped: bool
-    same: bool
+    shipped: bool  # whether there is a file of that name
+    same: bool  # whether that one has the same bytes
 
     @classmethod
     def of(cls, folder: Path, name: str, data: bytes) -> DataFile:
@@ -54,8 +48,7 @@ def seal(magic: str, document: Any) -> bytes:
 def changed(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
     """What is known now and was not before → the names of which it is, joined by spaces; ``""``: nothing is known.
 
-    Raises:
-        TableError: a name has a space, or nothing in it.
+    Raises TableError: a name has a space, or nothing in it.
     """
     groups: dict[str, list[str]] = {}
     if wrong := [name for name in now if not name or " " in name or not name.isprintable()]:

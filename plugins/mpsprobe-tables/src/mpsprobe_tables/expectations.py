@@ -16,7 +16,8 @@ entry is gone since the base. Sections that the base has and this file does not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -39,29 +40,11 @@ UNDEFINED = "UNDEFINED_XFAILLIST"
 DECORATORS = "decorators"
 """What stands for a list where the entry itself says what is expected."""
 
-Dtypes = tuple[str, ...] | None
+DECORATOR = re.compile(r"(?P<kind>fail|skip) (?P<test>\S+) (?P<dtypes>[^\s;]+)")
+"""An expectation that stands at the entry itself; several are parted by ``; ``, and the dtypes by commas."""
+
 Kind = Literal["pass", "fail", "skip"]
 KINDS = ("fail", "skip")
-
-
-@dataclass(frozen=True, slots=True)
-class Decorator:
-    """An expectation that stands at the entry itself: ``fail`` or ``skip``; ``None`` is every test, or every dtype."""
-
-    kind: str
-    test: str | None
-    dtypes: Dtypes
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.test or ALL} {_joined(self.dtypes).replace(' ', ',')}"
-
-    @classmethod
-    def read(cls, text: str) -> Decorator:
-        """The other way round."""
-        kind, test, dtypes = text.split(" ")
-        if kind not in KINDS:
-            raise ValueError(f"{kind!r} is no kind")
-        return cls(kind, None if test == ALL else test, _split(dtypes.replace(",", " ")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,36 +57,30 @@ class Expected:
 
 @dataclass(frozen=True)
 class Expectations:
-    """What one release expects; entries are named ``op.name + op.variant_test_name``, dtypes as in ``float32``.
-
-    Attributes:
-        wheel, sha256: where it was read.
-        kinds: section (``forward UNIMPLEMENTED_XFAILLIST``) → ``fail`` or ``skip``.
-        lists, gradient_lists, error_input_lists: name of a list → entry → dtypes, ``None`` for all.
-        supported_complex: entries that pass with complex dtypes, where the release lists these.
-        unsupported_complex: entries that fail with them, where it lists those.
-        claimed: entry → the dtypes that MPS is tested with, where the entry gives them (2.11.0 on); else it is tested
-            with those of the CPU.
-        claimed_backward: the same for gradients.
-        decorators: entry → expectations that stand at the entry itself.
-        entries: every entry that was read.
-        elsewhere: names or variants of entries that helper functions make, and that say nothing of MPS.
-    """
+    """What one release expects; entries are named ``op.name + op.variant_test_name``, dtypes as in ``float32``."""
 
     release: str
+    # wheel, sha256: where it was read
     wheel: str
     sha256: str
-    kinds: Mapping[str, str]
-    lists: Mapping[str, Mapping[str, Dtypes]]
-    gradient_lists: Mapping[str, Mapping[str, Dtypes]]
-    error_input_lists: Mapping[str, Mapping[str, Dtypes]]
-    supported_complex: frozenset[str] | None
-    unsupported_complex: frozenset[str] | None
-    claimed: Mapping[str, tuple[str, ...]]
-    claimed_backward: Mapping[str, tuple[str, ...]]
-    decorators: Mapping[str, tuple[Decorator, ...]]
-    entries: frozenset[str]
-    elsewhere: frozenset[str]
+    kinds: Mapping[str, str]  # section (``forward UNIMPLEMENTED_XFAILLIST``) → ``fail`` or ``skip``
+    # Section → entry → dtypes, as the files have them. ``forward LIST``, ``gradient LIST`` and ``error_inputs LIST``
+    # are lists. ``supported_complex`` are the entries that pass with complex dtypes, where the release lists these,
+    # ``unsupported_complex`` those that fail with them, where it lists those. ``claimed`` and ``claimed_backward`` have
+    # the dtypes that MPS is tested with, where the entry gives them (2.11.0 on); else it is tested with those of the
+    # CPU. ``decorators`` are expectations that stand at the entry itself. ``entries`` is every entry that was read,
+    # ``elsewhere`` the names or variants of those that helper functions make, and that say nothing of MPS.
+    sections: Mapping[str, Mapping[str, str]]
+
+    def of(self, section: str) -> Mapping[str, str]:
+        """The entries of a section; none where the release has no such section."""
+        return self.sections.get(section, {})
+
+    def everywhere(self) -> Iterator[str]:
+        """The entries that some list of the forward test names with every dtype."""
+        for section, listed in self.sections.items():
+            if section.startswith("forward "):
+                yield from (entry for entry, dtypes in listed.items() if dtypes == ALL)
 
     def expected(self, entry: str, dtype: str, gradient: bool = False) -> Expected:
         """What the consistency test of ``entry`` does with ``dtype``; a skip wins over a failure.
@@ -112,53 +89,57 @@ class Expectations:
         entry whose numbers are undefined with every real dtype, being random, fails with complex ones for that too.
         """
         lists: dict[str, list[str]] = {"skip": [], "fail": []}
-        for name, listed in self.lists.items():
-            if _holds(listed, entry, dtype):
-                lists[self.kinds.get(f"forward {name}", "fail")].append(name)
+        for section in self._naming("forward ", entry, dtype):
+            lists[self.kinds.get(section, "fail")].append(section.removeprefix("forward "))
         if dtype in COMPLEX:
-            if self.supported_complex is not None and entry not in self.supported_complex:
-                random = all(_holds(self.lists.get(UNDEFINED, {}), entry, real) for real in REAL)
+            if "supported_complex" in self.sections and entry not in self.of("supported_complex"):
+                undefined = self.of(f"forward {UNDEFINED}").get(entry, NONE)
+                random = all(_holds(undefined, real) for real in REAL)
                 lists["fail"].append(UNDEFINED if random else "SUPPORTED_COMPLEX_OPS")
-            if self.unsupported_complex is not None and entry in self.unsupported_complex:
+            if entry in self.of("unsupported_complex"):
                 lists["fail"].append("UNSUPPORTED_COMPLEX_OPS")
         if gradient:
-            for name, listed in self.gradient_lists.items():
-                if _holds(listed, entry, dtype):
-                    lists[self.kinds.get(f"gradient {name}", "fail")].append(f"gradient {name}")
-        test = GRADIENT_TEST if gradient else FORWARD_TEST
-        for decorator in self.decorators.get(entry, ()):
-            if decorator.test in (None, test) and (decorator.dtypes is None or dtype in decorator.dtypes):
-                lists[decorator.kind].append(DECORATORS)
+            for section in self._naming("gradient ", entry, dtype):
+                lists[self.kinds.get(section, "fail")].append(section)
+        tests = ALL, GRADIENT_TEST if gradient else FORWARD_TEST
+        for kind, test, dtypes in DECORATOR.findall(self.of(DECORATORS).get(entry, "")):
+            if test in tests and _holds(dtypes.replace(",", " "), dtype):
+                lists[kind].append(DECORATORS)
         if lists["skip"]:
             return Expected("skip", tuple(dict.fromkeys(lists["skip"])))
         if lists["fail"]:
             return Expected("fail", tuple(dict.fromkeys(lists["fail"])))
         return Expected("pass")
 
+    def _naming(self, test: str, entry: str, dtype: str) -> Iterator[str]:
+        """The lists of a test that name ``entry`` with ``dtype``."""
+        for section, listed in self.sections.items():
+            if section.startswith(test) and _holds(listed.get(entry, NONE), dtype):
+                yield section
+
     def has(self, entry: str) -> bool:
         """Whether the release's database has ``entry``."""
-        return entry in self.entries or any(entry.endswith(name) for name in self.elsewhere)
+        return entry in self.of("entries") or any(entry.endswith(name) for name in self.of("elsewhere"))
 
     def tests(self, entry: str, dtype: str, cpu_dtypes: Iterable[str]) -> bool:
         """Whether the release's test runs ``entry`` with ``dtype`` at all: it claims it, or the CPU does."""
         if dtype not in TESTED_DTYPES or not self.has(entry):
             return False
-        return dtype in self.claimed.get(entry, tuple(cpu_dtypes))
+        claimed = self.of("claimed").get(entry)
+        return dtype in (cpu_dtypes if claimed is None else claimed.split(" "))
 
 
-def _holds(listed: Mapping[str, Dtypes], entry: str, dtype: str) -> bool:
-    if entry not in listed:
-        return False
-    dtypes = listed[entry]
-    return dtypes is None or dtype in dtypes
+def _holds(dtypes: str, dtype: str) -> bool:
+    return dtypes == ALL or dtype in dtypes.split(" ")
+
+
+def joined(dtypes: Iterable[str] | None) -> str:
+    """Dtypes as the files have them; ``None`` is all of them."""
+    return ALL if dtypes is None else " ".join(sorted(dtypes)) or NONE
 
 
 def encode(expectations: Expectations, base: Expectations | None) -> bytes:
     """The data file of ``expectations`` when the release before it is ``base``; the same input gives the same bytes."""
-    before = {} if base is None else _sections(base)
-    sections: dict[str, dict[str, str]] = {}
-    for section, now in _sections(expectations).items():
-        sections[section] = changed(now, before.get(section, {}))
     document: dict[str, Any] = {
         "base": None if base is None else base.release,
         "release": expectations.release,
@@ -167,7 +148,10 @@ def encode(expectations: Expectations, base: Expectations | None) -> bytes:
         "macos": "newest",
         "kinds": dict(expectations.kinds),
         "unread": [],  # nothing is, since the lists are executed
-        "sections": sections,
+        "sections": {
+            section: changed(now, {} if base is None else base.of(section))
+            for section, now in expectations.sections.items()
+        },
     }
     return seal(MAGIC, document)
 
@@ -176,78 +160,15 @@ def decode(data: bytes, name: str, base: Expectations | None) -> Expectations:
     """A data file read back, on top of the release before; ``name`` is said in errors. Raises as ``unsealed``."""
 
     def read(document: Any) -> Expectations:
-        sections = {} if base is None else _sections(base)
-        changes = {section: by_name(groups) for section, groups in document["sections"].items()}
-        known = {section: dict(sections.get(section, {})) for section in changes}
-        for section, changed_names in changes.items():
-            apply(changed_names, known[section])
-        return _from_sections(document, known)
+        kinds, sections = document["kinds"], {}
+        if any(kind not in KINDS for kind in kinds.values()):
+            raise ValueError("a list is of no kind")
+        for section, groups in document["sections"].items():
+            sections[section] = {} if base is None else dict(base.of(section))
+            apply(by_name(groups), sections[section])
+        return Expectations(document["release"], document["wheel"], document["sha256"], kinds, sections)
 
     return unsealed(MAGIC, data, name, base, read)
-
-
-def _sections(expectations: Expectations) -> dict[str, dict[str, str]]:
-    """Section → entry → value, as the files have them."""
-    sections: dict[str, dict[str, str]] = {}
-    for kind, lists in (
-        ("forward", expectations.lists),
-        ("gradient", expectations.gradient_lists),
-        ("error_inputs", expectations.error_input_lists),
-    ):
-        for name, listed in lists.items():
-            sections[f"{kind} {name}"] = {entry: _joined(dtypes) for entry, dtypes in listed.items()}
-    for name in ("supported_complex", "unsupported_complex", "entries", "elsewhere"):
-        entries = getattr(expectations, name)
-        if entries is not None:
-            sections[name] = dict.fromkeys(entries, ALL)
-    for name in ("claimed", "claimed_backward"):
-        sections[name] = {entry: _joined(dtypes) for entry, dtypes in getattr(expectations, name).items()}
-    sections[DECORATORS] = {entry: "; ".join(map(str, them)) for entry, them in expectations.decorators.items()}
-    return sections
-
-
-def _from_sections(header: Mapping[str, Any], sections: Mapping[str, Mapping[str, str]]) -> Expectations:
-    def lists(kind: str) -> dict[str, dict[str, Dtypes]]:
-        return {
-            section.removeprefix(f"{kind} "): {entry: _split(value) for entry, value in listed.items()}
-            for section, listed in sections.items()
-            if section.startswith(f"{kind} ")
-        }
-
-    def names(section: str) -> frozenset[str] | None:
-        return frozenset(sections[section]) if section in sections else None
-
-    if any(kind not in KINDS for kind in header["kinds"].values()):
-        raise ValueError("a list is of no kind")
-    return Expectations(
-        release=header["release"],
-        wheel=header["wheel"],
-        sha256=header["sha256"],
-        kinds=dict(header["kinds"]),
-        lists=lists("forward"),
-        gradient_lists=lists("gradient"),
-        error_input_lists=lists("error_inputs"),
-        supported_complex=names("supported_complex"),
-        unsupported_complex=names("unsupported_complex"),
-        claimed={entry: _split(value) or () for entry, value in sections["claimed"].items()},
-        claimed_backward={entry: _split(value) or () for entry, value in sections["claimed_backward"].items()},
-        decorators={
-            entry: tuple(Decorator.read(text) for text in value.split("; "))
-            for entry, value in sections[DECORATORS].items()
-        },
-        entries=names("entries") or frozenset(),
-        elsewhere=names("elsewhere") or frozenset(),
-    )
-
-
-def _joined(dtypes: Dtypes) -> str:
-    return ALL if dtypes is None else " ".join(sorted(dtypes)) or NONE
-
-
-def _split(value: str) -> Dtypes:
-    if value == NONE:
-        return ()
-    return None if value == ALL else tuple(value.split())
 
 
 FILES = OwnFiles(".expectations", "expectations", decode, encode)

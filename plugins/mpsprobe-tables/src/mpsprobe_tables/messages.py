@@ -44,15 +44,10 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Messages that are no guard, for one reason.
+    """Messages that are no guard, for one reason."""
 
-    Attributes:
-        why: the reason, a sentence.
-        messages: whole messages; ``*`` stands for any text.
-    """
-
-    why: str
-    messages: tuple[str, ...]
+    why: str  # the reason, a sentence
+    messages: tuple[str, ...]  # whole messages; ``*`` stands for any text
 
     def holds(self, text: str) -> bool:
         """Whether the decision is about this message."""
@@ -72,11 +67,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def decode(data: bytes, name: str, base: Messages | None) -> Messages:
-    """The file of a release, read back on top of that of the release before.
-
-    Raises:
-        TableError: it is damaged.
-    """
+    """The file of a release, read back on top of that of the release before. Raises TableError: it is damaged."""
     try:
         read, found = json.loads(data), {} if base is None else dict(base.found)
         for text in read["gone"]:

@@ -12,6 +12,7 @@ before. The first line is ``mpsprobe-module-marks 1 SHA256``, the digest of the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -30,71 +31,38 @@ GRADIENT_TEST = "test_non_contiguous_tensors"
 """The test of ``TestModule`` that computes gradients for every module and in both modes on MPS; ``test_grad`` is for
 float64 alone."""
 
+MARK = re.compile(r"(?P<kind>fail|skip) (?P<in_class>\S+) (?P<test>\S+) (?P<dtypes>\S+) (?P<mode>[^\s;]+)")
+"""A decorator of an entry that says something of MPS; ``*`` is every test, dtype or mode. It acts where the class of
+tests that it names is ``TEST_CLASS``. Several are parted by ``; ``, and the dtypes of one by commas."""
+
 Mode = Literal["train", "eval"]
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """One decorator of an entry that says something of MPS; ``None`` is every test, dtype or mode.
-
-    Attributes:
-        kind: ``fail`` or ``skip``.
-        in_class: the class of tests that it names; with another than ``TEST_CLASS`` it never acts.
-    """
-
-    kind: str
-    in_class: str
-    test: str | None
-    dtypes: tuple[str, ...] | None
-    mode: Mode | None
-
-    def __str__(self) -> str:
-        dtypes = ALL if self.dtypes is None else ",".join(sorted(self.dtypes))
-        return f"{self.kind} {self.in_class} {self.test or ALL} {dtypes} {self.mode or ALL}"
-
-    @classmethod
-    def read(cls, text: str) -> Mark:
-        """The other way round."""
-        kind, in_class, *rest = text.split(" ")
-        test, dtypes, mode = (None if part == ALL else part for part in rest)
-        split = None if dtypes is None else tuple(dtypes.split(","))
-        return cls(kind, in_class, test, split, mode)  # type: ignore[arg-type]
-
-    def acts(self, test: str, dtype: str, mode: Mode) -> bool:
-        """Whether it changes this test."""
-        return (
-            self.in_class == TEST_CLASS
-            and self.test in (None, test)
-            and (self.dtypes is None or dtype in self.dtypes)
-            and self.mode in (None, mode)
-        )
 
 
 @dataclass(frozen=True)
 class ModuleMarks:
-    """What one release expects.
-
-    Attributes:
-        wheel, sha256: where it was read.
-        dtypes: those that modules are tested with on MPS.
-        modules: every entry, by its name (``nn.Conv3d``) → its marks.
-    """
+    """What one release expects."""
 
     release: str
+    # wheel, sha256: where it was read
     wheel: str
     sha256: str
-    dtypes: tuple[str, ...]
-    modules: Mapping[str, tuple[Mark, ...]]
+    dtypes: tuple[str, ...]  # those that modules are tested with on MPS
+    modules: Mapping[str, str]  # every entry, by its name (``nn.Conv3d``) → its marks, as the files have them
 
     def expected(self, module: str, test: str, dtype: str, mode: Mode) -> Literal["pass", "fail", "skip"]:
         """What the release expects of a test; a skip wins over a failure."""
-        kinds = {mark.kind for mark in self.modules.get(module, ()) if mark.acts(test, dtype, mode)}
+        kinds = {
+            kind
+            for kind, in_class, *narrowed in MARK.findall(self.modules.get(module, ""))
+            if in_class == TEST_CLASS
+            and all(one == ALL or of in one.split(",") for one, of in zip(narrowed, (test, dtype, mode), strict=True))
+        }
         return "skip" if "skip" in kinds else "fail" if kinds else "pass"
 
-    def idle(self) -> dict[str, tuple[Mark, ...]]:
-        """Module → marks that name a class of which there are no tests."""
-        found = {name: tuple(m for m in marks if m.in_class != TEST_CLASS) for name, marks in self.modules.items()}
-        return {name: marks for name, marks in found.items() if marks}
+    def idle(self) -> tuple[str, ...]:
+        """The modules with a mark that names a class of which there are no tests."""
+        named = {module: {mark[1] for mark in MARK.findall(marks)} for module, marks in self.modules.items()}
+        return tuple(module for module, classes in named.items() if classes - {TEST_CLASS})
 
 
 def encode(marks: ModuleMarks, base: ModuleMarks | None) -> bytes:
@@ -105,7 +73,7 @@ def encode(marks: ModuleMarks, base: ModuleMarks | None) -> bytes:
         "wheel": marks.wheel,
         "sha256": marks.sha256,
         "dtypes": list(marks.dtypes),
-        "modules": changed(_joined(marks), {} if base is None else _joined(base)),
+        "modules": changed(marks.modules, {} if base is None else base.modules),
     }
     return seal(MAGIC, document)
 
@@ -114,18 +82,12 @@ def decode(data: bytes, name: str, base: ModuleMarks | None) -> ModuleMarks:
     """A data file read back, on top of the release before; ``name`` is said in errors. Raises as ``unsealed``."""
 
     def read(document: Any) -> ModuleMarks:
-        joined = {} if base is None else _joined(base)
-        apply(by_name(document["modules"]), joined)
-        split = {
-            name: () if text == UNMARKED else tuple(map(Mark.read, text.split("; "))) for name, text in joined.items()
-        }
-        return ModuleMarks(document["release"], document["wheel"], document["sha256"], tuple(document["dtypes"]), split)
+        modules = {} if base is None else dict(base.modules)
+        apply(by_name(document["modules"]), modules)
+        dtypes = tuple(document["dtypes"])
+        return ModuleMarks(document["release"], document["wheel"], document["sha256"], dtypes, modules)
 
     return unsealed(MAGIC, data, name, base, read)
-
-
-def _joined(marks: ModuleMarks) -> dict[str, str]:
-    return {module: "; ".join(map(str, them)) or UNMARKED for module, them in marks.modules.items()}
 
 
 FILES = OwnFiles(".modules", "marks of modules", decode, encode)

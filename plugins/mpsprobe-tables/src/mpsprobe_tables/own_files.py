@@ -48,12 +48,7 @@ class OwnFiles(Generic[T]):
         return self._releases
 
     def load(self, release: str) -> T:
-        """What one release has.
-
-        Raises:
-            UnknownName: there is no file of it.
-            TableError: a file is damaged.
-        """
+        """What one release has. Raises UnknownName: there is no file of it; TableError: a file is damaged."""
         known = self.releases()
         if release not in known:
             raise UnknownName(f"torch release with {self._what}", release, known)
@@ -71,8 +66,7 @@ class OwnFiles(Generic[T]):
 def unsealed(magic: str, data: bytes, name: str, base: Any, read: Callable[[Any], T]) -> T:
     """What ``read`` makes of the document in ``data``, which has to be one on top of ``base``.
 
-    Raises:
-        TableError: the file is truncated, changed, of another format, or does not fit the base.
+    Raises TableError: the file is truncated, changed, of another format, or does not fit the base.
     """
 
     def fitting(document: Any) -> T:

@@ -16,7 +16,7 @@ from mpsprobe_tables.audit.result import run_audit
 from mpsprobe_tables.audit.scoring import MOST_LINES, ExceptionLine, exception_lines
 from mpsprobe_tables.audit.untested import audit_untested
 from mpsprobe_tables.expectations import Expectations, expectation_releases, load_expectations
-from mpsprobe_tables.module_marks import Mark, load_marks
+from mpsprobe_tables.module_marks import load_marks
 
 RELEASE = "2.13.0"
 FIGURES_OF = ("float32", "int32", "bool", "complex64")
@@ -119,8 +119,9 @@ def test_a_failure_in_float16_against_a_reference_is_a_matter_of_numbers() -> No
 
 def test_disagreements_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = load_marks("2.2.0")
-    fails = (Mark("fail", "TestModule", None, None, None),)
-    changed = dataclasses.replace(shipped, modules={**shipped.modules, "nn.Conv3d": (), "nn.Conv2d": fails})
+    changed = dataclasses.replace(
+        shipped, modules={**shipped.modules, "nn.Conv3d": "-", "nn.Conv2d": "fail TestModule * * *"}
+    )
     monkeypatch.setattr(modules, "load_marks", lambda _release: changed)
     audited = _audit("2.2.0", "nn.Conv3d", "nn.Conv2d")
     assert (audited.recall, audited.precision) == (0.0, 0.0)

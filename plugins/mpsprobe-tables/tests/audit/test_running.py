@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from multiprocessing import get_context
-from pathlib import Path
 
 import numpy
 import pytest
@@ -14,13 +12,10 @@ from mpsprobe.errors import UnknownName
 from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_devkit.testing.fakes import FakeProgress
-from mpsprobe_tables.audit import workers
-from mpsprobe_tables.audit.entries import claimed, entries, entry_named, unclaimed
+from mpsprobe_tables.audit.entries import entries, entry_named
 from mpsprobe_tables.audit.judging import outcome_of
 from mpsprobe_tables.audit.procedure import draw, is_for_mps, undisturbed
-from mpsprobe_tables.audit.running import Pair, run_entries
-from mpsprobe_tables.audit.workers import Task, entries_to_run, run_tasks, tasks_for
-from tests.forking import CAN_FORK
+from mpsprobe_tables.audit.running import CHUNK, Pair, Task, entries_to_run, run_entries, run_tasks, tasks_for
 
 RELEASE = "2.13.0"
 TABLE = load_table(RELEASE)
@@ -108,9 +103,8 @@ def test_samples_are_those_for_mps_and_the_same_in_every_process() -> None:
 
 def test_the_database() -> None:
     assert {"abs", "divno_rounding_mode", "_upsample_bicubic2d_aa"} <= entries().keys()
-    assert claimed(entry_named("abs"), "complex64")
-    assert unclaimed(entry_named("svd_lowrank"), "complex64")
-    assert not claimed(entry_named("svd_lowrank"), "complex64")
+    assert torch.complex64 in entry_named("abs").supported_dtypes("mps")
+    assert torch.complex64 not in entry_named("svd_lowrank").supported_dtypes("mps")
 
 
 def test_a_dtype_that_is_not_known() -> None:
@@ -138,7 +132,7 @@ def test_each_entry_of_a_dtype_is_in_one_piece() -> None:
         assert sorted(keys) == sorted(entries_to_run(dtype, (RELEASE,)))
         assert len(keys) == len(set(keys)) > 300
     sizes = {len(task.keys) for task in tasks}
-    assert max(sizes) <= workers.CHUNK
+    assert max(sizes) <= CHUNK
 
 
 def test_only_some_entries() -> None:
@@ -156,31 +150,3 @@ def test_in_this_process_and_in_others() -> None:
     assert here == there
     assert [outcome_of(pair, RELEASE, False, "none")[0] for pair in here] == ["runs", "refused"]
     assert steps.steps == [("start", 2, "OpInfo entries"), *[("advance", "OpInfo entries, float32")] * 2]
-
-
-def test_an_entry_that_ends_its_process_is_found(monkeypatch: pytest.MonkeyPatch, plugin_folder: Path) -> None:
-    context = get_context("forkserver" if CAN_FORK else "spawn")  # which imports torch once, and not for each process
-    context.set_forkserver_preload(["mpsprobe_tables.audit.workers"])
-    monkeypatch.setattr(workers, "get_context", lambda _: context)
-    (plugin_folder / "crashing_work.py").write_text(
-        "import os\n"
-        "from mpsprobe_tables.audit.running import Pair\n"
-        "def work(task):\n"
-        "    if 'bad' in task.keys:\n"
-        "        os._exit(1)\n"
-        "    return [Pair(key, task.dtype) for key in task.keys]\n",
-        encoding="utf-8",
-    )
-    monkeypatch.setattr(workers, "work", __import__("crashing_work").work)
-    tasks = [
-        Task("float32", ("two", "bad"), (RELEASE,), ("none",)),
-        Task("float32", ("three",), (RELEASE,), ("none",)),
-        Task("bool", ("four",), (RELEASE,), ("none",)),
-    ]
-    found = {pair.entry: pair for pair in run_tasks(tasks, 2, SilentProgress())}
-    assert list(found) == ["two", "bad", "three", "four"]
-    assert outcome_of(found["bad"], RELEASE, False, "none")[:2] == (
-        "internal error",
-        "forward of sample -1: it ends the process",
-    )
-    assert found["two"] == Pair("two", "float32")

@@ -6,8 +6,20 @@ import random
 import struct
 from collections.abc import Iterator, Sequence
 
-from mpsprobe_tables.builder.emulator import ALLOCATION, Call, Event, Made, Store, run
-from mpsprobe_tables.builder.machine import MOST_ALTERNATIVES, STACK, Incoming, Place, State, either
+from mpsprobe_tables.builder.emulator import (
+    ALLOCATION,
+    MOST_ALTERNATIVES,
+    STACK,
+    Call,
+    Event,
+    Incoming,
+    Made,
+    Place,
+    State,
+    Store,
+    either,
+    run,
+)
 
 AT = 0x10000
 RETURN = 0xD65F03C0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +33,6 @@ def test_a_table() -> None:
     assert "of what passes in float32, none is refused (precision 1.000)" in output
 
 
-def test_json() -> None:
-    document = json.loads(_run("--torch", "2.13.0", "--dtype", "float32", *FEW, "--format", "json").output)
-    assert (document["dtypes"], document["entries"], document["internal_errors"]) == (["float32"], 3, [])
-    [release] = document["releases"]
-    assert (release["release"], release["disagreements"]) == ("2.13.0", [])
-    assert set(release["figures"]) == {"mechanism", "with_neighbouring_lists"}
-    figures = release["figures"]["mechanism"]
-    score = {"tests": 3, "hits": 1, "missed": 0, "false": 0, "wrong_numbers": 0, "recall": 1.0, "precision": 1.0}
-    assert figures["outcome_of_the_test"]["float32"] == score
-    assert figures["lists"]["gradient XFAILLIST_GRAD"]["random"] == 1
-
-
 def test_markdown_to_a_file(tmp_path: Path) -> None:
     target = tmp_path / "audit.md"
     result = _run(
@@ -60,11 +47,6 @@ def test_markdown_to_a_file(tmp_path: Path) -> None:
 
 def test_modules_that_are_asked_for() -> None:
     chosen = ("--torch", "2.13.0", "--dtype", "float32", *FEW, "--module", "nn.Conv3d", "--module", "nn.InstanceNorm3d")
-    document = json.loads(_run(*chosen, "--format", "json").output)
-    [modules] = document["modules"]
-    assert (modules["release"], modules["tests"], modules["disagreements"]) == ("2.13.0", 12, [])
-    assert modules["expected"]["skip"] == {"refused": 0, "raised": 0, "runs": 4}
-    assert modules["marks_that_never_act"] == ["nn.InstanceNorm3d"]
     page = _run(*chosen, "--format", "markdown").output
     assert "| 2.13.0 | 12 | 0 | 0 | 0 | 4 | 0 | 8 | 0 | - / - |" in page
     assert "Marks that never act: those of `nn.InstanceNorm3d` (2.13.0 to 2.13.0)" in page

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from dataclasses import asdict
 from pathlib import Path
@@ -217,8 +216,7 @@ def test_the_wheels_come_from_the_index(tmp_path: Path, monkeypatch: pytest.Monk
         return [] if release == "1.2.9" else [make_wheel(folder, MadePlugin(STEPS).build())]
 
     monkeypatch.setattr(rebuild.download, "download_all", download)
-    [document] = json.loads(_run("1.2.0", "--format", "json").output)
-    assert document["builds"][0]["registered"] == 0
+    assert "arm64: 3 registrations of 2 operators" in _run("1.2.0").output
     with pytest.raises(TableError, match="no macOS wheel"):
         _run("1.2.9")
     with pytest.raises(UsageError, match="not a version"):

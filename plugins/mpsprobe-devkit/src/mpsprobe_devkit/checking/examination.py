@@ -33,27 +33,23 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (.+)$", re.MULTILINE)
 
 @dataclass(slots=True)
 class Examined:
-    """What a check found out, as ``--format json`` has it.
+    """What a check found out, as ``--format json`` has it."""
 
-    Attributes:
-        target, kind, distribution, version, entry_points: what was checked.
-        hooks, contributes: the hooks that it implements, and the declared names by kind.
-        import_ms, tests: how long the import took, and the last line of its own tests; ``None``: it was not done.
-        findings: everything that is wrong, by the part of the check, errors first.
-        not_checked: what could not be looked at, and why; no fault of the plugin.
-    """
-
+    # target, kind, distribution, version, entry_points: what was checked
     target: str
     kind: str
     distribution: str
     version: str
     entry_points: dict[str, str]
+    # hooks, contributes: the hooks that it implements, and the declared names by kind
     hooks: list[str] = field(default_factory=list)
     contributes: dict[str, list[str]] = field(default_factory=dict)
+    # import_ms, tests: how long the import took, and the last line of its own tests; ``None``: it was not done
     import_ms: float | None = None
     tests: str | None = None
+    # Everything that is wrong, by the part of the check, errors first.
     findings: list[Finding] = field(default_factory=list)
-    not_checked: list[str] = field(default_factory=list)
+    not_checked: list[str] = field(default_factory=list)  # what could not be looked at, and why; no fault of the plugin
 
     def take(self, finding: Any = None, declared: Any = None, hook: str = "", **event: Any) -> None:
         """Add what the child tells in one event."""

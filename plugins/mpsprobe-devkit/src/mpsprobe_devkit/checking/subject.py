@@ -39,25 +39,21 @@ PRIVATE = "Private :: "  # a classifier that keeps a distribution from being pub
 
 @dataclass(slots=True)
 class Subject:
-    """A plugin that is to be checked.
+    """A plugin that is to be checked."""
 
-    Attributes:
-        kind, shown: ``folder``, ``file``, ``wheel`` or ``installed``, and how messages name it.
-        root, paths: the folder that places are relative to, and what has to stand in front of ``sys.path``.
-        entry_points: the modules that mpsprobe would load.
-        requires, optional: requirements without extras, and those of extras.
-        lacks, findings: what its pyproject.toml does not say, and what is wrong before any code runs.
-    """
-
+    # kind, shown: ``folder``, ``file``, ``wheel`` or ``installed``, and how messages name it
     kind: str
     shown: str
+    # root, paths: the folder that places are relative to, and what has to stand in front of ``sys.path``
     root: Path
     distribution: str
     version: str = "?"
     paths: tuple[Path, ...] = ()
-    entry_points: tuple[FoundPlugin, ...] = ()
+    entry_points: tuple[FoundPlugin, ...] = ()  # the modules that mpsprobe would load
+    # requires, optional: requirements without extras, and those of extras
     requires: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    # lacks, findings: what its pyproject.toml does not say, and what is wrong before any code runs
     lacks: tuple[str, ...] = ()
     findings: list[Finding] = field(default_factory=list)
 
@@ -92,8 +88,7 @@ class Subject:
 def found_subject(target: str | Path) -> Iterator[Subject]:
     """What ``target`` stands for. A wheel is unpacked as long as the context lasts.
 
-    Raises:
-        UsageError: there is nothing of that name, or it cannot be read.
+    Raises UsageError: there is nothing of that name, or it cannot be read.
     """
     text = os.fspath(target)
     if not text.strip() or "\0" in text:

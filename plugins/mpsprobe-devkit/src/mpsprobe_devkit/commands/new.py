@@ -57,11 +57,7 @@ def new(name: str, kind_names: tuple[str, ...], license_name: str | None, into: 
 
 
 def _asked() -> Kind:
-    """The kind, asked on a terminal.
-
-    Raises:
-        UsageError: there is no terminal to ask on.
-    """
+    """The kind, asked on a terminal. Raises UsageError: there is no terminal to ask on."""
     listed = "\n".join(f"  {kind.name:10}{kind.summary}" for kind in KINDS.values())
     if not _on_terminal():
         raise UsageError("which kind of plugin?", f"Say --kind KIND, one of:\n{listed}")

@@ -27,24 +27,17 @@ MEANS_SOMETHING = re.compile(r"build|dist|docs|src|tests?|con|prn|aux|nul|com[0-
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Everything that a new plugin is called.
+    """Everything that a new plugin is called."""
 
-    Attributes:
-        distribution: what ``pip`` calls it, and its folder: ``mpsprobe-my-thing``.
-        package: what Python calls it: ``mpsprobe_my_thing``.
-        short: its entry point and what it declares: ``my-thing``.
-    """
-
-    distribution: str
-    package: str
-    short: str
+    distribution: str  # what ``pip`` calls it, and its folder: ``mpsprobe-my-thing``
+    package: str  # what Python calls it: ``mpsprobe_my_thing``
+    short: str  # its entry point and what it declares: ``my-thing``
 
 
 def names_of(name: str) -> Names:
     """``name`` and what follows from it.
 
-    Raises:
-        UsageError: it has another form, means something else, or is taken; the hint says what to do.
+    Raises UsageError: it has another form, means something else, or is taken; the hint says what to do.
     """
     shown, package = printable(name[:LONGEST]), name.replace("-", "_")
     if not FORM.fullmatch(name) or len(name) > LONGEST or name == MPSPROBE:
@@ -99,8 +92,7 @@ def author_from_git() -> dict[str, str]:
 def license_expression(text: str) -> str:
     """``text`` as SPDX writes it: ``mit`` is ``MIT``.
 
-    Raises:
-        UsageError: it is not an expression of SPDX, or one of a license that SPDX does not know.
+    Raises UsageError: it is not an expression of SPDX, or one of a license that SPDX does not know.
     """
     from packaging.licenses import canonicalize_license_expression
 

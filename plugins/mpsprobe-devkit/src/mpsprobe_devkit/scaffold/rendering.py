@@ -16,22 +16,14 @@ from mpsprobe_devkit.scaffold.names import Names
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind, called as the registry calls it; so are its module, its test and its folder in ``templates/``.
-
-    Attributes:
-        summary: what a plugin of this kind does in general, for whoever has to choose.
-        writes: what the plugin that is written does, for its description.
-        declarations: what its hooks return, from ``mpsprobe.declarations``.
-        dependencies: what its module imports besides mpsprobe.
-        use: a command line that uses it, where ``{short}`` stands for its name.
-    """
+    """One kind, called as the registry calls it; so are its module, its test and its folder in ``templates/``."""
 
     name: str
-    summary: str
-    writes: str
-    declarations: Sequence[str]
-    use: str
-    dependencies: Sequence[str] = ()
+    summary: str  # what a plugin of this kind does in general, for whoever has to choose
+    writes: str  # what the plugin that is written does, for its description
+    declarations: Sequence[str]  # what its hooks return, from ``mpsprobe.declarations``
+    use: str  # a command line that uses it, where ``{short}`` stands for its name
+    dependencies: Sequence[str] = ()  # what its module imports besides mpsprobe
 
 
 _TABLE = tomllib.loads((files("mpsprobe_devkit.scaffold") / "templates" / "kinds.toml").read_text(encoding="utf-8"))

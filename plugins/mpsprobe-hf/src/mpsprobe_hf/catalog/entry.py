@@ -18,65 +18,42 @@ BATCH_SIZE = {"inference": 1, "training": 8}
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A model class and what is known of its step beyond what is derived from the configuration.
+    """A model class and what is known of its step beyond what is derived from the configuration."""
 
-    Attributes:
-        model_class: its name in ``transformers.models.<model_type>``.
-        parameters: how many a model of the published size has, each shared one counted once.
-        own: of its inputs, what the rules do not know.
-        loss: a function in ``mpsprobe_hf.losses``; empty for the model's own, or the mean of its outputs.
-        call: empty for ``model(**inputs)``; else a function of that name in ``mpsprobe_hf.calls``.
-        requires: distributions that this architecture needs besides transformers.
-        notes: what a reader of a report should know about this architecture or its inputs.
-    """
-
-    model_class: str
-    parameters: int
-    own: Family = field(default_factory=Family)
-    loss: str = ""
-    call: str = ""
-    requires: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    model_class: str  # its name in ``transformers.models.<model_type>``
+    parameters: int  # how many a model of the published size has, each shared one counted once
+    own: Family = field(default_factory=Family)  # of its inputs, what the rules do not know
+    loss: str = ""  # a function in ``mpsprobe_hf.losses``; empty for the model's own, or the mean of its outputs
+    call: str = ""  # empty for ``model(**inputs)``; else a function of that name in ``mpsprobe_hf.calls``
+    requires: tuple[str, ...] = ()  # distributions that this architecture needs besides transformers
+    notes: tuple[str, ...] = ()  # what a reader of a report should know about this architecture or its inputs
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A named workload.
+    """A named workload."""
 
-    Attributes:
-        name: what the user types.
-        family: ``text``, ``vision``, ``audio``, ``multimodal``, ``series`` or ``table``.
-        summary: one line.
-        checkpoint: the published model that has these sizes.
-        model_type: the folder of ``transformers.models`` it lives in.
-        config: the values of the checkpoint's configuration that shape the model, in full where
-            they differ from the class's defaults.
-        inference, training: the architecture for each phase; ``None`` where it cannot be trained.
-        generate: of the inputs of ``generate()``, what the rules do not know.
-        batch_size: of one step, by phase.
-        seq_len, shortest, longest: the default length of a sequence and its limits, ``longest`` 0 for none; ``None``
-            where they are derived.
-        seq_unit: what sequences are made of.
-        untied: modules whose ``weight`` is their own although the model class ties it to another.
-        configuration: the configuration class, where it is not called as the model is.
-    """
-
-    name: str
-    family: str
-    summary: str
-    checkpoint: str
-    model_type: str
+    name: str  # what the user types
+    family: str  # ``text``, ``vision``, ``audio``, ``multimodal``, ``series`` or ``table``
+    summary: str  # one line
+    checkpoint: str  # the published model that has these sizes
+    model_type: str  # the folder of ``transformers.models`` it lives in
+    # The values of the checkpoint's configuration that shape the model, in full where they differ from the class's
+    # defaults.
     config: Mapping[str, Any]
+    # inference, training: the architecture for each phase; ``None`` where it cannot be trained
     inference: Architecture
     training: Architecture | None
-    generate: Family = field(default_factory=Family)
-    batch_size: Mapping[str, int] = field(default_factory=lambda: dict(BATCH_SIZE))
+    generate: Family = field(default_factory=Family)  # of the inputs of ``generate()``, what the rules do not know
+    batch_size: Mapping[str, int] = field(default_factory=lambda: dict(BATCH_SIZE))  # of one step, by phase
+    # seq_len, shortest, longest: the default length of a sequence and its limits, ``longest`` 0 for none; ``None``
+    # where they are derived
     seq_len: int | None = None
     shortest: int | None = None
     longest: int | None = None
-    seq_unit: str = "tokens"
-    untied: tuple[str, ...] = ()
-    configuration: str = ""
+    seq_unit: str = "tokens"  # what sequences are made of
+    untied: tuple[str, ...] = ()  # modules whose ``weight`` is their own although the model class ties it to another
+    configuration: str = ""  # the configuration class, where it is not called as the model is
 
     @property
     def config_class(self) -> str:
@@ -104,46 +81,31 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A model, a scheduler or a processor of a pipeline.
+    """A model, a scheduler or a processor of a pipeline."""
 
-    Attributes:
-        class_name: in diffusers or transformers; ``package.module:Class`` for one that neither has at its top.
-        config: what the checkpoint's ``config.json`` says other than the defaults of the class.
-        small: what replaces that for ``--size small`` where fewer layers are not all that it takes.
-    """
-
-    class_name: str
+    class_name: str  # in diffusers or transformers; ``package.module:Class`` for one that neither has at its top
+    # What the checkpoint's ``config.json`` says other than the defaults of the class.
     config: Mapping[str, Any] = field(default_factory=dict)
+    # What replaces that for ``--size small`` where fewer layers are not all that it takes.
     small: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A named pipeline of diffusers.
+    """A named pipeline of diffusers."""
 
-    Attributes:
-        name: what stands behind ``diffusers:``.
-        family: ``image``, ``video`` or ``audio``.
-        summary: one line for the lists.
-        checkpoint: the repository on the Hub that the configurations are from.
-        pipeline: the class in diffusers.
-        components: by the name that the pipeline has for them. Tokenizers are made from the text encoders'
-            configurations, processors from the defaults of their class; neither stands here.
-        settings: of the pipeline itself, in addition to its components.
-        arguments: what its ``__call__`` gets other than what is found out from its signature.
-        small: the same for ``--size small``.
-        requires: packages that the pipeline's own code needs, and that do not come with diffusers.
-    """
-
-    name: str
-    family: str
-    summary: str
-    checkpoint: str
-    pipeline: str
+    name: str  # what stands behind ``diffusers:``
+    family: str  # ``image``, ``video`` or ``audio``
+    summary: str  # one line for the lists
+    checkpoint: str  # the repository on the Hub that the configurations are from
+    pipeline: str  # the class in diffusers
+    # By the name that the pipeline has for them. Tokenizers are made from the text encoders' configurations, processors
+    # from the defaults of their class; neither stands here.
     components: Mapping[str, Component]
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the pipeline itself, in addition to its components
+    # What its ``__call__`` gets other than what is found out from its signature.
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    small: Mapping[str, Any] = field(default_factory=dict)
-    requires: tuple[str, ...] = ()
+    small: Mapping[str, Any] = field(default_factory=dict)  # the same for ``--size small``
+    requires: tuple[str, ...] = ()  # packages that the pipeline's own code needs, and that do not come with diffusers
     phases: ClassVar[tuple[str, ...]] = ("inference", "training")
     model_type: ClassVar[str] = ""

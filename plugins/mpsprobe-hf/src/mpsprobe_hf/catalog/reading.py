@@ -78,8 +78,7 @@ class Names:
     def entries(self) -> dict[str, Entry | Pipeline]:
         """Every name of the file.
 
-        Raises:
-            WorkloadError: a table is not as it should be; the message has the file and the line.
+        Raises WorkloadError: a table is not as it should be; the message has the file and the line.
         """
         for name, table in self.kinds.items():
             self._table = f"like.{name}"

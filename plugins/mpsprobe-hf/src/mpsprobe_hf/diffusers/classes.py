@@ -31,9 +31,8 @@ def pipeline_names() -> tuple[str, ...]:
 def named_class(name: str, who: str) -> type[Any]:
     """A class of diffusers or transformers, or ``package.module:Class``.
 
-    Raises:
-        MissingPackage: the class is there, and a package that it needs is not.
-        WorkloadError: the installed libraries have no such class.
+    Raises MissingPackage: the class is there, and a package that it needs is not; WorkloadError: the installed
+    libraries have no such class.
     """
     import importlib
 
@@ -74,11 +73,7 @@ def check_backends(found: type[Any], who: str) -> None:
 
 
 def pipeline_class(name: str, known: Mapping[str, Any]) -> type[Any]:
-    """The class of diffusers called ``name``.
-
-    Raises:
-        UnknownName: there is none; carries the nearest.
-    """
+    """The class of diffusers called ``name``. Raises UnknownName: there is none; carries the nearest."""
     names = pipeline_names()
     if name not in names:
         hint = f"There are {len(known)} with a checkpoint's sizes, and {len(names)} classes of diffusers."

@@ -36,9 +36,8 @@ LAYERS = (
 def make(component: Component, dtype: torch.dtype, who: str, *, small: bool = False) -> Any:
     """A model with random weights in ``eval`` mode, a scheduler or a processor.
 
-    Raises:
-        WorkloadError: the class refuses the configuration.
-        MissingPackage: a package that the class needs is not installed.
+    Raises WorkloadError: the class refuses the configuration; MissingPackage: a package that the class needs is not
+    installed.
     """
     # Some old classes fetch a tokenizer while they are made.
     with quiet(), patch.object(constants, "HF_HUB_OFFLINE", True):

@@ -24,19 +24,12 @@ HUB_ID = re.compile(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*?)(?:/([\w-]+))?")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A pipeline that somebody published or saved.
+    """A pipeline that somebody published or saved."""
 
-    Attributes:
-        name: without its part, as the user typed it.
-        part: of it; empty for the whole.
-        entry: the name in the catalog, which has its sizes.
-        folder: with its configurations; ``None`` where nothing was fetched.
-    """
-
-    name: str
-    part: str = ""
-    entry: str = ""
-    folder: Path | None = None
+    name: str  # without its part, as the user typed it
+    part: str = ""  # of it; empty for the whole
+    entry: str = ""  # the name in the catalog, which has its sizes
+    folder: Path | None = None  # with its configurations; ``None`` where nothing was fetched
 
 
 def named() -> list[WorkloadDeclaration]:

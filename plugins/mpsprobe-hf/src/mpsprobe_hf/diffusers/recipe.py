@@ -28,25 +28,17 @@ STEP = "step"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All that it takes to build a pipeline.
+    """All that it takes to build a pipeline."""
 
-    Attributes:
-        pipeline: its class.
-        components: by name, without tokenizers and processors.
-        processors: the names of those, and the classes that they may have.
-        checkpoint: where the sizes are from; empty for defaults of the classes.
-        settings, arguments, small: as a ``Pipeline`` has them.
-        notes: what a reader of the report should know.
-    """
-
-    pipeline: type[Any]
-    components: Mapping[str, Component]
-    processors: Mapping[str, tuple[type[Any], ...]]
-    checkpoint: str = ""
+    pipeline: type[Any]  # its class
+    components: Mapping[str, Component]  # by name, without tokenizers and processors
+    processors: Mapping[str, tuple[type[Any], ...]]  # the names of those, and the classes that they may have
+    checkpoint: str = ""  # where the sizes are from; empty for defaults of the classes
+    # settings, arguments, small: as a ``Pipeline`` has them
     settings: Mapping[str, Any] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
     small: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what a reader of the report should know
 
     @property
     def denoiser(self) -> str | None:
@@ -63,9 +55,7 @@ class Recipe:
 def recipe(name: str) -> Recipe:
     """Of the pipeline that ``name`` stands for: an entry, or a class of diffusers.
 
-    Raises:
-        UnknownName: neither; carries the nearest.
-        MissingPackage: a package that the class needs is not installed.
+    Raises UnknownName: neither; carries the nearest; MissingPackage: a package that the class needs is not installed.
     """
     known = pipelines()
     if name in known:

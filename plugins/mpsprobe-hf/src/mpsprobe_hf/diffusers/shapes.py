@@ -84,8 +84,7 @@ def arguments(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What ``pipeline(**inputs)`` calls ``method`` of its component ``part`` with first.
 
-    Raises:
-        WorkloadError: it does not come to that.
+    Raises WorkloadError: it does not come to that.
     """
 
     def stop(*args: Any, **kwargs: Any) -> Any:

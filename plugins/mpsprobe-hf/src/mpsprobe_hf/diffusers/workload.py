@@ -1,21 +1,102 @@
-"""``diffusers:PIPELINE`` and ``diffusers:PIPELINE/PART``, brought to life by ``build``."""
+"""``diffusers:PIPELINE`` and ``diffusers:PIPELINE/PART``, brought to life by ``build``; and a pipeline from its folder.
+
+Of a folder ``model_index.json`` and the configuration of each component are read, and no weights.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import UnknownName, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import printable
-from mpsprobe_hf.diffusers.names import PREFIX
+from mpsprobe_hf.catalog import pipelines
+from mpsprobe_hf.catalog.entry import Component
+from mpsprobe_hf.checkpoint.reading import read_json
+from mpsprobe_hf.diffusers.classes import named_class, pipeline_class
+from mpsprobe_hf.diffusers.names import INDEX, PREFIX
+from mpsprobe_hf.diffusers.recipe import Recipe, is_processor, processors
 from mpsprobe_hf.installed import check_installed
 from mpsprobe_hf.sizes import check_made_alike
+from mpsprobe_hf.transformers.checkpoint_files import check_sizes
 
 if TYPE_CHECKING:
     from mpsprobe.protocols import Workload
     from mpsprobe_hf.diffusers.recipe import Recipe
+
+
+CONFIGS = ("config.json", "scheduler_config.json")
+LIBRARIES = ("diffusers", "transformers")
+NOT_ARGUMENTS = ("architectures", "model_type", "torch_dtype", "dtype", "transformers_version")
+"""What a configuration of transformers says, and its class does not take from here."""
+
+
+def recipe_of(folder: Path, name: str) -> Recipe:
+    """Of the pipeline in ``folder``.
+
+    Raises WorkloadError: a file is missing or damaged, or the pipeline brings code of its own.
+    """
+    index = read_json(folder / INDEX)
+    class_name = index.get("_class_name")
+    if not isinstance(class_name, str):
+        raise _own_code(name, INDEX)
+    found = pipeline_class(class_name, pipelines())
+    alike = next((one for one in pipelines().values() if one.pipeline == class_name), None)
+    known = alike.components if alike else {}
+    components: dict[str, Component] = {}
+    settings: dict[str, Any] = {}
+    for key, value in index.items():
+        if key.startswith("_") or is_processor(key):
+            continue
+        if not isinstance(value, list):
+            settings[key] = value
+        elif len(value) == 2 and all(isinstance(one, str) for one in value):
+            made = _component(folder, key, value[0], value[1], name)
+            same = key in known and known[key].class_name == made.class_name
+            components[key] = replace(made, small=known[key].small) if same else made
+    return Recipe(
+        found,
+        components,
+        processors(found, components),
+        printable(name),
+        settings={**(alike.settings if alike else {}), **settings},
+        arguments=alike.arguments if alike else {},
+        small=alike.small if alike else {},
+        notes=(f"sizes of {printable(name)}",),
+    )
+
+
+def _component(folder: Path, key: str, library: str, class_name: str, name: str) -> Component:
+    full = class_name
+    if library not in LIBRARIES:  # the folder of a pipeline in diffusers, which has models of its own
+        if not library.isidentifier():
+            raise _own_code(name, f"{key}: {printable(library)}")
+        full = f"diffusers.pipelines.{library}:{class_name}"
+    config = next((path for one in CONFIGS if (path := folder / key / one).is_file()), None)
+    if config is None:
+        raise WorkloadError(f"'{printable(name)}' has no {printable(key)}/{CONFIGS[0]}", "Fetch it again.")
+    values = {one: value for one, value in read_json(config).items() if one[:1] != "_" and one not in NOT_ARGUMENTS}
+    check_sizes(name, values)
+    try:
+        found = named_class(full, f"'{printable(name)}'")
+    except ModuleNotFoundError as error:
+        raise _own_code(name, f"{key}: {printable(library)}") from error
+    taken = inspect.signature(found.__init__).parameters
+    if not hasattr(found, "config_class"):
+        values = {one: value for one, value in values.items() if one in taken}
+    return Component(full, values)
+
+
+def _own_code(name: str, where: str) -> WorkloadError:
+    return WorkloadError(
+        f"'{printable(name)}' brings its own Python code ({where}), which is not run",
+        "Write a function that returns the pipeline, and name it: path/to/file.py:function",
+    )
+
 
 FEW_LAYERS = "but made with few layers of each kind (--size small)"
 
@@ -23,18 +104,17 @@ FEW_LAYERS = "but made with few layers of each kind (--size small)"
 def load(name: str) -> Workload:
     """The workload called ``name``.
 
-    Raises:
-        UnknownName: no such pipeline, or the pipeline has no such part; carries the nearest.
-        MissingPackage: a package that it needs is not installed.
+    Raises UnknownName: no such pipeline, or the pipeline has no such part; carries the nearest; MissingPackage: a
+    package that it needs is not installed.
     """
     from mpsprobe_hf.catalog import pipelines
     from mpsprobe_hf.diffusers.classes import LIBRARIES, pipeline_names
     from mpsprobe_hf.diffusers.names import HUB_ID, place_of
 
     check_installed(f"the workload '{name}'", LIBRARIES)
-    from mpsprobe_hf.diffusers.folders import recipe_of
     from mpsprobe_hf.diffusers.models import quiet
     from mpsprobe_hf.diffusers.recipe import recipe
+    from mpsprobe_hf.diffusers.workload import recipe_of
 
     asked = name.removeprefix(PREFIX)
     place = place_of(asked)
@@ -71,9 +151,7 @@ class PipelineWorkload:
     def build(self, options: RunOptions) -> TorchRun:
         """The models on torch's default device, and a call of the pipeline or its part, or a step of training.
 
-        Raises:
-            UsageError: an option that a pipeline cannot honour.
-            WorkloadError: it cannot be built.
+        Raises UsageError: an option that a pipeline cannot honour; WorkloadError: it cannot be built.
         """
         self._check(options)
         recipe = self.recipe

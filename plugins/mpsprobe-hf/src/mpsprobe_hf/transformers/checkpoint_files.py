@@ -27,9 +27,8 @@ NO_COUNTS = ("size", "vocab", "dim", "token", "length", "width", "channels", "in
 def read_config(folder: Path) -> Mapping[str, Any]:
     """``config.json`` as it stands.
 
-    Raises:
-        WorkloadError: it is missing, unreadable, not JSON, or not an object; the hint says what the
-            folder looks like instead.
+    Raises WorkloadError: it is missing, unreadable, not JSON, or not an object; the hint says what the folder looks
+    like instead.
     """
     path = folder / CONFIG
     if not path.is_file():
@@ -58,9 +57,8 @@ def _what_it_is(folder: Path) -> str:
 def check_weights(folder: Path) -> None:
     """Raise unless there are whole weights in the safetensors format. Pickled ones can run code, and are never read.
 
-    Raises:
-        WorkloadError: there are none, only pickled ones, or an index that maps to pickled ones; they are cut off,
-            damaged, or not in the folder.
+    Raises WorkloadError: there are none, only pickled ones, or an index that maps to pickled ones; they are cut off,
+    damaged, or not in the folder.
     """
     shown = printable(str(folder))
     names = entries(folder)
@@ -100,8 +98,7 @@ def _pickled(shown: str, what: str) -> WorkloadError:
 def check_sizes(name: str, config: Mapping[str, Any]) -> None:
     """Refuse counts that no model has, and that take all memory in Python objects when the model is made of them.
 
-    Raises:
-        WorkloadError: one, at any depth, is larger than ``LARGEST_COUNTS`` allows; the message names it.
+    Raises WorkloadError: one, at any depth, is larger than ``LARGEST_COUNTS`` allows; the message names it.
     """
     left: list[tuple[str, str, Any]] = [("", "", dict(config))]
     while left:

@@ -60,8 +60,7 @@ class CheckpointWorkload:
     def build(self, options: RunOptions) -> TorchRun:
         """The model that the checkpoint's configuration describes, on torch's default device.
 
-        Raises:
-            WorkloadError: configuration or weights are missing, broken or need code that was not allowed.
+        Raises WorkloadError: configuration or weights are missing, broken or need code that was not allowed.
         """
         check_version("transformers", "mpsprobe-hf", "a Hugging Face workload")
         if self.folder is not None:

@@ -142,9 +142,8 @@ def _module(model_type: str) -> ModuleType | None:
 def class_for_task(model_type: str, task: str) -> str:
     """The class of the type that transformers' ``pipeline(task)`` makes.
 
-    Raises:
-        UnknownName: there is no such task; carries the nearest.
-        WorkloadError: the type has no class for it; the hint names tasks that it has one for.
+    Raises UnknownName: there is no such task; carries the nearest; WorkloadError: the type has no class for it; the
+    hint names tasks that it has one for.
     """
     from transformers import CONFIG_MAPPING
     from transformers.pipelines import SUPPORTED_TASKS, TASK_ALIASES
@@ -171,9 +170,8 @@ def class_for_task(model_type: str, task: str) -> str:
 def model_class_of(model_type: str, class_name: str) -> type[Any]:
     """The class of that name, which must belong to the type.
 
-    Raises:
-        UnknownName: it does not; carries the nearest that do.
-        MissingPackage: it needs a package that is not installed.
+    Raises UnknownName: it does not; carries the nearest that do; MissingPackage: it needs a package that is not
+    installed.
     """
     import transformers
     from transformers import PreTrainedModel

@@ -1,7 +1,8 @@
 """A transformers model from its class and configuration, as ``from_pretrained`` would leave it but for the numbers.
 
 The model is made on torch's default device. Where that turns parameters into meta tensors there is
-nothing to initialise, and initialising is most of the time that a large model takes to make.
+nothing to initialise, and initialising is most of the time that a large model takes to make. For training by LoRA the
+model's own parameters are frozen, and small matrices next to its linear layers are trained.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ import contextlib
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_module_registration_hook
 
-from mpsprobe.errors import WorkloadError
+from mpsprobe.errors import MissingPackage, WorkloadError
+from mpsprobe.protocols import RunOptions
+from mpsprobe.suggestions import in_short, printable
 
 MOST_MODULES = 300_000
 """Of one model, at some 4 kB of Python objects each. deepseek-v3 has 1,215; one with modules for 2,048 experts in each
@@ -27,15 +31,14 @@ Call = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], Any]
 def construct(model_class: type[Any], config: Any, dtype: str, *, training: bool, untied: Iterable[str] = ()) -> Any:
     """A model with random weights, in ``train`` or ``eval`` mode.
 
+    Raises WorkloadError: it has more than ``MOST_MODULES``.
+
     Args:
         model_class: a subclass of ``transformers.PreTrainedModel``.
         config: its configuration; its ``dtype`` is set.
         dtype: of the parameters; those that the model class keeps in float32 stay so.
         training: which mode.
         untied: modules that get a ``weight`` of their own where the class ties it to another's.
-
-    Raises:
-        WorkloadError: it has more than ``MOST_MODULES``.
     """
     torch_dtype: torch.dtype = getattr(torch, dtype)
     config.dtype = torch_dtype
@@ -79,22 +82,20 @@ def modules_are_counted() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def quiet(muted: Sequence[Mute] | None = None) -> Iterator[None]:
     """No warnings from transformers and the Hub: about published configurations, optional kernels, retries.
 
-    Nobody can act on them here; the error that ends the attempt says what cannot be had.
+    Nobody can act on them here; the error that ends the attempt says what cannot be had. No level is changed: that
+    makes logging forget what it knows of every logger, which costs 0.2 to 0.5 ms, and more afterwards.
     """
-    from huggingface_hub.utils import logging as hub
-    from transformers.utils import logging as library
-
-    before, hub_before = library.get_verbosity(), hub.get_verbosity()
-    library.set_verbosity(logging.ERROR)
-    hub.set_verbosity(logging.CRITICAL)  # it logs each failed try as an error
+    muted = mutes() if muted is None else muted
+    for mute in muted:
+        mute.depth += 1
     try:
         yield
     finally:
-        library.set_verbosity(before)
-        hub.set_verbosity(hub_before)
+        for mute in muted:
+            mute.depth -= 1
 
 
 class Mute(logging.Filter):
@@ -129,21 +130,12 @@ def mutes() -> list[Mute]:
 
 
 def quietly(call: Call | None = None) -> Call:
-    """``call``, or the plain call of a model, without the warnings that ``quiet`` silences.
-
-    It is called in steps that are timed, and ``quiet`` is not for those: each change of a level makes logging forget
-    what it knows of every logger, which costs 0.2 to 0.5 ms, and more afterwards.
-    """
-    muted = mutes()
+    """``call``, or the plain call of a model, without the warnings that ``quiet`` silences."""
+    muted = mutes()  # looking for them takes longer than muting, and steps are timed
 
     def run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        for mute in muted:
-            mute.depth += 1
-        try:
+        with quiet(muted):
             return model(*args, **kwargs) if call is None else call(model, args, kwargs)
-        finally:
-            for mute in muted:
-                mute.depth -= 1
 
     return run
 
@@ -195,3 +187,29 @@ def keep_in_float32(model: Any, dtype: torch.dtype) -> None:
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if tensor.is_floating_point() and pattern.search(name):
             tensor.data = tensor.data.to(torch.float32)
+
+
+def with_adapters(name: str, model: Any, options: RunOptions) -> Any:
+    """``model``, or what peft makes of it if ``options`` ask for LoRA.
+
+    Every linear layer but a language model's head gets an adapter, as peft has it for ``target_modules="all-linear"``.
+    Next to weights in float16 or bfloat16 adapters are in float32 (its ``autocast_adapter_dtype``). Raises
+    MissingPackage: peft is not installed; WorkloadError: the model has no linear layer, or peft cannot adapt it.
+    """
+    if not options.lora:
+        return model
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError as error:
+        raise MissingPackage("--lora", "peft") from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the libraries' own deprecations and initial values
+        try:
+            adapted = get_peft_model(model, LoraConfig(r=options.lora_rank, target_modules="all-linear"))
+        except Exception as error:  # whatever peft finds that it cannot adapt
+            linear = any(type(one).__name__ in ("Linear", "Conv1D") for one in model.modules())
+            why = in_short(error) if linear else "it has no linear layers"
+            raise WorkloadError(
+                f"'{printable(name)}' ({type(model).__name__}) cannot be trained by LoRA: {why}", "Leave out --lora."
+            ) from error
+    return adapted.train(model.training)

@@ -44,8 +44,7 @@ def generating_class_name(model_type: str) -> str:
 def check_generates(name: str, model_class: type[Any], model_type: str) -> None:
     """Refuse a class that cannot generate.
 
-    Raises:
-        WorkloadError: it has no ``generate()``; the hint names a class of ``model_type`` that has.
+    Raises WorkloadError: it has no ``generate()``; the hint names a class of ``model_type`` that has.
     """
     if not callable(getattr(model_class, "generate", None)):
         other = generating_class_name(model_type)
@@ -139,11 +138,7 @@ def note(options: RunOptions) -> str:
 
 
 def generating(model: Any, options: RunOptions) -> Any:
-    """``TorchRun.call`` for ``model``.
-
-    Raises:
-        UsageError: words cannot have times.
-    """
+    """``TorchRun.call`` for ``model``. Raises UsageError: words cannot have times."""
     if options.word_timestamps and not hasattr(model, "_extract_token_timestamps"):
         raise UsageError(f"{type(model).__name__} gives words no times", "Leave out --word-timestamps.")
     asked = arguments(options)

@@ -25,12 +25,19 @@ from mpsprobe_hf.transformers.classes import (
     part_types,
     with_forward,
 )
-from mpsprobe_hf.transformers.configs.backbones import without_timm
-from mpsprobe_hf.transformers.configs.images import left_out, with_image_tokens, with_one_width
-from mpsprobe_hf.transformers.configs.repairs import as_read, declared, part_for, repair
+from mpsprobe_hf.transformers.configs.repairs import (
+    as_read,
+    declared,
+    left_out,
+    part_for,
+    repair,
+    with_image_tokens,
+    with_one_width,
+    without_timm,
+)
 from mpsprobe_hf.transformers.configs.small import FEW_LAYERS, make_small
 from mpsprobe_hf.transformers.generation import generating_class_name
-from mpsprobe_hf.transformers.inputs.heads import complete
+from mpsprobe_hf.transformers.inputs.derive import complete
 from mpsprobe_hf.transformers.names import PREFIX
 from mpsprobe_hf.transformers.run import make_run
 
@@ -41,8 +48,7 @@ if TYPE_CHECKING:
 def load(name: str) -> Workload:
     """The workload of ``hf:TYPE``, ``hf:TYPE/CLASS`` or ``hf:TYPE@TASK``, or of a repository of the Hub.
 
-    Raises:
-        UnknownName: no such model type; carries the nearest.
+    Raises UnknownName: no such model type; carries the nearest.
     """
     check_version("transformers", "mpsprobe-hf", "a Hugging Face workload")
     asked = name.removeprefix(PREFIX)
@@ -86,9 +92,8 @@ class ModelTypeWorkload:
     def build(self, options: RunOptions) -> TorchRun:
         """The model and inputs derived from its configuration, on torch's default device.
 
-        Raises:
-            UnknownName: the type has no such class; carries the nearest.
-            WorkloadError: the type has no default configuration, or no inputs can be derived.
+        Raises UnknownName: the type has no such class; carries the nearest; WorkloadError: the type has no default
+        configuration, or no inputs can be derived.
         """
         if options.weights:
             raise UsageError(

@@ -25,13 +25,10 @@ NAMES_FILE = re.compile(r"(.+\.toml)(?::(.*))?", re.IGNORECASE)
 def declare(name: str) -> WorkloadDeclaration | None:
     """The workload that ``name`` stands for, ``None`` if it has none of the forms below.
 
-    ``hf:bert`` and ``hf:bert/BertForMaskedLM`` are a model type and one of its classes, a folder is
-    a checkpoint, ``path/to/names.toml:NAME`` a workload described there, ``organisation/repository``
-    (also after ``hf:``) is on the Hub. Where the catalog has the sizes of that repository, nothing
-    needs to be fetched.
-
-    Raises:
-        WorkloadError: it looks like a path, and there is no such folder.
+    ``hf:bert`` and ``hf:bert/BertForMaskedLM`` are a model type and one of its classes, a folder is a checkpoint,
+    ``path/to/names.toml:NAME`` a workload described there, ``organisation/repository`` (also after ``hf:``) is on the
+    Hub. Where the catalog has the sizes of that repository, nothing needs to be fetched. Raises WorkloadError: it looks
+    like a path, and there is no such folder.
     """
     if not name or not name.isprintable() or PYTHON_FILE.search(name):
         return None

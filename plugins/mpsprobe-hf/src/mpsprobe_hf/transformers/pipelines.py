@@ -43,8 +43,7 @@ class PipelineWorkload:
     def build(self, options: RunOptions) -> TorchRun:
         """The model, and a call of the whole pipeline.
 
-        Raises:
-            UsageError: it is on another device than the CPU, or has no training.
+        Raises UsageError: it is on another device than the CPU, or has no training.
         """
         if self._pipeline.device.type != "cpu":
             raise UsageError(

@@ -55,19 +55,17 @@ def make_run(
 ) -> TorchRun:
     """Derive inputs, make the model, and put both together; ``own`` and ``said`` are known better than the rules.
 
-    Raises:
-        WorkloadError: inputs cannot be derived, or the model cannot be made.
-        UsageError: a size that the model cannot take.
+    Raises WorkloadError: inputs cannot be derived, or the model cannot be made; UsageError: a size that the model
+    cannot take.
     """
     from mpsprobe_hf.transformers.classes import runs_without_gradients
+    from mpsprobe_hf.transformers.construct import with_adapters
     from mpsprobe_hf.transformers.generation import check_generates
-    from mpsprobe_hf.transformers.inputs.derive import OWN_FUNCTION
+    from mpsprobe_hf.transformers.inputs.derive import OWN_FUNCTION, head_of
     from mpsprobe_hf.transformers.inputs.guess import Guess
-    from mpsprobe_hf.transformers.inputs.heads import head_of
     from mpsprobe_hf.transformers.inputs.measures import Measures
     from mpsprobe_hf.transformers.inputs.rules import FAMILIES
     from mpsprobe_hf.transformers.inputs.signature import Signature
-    from mpsprobe_hf.transformers.lora import with_adapters
 
     check_config(name, config)
     if options.phase == "generate":
@@ -106,8 +104,8 @@ def make_run(
 
 def _call(model: Any, options: RunOptions, fields: Iterable[Field]) -> Any:
     """How the model is called, where that is not plainly."""
+    from mpsprobe_hf.calls import SESSION, in_session
     from mpsprobe_hf.transformers.generation import generating
-    from mpsprobe_hf.transformers.sessions import SESSION, in_session
 
     if options.phase == "generate":
         return generating(model, options)
@@ -116,25 +114,19 @@ def _call(model: Any, options: RunOptions, fields: Iterable[Field]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """Makes a run of a guess, and of the guesses that follow from what the model raises.
-
-    Attributes:
-        hint: what to do where there are no inputs.
-        notes: of the run; those on its inputs come before them.
-        said: what is known better than derived: of ``LIMITS``, and ``loss`` and ``call``, functions of these names in
-            ``mpsprobe_hf.losses`` and ``mpsprobe_hf.calls``.
-    """
+    """Makes a run of a guess, and of the guesses that follow from what the model raises."""
 
     name: str
     options: RunOptions
-    hint: str
-    notes: tuple[str, ...]
+    hint: str  # what to do where there are no inputs
+    notes: tuple[str, ...]  # of the run; those on its inputs come before them
+    # What is known better than derived: of ``LIMITS``, and ``loss`` and ``call``, functions of these names in
+    # ``mpsprobe_hf.losses`` and ``mpsprobe_hf.calls``.
     said: Mapping[str, Any]
 
     def sizes(self, guess: Guess) -> tuple[Derived, dict[str, int]]:
         """The inputs of ``guess``, and the batch size and sequence length that they get."""
-        from mpsprobe_hf.sizes import choose_sizes
-        from mpsprobe_hf.transformers.inputs.derive import derive
+        from mpsprobe_hf.transformers.inputs.derive import choose_sizes, derive
 
         derived = derive(self.name, guess, self.options.phase, self.hint)
         better = {key: self.said[key] for key in self.said if key in LIMITS and (key != "seq_len" or derived.seq_len)}
@@ -191,7 +183,7 @@ class Derivation:
             without_images,
             without_labels,
         )
-        from mpsprobe_hf.transformers.inputs.heads import label_forms
+        from mpsprobe_hf.transformers.inputs.derive import label_forms
 
         derived = self.sizes(guess)[0]
         labels = [field.name for field in derived.labels]

@@ -41,7 +41,7 @@ class NamedWorkload:
         check_version("transformers", "mpsprobe-hf", "a Hugging Face workload")
         config_class, model_class = load_classes(entry, architecture)
         from mpsprobe_hf.transformers.construct import construct, quiet
-        from mpsprobe_hf.transformers.inputs.heads import complete
+        from mpsprobe_hf.transformers.inputs.derive import complete
         from mpsprobe_hf.transformers.run import LIMITS, make_run
 
         own_inputs = entry.generate if generates else architecture.own

@@ -1,9 +1,14 @@
-"""What torchvision's models do, by the package that they are in: their inputs, and what they are trained with."""
+"""What torchvision's models do, by the package that they are in: their inputs, and what they are trained with.
+
+Making a quantized model takes real weights: torchvision observes a random picture and packs them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,7 +17,29 @@ import torch
 
 from mpsprobe_hf import losses
 from mpsprobe_hf.tensors import noise
-from mpsprobe_hf.vision import conversion
+
+NOTE = (
+    "converted (quantize=True): PyTorch has quantized kernels for the CPU alone, so on MPS the run stops at the first "
+    "of them; with quantize=False, as in training, the model is an ordinary one"
+)
+TRAINED = "not converted (quantize=False): trained in floating point"
+
+
+@contextmanager
+def with_real_weights() -> Iterator[None]:
+    """What is made in here is real and on the CPU, whatever device torch is asked for by a context.
+
+    ``quantize_model`` of torchvision chooses an engine for the whole process, and ``torch.ao.quantization`` warns that
+    it will move to another package: both are undone.
+    """
+    engine = torch.backends.quantized.engine
+    try:
+        with torch._C.DisableTorchFunction(), warnings.catch_warnings():  # devices and modes are torch functions
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.backends.quantized.engine = engine
+
 
 PHOTO = (480, 640)
 """Height and width of most pictures of COCO; a detector resizes them itself."""
@@ -26,21 +53,13 @@ CLASSES = 91
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What inputs are made for.
+    """What inputs are made for."""
 
-    Attributes:
-        model: of torchvision.
-        weights: its newest, which say what they were evaluated with.
-        batch: samples.
-        dtype: of pictures.
-        training: with targets, where the model takes them.
-    """
-
-    model: Any
-    weights: Any
-    batch: int
-    dtype: torch.dtype
-    training: bool
+    model: Any  # of torchvision
+    weights: Any  # its newest, which say what they were evaluated with
+    batch: int  # samples
+    dtype: torch.dtype  # of pictures
+    training: bool  # with targets, where the model takes them
 
     @property
     def size(self) -> tuple[int, int]:
@@ -54,21 +73,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One package of ``torchvision.models``.
+    """One package of ``torchvision.models``."""
 
-    Attributes:
-        inputs: makes the arguments of the model.
-        loss: from what the model returned in training to what ``backward`` is called on.
-        trained: says so, for the report.
-        batch: samples in a step of training.
-        infers: what a reader of a report on inference should know.
-    """
-
-    inputs: Callable[[Case], tuple[Any, ...]]
-    loss: Callable[[Any], torch.Tensor]
-    trained: str
-    batch: int = 8
-    infers: tuple[str, ...] = ()
+    inputs: Callable[[Case], tuple[Any, ...]]  # makes the arguments of the model
+    loss: Callable[[Any], torch.Tensor]  # from what the model returned in training to what ``backward`` is called on
+    trained: str  # says so, for the report
+    batch: int = 8  # samples in a step of training
+    infers: tuple[str, ...] = ()  # what a reader of a report on inference should know
 
 
 def pictures(case: Case) -> tuple[Any, ...]:
@@ -139,7 +150,7 @@ def objects(
 SCORES = "trained with cross-entropy of the class scores"
 TASKS: dict[str, Task] = {
     "classification": Task(pictures, losses.of_scores, SCORES),
-    "quantization": Task(pictures, losses.of_scores, f"{conversion.TRAINED}; {SCORES}", infers=(conversion.NOTE,)),
+    "quantization": Task(pictures, losses.of_scores, f"{TRAINED}; {SCORES}", infers=(NOTE,)),
     "video": Task(clips, losses.of_scores, SCORES, batch=2),
     "segmentation": Task(pictures, losses.of_pixels, "trained with cross-entropy of each pixel's class scores"),
     "detection": Task(photos, losses.of_parts, f"trained with {OBJECTS} objects in each picture", batch=2),

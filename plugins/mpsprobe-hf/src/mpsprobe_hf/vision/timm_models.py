@@ -8,9 +8,8 @@ from typing import Any
 from mpsprobe.errors import UnknownName, WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.suggestions import in_short
-from mpsprobe_hf.vision.libraries import import_library
+from mpsprobe_hf.vision.libraries import chosen_batch, import_library
 from mpsprobe_hf.vision.names import EMBEDDING, FEATURES
-from mpsprobe_hf.vision.options import chosen_batch
 
 BATCH = 8
 """Pictures in a step of training."""
@@ -60,9 +59,8 @@ class TimmWorkload:
     def build(self, options: RunOptions) -> TorchRun:
         """The model and a batch of pictures of the size that it was made for.
 
-        Raises:
-            UsageError: an option that it cannot honour.
-            WorkloadError: timm cannot make it, for example because it returns no feature maps.
+        Raises UsageError: an option that it cannot honour; WorkloadError: timm cannot make it, for example because it
+        returns no feature maps.
         """
         batch = chosen_batch(self.name, options, BATCH)
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from mpsprobe.errors import UnknownName
 from mpsprobe.protocols import RunOptions, TorchRun
-from mpsprobe_hf.vision.libraries import import_library
-from mpsprobe_hf.vision.options import chosen_batch
+from mpsprobe_hf.vision.libraries import chosen_batch, import_library
 
 ARGUMENTS: dict[str, Any] = {"weights": None, "weights_backbone": None, "aux_loss": True}
 """What a builder is called with, as far as it takes it: nothing is downloaded, and models of segmentation have their
@@ -65,11 +64,9 @@ class TorchvisionWorkload:
     def build(self, options: RunOptions) -> TorchRun:
         """The model, and pictures or clips of the size that its weights were evaluated with.
 
-        Raises:
-            UsageError: an option that it cannot honour.
+        Raises UsageError: an option that it cannot honour.
         """
-        from mpsprobe_hf.vision.conversion import with_real_weights
-        from mpsprobe_hf.vision.tasks import TASKS, Case
+        from mpsprobe_hf.vision.tasks import TASKS, Case, with_real_weights
 
         task = TASKS[self.task]
         training = options.phase == "training"

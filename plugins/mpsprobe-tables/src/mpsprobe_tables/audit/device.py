@@ -26,25 +26,18 @@ REFUSING = frozenset({"missing", "unsupported"})
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Calls of one operator that agree in all of this; shapes are left out.
-
-    Attributes:
-        verdict: that of the call: ``native``, ``missing`` and so on.
-        reason: why it is not native, if it is not.
-        source: what the verdict rests on (``registration``, ``message``, ``list``, …); None if nothing is known.
-        phase: ``samples``, ``forward`` or ``backward``.
-        inputs, outputs: names of the dtypes of its tensors, in order.
-        flags: arguments that choose a way (``judging/signatures.py``), if the device notes them.
-    """
+    """Calls of one operator that agree in all of this; shapes are left out."""
 
     operator: str
-    verdict: str
-    reason: str | None
+    verdict: str  # that of the call: ``native``, ``missing`` and so on
+    reason: str | None  # why it is not native, if it is not
+    # What the verdict rests on (``registration``, ``message``, ``list``, …); None if nothing is known.
     source: str | None
-    phase: str
+    phase: str  # ``samples``, ``forward`` or ``backward``
+    # inputs, outputs: names of the dtypes of its tensors, in order
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    flags: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()  # arguments that choose a way (``judging/signatures.py``), if the device notes them
 
     @property
     def refuses(self) -> bool:
@@ -158,8 +151,7 @@ class AuditDevice(VirtualDevice):
     def sample(self, sample: Any) -> Any:
         """An OpInfo sample with those of its tensors on the device that a sampler asks for there.
 
-        Raises:
-            NotStrided: one is sparse.
+        Raises NotStrided: one is sparse.
         """
         self._wrapper._made.clear()  # samples come and go, and ids of tensors with them
         return sample.transform(lambda value: self._wrapper.tensor(value) if is_for_mps(value) else value)

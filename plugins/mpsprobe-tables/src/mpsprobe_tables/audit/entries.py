@@ -19,11 +19,7 @@ GRADIENT_DTYPES = frozenset({"float32", "float16"})
 
 
 def dtype_named(name: str) -> torch.dtype:
-    """``float32`` as a dtype.
-
-    Raises:
-        UnknownName: no dtype of the audit has this name.
-    """
+    """``float32`` as a dtype. Raises UnknownName: no dtype of the audit has this name."""
     if name not in DTYPES:
         raise UnknownName("dtype", name, DTYPES, "There are: " + ", ".join(DTYPES) + ".")
     found: torch.dtype = getattr(torch, name)
@@ -44,36 +40,18 @@ def entries() -> dict[str, Any]:
 
 
 def entry_named(name: str) -> Any:
-    """The entry with this key.
-
-    Raises:
-        UnknownName: there is none.
-    """
+    """The entry with this key. Raises UnknownName: there is none."""
     if name not in entries():
         raise UnknownName("OpInfo entry", name, entries(), f"torch {torch.__version__} has {len(entries())} of them.")
     return entries()[name]
 
 
 def module_named(name: str) -> Any:
-    """The entry of the database of modules with this name.
-
-    Raises:
-        UnknownName: there is none.
-    """
+    """The entry of the database of modules with this name. Raises UnknownName: there is none."""
     if name not in module_entries():
         known = module_entries()
         raise UnknownName("module", name, known, f"torch {torch.__version__} tests {len(known)} of them.")
     return module_entries()[name]
-
-
-def claimed(entry: Any, dtype: str) -> bool:
-    """Whether ``entry`` says that it works on MPS with ``dtype``: only then do PyTorch's tests run it."""
-    return dtype_named(dtype) in entry.supported_dtypes("mps")
-
-
-def unclaimed(entry: Any, dtype: str) -> bool:
-    """Whether ``entry`` works on the CPU with ``dtype`` and does not say so of MPS."""
-    return dtype_named(dtype) in entry.dtypes and not claimed(entry, dtype)
 
 
 @functools.cache

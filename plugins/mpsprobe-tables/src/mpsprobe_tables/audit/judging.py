@@ -49,26 +49,19 @@ UPCAST_ENTRIES = frozenset({"histc"})
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One test.
-
-    Attributes:
-        expected: what the release's lists say: it passes, it fails for want of a kernel, numbers decide. The last is so
-            too where truth values are compared with a reference in float32 that is not whole (``reference``).
-        lists: those that say so.
-        cause: the operator and why, or the error; for ``runs`` that was expected to fail, what it calls alone.
-        seen: the refusing call, if one refuses.
-        reference_works: the CPU computes every sample.
-    """
+    """One test."""
 
     entry: str
     dtype: str
     gradient: bool
+    # What the release's lists say: it passes, it fails for want of a kernel, numbers decide. The last is so too where
+    # truth values are compared with a reference in float32 that is not whole (``reference``).
     expected: Meaning
-    lists: tuple[str, ...]
+    lists: tuple[str, ...]  # those that say so
     outcome: Outcome
-    cause: str
-    seen: Seen | None
-    reference_works: bool
+    cause: str  # the operator and why, or the error; for ``runs`` that was expected to fail, what it calls alone
+    seen: Seen | None  # the refusing call, if one refuses
+    reference_works: bool  # the CPU computes every sample
 
     @property
     def predicted(self) -> bool:
@@ -118,7 +111,7 @@ def beyond_claims(pairs: Iterable[Pair], expectations: Expectations, lists: List
     return [
         _judged(pair, expectations, False, lists)
         for pair in pairs
-        if pair.entry in expectations.claimed and not _runs(pair, expectations) and expectations.has(pair.entry)
+        if pair.entry in expectations.of("claimed") and not _runs(pair, expectations) and expectations.has(pair.entry)
     ]
 
 

@@ -31,9 +31,8 @@ from mpsprobe_coverage.knowledge.judging.signatures import dtypes_in, signature,
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_tables.audit.device import AuditDevice, Seen
 from mpsprobe_tables.audit.entries import DTYPES, GRADIENT_DTYPES, entries
-from mpsprobe_tables.audit.procedure import backward, draw, forward, on_cpu, undisturbed
-from mpsprobe_tables.audit.running import BACKWARD, FORWARD
-from mpsprobe_tables.audit.workers import in_processes
+from mpsprobe_tables.audit.procedure import draw, on_cpu, undisturbed
+from mpsprobe_tables.audit.running import BACKWARD, FORWARD, in_processes, likeness, step_on
 from mpsprobe_tables.encoding import encode_lists
 from mpsprobe_tables.expectations import (
     TESTED_DTYPES,
@@ -51,23 +50,15 @@ NEAR = 0.6
 
 @dataclass(frozen=True)
 class Observed:
-    """One entry with one dtype on the virtual device of a release.
-
-    Attributes:
-        names: what an operator of its own may be called (``linalg_lu_factor``).
-        status: what the release's list expects; ``unclaimed`` where the CPU has the dtype and MPS is not tested.
-        calls: what it calls that has a kernel for MPS.
-        explained: the mechanism refuses something in it, or the CPU reference raises: its failure says no more.
-        gradient_calls: what its gradients call besides, where the test of these passes.
-    """
+    """One entry with one dtype on the virtual device of a release."""
 
     entry: str
-    names: frozenset[str]
+    names: frozenset[str]  # what an operator of its own may be called (``linalg_lu_factor``)
     dtype: str
-    status: Status
-    calls: frozenset[Called]
-    explained: bool
-    gradient_calls: frozenset[Called] = frozenset()
+    status: Status  # what the release's list expects; ``unclaimed`` where the CPU has the dtype and MPS is not tested
+    calls: frozenset[Called]  # what it calls that has a kernel for MPS
+    explained: bool  # the mechanism refuses something in it, or the CPU reference raises: its failure says no more
+    gradient_calls: frozenset[Called] = frozenset()  # what its gradients call besides, where the test of these passes
 
 
 @dataclass(frozen=True)
@@ -222,7 +213,7 @@ def status_of(expected: Expectations, key: str, entry: Any, dtype: str) -> Statu
     if expectation.kind == "pass":
         return "passes"
     # What fails with every dtype fails for another reason than the dtype: a size, an argument, no kernel at all.
-    whatever = any(key in listed and listed[key] is None for listed in expected.lists.values())
+    whatever = key in expected.everywhere()
     return "fails" if REFUSING_LISTS.issuperset(expectation.lists) and not whatever else None
 
 
@@ -248,21 +239,19 @@ def _drawn(dtype: str) -> Iterator[tuple[str, _Drawn]]:
             continue
         first: dict[Any, Any] = {}
         for sample in samples:
-            first.setdefault(_likeness((sample.input, sample.args, sample.kwargs)), sample)
+            first.setdefault(likeness((sample.input, sample.args, sample.kwargs), _of_tensor), sample)
         yield key, _Drawn(entry, samples, _by_flags(first.values()), _names(entry))
 
 
 def _by_flags(samples: Iterable[Any]) -> list[Any]:
     """The samples, those first that have truth values and names that none before them has."""
-    first: dict[Any, Any] = {}
-    others = []
+    seen: set[Any] = set()
+    parts: tuple[list[Any], list[Any]] = ([], [])
     for sample in samples:
         flags = _flags((sample.args, sample.kwargs))
-        if flags in first:
-            others.append(sample)
-        else:
-            first[flags] = sample
-    return [*first.values(), *others]
+        parts[flags in seen].append(sample)
+        seen.add(flags)
+    return [*parts[False], *parts[True]]
 
 
 def _flags(value: Any) -> Any:
@@ -281,16 +270,10 @@ def _observed(
     for drawn in one.distinct[: MOST_PASSING if status == "passes" else None]:
         try:
             sample = device.sample(drawn)
-            with device.recording(FORWARD):
-                output = forward(one.entry, sample)
-            compute = backward(one.entry, sample, output, torch.ones_like) if status == "passes" and gradient else None
-            if compute is not None:
-                with device.recording(BACKWARD):
-                    compute()
         except NotStrided:
             failed = True
-        except Exception:  # noqa: BLE001 - what was called until then was called
-            failed = True
+        else:  # what is called until it raises is called
+            failed |= step_on(device, one.entry, sample, status == "passes" and gradient) is not None
     seen = device.short.take()
     calls = {phase: _calls(call for call in seen if call.phase == phase) for phase in (FORWARD, BACKWARD)}
     refuses = any(call.refuses for call in seen if call.phase == FORWARD)
@@ -344,13 +327,7 @@ def _names(entry: Any) -> frozenset[str]:
     ) - {""}
 
 
-def _likeness(value: Any) -> Any:
-    """What samples share that call the same operators with the same dtypes: sizes and values do not count."""
-    if isinstance(value, torch.Tensor):
-        contiguous = value.layout is torch.strided and value.is_contiguous()
-        return value.dtype, value.dim(), value.numel() == 0, value.layout, contiguous, value.is_conj()
-    if isinstance(value, dict):
-        return tuple((name, _likeness(inner)) for name, inner in value.items())
-    if isinstance(value, (list, tuple)):
-        return type(value), tuple(_likeness(inner) for inner in value)
-    return type(value), repr(value)
+def _of_tensor(value: torch.Tensor) -> Any:
+    """What tensors share with which the same operators are called with the same dtypes: sizes do not count."""
+    contiguous = value.layout is torch.strided and value.is_contiguous()
+    return value.dtype, value.dim(), value.numel() == 0, value.layout, contiguous, value.is_conj()

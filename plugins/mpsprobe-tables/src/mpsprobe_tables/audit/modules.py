@@ -23,8 +23,7 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables.audit.device import SHADOW_LIMIT, AuditDevice, Seen
 from mpsprobe_tables.audit.entries import dtype_named, module_entries
 from mpsprobe_tables.audit.procedure import DEVICE, DrawnOnCpu, copy_of, message, undisturbed
-from mpsprobe_tables.audit.running import BACKWARD, FORWARD, alike
-from mpsprobe_tables.audit.workers import in_processes
+from mpsprobe_tables.audit.running import BACKWARD, FORWARD, alike, in_processes
 from mpsprobe_tables.module_marks import FORWARD_TEST, GRADIENT_TEST, Mode, ModuleMarks, load_marks
 
 WHAT = "modules"
@@ -39,21 +38,15 @@ Expected = Literal["pass", "fail", "skip", "numbers"]
 
 @dataclass(frozen=True, slots=True)
 class ModuleTest:
-    """One test of one module.
-
-    Attributes:
-        expected: by the marks; ``numbers`` where it fails in float16 alone and is compared with a reference.
-        outcome: on the virtual device; ``raised`` where that raised and the CPU does too.
-        cause: the refusing call and why, or the error.
-    """
+    """One test of one module."""
 
     module: str
     dtype: str
     mode: Mode
     gradient: bool
-    expected: Expected
-    outcome: Outcome
-    cause: str
+    expected: Expected  # by the marks; ``numbers`` where it fails in float16 alone and is compared with a reference
+    outcome: Outcome  # on the virtual device; ``raised`` where that raised and the CPU does too
+    cause: str  # the refusing call and why, or the error
 
     @property
     def agrees(self) -> bool:
@@ -63,24 +56,16 @@ class ModuleTest:
 
 @dataclass(frozen=True)
 class ModuleAudit:
-    """One release.
-
-    Attributes:
-        idle: modules whose marks name a class of tests that is none.
-        internal: where the device raised and the CPU does not.
-    """
+    """One release."""
 
     release: str
     tests: tuple[ModuleTest, ...]
-    idle: tuple[str, ...] = ()
-    internal: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()  # modules whose marks name a class of tests that is none
+    internal: tuple[str, ...] = ()  # where the device raised and the CPU does not
 
-    def count(self, expected: Expected, outcome: Outcome | None = None, gradient: bool | None = None) -> int:
+    def count(self, expected: Expected, outcome: Outcome | None = None) -> int:
         """How many tests are expected to do one thing, and did another."""
-        return sum(
-            one.expected == expected and outcome in (None, one.outcome) and gradient in (None, one.gradient)
-            for one in self.tests
-        )
+        return sum(one.expected == expected and outcome in (None, one.outcome) for one in self.tests)
 
     @property
     def refused(self) -> int:
@@ -183,16 +168,11 @@ def _audit(
 
 @dataclass(frozen=True, slots=True)
 class _Ran:
-    """What one module did on the device with every input.
-
-    Attributes:
-        raised: number of an input → the error.
-        compared: the test compares the result with that of a reference function.
-    """
+    """What one module did on the device with every input."""
 
     calls: tuple[Seen, ...]
-    raised: Mapping[int, str]
-    compared: bool
+    raised: Mapping[int, str]  # number of an input → the error
+    compared: bool  # the test compares the result with that of a reference function
 
 
 def _modes(entry: Any) -> tuple[Mode, ...]:
@@ -208,14 +188,10 @@ def _tests(
         if expected == "fail" and alone and ran.compared and not gradient:
             expected = "numbers"
         seen = next((one for one in ran.calls if one.refuses and (gradient or one.phase == FORWARD)), None)
+        found: tuple[Outcome, str] = ("raised", raised[0]) if raised else ("runs", "nothing refused")
         if seen is not None:
-            yield ModuleTest(
-                name, dtype, mode, gradient, expected, "refused", f"{seen.operator} {seen.verdict}: {seen.reason}"
-            )
-        elif raised:
-            yield ModuleTest(name, dtype, mode, gradient, expected, "raised", raised[0])
-        else:
-            yield ModuleTest(name, dtype, mode, gradient, expected, "runs", "nothing refused")
+            found = "refused", f"{seen.operator} {seen.verdict}: {seen.reason}"
+        yield ModuleTest(name, dtype, mode, gradient, expected, *found)
 
 
 def _run(device: AuditDevice, entry: Any, dtype: str, mode: Mode, inputs: Sequence[Any]) -> _Ran:

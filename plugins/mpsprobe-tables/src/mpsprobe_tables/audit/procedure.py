@@ -81,11 +81,10 @@ def backward(
 ) -> Callable[[], tuple[torch.Tensor | None, ...]] | None:
     """A function that computes the gradients of ``output``; None where the test compares none.
 
+    Raises TypeError: the result is neither a tensor nor a collection, so that the test itself raises.
+
     Args:
         weigh: from an output to what its gradient is weighed with.
-
-    Raises:
-        TypeError: the result is neither a tensor nor a collection, so that the test itself raises.
     """
     if entry.name == "unique" and sample.kwargs.get("sorted") is False:
         return None  # the order of its results is open, and the test goes on with the next sample
@@ -164,11 +163,10 @@ def needs_gradient(dtype: str) -> bool:
 def draw(entry: Any, dtype: str, *, gradients: bool = True) -> list[Any]:
     """The samples of ``entry``: CPU tensors, the same in every process.
 
+    Raises Exception: whatever the sampler raises on the CPU.
+
     Args:
         gradients: ask for tensors that require a gradient, where the dtype can have one.
-
-    Raises:
-        Exception: whatever the sampler raises on the CPU.
     """
     with DrawnOnCpu(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -190,18 +188,13 @@ FORWARD, GRADIENT = "forward", "gradient"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What the CPU did with one sample.
+    """What the CPU did with one sample."""
 
-    Attributes:
-        forward, gradient: the error where it raised; a gradient is there only where one was asked for.
-        upcast: it raised for want of a kernel for the dtype, and works in float32.
-        exact: what it gives in float32 survives the cast to the dtype.
-    """
-
+    # forward, gradient: the error where it raised; a gradient is there only where one was asked for
     forward: str | None = None
     gradient: str | None = None
-    upcast: bool = False
-    exact: bool = True
+    upcast: bool = False  # it raised for want of a kernel for the dtype, and works in float32
+    exact: bool = True  # what it gives in float32 survives the cast to the dtype
 
 
 def on_cpu(entry: Any, dtype: str, samples: Sequence[Any], gradient: bool) -> list[Reference]:

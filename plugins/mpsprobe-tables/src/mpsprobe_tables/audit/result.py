@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,10 +13,9 @@ from mpsprobe_coverage.knowledge.judging.lists import Lists
 from mpsprobe_tables.audit.entries import entries
 from mpsprobe_tables.audit.judging import Judged, beyond_claims, internal_errors, judge
 from mpsprobe_tables.audit.modules import ModuleAudit, audit_modules
-from mpsprobe_tables.audit.running import Pair
+from mpsprobe_tables.audit.running import Pair, run_tasks, tasks_for
 from mpsprobe_tables.audit.scoring import ExceptionLine, Score, Scores, exception_lines, scores, total
 from mpsprobe_tables.audit.untested import Untested, audit_untested
-from mpsprobe_tables.audit.workers import run_tasks, tasks_for
 from mpsprobe_tables.expectations import load_expectations
 from mpsprobe_tables.module_marks import module_releases
 
@@ -28,36 +27,27 @@ SHOWN = "2.9.1"
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Tests that disagree in the same way.
+    """Tests that disagree in the same way."""
 
-    Attributes:
-        kind: ``missed`` (expected to fail, and not predicted) or ``false`` (the other way round).
-        by: the modes in which they disagree.
-    """
-
-    kind: str
+    kind: str  # ``missed`` (expected to fail, and not predicted) or ``false`` (the other way round)
     gradient: bool
     entries: tuple[str, ...]
     dtypes: tuple[str, ...]
     lists: tuple[str, ...]
     cause: str
-    by: tuple[Lists, ...]
+    by: tuple[Lists, ...]  # the modes in which they disagree
 
 
 @dataclass(frozen=True)
 class ReleaseAudit:
-    """One release.
-
-    Attributes:
-        wheel, sha256: where its expectations were read.
-        scores: mode → figures.
-        beyond: mode → of the dtypes that the CPU has and MPS does not claim, how many are refused, and all.
-    """
+    """One release."""
 
     release: str
+    # wheel, sha256: where its expectations were read
     wheel: str
     sha256: str
-    scores: dict[Lists, Scores]
+    scores: dict[Lists, Scores]  # mode → figures
+    # Mode → of the dtypes that the CPU has and MPS does not claim, how many are refused, and all.
     beyond: dict[Lists, tuple[int, int]]
 
     def row(self, mode: Lists, gradient: bool) -> Score:
@@ -84,28 +74,20 @@ def _all(rows: Mapping[str, Score], gradient: bool) -> Score:
 
 @dataclass(frozen=True)
 class Audit:
-    """Everything.
+    """Everything."""
 
-    Attributes:
-        torch_version: the tracer, whose OpInfo database it is.
-        entries, samples: how many were run; each sample counts once for each dtype.
-        only: the entries that were asked for; empty for all.
-        internal: mistakes of the virtual device, in words.
-        modules: the second audit, of PyTorch's modules; empty where it was not asked for.
-        untested: what becomes of samples that no test has; likewise.
-    """
-
-    torch_version: str
+    torch_version: str  # the tracer, whose OpInfo database it is
     dtypes: tuple[str, ...]
+    # entries, samples: how many were run; each sample counts once for each dtype
     entries: int
     samples: int
-    only: tuple[str, ...]
+    only: tuple[str, ...]  # the entries that were asked for; empty for all
     modes: tuple[Lists, ...]
     releases: tuple[ReleaseAudit, ...]
-    internal: tuple[str, ...]
+    internal: tuple[str, ...]  # mistakes of the virtual device, in words
     pairs: tuple[Pair, ...]
-    modules: tuple[ModuleAudit, ...] = ()
-    untested: tuple[Untested, ...] = ()
+    modules: tuple[ModuleAudit, ...] = ()  # the second audit, of PyTorch's modules; empty where it was not asked for
+    untested: tuple[Untested, ...] = ()  # what becomes of samples that no test has; likewise
 
     @property
     def focus(self) -> ReleaseAudit:
@@ -183,23 +165,31 @@ def _release(pairs: Sequence[Pair], release: str, modes: Sequence[Lists]) -> Rel
 
 def disagreements(audited: ReleaseAudit) -> list[Disagreement]:
     """Every test that disagrees in some mode, those of the same kind and cause together; missed ones first."""
-    by_test: dict[tuple[Any, ...], list[Lists]] = {}
-    for mode, scored in audited.scores.items():
-        for one in scored.disagreements:
-            kind = "missed" if one.expected == "kernel" else "false"
-            cause = _without_sample(one.cause)
-            by_test.setdefault((kind, one.gradient, one.entry, one.dtype, one.lists, cause), []).append(mode)
-    by_entry: dict[tuple[Any, ...], list[str]] = {}
-    for (kind, gradient, entry, dtype, lists, cause), modes in by_test.items():
-        by_entry.setdefault((kind, gradient, entry, lists, cause, tuple(modes)), []).append(dtype)
-    grouped: dict[tuple[Any, ...], list[str]] = {}
-    for (kind, gradient, entry, lists, cause, modes), dtypes in by_entry.items():
-        grouped.setdefault((kind, gradient, tuple(dtypes), lists, cause, modes), []).append(entry)
-    found = [
-        Disagreement(kind, gradient, tuple(sorted(entries)), dtypes, lists, cause, modes)
-        for (kind, gradient, dtypes, lists, cause, modes), entries in grouped.items()
-    ]
+    tests: Iterable[tuple[Any, ...]] = (
+        (
+            "missed" if one.expected == "kernel" else "false",
+            one.gradient,
+            one.entry,
+            one.dtype,
+            one.lists,
+            _without_sample(one.cause),
+            mode,
+        )
+        for mode, scored in audited.scores.items()
+        for one in scored.disagreements
+    )
+    for column in (6, 3, 2):  # modes, dtypes, entries
+        tests = _together(tests, column)
+    found = [Disagreement(kind, gradient, tuple(sorted(entries)), *rest) for kind, gradient, entries, *rest in tests]
     return sorted(found, key=lambda one: (one.kind == "false", one.gradient, one.entries))
+
+
+def _together(rows: Iterable[tuple[Any, ...]], column: int) -> list[tuple[Any, ...]]:
+    """Rows that differ in one column alone as one, which has all of it there."""
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for row in rows:
+        found.setdefault(row[:column] + row[column + 1 :], []).append(row[column])
+    return [(*rest[:column], tuple(values), *rest[column:]) for rest, values in found.items()]
 
 
 def _without_sample(cause: str) -> str:

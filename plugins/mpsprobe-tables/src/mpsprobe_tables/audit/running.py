@@ -1,20 +1,28 @@
-"""Entries on virtual devices: what they call there, with which verdicts, and what the CPU says to the same samples.
+"""Entries on virtual devices: what they call there, with which verdicts, and what the CPU says to the same samples;
+in several processes, which are spawned: that works on every platform, and torch does not survive a fork.
 
 ``run_entries`` is the way in for other parts of this package.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import functools
-from collections.abc import Iterable, Sequence
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, fields
-from typing import Any
+from multiprocessing import get_context, parent_process
+from typing import Any, TypeVar
 
 import torch
 
+from mpsprobe.progress import SilentProgress
 from mpsprobe_coverage.devices.virtual.wrapping import NotStrided
 from mpsprobe_coverage.knowledge.judging.lists import Lists
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import load_facts
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables.audit.device import SHADOW_LIMIT, AuditDevice, Seen
 from mpsprobe_tables.audit.entries import GRADIENT_DTYPES, dtype_named, entries, entry_named
@@ -30,6 +38,7 @@ from mpsprobe_tables.audit.procedure import (
     on_cpu,
     undisturbed,
 )
+from mpsprobe_tables.expectations import load_expectations
 
 PROVENANCE = frozenset({"release", "wheel", "sha256", "commit"})
 SAMPLES, FORWARD, BACKWARD = "samples", "forward", "backward"
@@ -37,19 +46,12 @@ SAMPLES, FORWARD, BACKWARD = "samples", "forward", "backward"
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The device raised.
+    """The device raised."""
 
-    Attributes:
-        phase: ``samples``, ``forward`` or ``backward``.
-        sample: its number, from 0; -1 while samples were drawn.
-        message: the error.
-        reference_works: the CPU did the same without one, so the device is wrong.
-    """
-
-    phase: str
-    sample: int
-    message: str
-    reference_works: bool
+    phase: str  # ``samples``, ``forward`` or ``backward``
+    sample: int  # its number, from 0; -1 while samples were drawn
+    message: str  # the error
+    reference_works: bool  # the CPU did the same without one, so the device is wrong
 
 
 @dataclass(slots=True)
@@ -62,33 +64,23 @@ class Ran:
 
 @dataclass(slots=True)
 class Pair:
-    """One entry with one dtype.
-
-    Attributes:
-        samples: how many there are.
-        drawing: why the samples could not be drawn on the CPU; None where they could.
-        forward, gradient: the first error of the CPU reference, with the number of the sample before it.
-        upcast: the reference raises only for want of a kernel for the dtype, and works in float32.
-        exact: what it gives there survives the cast back.
-        differentiable: the entry has gradients.
-        plain, plain_gradient: where it has none, the same with samples that ask for none.
-        random_gradient: its gradients depend on random numbers that the forward pass drew.
-        runs: release and lists → what happened on that device.
-    """
+    """One entry with one dtype."""
 
     entry: str
     dtype: str
-    samples: int = 0
-    drawing: str | None = None
+    samples: int = 0  # how many there are
+    drawing: str | None = None  # why the samples could not be drawn on the CPU; None where they could
+    # forward, gradient: the first error of the CPU reference, with the number of the sample before it
     forward: str | None = None
     gradient: str | None = None
-    upcast: bool = False
-    exact: bool = True
-    differentiable: bool = True
+    upcast: bool = False  # the reference raises only for want of a kernel for the dtype, and works in float32
+    exact: bool = True  # what it gives there survives the cast back
+    differentiable: bool = True  # the entry has gradients
+    # plain, plain_gradient: where it has none, the same with samples that ask for none
     plain: str | None = None
     plain_gradient: str | None = None
-    random_gradient: bool = False
-    runs: dict[tuple[str, Lists], Ran] = field(default_factory=dict)
+    random_gradient: bool = False  # its gradients depend on random numbers that the forward pass drew
+    runs: dict[tuple[str, Lists], Ran] = field(default_factory=dict)  # release and lists → what happened on that device
 
 
 def run_entries(
@@ -102,15 +94,14 @@ def run_entries(
 ) -> list[Pair]:
     """Run entries with ``dtype`` on the virtual device of each release, and on the CPU.
 
+    Raises UnknownName: an entry or dtype that is not there.
+
     Args:
         keys: entries, as in ``entries()``.
         tables: one for each release.
         lists: which lists of PyTorch's tests to judge by in addition to the mechanism: one or two.
         outcomes: one dict for several calls spares work.
         gradient: compute gradients too (default: for the dtypes of which PyTorch's test compares them).
-
-    Raises:
-        UnknownName: an entry or dtype that is not there.
     """
     dtype_named(dtype)
     with_gradient = dtype in GRADIENT_DTYPES if gradient is None else gradient
@@ -193,26 +184,29 @@ def _run(device: AuditDevice, one: _Prepared, gradient: bool) -> tuple[Raised, .
     else:
         samples = _drawn_there(device, one, raised)
     for number, sample in samples.items():
-        reference = one.references[number] if number < len(one.references) else None
-        try:
-            phase = FORWARD
-            with device.recording(phase):
-                output = forward(one.entry, sample)
-            if gradient:
-                phase = BACKWARD
-                compute = backward(one.entry, sample, output, torch.ones_like)
-                if compute is not None:
-                    with device.recording(phase):
-                        compute()
-        except Exception as error:  # noqa: BLE001 - whether it is the device's fault is decided by the reference
-            if reference is None:
-                works = False
-            elif phase == FORWARD:
-                works = reference.forward is None
-            else:
-                works = reference.gradient is None
-            raised.append(Raised(phase, number, message(error), works))
+        if (failed := step_on(device, one.entry, sample, gradient)) is not None:
+            phase, error = failed
+            known = one.references[number : number + 1]
+            works = any((one.forward if phase == FORWARD else one.gradient) is None for one in known)
+            raised.append(Raised(phase, number, error, works))
     return tuple(raised)
+
+
+def step_on(device: AuditDevice, entry: Any, sample: Any, gradient: bool) -> tuple[str, str] | None:
+    """The entry's result for the sample, and its gradients; where that raised, the phase and the error."""
+    phase = FORWARD
+    try:
+        with device.recording(phase):
+            output = forward(entry, sample)
+        if gradient:
+            phase = BACKWARD
+            compute = backward(entry, sample, output, torch.ones_like)
+            if compute is not None:
+                with device.recording(phase):
+                    compute()
+    except Exception as error:  # noqa: BLE001 - whether it is the device's fault is decided by the CPU
+        return phase, message(error)
+    return None
 
 
 def _drawn_there(device: AuditDevice, one: _Prepared, raised: list[Raised]) -> dict[int, Any]:
@@ -229,23 +223,28 @@ def _distinct(samples: Sequence[Any]) -> list[int]:
     """Numbers of the samples whose kernels, shapes, dtypes and arguments no earlier one has."""
     first: dict[Any, int] = {}
     for number, sample in enumerate(samples):
-        first.setdefault(_likeness((sample.input, sample.args, sample.kwargs)), number)
+        first.setdefault(likeness((sample.input, sample.args, sample.kwargs)), number)
     return list(first.values())
 
 
-def _likeness(value: Any) -> Any:
-    """What two samples share if they take the same way: values count where a program may read them."""
+def _of_tensor(value: torch.Tensor) -> Any:
+    """What tensors share if samples with them take the same way: values count where a program may read them."""
+    if value.layout is not torch.strided:
+        return id(value)
+    exact = not (value.dtype.is_floating_point or value.dtype.is_complex)
+    values = tuple(value.flatten().tolist()) if exact and value.numel() <= SHADOW_LIMIT else None
+    alike = value.shape, value.stride(), value.dtype, value.requires_grad, value.is_conj()
+    return *alike, is_for_mps(value), values
+
+
+def likeness(value: Any, of_tensor: Callable[[torch.Tensor], Any] = _of_tensor) -> Any:
+    """What two samples share that are alike: arguments, and of their tensors what ``of_tensor`` gives."""
     if isinstance(value, torch.Tensor):
-        if value.layout is not torch.strided:
-            return id(value)
-        exact = not (value.dtype.is_floating_point or value.dtype.is_complex)
-        values = tuple(value.flatten().tolist()) if exact and value.numel() <= SHADOW_LIMIT else None
-        alike = value.shape, value.stride(), value.dtype, value.requires_grad, value.is_conj()
-        return *alike, is_for_mps(value), values
+        return of_tensor(value)
     if isinstance(value, dict):
-        return tuple((name, _likeness(inner)) for name, inner in value.items())
+        return tuple((name, likeness(inner, of_tensor)) for name, inner in value.items())
     if isinstance(value, (list, tuple)):
-        return type(value), tuple(_likeness(inner) for inner in value)
+        return type(value), tuple(likeness(inner, of_tensor) for inner in value)
     return type(value), repr(value)
 
 
@@ -261,3 +260,93 @@ def _is_random(operator: str) -> bool:
     packet = getattr(getattr(torch.ops, namespace), name, None)
     found = getattr(packet, overload or "default", None)
     return found is not None and torch.Tag.nondeterministic_seeded in found.tags
+
+
+P = TypeVar("P")
+R = TypeVar("R")
+WHAT = "OpInfo entries"
+CHUNK = 24  # entries that one process takes at a time: few enough that none idles at the end
+
+_outcomes: dict[Any, Any] = {}  # of this process: what operators return is the same in each release
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one process does at a time."""
+
+    dtype: str
+    keys: tuple[str, ...]
+    releases: tuple[str, ...]
+    lists: tuple[Lists, ...]
+
+
+def default_jobs() -> int:
+    """One process for each CPU that this one may use."""
+    asked = getattr(os, "sched_getaffinity", None)
+    return len(asked(0)) if asked is not None else (os.cpu_count() or 1)
+
+
+def entries_to_run(dtype: str, releases: Iterable[str]) -> list[str]:
+    """The installed entries that PyTorch's test of one of the releases runs with ``dtype``, or that the CPU takes."""
+    expected = [load_expectations(release) for release in releases]
+    found = []
+    for key, entry in entries().items():
+        on_cpu = {str(one).removeprefix("torch.") for one in entry.dtypes}
+        if dtype in on_cpu or any(one.tests(key, dtype, on_cpu) for one in expected):
+            found.append(key)
+    return found
+
+
+def tasks_for(
+    dtypes: Sequence[str], releases: Sequence[str], lists: Sequence[Lists], only: Sequence[str] = ()
+) -> list[Task]:
+    """The work in pieces, each with entries from all over the database, so that they take about as long."""
+    found = []
+    for dtype in dtypes:
+        keys = [key for key in entries_to_run(dtype, releases) if not only or key in only]
+        pieces = -(-len(keys) // CHUNK)
+        found += [Task(dtype, tuple(keys[first::pieces]), tuple(releases), tuple(lists)) for first in range(pieces)]
+    return found
+
+
+def in_processes(function: Callable[[P], R], pieces: Sequence[P], jobs: int) -> Iterator[R]:
+    """What ``function`` makes of each piece, in order, in ``jobs`` processes, or in this one for 1."""
+    if jobs == 1 or len(pieces) == 1:
+        yield from map(function, pieces)
+    else:
+        with ProcessPoolExecutor(jobs, get_context("spawn"), _start) as pool:
+            yield from pool.map(function, pieces)
+
+
+def run_tasks(tasks: Sequence[Task], jobs: int, progress: SilentProgress) -> list[Pair]:
+    """All pairs, in the order of the tasks; ``jobs`` processes, or this one for 1.
+
+    Raises BrokenProcessPool: an entry ended its process (a crash in C++); standard error says which.
+    """
+    found: list[Pair] = []
+    progress.start(len(tasks), WHAT)
+    for task, pairs in zip(tasks, in_processes(work, tasks, jobs), strict=True):
+        found += pairs
+        progress.advance(f"{WHAT}, {task.dtype}")
+    _outcomes.clear()
+    return found
+
+
+def work(task: Task) -> list[Pair]:
+    """One task, in this process."""
+    tables = [load_table(release) for release in task.releases]
+    return run_entries(task.keys, task.dtype, tables, lists=task.lists, outcomes=_outcomes)
+
+
+def _start() -> None:
+    faulthandler.enable()  # a kernel that ends the process says on standard error which entry called it
+    torch.set_num_threads(1)  # the processes are as many as the CPUs
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A process whose parent was killed would go on for ever: nothing tells it."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -16,46 +16,34 @@ of nothing is 1. Tests that a line of the table of exceptions names, with its ev
 from __future__ import annotations
 
 import functools
+import itertools
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
 from mpsprobe.errors import TableError
 from mpsprobe_tables.audit.entries import entries
 from mpsprobe_tables.audit.judging import Judged, by_test
-from mpsprobe_tables.expectations import Expectations
-
-if TYPE_CHECKING:
-    from mpsprobe_tables.audit.judging import Judged
+from mpsprobe_tables.expectations import ALL, Expectations
 
 MOST_LINES = 15
 
 
 @dataclass(frozen=True, slots=True)
 class ExceptionLine:
-    """One line of the table.
+    """One line of the table."""
 
-    Attributes:
-        entries: keys of OpInfo entries that share the cause.
-        dtypes: their names; empty for all.
-        test: ``forward`` or ``gradient``.
-        lists: those that name them; ``decorators`` is at the entry itself.
-        releases: a specifier, ``>=2.11``; empty for all.
-        what: what it really is, in a few words.
-        evidence: where that is said or how it shows.
-    """
-
-    entries: tuple[str, ...]
-    dtypes: tuple[str, ...]
-    test: str
-    lists: tuple[str, ...]
-    releases: str
-    what: str
-    evidence: str
+    entries: tuple[str, ...]  # keys of OpInfo entries that share the cause
+    dtypes: tuple[str, ...]  # their names; empty for all
+    test: str  # ``forward`` or ``gradient``
+    lists: tuple[str, ...]  # those that name them; ``decorators`` is at the entry itself
+    releases: str  # a specifier, ``>=2.11``; empty for all
+    what: str  # what it really is, in a few words
+    evidence: str  # where that is said or how it shows
 
     def holds(self, one: Judged, release: str) -> bool:
         """Whether the test that was judged is one of those."""
@@ -68,18 +56,9 @@ class ExceptionLine:
         )
 
 
-def matching(lines: Sequence[ExceptionLine], one: Judged, release: str) -> ExceptionLine | None:
-    """The first line that takes the test out."""
-    return next((line for line in lines if line.holds(one, release)), None)
-
-
 @functools.cache
 def exception_lines() -> tuple[ExceptionLine, ...]:
-    """The committed table.
-
-    Raises:
-        TableError: it is damaged.
-    """
+    """The committed table. Raises TableError: it is damaged."""
     text = (files("mpsprobe_tables.audit") / "exceptions.toml").read_text(encoding="utf-8")
     try:
         return tuple(
@@ -103,22 +82,13 @@ UNIMPLEMENTED = "UNIMPLEMENTED_XFAILLIST"
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Counts of tests.
+    """Counts of tests."""
 
-    Attributes:
-        hits: expected to fail, and predicted.
-        missed: expected to fail, and not predicted.
-        false: predicted, and expected to pass.
-        quiet: neither.
-        numbers, numbers_predicted: those that fail by wrong numbers, and how many of them were predicted to fail.
-    """
-
-    hits: int = 0
-    missed: int = 0
-    false: int = 0
-    quiet: int = 0
-    numbers: int = 0
-    numbers_predicted: int = 0
+    hits: int = 0  # expected to fail, and predicted
+    missed: int = 0  # expected to fail, and not predicted
+    false: int = 0  # predicted, and expected to pass
+    quiet: int = 0  # neither
+    numbers: int = 0  # those that fail by wrong numbers, whatever was predicted
 
     @property
     def tests(self) -> int:
@@ -151,33 +121,22 @@ class ListScore:
     random: int
     runs: int
 
-    @property
-    def recall(self) -> float:
-        """The share that is predicted to fail, for whatever reason."""
-        return 1 - self.runs / self.tests if self.tests else 1.0
-
 
 @dataclass(frozen=True)
 class Scores:
-    """The figures of one release in one mode (with or without the neighbouring lists).
+    """The figures of one release in one mode (with or without the neighbouring lists)."""
 
-    Attributes:
-        outcome, device: row (a dtype, or ``gradient float32``) → score, in the two readings of the module's docstring.
-        lists: name of a list → what was predicted of its tests.
-        unimplemented: entries listed as unimplemented with no dtype restriction → whether each test of them that the
-            reference can compute is refused.
-        refused_float32: entries that pass in float32 and are refused.
-        excepted: the line of the table → tests that it takes out.
-        judged: the tests that count.
-    """
-
+    # outcome, device: row (a dtype, or ``gradient float32``) → score, in the two readings of the module's docstring
     outcome: Mapping[str, Score]
     device: Mapping[str, Score]
-    lists: Mapping[str, ListScore]
+    lists: Mapping[str, ListScore]  # name of a list → what was predicted of its tests
+    # Entries listed as unimplemented with no dtype restriction → whether each test of them that the reference can
+    # compute is refused.
     unimplemented: Mapping[str, bool]
-    refused_float32: Sequence[str]
+    refused_float32: Sequence[str]  # entries that pass in float32 and are refused
+    # The line of the table → tests that it takes out.
     excepted: Mapping[ExceptionLine, Sequence[Judged]] = field(default_factory=dict)
-    judged: Sequence[Judged] = ()
+    judged: Sequence[Judged] = ()  # the tests that count
 
     @property
     def disagreements(self) -> list[Judged]:
@@ -190,7 +149,7 @@ def scores(judged: Iterable[Judged], expectations: Expectations, exceptions: Seq
     excepted: dict[ExceptionLine, list[Judged]] = {}
     counted: list[Judged] = []
     for one in judged:
-        line = matching(exceptions, one, expectations.release)
+        line = next((line for line in exceptions if line.holds(one, expectations.release)), None)
         if line is None:
             counted.append(one)
         else:
@@ -209,15 +168,12 @@ def scores(judged: Iterable[Judged], expectations: Expectations, exceptions: Seq
 
 @dataclass(frozen=True, slots=True)
 class LeftToNumbers:
-    """Tests of one dtype that are left out because their reference is not whole, and what they would do to its row.
+    """Tests of one dtype that are left out because their reference is not whole, and what they would do to its row."""
 
-    Attributes:
-        failing, passing: how many of them the lists expect to fail, and to pass.
-        as_failures, as_passes: the row, if each of them counted as predicted to fail, or to pass.
-    """
-
+    # failing, passing: how many of them the lists expect to fail, and to pass
     failing: int
     passing: int
+    # as_failures, as_passes: the row, if each of them counted as predicted to fail, or to pass
     as_failures: Score
     as_passes: Score
 
@@ -240,8 +196,7 @@ def left_to_numbers(judged: Iterable[Judged]) -> dict[str, LeftToNumbers]:
 
 def total(found: Iterable[Score]) -> Score:
     """The sum of several rows."""
-    counts = [(s.hits, s.missed, s.false, s.quiet, s.numbers, s.numbers_predicted) for s in found]
-    return Score(*(sum(column) for column in zip(*counts, strict=True))) if counts else Score()
+    return Score(*map(sum, zip(*map(astuple, found), strict=True)))
 
 
 def _score(judged: Iterable[Judged]) -> Score:
@@ -253,40 +208,35 @@ def _score_of_device(judged: Iterable[Judged]) -> Score:
 
 
 def _count(found: Iterable[tuple[str, bool]]) -> Score:
-    counts: dict[tuple[str, bool], int] = {}
-    for key in found:
-        counts[key] = counts.get(key, 0) + 1
-    numbers = counts.get(("numbers", True), 0)
+    counts = Counter(found)
     return Score(
-        hits=counts.get(("kernel", True), 0),
-        missed=counts.get(("kernel", False), 0),
-        false=counts.get(("pass", True), 0),
-        quiet=counts.get(("pass", False), 0),
-        numbers=numbers + counts.get(("numbers", False), 0),
-        numbers_predicted=numbers,
+        hits=counts["kernel", True],
+        missed=counts["kernel", False],
+        false=counts["pass", True],
+        quiet=counts["pass", False],
+        numbers=counts["numbers", True] + counts["numbers", False],
     )
 
 
 def _lists(rows: Mapping[str, Sequence[Judged]]) -> dict[str, ListScore]:
-    named: dict[str, list[str]] = {}
-    for them in rows.values():
-        for one in them:
-            for name in one.lists:
-                named.setdefault(name, []).append(one.outcome)
+    named: dict[str, Counter[str]] = {}
+    for one in itertools.chain(*rows.values()):
+        for name in one.lists:
+            named.setdefault(name, Counter())[one.outcome] += 1
     return {
         name: ListScore(
-            len(outcomes),
-            outcomes.count("refused"),
-            outcomes.count("reference raises"),
-            outcomes.count("random"),
-            outcomes.count("runs") + outcomes.count("internal error"),
+            counts.total(),
+            counts["refused"],
+            counts["reference raises"],
+            counts["random"],
+            counts["runs"] + counts["internal error"],
         )
-        for name, outcomes in sorted(named.items())
+        for name, counts in sorted(named.items())
     }
 
 
 def _unimplemented(judged: Iterable[Judged], expectations: Expectations) -> dict[str, bool]:
-    listed = {entry for entry, dtypes in expectations.lists.get(UNIMPLEMENTED, {}).items() if dtypes is None}
+    listed = {entry for entry, dtypes in expectations.of(f"forward {UNIMPLEMENTED}").items() if dtypes == ALL}
     found: dict[str, bool] = {}
     for one in judged:
         if one.entry in listed and one.entry in entries() and not one.gradient and one.reference_works:

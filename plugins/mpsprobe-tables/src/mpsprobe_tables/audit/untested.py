@@ -21,7 +21,6 @@ import torch
 
 from mpsprobe.assembling import REGISTERED_ONLY
 from mpsprobe.progress import SilentProgress
-from mpsprobe_coverage.devices.virtual.wrapping import NotStrided
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.judging.proof import with_proof
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
@@ -29,7 +28,7 @@ from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_tables.audit.device import SHADOW_LIMIT, AuditDevice, Seen
 from mpsprobe_tables.audit.entries import entry_named
 from mpsprobe_tables.audit.procedure import DrawnOnCpu, draw, forward, is_for_mps, undisturbed
-from mpsprobe_tables.audit.workers import in_processes
+from mpsprobe_tables.audit.running import in_processes
 
 RANKS = (5, 6)
 DTYPES = (
@@ -44,14 +43,11 @@ NATIVE, RAISED, MISSING = "native", "raised", "missing"
 
 @dataclass(frozen=True, slots=True)
 class Untested:
-    """One release.
-
-    Attributes:
-        counts: kind of sample (``rank 5``, ``uint16``) → what becomes of the entries → how many: ``native``,
-            ``registered only``, ``missing``, ``raised``, or the source of a refusal.
-    """
+    """One release."""
 
     release: str
+    # Kind of sample (``rank 5``, ``uint16``) → what becomes of the entries → how many: ``native``, ``registered only``,
+    # ``missing``, ``raised``, or the source of a refusal.
     counts: dict[str, Counter[str]]
 
 
@@ -155,8 +151,6 @@ def _outcome(device: AuditDevice, table: KernelTable, key: str, sample: Any) -> 
     try:
         with device.recording("forward"):
             forward(entry_named(key), device.sample(sample))
-    except NotStrided:
-        raised = True
     except Exception:  # noqa: BLE001 - as the CPU does, or what the device cannot follow
         raised = True
     seen = device.short.take()

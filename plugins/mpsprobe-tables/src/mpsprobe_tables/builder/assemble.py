@@ -110,8 +110,7 @@ class DeclaredOperator:
 def parse_native_functions(text: str) -> dict[str, DeclaredOperator]:
     """Operators by name (``add.Tensor``) in the order of the file.
 
-    Raises:
-        TableError: the text is not a native_functions.yaml.
+    Raises TableError: the text is not a native_functions.yaml.
     """
     operators: dict[str, DeclaredOperator] = {}
     current: DeclaredOperator | None = None
@@ -167,8 +166,7 @@ COMPARED_KEYS = ("MPS", "SparseCsrMPS", "SparseMPS", *COMPOSITE_KEYS)
 def read_table(wheel: Wheel) -> KernelTable:
     """The kernel table of a wheel.
 
-    Raises:
-        TableError: the wheel is foreign, truncated or corrupted, or registers nothing for MPS.
+    Raises TableError: the wheel is foreign, truncated or corrupted, or registers nothing for MPS.
     """
     found = read_registrations(wheel.binary)
     name = wheel.path.name

@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mpsprobe_tables.builder.emulator import Call, Made, run
-from mpsprobe_tables.builder.machine import ARGUMENTS, Incoming, Value
+from mpsprobe_tables.builder.emulator import ARGUMENTS, Call, Incoming, Made, Value, run
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.stubs import Stubs
 
@@ -48,23 +47,17 @@ _Visit = tuple[int, tuple[tuple[int, str], ...]]
 
 @dataclass(slots=True)
 class Reach:
-    """What can be reached.
+    """What can be reached."""
 
-    Attributes:
-        stubs: names of the stubs; None for one that is not known.
-        elementwise: kind and operation of the Metal kernels that compute by element; None for a name not known.
-        patterns: of the names of other Metal kernels, ``{}`` standing for any text; None for one that is not known.
-        operators: other operators that are called (``mul_out``); not those that the outermost function calls.
-        graph: whether an MPSGraph is run.
-        complete: whether everything was followed.
-    """
-
-    stubs: set[str | None] = field(default_factory=set)
+    stubs: set[str | None] = field(default_factory=set)  # names of the stubs; None for one that is not known
+    # Kind and operation of the Metal kernels that compute by element; None for a name not known.
     elementwise: set[tuple[str, str | None]] = field(default_factory=set)
+    # Of the names of other Metal kernels, ``{}`` standing for any text; None for one that is not known.
     patterns: set[str | None] = field(default_factory=set)
+    # Other operators that are called (``mul_out``); not those that the outermost function calls.
     operators: set[str] = field(default_factory=set)
-    graph: bool = False
-    complete: bool = True
+    graph: bool = False  # whether an MPSGraph is run
+    complete: bool = True  # whether everything was followed
 
 
 @dataclass(slots=True)

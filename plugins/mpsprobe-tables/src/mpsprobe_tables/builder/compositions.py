@@ -38,14 +38,13 @@ def read_compositions(
 ) -> Compositions:
     """The compositions that the libraries of a wheel show; takes some seconds.
 
+    Raises TableError: a library is corrupted.
+
     Args:
         library: ``libtorch_cpu.dylib``.
         python: ``libtorch_python.dylib``, where the wheel has it.
         operators: every operator of the release; the code has their names without the dots.
         sha256: of the wheel.
-
-    Raises:
-        TableError: a library is corrupted.
     """
     names = {name.replace(".", "_"): name for name in _of_aten(operators)}
     calls: dict[str, frozenset[str]] = {}

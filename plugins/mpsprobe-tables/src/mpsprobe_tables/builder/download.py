@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -26,15 +27,12 @@ def download(library: str, release: str, folder: Path) -> Path:
     """Download the macOS arm64 wheel of a release into ``folder``.
 
     For a release that has a table, it is the wheel that the table was made from; all wheels of a release have the same
-    kernels, but not the same checksum.
-
-    Raises:
-        TableError: pip is missing, cannot reach its index, or the index has no such wheel.
+    kernels, but not the same checksum. Raises TableError: pip is missing, cannot reach its index, or the index has no
+    such wheel.
     """
     answer = ""
     for platform, python in _tags(library, release):
-        where = ["--platform", platform, "--python-version", python, "--dest", str(folder)]
-        finished = _pip("download", *ONLY_THIS, *where, f"{library}=={release}")
+        finished = _fetch(library, release, folder, platform, python)
         found = sorted(folder.glob("*.whl"))
         if finished.returncode == 0 and found:
             return found[0]
@@ -57,27 +55,20 @@ def download_all(
 ) -> list[Path]:
     """Download every macOS wheel of a release into ``folder``, for each architecture and each Python.
 
-    Raises:
-        TableError: pip is missing, or cannot reach its index.
+    Raises TableError: pip is missing, or cannot reach its index.
     """
     before = set(folder.glob("*.whl"))
-    for architecture in architectures:
-        platform = ANY_MACOS.replace("arm64", architecture)
-        for python in pythons:
-            where = ["--platform", platform, "--python-version", python, "--dest", str(folder)]
-            finished = _pip("download", *ONLY_THIS, *where, f"{library}=={release}")
-            if finished.returncode and NOT_FOUND not in finished.stderr:
-                raise TableError(
-                    f"pip could not download {library} {release}: {printable(_last_line(finished.stderr))}"
-                )
+    for architecture, python in itertools.product(architectures, pythons):
+        finished = _fetch(library, release, folder, ANY_MACOS.replace("arm64", architecture), python)
+        if finished.returncode and NOT_FOUND not in finished.stderr:
+            raise TableError(f"pip could not download {library} {release}: {printable(_last_line(finished.stderr))}")
     return sorted(set(folder.glob("*.whl")) - before)
 
 
 def offered(library: str) -> list[str]:
     """The releases of which the index has a macOS arm64 wheel, oldest first; no release candidates.
 
-    Raises:
-        TableError: pip is missing, cannot reach its index, or answers in another form.
+    Raises TableError: pip is missing, cannot reach its index, or answers in another form.
     """
     where = ["--platform", ANY_MACOS, "--python-version", PYTHONS[0]]
     finished = _pip("index", "versions", "--only-binary=:all:", *where, library)
@@ -88,6 +79,11 @@ def offered(library: str) -> list[str]:
             "Say which releases to build: mpsprobe kernels build VERSION",
         )
     return sorted({Version(text).public for text in match[1].split(", ")}, key=Version)
+
+
+def _fetch(library: str, release: str, folder: Path, platform: str, python: str) -> subprocess.CompletedProcess[str]:
+    where = ["--platform", platform, "--python-version", python, "--dest", str(folder)]
+    return _pip("download", *ONLY_THIS, *where, f"{library}=={release}")
 
 
 def _pip(command: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -5,18 +5,124 @@ of every branch, and where two ways meet, what differs between them becomes unkn
 literal or which global object is handed to a function: compilers build short strings from immediates on the stack, and
 long ones with copies from the C strings. What is not followed makes its result unknown, never wrong.
 (Calling convention: AAPCS64.)
+
+Strings are read as libc++ lays out ``std::string``: 24 bytes that hold up to 22 characters themselves and their length
+in the last byte, or, where that has its highest bit set, the address and the length of the characters.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 import capstone
 
-from mpsprobe_tables.builder.machine import ARGUMENT_REGISTERS, SP, STACK, Incoming, Place, State, Value, either
+STACK = 0  # region number of the function's own stack frame
+SP = 31
+ARGUMENT_REGISTERS, ARGUMENTS = 8, 12  # how many arguments are in registers, and are looked at
+LENGTH_AT, LONG = 23, 0x80
+LONGEST_STRING = 4096
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An address in the stack frame or in memory that the function allocated: region and offset in bytes."""
+
+    region: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """What the caller hands over: ``index`` is an argument register, or from 8 on a place of 8 bytes on the stack."""
+
+    index: int
+
+
+Value = int | Place | Incoming | frozenset[int] | None
+"""A number or absolute address; an address in the function's own memory; an argument; one of some numbers; unknown."""
+MOST_ALTERNATIVES = 8
+
+
+def either(one: Value, other: Value) -> Value:
+    """What is known of a value that is one of two."""
+    if one == other:
+        return one
+    numbers = {*_numbers(one), *_numbers(other)}
+    if any(value is None or isinstance(value, (Place, Incoming)) for value in (one, other)):
+        return None
+    return frozenset(numbers) if len(numbers) <= MOST_ALTERNATIVES else None
+
+
+def _numbers(value: Value) -> frozenset[int]:
+    return value if isinstance(value, frozenset) else frozenset({value} if isinstance(value, int) else ())
+
+
+@dataclass(slots=True)
+class State:
+    """Known registers and known bytes of memory at one instruction."""
+
+    registers: dict[int, Value] = field(default_factory=lambda: {SP: Place(STACK, 0)})
+    vectors: dict[int, bytes] = field(default_factory=dict)
+    memory: dict[tuple[int, int], int] = field(default_factory=dict)
+    pointers: dict[tuple[int, int], Place | Incoming] = field(default_factory=dict)
+
+    @classmethod
+    def at_entry(cls) -> State:
+        """Where a function begins."""
+        return cls({SP: Place(STACK, 0), **{index: Incoming(index) for index in range(ARGUMENT_REGISTERS)}})
+
+    def argument(self, index: int) -> Value:
+        """What is handed over when a function is called now; numbered as ``Incoming`` is."""
+        if index < ARGUMENT_REGISTERS:
+            return self.registers.get(index)
+        top = self.registers.get(SP)
+        if not isinstance(top, Place):
+            return None
+        return self.pointers.get((top.region, top.offset + 8 * (index - ARGUMENT_REGISTERS)))
+
+    def copy(self) -> State:
+        return State(dict(self.registers), dict(self.vectors), dict(self.memory), dict(self.pointers))
+
+    def meet(self, other: State) -> None:
+        """Keep what holds in both."""
+        registers = {r: either(value, other.registers.get(r)) for r, value in self.registers.items()}
+        self.registers = {r: value for r, value in registers.items() if value is not None}
+        self.vectors = _alike(self.vectors, other.vectors)
+        self.memory = _alike(self.memory, other.memory)
+        self.pointers = _alike(self.pointers, other.pointers)
+
+    def string(self, value: Value) -> str | None:
+        """The text of the ``std::string`` at ``value``, when all of it is known."""
+        if not isinstance(value, Place):
+            return None
+        last = self.memory.get((value.region, value.offset + LENGTH_AT))
+        if last is None:
+            return None
+        if last < LONG:
+            return self._text(value, last)
+        start = self.pointers.get((value.region, value.offset))
+        size = [self.memory.get((value.region, value.offset + 8 + index)) for index in range(8)]
+        if not isinstance(start, Place) or any(byte is None for byte in size):
+            return None
+        return self._text(start, sum(byte << 8 * index for index, byte in enumerate(size) if byte))
+
+    def _text(self, start: Place, length: int) -> str | None:
+        if length > LONGEST_STRING:
+            return None
+        found = [self.memory.get((start.region, start.offset + index)) for index in range(length)]
+        if any(byte is None for byte in found):
+            return None
+        return bytes(byte for byte in found if byte is not None).decode("ascii", "replace")
+
+
+def _alike(mine: dict[K, V], theirs: dict[K, V]) -> dict[K, V]:
+    return {key: value for key, value in mine.items() if theirs.get(key) == value}
+
 
 ALLOCATION = "__Znwm"  # operator new: it returns memory that nobody else knows
 CLOBBERED = (*range(18), 30)
@@ -36,8 +142,8 @@ MEMORY = re.compile(
     r"(?P<registers>\w+(?:, \w+)?), \[(?P<base>\w+)(?:, #(?P<offset>-?\w+))?\](?P<before>!)?(?:, #(?P<after>-?\w+))?"
 )
 
-_decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
-_decoder.skipdata = True  # what is no instruction is decoded as ".byte"
+DECODER = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
+DECODER.skipdata = True  # what is no instruction is decoded as ".byte"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +201,7 @@ class _Run:
 
     def events(self) -> Iterator[Event]:
         reachable = True
-        for here, _, name, operands in _decoder.disasm_lite(self.code, self.start):
+        for here, _, name, operands in DECODER.disasm_lite(self.code, self.start):
             arriving = self.waiting.pop(here, None)
             if arriving is not None:
                 if reachable:
@@ -106,10 +212,10 @@ class _Run:
                 self.state = State()  # only exception handling comes here
             reachable = True
             if name == "bl":
-                yield Call(here, _number(operands), self.state)
-                self._clobber(_number(operands))
+                yield Call(here, immediate(operands), self.state)
+                self._clobber(immediate(operands))
             elif name == "b":
-                target = _number(operands)
+                target = immediate(operands)
                 if self.start <= target < self.end:
                     self._leave(target, here)
                 else:
@@ -120,7 +226,7 @@ class _Run:
             elif name in ("br", "ret"):
                 reachable = False
             elif name.startswith("b.") or name in CONDITIONAL:
-                self._leave(_number(operands.rpartition(" ")[2]), here)
+                self._leave(immediate(operands.rpartition(" ")[2]), here)
             elif name == ".byte":
                 self.state = State()
             elif access := MEMORY.fullmatch(operands):
@@ -167,11 +273,11 @@ class _Run:
         register, rest = parts[0], parts[1:]
         match name, rest:
             case "adr" | "adrp", [place]:
-                self._set(register, _number(place))
-                return _number(place) if name == "adr" else None
+                self._set(register, immediate(place))
+                return immediate(place) if name == "adr" else None
             case "add" | "sub", [source, amount, *shift] if amount.startswith("#"):
                 value = self._get(source)
-                number = _number(amount) << (12 if shift else 0)
+                number = immediate(amount) << (12 if shift else 0)
                 if isinstance(value, Place) and register[0] == "w":
                     value = None
                 moved = _moved(value, number if name == "add" else -number)
@@ -180,7 +286,7 @@ class _Run:
                 self._set(register, moved)
                 return moved if isinstance(moved, int) and register[0] != "w" else None
             case "mov", [source] if register in GENERAL and source.startswith("#"):
-                self._set(register, _number(source) & MASKS[register[0]])
+                self._set(register, immediate(source) & MASKS[register[0]])
             case "mov", [source] if register[0] == "w":
                 value = self._get(source)
                 self._set(register, value & MASKS["w"] if isinstance(value, int) else None)
@@ -188,9 +294,9 @@ class _Run:
                 self._set(register, self._get(source))
             case "movk", [part, *shift]:
                 value = self._get(register)
-                by = _number(shift[0].removeprefix("lsl ")) if shift else 0
+                by = immediate(shift[0].removeprefix("lsl ")) if shift else 0
                 if isinstance(value, int):
-                    self._set(register, value & ~(0xFFFF << by) | _number(part) << by)
+                    self._set(register, value & ~(0xFFFF << by) | immediate(part) << by)
             case "csel", [one, other, _] if register[0] == "x":
                 self._set(register, either(self._get(one), self._get(other)))
             case "movi", [part] if not part.strip("#0"):
@@ -274,6 +380,6 @@ def _moved(value: Value, offset: int) -> Value:
     return value + offset if isinstance(value, int) else None
 
 
-def _number(operand: str) -> int:
+def immediate(operand: str) -> int:
     """``#0x10``, as capstone writes constants and addresses."""
     return int(operand.removeprefix("#"), 0)

@@ -21,8 +21,8 @@ from typing import Any
 from mpsprobe.errors import TableError
 from mpsprobe.suggestions import printable
 from mpsprobe_tables.builder.wheel import Wheel
-from mpsprobe_tables.expectations import Decorator, Dtypes, Expectations
-from mpsprobe_tables.module_marks import FORWARD_TEST, GRADIENT_TEST, TEST_CLASS, Mark, ModuleMarks
+from mpsprobe_tables.expectations import ALL, DECORATORS, Expectations, joined
+from mpsprobe_tables.module_marks import FORWARD_TEST, GRADIENT_TEST, TEST_CLASS, UNMARKED, ModuleMarks
 
 TESTS = "torch/testing/"
 LISTS = f"{TESTS}_internal/common_mps.py"
@@ -61,75 +61,57 @@ def has_module_marks(wheel: Wheel) -> bool:
 def read_expectations(wheel: Wheel) -> Expectations:
     """What the wheel's tests expect of operators.
 
-    Raises:
-        CannotBeImported: its test modules do not run with the torch that is installed.
+    Raises CannotBeImported: its test modules do not run with the torch that is installed.
     """
     found = _said(wheel)
     modifiers, entries = found["modifiers"], {one["name"] + one["variant"]: one for one in found["entries"]}
     made = [name for name, one in entries.items() if one["helper"] and _says_nothing(one)]  # known by half their name
     written = {name: one for name, one in entries.items() if name not in made}
-    lists: dict[str, dict[str, dict[str, Dtypes]]] = {
-        test: {name: {key: _dtypes(dtypes) for key, dtypes in listed.items()} for name, _, listed in one["lists"]}
+    sections = {
+        f"{test} {name}": {key: joined(dtypes) for key, dtypes in listed.items()}
         for test, one in modifiers.items()
+        for name, _, listed in one["lists"]
     }
-    return Expectations(
-        release=wheel.release,
-        wheel=wheel.path.name,
-        sha256=wheel.sha256,
-        kinds={f"{test} {name}": kind for test, one in modifiers.items() for name, kind, _ in one["lists"]},
-        lists=lists["forward"],
-        gradient_lists=lists["gradient"],
-        error_input_lists=lists.get("error_inputs", {}),
-        supported_complex=_names(modifiers["forward"]["supported_complex"]),
-        unsupported_complex=_names(modifiers["forward"]["unsupported_complex"]),
-        claimed=_claimed(written, "claimed"),
-        claimed_backward=_claimed(written, "claimed_backward"),
-        decorators={
-            key: tuple(them)
-            for key, one in written.items()
-            if (
-                them := [
-                    Decorator(kind, test, _dtypes(dtypes))
-                    for kind, in_class, test, dtypes, _ in one["marks"]
-                    if in_class in (None, CONSISTENCY)
-                ]
-            )
-        },
-        entries=frozenset(written),
-        elsewhere=frozenset(entries[name]["variant"] or entries[name]["name"] for name in made),
-    )
+    for name in ("supported_complex", "unsupported_complex"):
+        if (listed := modifiers["forward"][name]) is not None:
+            sections[name] = dict.fromkeys(listed, ALL)
+    sections["entries"] = dict.fromkeys(written, ALL)
+    sections["elsewhere"] = dict.fromkeys((entries[name]["variant"] or entries[name]["name"] for name in made), ALL)
+    for name in ("claimed", "claimed_backward"):
+        given = {key: one[name] for key, one in written.items() if one[name] is not None}
+        sections[name] = {key: joined(dtype for dtype in given[key] if dtype not in NEVER_ON_MPS) for key in given}
+    sections[DECORATORS] = {}
+    for key, one in written.items():
+        decorators = (
+            f"{kind} {test or ALL} {joined(dtypes).replace(' ', ',')}"
+            for kind, in_class, test, dtypes, _ in one["marks"]
+            if in_class in (None, CONSISTENCY)
+        )
+        if text := "; ".join(decorators):
+            sections[DECORATORS][key] = text
+    kinds = {f"{test} {name}": kind for test, one in modifiers.items() for name, kind, _ in one["lists"]}
+    return Expectations(wheel.release, wheel.path.name, wheel.sha256, kinds, sections)
 
 
 def read_module_marks(wheel: Wheel) -> ModuleMarks:
     """What the wheel's tests expect of modules.
 
-    Raises:
-        CannotBeImported: its test modules do not run with the torch that is installed.
+    Raises CannotBeImported: its test modules do not run with the torch that is installed.
     """
     found = _said(wheel)["modules"]
-    modules = {name: tuple(mark for one in marks for mark in _mark(*one)) for name, marks in found["entries"].items()}
+    marked = {name: [mark for one in marks for mark in _mark(*one)] for name, marks in found["entries"].items()}
+    modules = {name: "; ".join(marks) or UNMARKED for name, marks in marked.items()}
     dtypes = tuple(dtype for dtype in found["dtypes"] if dtype in HALF_OR_SINGLE)
     return ModuleMarks(wheel.release, wheel.path.name, wheel.sha256, dtypes, modules)
 
 
-def _mark(kind: str, in_class: str | None, test: str | None, dtypes: list[str] | None, mode: Any) -> Iterator[Mark]:
-    """One that may act on the tests of modules on MPS."""
-    named = None if dtypes is None else tuple(dtype for dtype in dtypes if dtype in HALF_OR_SINGLE)
-    if in_class in (None, TEST_CLASS, IDLE_CLASS) and test in (None, FORWARD_TEST, GRADIENT_TEST) and named != ():
-        yield Mark(kind, in_class or TEST_CLASS, test, named, mode)
-
-
-def _dtypes(names: list[str] | None) -> Dtypes:
-    return None if names is None else tuple(names)
-
-
-def _names(names: list[str] | None) -> frozenset[str] | None:
-    return None if names is None else frozenset(names)
-
-
-def _claimed(entries: Mapping[str, Any], which: str) -> dict[str, tuple[str, ...]]:
-    given = {key: one[which] for key, one in entries.items() if one[which] is not None}
-    return {key: tuple(dtype for dtype in dtypes if dtype not in NEVER_ON_MPS) for key, dtypes in given.items()}
+def _mark(
+    kind: str, in_class: str | None, test: str | None, dtypes: list[str] | None, mode: str | None
+) -> Iterator[str]:
+    """One that may act on the tests of modules on MPS, as the files have it."""
+    named = None if dtypes is None else [dtype for dtype in dtypes if dtype in HALF_OR_SINGLE]
+    if in_class in (None, TEST_CLASS, IDLE_CLASS) and test in (None, FORWARD_TEST, GRADIENT_TEST) and named != []:
+        yield f"{kind} {in_class or TEST_CLASS} {test or ALL} {joined(named).replace(' ', ',')} {mode or ALL}"
 
 
 def _says_nothing(entry: Mapping[str, Any]) -> bool:

@@ -99,8 +99,7 @@ REGISTER = re.compile(r"^__ZNR5torch7Library5_implE")
 def read_facts(library: MachO, release: str, sha256: str) -> KernelFacts:
     """The facts that ``library`` shows. Takes some seconds. ``sha256`` is that of its wheel.
 
-    Raises:
-        TableError: it is corrupted.
+    Raises TableError: it is corrupted.
     """
     names = kernel_names(library)
     types, patterns = elementwise_types(names), KernelNames(names)

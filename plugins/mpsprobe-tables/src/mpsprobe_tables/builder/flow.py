@@ -13,16 +13,15 @@ Blocks are followed until nothing more is reached, and what differs from one rou
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import capstone
-
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import METAL_TYPES
 from mpsprobe_tables.builder import flow_arithmetic as arithmetic
 from mpsprobe_tables.builder.callgraph import STUB_CALL
-from mpsprobe_tables.builder.emulator import CLOBBERED, CONDITIONAL
+from mpsprobe_tables.builder.emulator import CLOBBERED, CONDITIONAL, DECODER, SP, immediate
 from mpsprobe_tables.builder.flow_memory import (
     FRAME,
     OBJECT,
@@ -35,7 +34,6 @@ from mpsprobe_tables.builder.flow_memory import (
     tensor,
 )
 from mpsprobe_tables.builder.flow_values import ALL, COUNT, SCALAR_TYPES, At, Known, Point, Value, joined, where
-from mpsprobe_tables.builder.machine import SP
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames
 
@@ -69,9 +67,6 @@ HANDED = 6  # registers that may hold a message when a function that raises is c
 LOOKUP = re.compile(r"getLibraryPipelineState|getPipelineStateForFunc|getMTLFunction|getKernelFunction")
 TYPE_NAME = re.compile(r"scalarToMetalTypeString")
 STRUCTURED = re.compile(r"2at6native\d+structured_\w+4implE")
-
-_decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
-_decoder.skipdata = True
 
 
 def sentence(texts: Sequence[str]) -> str | None:
@@ -140,9 +135,7 @@ class Follower:
         """Its instructions, and the position of each by address."""
         known = self._code.get(address)
         if known is None:
-            steps = [
-                (at, name, text) for at, _, name, text in _decoder.disasm_lite(self.library.code(address), address)
-            ]
+            steps = [(at, name, text) for at, _, name, text in DECODER.disasm_lite(self.library.code(address), address)]
             known = self._code[address] = (steps, {at: index for index, (at, _, _) in enumerate(steps)})
         return known
 
@@ -200,7 +193,7 @@ class _Run(Machine):
         """One instruction; whether the next one is reached from it."""
         point = self.point
         if name == "bl":
-            return self._call(arithmetic.number(text), last)
+            return self._call(immediate(text), last)
         if name == "blr":
             function = self._get(text)
             if function is Known.CUSTOM and point.aside:
@@ -210,7 +203,7 @@ class _Run(Machine):
             self._clobber()
             return not last
         if name == "b":
-            target = arithmetic.number(text)
+            target = immediate(text)
             if self.address <= target < self.end:
                 self._leave(target, point.mask)
             else:
@@ -231,13 +224,13 @@ class _Run(Machine):
         return True
 
     def _branch(self, name: str, parts: list[str]) -> bool:
-        target = arithmetic.number(parts[-1])
+        target = immediate(parts[-1])
         if name.startswith("b."):
             value, test = self.point.flags, arithmetic.CONDITIONS[name[2:]]
         elif name in ("cbz", "cbnz"):
-            value, test = self._get(parts[0]), arithmetic.IS_ZERO
+            value, test = self._get(parts[0]), operator.not_
         else:
-            bit = arithmetic.number(parts[1])
+            bit = immediate(parts[1])
             value, test = self._get(parts[0]), lambda number: not number >> bit & 1
         if isinstance(value, At):
             value = Known.POSITIVE if name in ("cbz", "cbnz") else None

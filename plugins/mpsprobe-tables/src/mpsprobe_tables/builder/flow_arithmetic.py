@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from mpsprobe_tables.builder.emulator import immediate
 from mpsprobe_tables.builder.flow_values import TENSORS, At, Field, Known, Value, lifted
 from mpsprobe_tables.builder.macho import MachO
 
@@ -12,11 +13,6 @@ FULL = (1 << 64) - 1
 N, Z, C, V = 8, 4, 2, 1
 SHIFTS = ("lsl", "lsr", "asr", "ror", "uxtb", "uxth", "uxtw", "uxtx", "sxtb", "sxth", "sxtw", "sxtx")
 ONLY_FLAGS = ("cmp", "cmn", "tst", "ccmp", "ccmn")
-
-
-def number(text: str) -> int:
-    """``#0x10``, as capstone writes constants and addresses."""
-    return int(text.removeprefix("#"), 0)
 
 
 CONDITIONS: Mapping[str, Callable[[int], bool]] = {
@@ -37,11 +33,6 @@ CONDITIONS: Mapping[str, Callable[[int], bool]] = {
 }
 
 
-def IS_ZERO(value: int) -> bool:  # noqa: N802 (a condition as those above)
-    """Whether ``cbz`` jumps."""
-    return value == 0
-
-
 def compared(one: int, other: int, bits: int) -> int:
     """The flags of ``cmp one, other``."""
     one, other = one & (1 << bits) - 1, other & (1 << bits) - 1
@@ -51,7 +42,7 @@ def compared(one: int, other: int, bits: int) -> int:
     return (N if result & sign else 0) | (Z if not result else 0) | (C if one >= other else 0) | (V if overflow else 0)
 
 
-def tested(one: int, other: int, bits: int) -> int:
+def tested(bits: int, one: int, other: int) -> int:
     """The flags of ``tst one, other``."""
     result = one & other & (1 << bits) - 1
     return (N if result >> (bits - 1) else 0) | (Z if not result else 0)
@@ -114,10 +105,10 @@ def operands(parts: Sequence[str], get: Callable[[str], Value]) -> list[Value]:
     for part in parts:
         head, _, by = part.partition(" ")
         if head in SHIFTS and values:
-            values[-1] = extended(values[-1], head, number(by) if by else 0)
+            values[-1] = extended(values[-1], head, immediate(by) if by else 0)
         elif part.startswith("#"):
             try:
-                values.append(number(part) & FULL)
+                values.append(immediate(part) & FULL)
             except ValueError:  # a floating-point number
                 values.append(None)
         else:
@@ -130,32 +121,26 @@ def sets_flags(name: str) -> bool:
     return name in (*ONLY_FLAGS, "subs", "adds", "ands", "bics", "negs") or name.startswith("fc")
 
 
-def only_flags(name: str) -> bool:
-    """Whether it changes nothing else."""
-    return name in ONLY_FLAGS
-
-
 def compute(name: str, parts: Sequence[str], values: Sequence[Value], flags: Value) -> tuple[Value, Value]:
     """The flags and the result of an instruction that reads ``values`` (the first is the destination)."""
     bits = 32 if parts[0][:1] == "w" else 64
     match name, values[1:]:
         case (("cmp" | "ccmp"), [other, *rest]):
             made = _compare(values[0], other, bits)
-            return (made if name == "cmp" else _either(flags, parts[3], made, rest[0])), None
+            return (made if name == "cmp" else _chosen(flags, parts[3], made, rest[0])), None
         case "subs", [one, other]:
             return _compare(one, other, bits), _binary(name[:3], one, other)
         case "fcmp", _ if parts[1] == "#0.0":
             return Known.UNEQUAL, None
         case "ands", [one, other]:
-            return lifted(partial(_tested, bits), one, other), _binary("and", one, other)
+            return lifted(partial(tested, bits), one, other), _binary("and", one, other)
         case "tst", [other]:
-            return lifted(partial(_tested, bits), values[0], other), None
+            return lifted(partial(tested, bits), values[0], other), None
         case "mov", [source]:
             return None, source
-        case "movk", [part]:
-            shift = _shift(parts)
-            bits16 = (number(parts[1]) & 0xFFFF) << shift
-            del part
+        case "movk", [_]:
+            shift = immediate(parts[2].removeprefix("lsl ")) if len(parts) > 2 else 0
+            bits16 = (immediate(parts[1]) & 0xFFFF) << shift
             return None, lifted(lambda n: n & ~(0xFFFF << shift) | bits16, values[0])
         case (("add" | "sub" | "and" | "orr" | "eor" | "lsl" | "lsr" | "bic"), [one, other]):
             return None, _binary(name, one, other, bits)
@@ -172,14 +157,6 @@ def compute(name: str, parts: Sequence[str], values: Sequence[Value], flags: Val
         case "cinc", [one, _]:
             return None, _chosen(flags, parts[2], lifted(lambda n: n + 1, one), one)
     return None, None
-
-
-def _shift(parts: Sequence[str]) -> int:
-    return number(parts[2].removeprefix("lsl ")) if len(parts) > 2 else 0
-
-
-def _tested(bits: int, one: int, other: int) -> int:
-    return tested(one, other, bits)
 
 
 def _compare(one: Value, other: Value, bits: int) -> Value:
@@ -208,10 +185,6 @@ def _binary(name: str, one: Value, other: Value, bits: int = 64) -> Value:
         "lsr": lambda a, b: a >> (b % bits),
     }
     return lifted(functions[name], one, other)
-
-
-def _either(flags: Value, condition: str, made: Value, default: Value) -> Value:
-    return _chosen(flags, condition, made, default)
 
 
 def _chosen(flags: Value, condition: str, one: Value, other: Value) -> Value:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mpsprobe_tables.builder import flow_arithmetic as arithmetic
-from mpsprobe_tables.builder.emulator import GENERAL, WIDTHS
+from mpsprobe_tables.builder.emulator import GENERAL, WIDTHS, immediate
 from mpsprobe_tables.builder.flow_values import IDENTITY, At, Each, Field, Known, Memory, Point, Value
 from mpsprobe_tables.builder.macho import MachO
 
@@ -31,21 +31,13 @@ NUMEL, SIZES = -8, range(-0x60, -0x38, 8)  # from where the dtype is: the number
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """What holds of the tensors beyond a dtype.
+    """What holds of the tensors beyond a dtype."""
 
-    Attributes:
-        same: the results that a structured kernel is handed have the dtype that is followed, too.
-        empty: those that are followed have no elements.
-        filled: all others have elements; if not, either may be.
-        nonzero: numbers that are compared with zero are not zero.
-        metal_only: making an operand of an MPSGraph counts as a raise. The macOS is a new one.
-    """
-
-    same: bool = False
-    empty: bool = False
-    filled: bool = True
-    nonzero: bool = False
-    metal_only: bool = False
+    same: bool = False  # the results that a structured kernel is handed have the dtype that is followed, too
+    empty: bool = False  # those that are followed have no elements
+    filled: bool = True  # all others have elements; if not, either may be
+    nonzero: bool = False  # numbers that are compared with zero are not zero
+    metal_only: bool = False  # making an operand of an MPSGraph counts as a raise. The macOS is a new one
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +73,15 @@ def tells_dtype(value: Frozen) -> bool:
 
 @dataclass
 class Machine:
-    """Runs instructions other than branches and calls.
-
-    Attributes:
-        dtype_at: offset of the dtype in a ``TensorImpl``.
-        assumed: what holds of the tensors.
-        point: what is known now.
-        assigned: the regions, other than the frame, that were written to.
-        regions: how many regions there are besides the frame and the arguments.
-    """
+    """Runs instructions other than branches and calls."""
 
     library: MachO
-    dtype_at: int
+    dtype_at: int  # offset of the dtype in a ``TensorImpl``
     first_region: int
-    assumed: Assumed
-    point: Point = field(default_factory=lambda: Point(0, {}, {}))
-    assigned: set[int] = field(default_factory=set)
-    regions: int = 0
+    assumed: Assumed  # what holds of the tensors
+    point: Point = field(default_factory=lambda: Point(0, {}, {}))  # what is known now
+    assigned: set[int] = field(default_factory=set)  # the regions, other than the frame, that were written to
+    regions: int = 0  # how many regions there are besides the frame and the arguments
 
     def _thawed(self, value: Frozen, region: int, memory: Memory) -> Value:
         if not isinstance(value, Pointed):
@@ -145,13 +129,13 @@ class Machine:
             return
         parts = text.split(", ")
         if name in ("adr", "adrp"):
-            self._set(parts[0], arithmetic.number(parts[1]))
+            self._set(parts[0], immediate(parts[1]))
             return
         values = arithmetic.operands(parts, self._get)
         flags, result = arithmetic.compute(name, parts, values, point.flags)
         if arithmetic.sets_flags(name):
             point.flags = None if flags is Known.UNEQUAL and not self.assumed.nonzero else flags
-        if parts[0] in GENERAL and not arithmetic.only_flags(name):
+        if parts[0] in GENERAL and name not in arithmetic.ONLY_FLAGS:
             self._set(parts[0], result)
             if isinstance(result, int) and name == "add":
                 string = self.library.string_at(result)

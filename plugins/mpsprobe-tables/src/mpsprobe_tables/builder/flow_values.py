@@ -145,23 +145,15 @@ def joined(one: Value, mask: int, other: Value, others: int) -> Value:
 
 @dataclass(slots=True)
 class Point:
-    """What is known at one instruction.
+    """What is known at one instruction."""
 
-    Attributes:
-        mask: the dtypes with which it is reached.
-        flags: of the last comparison, as bits ``NZCV``.
-        texts: the sentences whose addresses were taken last.
-        aside: a bit of something that is not known was set, and nothing has been asked or called since.
-        named: the last name of a Metal type was asked for with the dtype that is followed.
-    """
-
-    mask: int
+    mask: int  # the dtypes with which it is reached
     registers: dict[int, Value]
     memory: Memory
-    flags: Value = None
-    texts: tuple[str, ...] = field(default=())
-    aside: bool = False
-    named: bool = False
+    flags: Value = None  # of the last comparison, as bits ``NZCV``
+    texts: tuple[str, ...] = field(default=())  # the sentences whose addresses were taken last
+    aside: bool = False  # a bit of something that is not known was set, and nothing has been asked or called since
+    named: bool = False  # the last name of a Metal type was asked for with the dtype that is followed
 
     def copy(self, mask: int) -> Point:
         registers, memory = dict(self.registers), dict(self.memory)

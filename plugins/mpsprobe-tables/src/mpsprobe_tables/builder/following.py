@@ -20,67 +20,48 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-import capstone
 import torch
 
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import CAST, EMPTY, EMPTY_INPUTS, EVERY, GRAPH, MAY, SAME, Refusal
-from mpsprobe_tables.builder.emulator import Made, run
+from mpsprobe_tables.builder.emulator import ARGUMENT_REGISTERS, DECODER
 from mpsprobe_tables.builder.flow import ARGUMENTS, RESULT_PLACE, Follower, Outcome
 from mpsprobe_tables.builder.flow_memory import Assumed, Frozen, Pointed, tensor
 from mpsprobe_tables.builder.flow_values import ALL, IDENTITY, SCALAR_TYPES, Known
-from mpsprobe_tables.builder.machine import ARGUMENT_REGISTERS
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames
-from mpsprobe_tables.builder.registrations import SCHEMA, initialisers
+from mpsprobe_tables.builder.registrations import schemas
 from mpsprobe_tables.builder.stubs import CLEAR_MAJORITY, Stubs
 
 BEFORE = 2  # the functor and the dispatch keys
 # Type in a schema → size in bytes and how many registers; what lies in memory has one for its address.
 _POINTER = (8, 1)
+_IN_MEMORY = (
+    "Tensor", "Optional[Tensor]", "List[Optional[Tensor]]", "number", "Optional[number]", "Generator",
+    "Optional[Generator]", "Optional[List[int]]", "Optional[List[float]]", "Optional[List[number]]", "Optional[str]",
+)  # fmt: skip
+_IN_TWO = (
+    "Optional[int]", "Optional[float]", "str", "List[int]", "List[float]", "List[number]", "List[Tensor]",
+)  # fmt: skip
 _TYPES = {
-    "Tensor": _POINTER,
-    "Optional[Tensor]": _POINTER,
-    "List[Optional[Tensor]]": _POINTER,
-    "number": _POINTER,
-    "Optional[number]": _POINTER,
-    "Generator": _POINTER,
-    "Optional[Generator]": _POINTER,
+    **dict.fromkeys(_IN_MEMORY, _POINTER),
+    **dict.fromkeys(_IN_TWO, (16, 2)),
+    **dict.fromkeys(("bool", "ScalarType"), (1, 1)),
+    **dict.fromkeys(("Optional[bool]", "Optional[ScalarType]", "Optional[Layout]", "Optional[MemoryFormat]"), (2, 1)),
     "int": (8, 1),
-    "bool": (1, 1),
     "float": (8, 0),  # in a register of its own kind
-    "ScalarType": (1, 1),
-    "Optional[bool]": (2, 1),
-    "Optional[ScalarType]": (2, 1),
-    "Optional[Layout]": (2, 1),
-    "Optional[MemoryFormat]": (2, 1),
     "Optional[Device]": (3, 1),
     "List[bool]": (4, 1),
-    "Optional[int]": (16, 2),
-    "Optional[float]": (16, 2),
-    "str": (16, 2),
-    "List[int]": (16, 2),
-    "List[float]": (16, 2),
-    "List[number]": (16, 2),
-    "List[Tensor]": (16, 2),
-    "Optional[List[int]]": _POINTER,
-    "Optional[List[float]]": _POINTER,
-    "Optional[List[number]]": _POINTER,
-    "Optional[str]": _POINTER,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument.
-
-    Attributes:
-        kind: its type in the schema.
-        place: number of the register, or, from 9 on, of the place of eight bytes on the stack; None on none of these.
-    """
+    """One argument."""
 
     name: str
-    kind: str
+    kind: str  # its type in the schema
     is_out: bool
+    # Number of the register, or, from 9 on, of the place of eight bytes on the stack; None on none of these.
     place: int | None
 
 
@@ -116,40 +97,18 @@ def parameters(schema: Any, symbol: str) -> Iterator[Parameter]:
             stack += size
 
 
-def read_schemas(library: MachO, wanted: Collection[str]) -> dict[str, Any]:
-    """Operator → its schema, for those of ``wanted`` that the library defines."""
-    found = {}
-    for initialiser in initialisers(library):
-        if initialiser.kind != "IMPL_":
-            for event in run(library, initialiser.address):
-                text = library.string_at(event.address) if isinstance(event, Made) else None
-                match = SCHEMA.match(text or "")
-                if match is not None:
-                    operator = f"{match['namespace'] or initialiser.namespace}::{match['name']}"
-                    if operator in wanted:
-                        found[operator] = torch._C.parse_schema(match[0])
-    return found
-
-
 DTYPE_LOAD = re.compile(r"\bldrh w(\d+), \[x\d+, #(?P<offset>0x\w+)\]\ncmp [wx]\1, #0x[12]\w\nb\.h[si] ")
-_decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
-_decoder.skipdata = True
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A registered function.
-
-    Attributes:
-        address: of the function.
-        tensors: its arguments that are a tensor, or may be one, as far as it is known where they are.
-        scales: it has a number that is 1 where a call does not say it: a factor (``alpha``), which nobody sets to 0.
-    """
+    """A registered function."""
 
     operator: str
-    address: int
+    address: int  # of the function
+    # Its arguments that are a tensor, or may be one, as far as it is known where they are.
     tensors: tuple[Parameter, ...]
-    scales: bool
+    scales: bool  # it has a number that is 1 where a call does not say it: a factor (``alpha``), which nobody sets to 0
 
     @property
     def inputs(self) -> tuple[Parameter, ...]:
@@ -181,10 +140,10 @@ class Kernel:
 
 def kernels_of(library: MachO, registered: Mapping[str, int]) -> Iterator[Kernel]:
     """The kernels of those operators of ``registered`` (operator → function) whose schema the library has."""
-    schemas = read_schemas(library, registered.keys())
+    texts = {operator: text for operator, text in schemas(library) if operator in registered}
     for operator, address in sorted(registered.items()):
-        schema = schemas.get(operator)
-        if schema is not None:
+        if operator in texts:
+            schema = torch._C.parse_schema(texts[operator])
             known = parameters(schema, library.symbol_at(address) or "")
             tensors = (p for p in known if p.place is not None and p.kind in ("Tensor", "Optional[Tensor]"))
             scales = any(str(a.real_type) == "number" and a.default_value == 1 for a in schema.arguments)
@@ -202,7 +161,7 @@ def offset_of_dtype(library: MachO) -> int | None:
     """Where the dtype lies in a ``TensorImpl``: what MPS code loads and compares with the number of dtypes."""
     found: Counter[int] = Counter()
     for _, address in library.functions_named("2at6native3mps"):
-        code = "\n".join(f"{name} {text}" for _, _, name, text in _decoder.disasm_lite(library.code(address), address))
+        code = "\n".join(f"{name} {text}" for _, _, name, text in DECODER.disasm_lite(library.code(address), address))
         found.update(int(match["offset"], 0) for match in DTYPE_LOAD.finditer(code))
     if not found:
         return None

@@ -25,8 +25,7 @@ LARGEST_FUNCTION = 8 << 20  # bytes; the largest initialiser known has 0.3 MB
 class MachO:
     """An arm64 Mach-O library, parsed into memory: about three times the size of its file.
 
-    Raises:
-        TableError: the file is truncated, corrupted, or something else than an arm64 Mach-O library.
+    Raises TableError: the file is truncated, corrupted, or something else than an arm64 Mach-O library.
     """
 
     def __init__(self, path: Path) -> None:
@@ -101,8 +100,7 @@ class MachO:
     def code(self, address: int) -> bytes:
         """The instructions of the function that starts at ``address``; it ends where the next symbol begins.
 
-        Raises:
-            TableError: it is impossibly long.
+        Raises TableError: it is impossibly long.
         """
         end = self._ends[address]
         if end - address > LARGEST_FUNCTION:
@@ -199,11 +197,7 @@ def _check_names(path: Path) -> None:
 
 
 def parsed_library(path: Path, cpu: lief.MachO.Header.CPU_TYPE = ARM64) -> lief.MachO.Binary:
-    """A library for one kind of machine, as lief parses it.
-
-    Raises:
-        TableError: the file is none.
-    """
+    """A library for one kind of machine, as lief parses it. Raises TableError: the file is none."""
     with path.open("rb") as file:
         magic = file.read(4)
     if magic != THIN:  # also a file for several machines: no wheel has one

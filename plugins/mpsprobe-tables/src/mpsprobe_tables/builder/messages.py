@@ -36,8 +36,7 @@ Words = npt.NDArray[np.int64]
 def read_messages(library: MachO) -> dict[str, str]:
     """Each message, or part of one between two values that are put in, and the names of the files that raise it.
 
-    Raises:
-        TableError: the library is corrupted.
+    Raises TableError: the library is corrupted.
     """
     found: dict[str, set[str]] = {}
     elsewhere: set[str] = set()

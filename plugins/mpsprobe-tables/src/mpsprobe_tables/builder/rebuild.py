@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -64,25 +64,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What was read from one wheel.
+    """What was read from one wheel."""
 
-    Attributes:
-        table: its kernel table.
-        facts: what the library shows of single kernels; ``None`` for another library than torch.
-        compositions: of which operators composite ones and derivatives are made; ``None`` likewise.
-        expectations: what PyTorch's own tests expect of that release; ``None`` where the wheel does not say.
-        messages: what its MPS code raises with; ``None`` for another library than torch.
-        kept: why expectations are those that were stored, and not read again.
-        files: the data files; that of the table first.
-    """
-
-    table: KernelTable
-    facts: KernelFacts | None
-    compositions: Compositions | None
+    table: KernelTable  # its kernel table
+    facts: KernelFacts | None  # what the library shows of single kernels; ``None`` for another library than torch
+    compositions: Compositions | None  # of which operators composite ones and derivatives are made; ``None`` likewise
+    # What PyTorch's own tests expect of that release; ``None`` where the wheel does not say.
     expectations: Expectations | None
-    messages: Messages | None
-    kept: tuple[str, ...]
-    files: tuple[DataFile, ...]
+    messages: Messages | None  # what its MPS code raises with; ``None`` for another library than torch
+    kept: tuple[str, ...]  # why expectations are those that were stored, and not read again
+    files: tuple[DataFile, ...]  # the data files; that of the table first
 
     @property
     def differences(self) -> tuple[str, ...]:
@@ -95,33 +86,23 @@ class Rebuilt:
         return changes or ("the operators are the same, but not those of the release before",)
 
 
+@dataclass(frozen=True)
 class _Series(Generic[T]):
-    """The data files of one kind, each of which says what differs from the release before.
+    """The data files of one kind, each of which says what differs from the release before."""
 
-    Args:
-        name: of a file, with ``{}`` for the release.
-        folder: where they are.
-        shipped: the releases that have one.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        name: str,
-        shipped: Sequence[str],
-        load: Callable[[str], T],
-        encode: Callable[[T, T | None], bytes],
-    ) -> None:
-        self._folder = folder
-        self._name, self._shipped, self._load, self._encode = name, shipped, load, encode
-        self._made: dict[str, T] = {}
+    folder: Path
+    name: str  # of a file, with ``{}`` for the release
+    shipped: Sequence[str]  # the releases that have one
+    load: Callable[[str], T]
+    encode: Callable[[T, T | None], bytes]
+    made: dict[str, T] = field(default_factory=dict)
 
     def read_or_kept(self, wheel: Wheel, read: Callable[[Wheel], T]) -> tuple[T, tuple[str, ...]]:
         """What ``read``, which executes code of the wheel, makes of it; or what is shipped, and why it is kept.
 
         Of a release that is known, only the wheel that was read before is executed: its digest is stored.
         """
-        stored = self._load(wheel.release) if wheel.release in self._shipped else None
+        stored = self.load(wheel.release) if wheel.release in self.shipped else None
         if stored is not None and getattr(stored, "sha256", wheel.sha256) != wheel.sha256:
             return stored, (
                 "its test modules are not executed: the digest is not that of the wheel that was read before",
@@ -135,11 +116,11 @@ class _Series(Generic[T]):
 
     def add(self, release: str, made: T) -> DataFile:
         """The file of ``release``, on top of one that was added just now, or a shipped one."""
-        older = [one for one in {*self._shipped, *self._made} if Version(one) < Version(release)]
+        older = (one for one in {*self.shipped, *self.made} if Version(one) < Version(release))
         before = max(older, key=Version, default=None)
-        base = None if before is None else self._made.get(before) or self._load(before)
-        self._made[release] = made
-        return DataFile.of(self._folder, self._name.format(release), self._encode(made, base))
+        base = None if before is None else self.made.get(before) or self.load(before)
+        self.made[release] = made
+        return DataFile.of(self.folder, self.name.format(release), self.encode(made, base))
 
 
 def _of_own(files: OwnFiles[T]) -> _Series[T]:
@@ -147,19 +128,14 @@ def _of_own(files: OwnFiles[T]) -> _Series[T]:
 
 
 def from_versions(versions: Iterable[str], library: str) -> list[Request]:
-    """Requests for releases to download.
-
-    Raises:
-        UsageError: a version is none, is older than MPS, or is a range.
-    """
+    """Requests for releases to download. Raises UsageError: a version is none, is older than MPS, or is a range."""
     return _sorted(Request(library, _release(text, library)) for text in versions)
 
 
 def from_files(paths: Iterable[str]) -> list[Request]:
     """Requests for wheels that are on disk.
 
-    Raises:
-        TableError: a file is not there, or is no macOS wheel of torch or torchvision.
+    Raises TableError: a file is not there, or is no macOS wheel of torch or torchvision.
     """
     requests = []
     for text in paths:

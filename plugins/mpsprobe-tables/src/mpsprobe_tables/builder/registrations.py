@@ -74,22 +74,17 @@ FALLBACK_KERNEL = "mps_fallback"
 
 @dataclass(slots=True)
 class Registrations:
-    """What one library registers. Operators are written ``namespace::name.overload``.
+    """What one library registers. Operators are written ``namespace::name.overload``."""
 
-    Attributes:
-        kernels: dispatch key → operators; the keys of MPS and the composite ones.
-        fallback: of those under MPS, the ones whose kernel is PyTorch's own ``mps_fallback``.
-        error: of those under MPS, the ones that stand among the fallbacks with a kernel that only raises.
-        defined: operators that the library defines.
-        macos_minimum: from the message of the backend, ``None`` when there is none.
-        markers: names of the facts of ``markers.MARKER_STRINGS`` that the library's strings show.
-    """
-
+    # Dispatch key → operators; the keys of MPS and the composite ones.
     kernels: dict[str, set[str]] = field(default_factory=dict)
+    # Of those under MPS, the ones whose kernel is PyTorch's own ``mps_fallback``.
     fallback: set[str] = field(default_factory=set)
+    # Of those under MPS, the ones that stand among the fallbacks with a kernel that only raises.
     error: set[str] = field(default_factory=set)
-    defined: set[str] = field(default_factory=set)
-    macos_minimum: str | None = None
+    defined: set[str] = field(default_factory=set)  # operators that the library defines
+    macos_minimum: str | None = None  # from the message of the backend, ``None`` when there is none
+    # Names of the facts of ``markers.MARKER_STRINGS`` that the library's strings show.
     markers: set[str] = field(default_factory=set)
 
 
@@ -104,18 +99,17 @@ class _Initialiser:
 def read_registrations(library: MachO) -> Registrations:
     """Everything that the table needs from one Mach-O library.
 
-    Raises:
-        TableError: the library is corrupted, or an initialiser has another form.
+    Raises TableError: the library is corrupted, or an initialiser has another form.
     """
     found = Registrations()
     for initialiser in initialisers(library):
         if initialiser.kind == "IMPL_":
             _read_kernels(library, initialiser, found)
-        else:
-            _read_schemas(library, initialiser, found)
+    found.defined.update(operator for operator, _ in schemas(library))
     for registration in read_stable(library):
         if registration.key is None:
-            _add_schema(registration.text, registration.namespace, found)
+            if (match := SCHEMA.match(registration.text)) is not None:
+                found.defined.add(f"{match['namespace'] or registration.namespace}::{match['name']}")
         elif _is_wanted(registration.key):
             operator = operator_name(registration.text, registration.namespace)
             if operator is not None:
@@ -172,21 +166,18 @@ def _read_kernels(library: MachO, initialiser: _Initialiser, found: Registration
         found.fallback.update(operator for operator, own in names if not own)
 
 
-def _read_schemas(library: MachO, initialiser: _Initialiser, found: Registrations) -> None:
-    for event in run(library, initialiser.address):
-        text = library.string_at(event.address) if isinstance(event, Made) else None
-        if text is not None:
-            _add_schema(text, initialiser.namespace, found)
+def schemas(library: MachO) -> Iterator[tuple[str, str]]:
+    """Every operator that ``library`` defines other than through the stable ABI, and its schema."""
+    for initialiser in initialisers(library):
+        if initialiser.kind != "IMPL_":
+            for event in run(library, initialiser.address):
+                text = library.string_at(event.address) if isinstance(event, Made) else None
+                if text is not None and (match := SCHEMA.match(text)) is not None:
+                    yield f"{match['namespace'] or initialiser.namespace}::{match['name']}", match[0]
 
 
 def _is_wanted(key: str) -> bool:
     return key.endswith("MPS") or key in COMPOSITE_KEYS
-
-
-def _add_schema(text: str, namespace: str, found: Registrations) -> None:
-    match = SCHEMA.match(text)
-    if match is not None:
-        found.defined.add(f"{match['namespace'] or namespace}::{match['name']}")
 
 
 def operator_name(text: str, namespace: str) -> str | None:

@@ -27,16 +27,12 @@ CLEAR_MAJORITY = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Stubs:
-    """The stubs of one library.
+    """The stubs of one library."""
 
-    Attributes:
-        names: address of the object → its name, ``silu_stub``.
-        kernels: name → address of the function that serves MPS, for those that have one.
-        offset: bytes from the object to that pointer; None when nothing shows it, then nothing is known of kernels.
-    """
-
-    names: Mapping[int, str] = field(default_factory=dict)
+    names: Mapping[int, str] = field(default_factory=dict)  # address of the object → its name, ``silu_stub``
+    # Name → address of the function that serves MPS, for those that have one.
     kernels: Mapping[str, int] = field(default_factory=dict)
+    # Bytes from the object to that pointer; None when nothing shows it, then nothing is known of kernels.
     offset: int | None = None
 
 

@@ -28,15 +28,8 @@ from typing import Any
 
 REFUSED = ("socket.", "subprocess.", *(f"os.{name}" for name in ("system", "exec", "posix_spawn", "spawn", "fork")))
 CHANGES = (
-    "os.remove",
-    "os.rename",
-    "os.rmdir",
-    "os.mkdir",
-    "os.link",
-    "os.symlink",
-    "os.chmod",
-    "os.truncate",
     "shutil.",
+    *(f"os.{name}" for name in ("remove", "rename", "rmdir", "mkdir", "link", "symlink", "chmod", "truncate")),
 )
 """Events that end the program (``sys.addaudithook``): those for network and processes, and for files elsewhere."""
 WRITING = os.O_WRONLY | os.O_RDWR

@@ -42,14 +42,13 @@ READ_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, No
 class Wheel:
     """An open wheel; a context manager.
 
+    Raises TableError: the file is not a wheel, is broken, or is another one than a macOS wheel of these.
+
     Attributes:
         library: ``torch``, ``torchvision`` or ``tensorflow-metal``.
         architecture: ``arm64``; of tensorflow-metal also ``x86_64``.
         release: its version, without a local part.
         requires_torch: the torch releases that its metadata asks for (``==2.13.0``); empty for torch itself.
-
-    Raises:
-        TableError: the file is not a wheel, is broken, or is another one than a macOS wheel of these.
     """
 
     def __init__(self, path: Path) -> None:
@@ -122,28 +121,18 @@ class Wheel:
 
     @functools.cached_property
     def binary(self) -> MachO:
-        """The library that registers the kernels, parsed.
-
-        Raises:
-            TableError: the wheel has none, or a broken one.
-        """
-        with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
-            path = Path(folder) / "library"
-            self.extract_library(path)
-            return MachO(path)
+        """The library that registers the kernels, parsed. Raises TableError: the wheel has none, or a broken one."""
+        return self._parsed(self._library())
 
     @functools.cached_property
     def python_binary(self) -> MachO | None:
-        """The library with torch's Python bindings, parsed; None where there is none.
+        """The library with torch's Python bindings, parsed; None where there is none. Raises as ``binary``."""
+        return self._parsed(BINDINGS) if self.has(BINDINGS) else None
 
-        Raises:
-            TableError: it is broken.
-        """
-        if not self.has(BINDINGS):
-            return None
+    def _parsed(self, member: str) -> MachO:
         with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
             path = Path(folder) / "library"
-            self._extract(BINDINGS, path)
+            self._extract(member, path)
             return MachO(path)
 
     @functools.cached_property
@@ -183,8 +172,7 @@ class Wheel:
     def unpack(self, below: str, ending: str, folder: Path) -> None:
         """Write the text members whose names begin with ``below`` and end with ``ending`` into ``folder``.
 
-        Raises:
-            TableError: one is too large or broken.
+        Raises TableError: one is too large or broken.
         """
         for member in self._members:
             if member.startswith(below) and member.endswith(ending) and ".." not in member and "\\" not in member:
@@ -193,16 +181,15 @@ class Wheel:
                 target.write_text(self.text(member), encoding="utf-8")
 
     def extract_library(self, target: Path) -> None:
-        """Write the library that registers the kernels to ``target``.
+        """Write the library that registers the kernels to ``target``. Raises as ``binary``."""
+        self._extract(self._library(), target)
 
-        Raises:
-            TableError: the wheel has none, or it is too large or broken.
-        """
+    def _library(self) -> str:
         pattern = re.compile(LIBRARIES[self.library])
         found = [member for member in self._members if pattern.fullmatch(member)]
         if len(found) != 1:
             raise TableError(f"'{self._shown}' has no library of {self.library}, or several")
-        self._extract(found[0], target)
+        return found[0]
 
     def _extract(self, member: str, target: Path) -> None:
         info = self._member(member, LARGEST_LIBRARY)

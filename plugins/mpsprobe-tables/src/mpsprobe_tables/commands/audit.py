@@ -21,11 +21,7 @@ MODES = ("none", "neighbours", "both")
 
 
 def _dtypes(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """Names with commas between them, each once.
-
-    Raises:
-        UsageError: none, or one that no test of PyTorch runs on MPS.
-    """
+    """Names with commas between them, each once. Raises UsageError: none, or one that no test of PyTorch runs."""
     if value is None:
         return None
     from mpsprobe_tables.expectations import TESTED_DTYPES
@@ -68,7 +64,7 @@ def _dtypes(_context: click.Context, _option: click.Parameter, value: str | None
 @click.option(
     "--format",
     "format_name",
-    type=Named("format", ("table", "json", "markdown")),
+    type=Named("format", ("table", "markdown")),
     default="table",
     show_default=True,
     help="Of the output.",
@@ -104,15 +100,14 @@ def audit(
     mpsprobe kernels audit
     mpsprobe kernels audit --dtype float32 --entry linalg.eig --entry normal
     mpsprobe kernels audit --dtype float32 --entry addmm --module nn.Linear --module nn.Conv3d
-    mpsprobe kernels audit --torch 2.9.1 --format json -o audit.json
     mpsprobe kernels audit --torch all --format markdown -o audit.md
     """
     releases = _releases(torch_release)
     if output is not None:
         check_writable(output)
-    from mpsprobe_tables.audit import workers
     from mpsprobe_tables.audit.entries import DTYPES, entry_named, module_named
     from mpsprobe_tables.audit.result import run_audit
+    from mpsprobe_tables.audit.running import default_jobs
 
     for name in entries:
         entry_named(name)
@@ -122,7 +117,7 @@ def audit(
     chosen = modules if modules or whole else None
     modes: tuple[Lists, ...] = ("none", "neighbours") if lists == "both" else (lists,)  # type: ignore[assignment]
     with make_progress() as progress:
-        jobs = jobs or workers.default_jobs()
+        jobs = jobs or default_jobs()
         found = run_audit(releases, dtypes or DTYPES, modes, entries, jobs, progress, chosen, whole)
     if not found.pairs:
         raise UsageError("no test runs these entries with these dtypes", "Leave --dtype out to see which ones do.")
@@ -141,11 +136,7 @@ def audit(
 
 
 def _releases(text: str) -> list[str]:
-    """``--torch`` as releases with expectations.
-
-    Raises:
-        UsageError: an unknown release, or one without expectations.
-    """
+    """``--torch`` as releases with expectations. Raises UsageError: an unknown release, or one without expectations."""
     from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
     from mpsprobe_coverage.knowledge.kernels.releases import INSTALLED, installed_release
     from mpsprobe_tables.expectations import expectation_releases
@@ -163,10 +154,6 @@ def _releases(text: str) -> list[str]:
 
 
 def _rendered(found: Audit, format_name: str, command: str, *, terminal: bool) -> str:
-    if format_name == "json":
-        from mpsprobe_tables.audit.tables import json_document
-
-        return json_document(found) + "\n"
     if format_name == "markdown":
         from mpsprobe_tables.audit.page import page
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from mpsprobe.errors import OutputError, TableError, UsageError
-from mpsprobe.options import FORMAT_OPTION, Named
+from mpsprobe.options import Named
 from mpsprobe.output import check_writable, write_atomically, write_stdout
 from mpsprobe.progress import make_progress
 from mpsprobe.suggestions import printable
@@ -36,10 +35,7 @@ METAL = "tensorflow-metal"
 @click.option("--wheel", "wheels", metavar="FILE", multiple=True, help="Read this wheel and download nothing.")
 @click.option("-o", "--output", metavar="FOLDER", help="Write each release's data file here.")
 @click.option("--check", is_flag=True, help="Compare with the tables of this package; exit with 1 on a difference.")
-@FORMAT_OPTION
-def build(
-    versions: tuple[str, ...], library: str, wheels: tuple[str, ...], output: str | None, check: bool, format_name: str
-) -> None:
+def build(versions: tuple[str, ...], library: str, wheels: tuple[str, ...], output: str | None, check: bool) -> None:
     """Read the table of each VERSION from its macOS wheel, as the tables of this package were made.
 
     The wheel comes through pip from the index that pip is configured for; it is taken apart and never installed. Only
@@ -59,7 +55,7 @@ def build(
             "For example: mpsprobe kernels build 2.13.0, or mpsprobe kernels build --wheel FILE",
         )
     if library == METAL:
-        same = _build_metal(versions, wheels, None if output is None else _folder(output), format_name)
+        same = _build_metal(versions, wheels, None if output is None else _folder(output))
         if check and not same:
             click.get_current_context().exit(DIFFERENT)
         return
@@ -75,10 +71,7 @@ def build(
     if folder is not None:
         for file in files:
             write_atomically(folder / file.name, file.data)
-    if format_name == "json":
-        write_stdout(json.dumps([_document(one) for one in built], indent=2))
-    else:
-        write_stdout("\n\n".join(_described(one, check, folder) for one in built))
+    write_stdout("\n\n".join(_described(one, check, folder) for one in built))
     if check and not all(file.same for file in files):
         click.get_current_context().exit(DIFFERENT)
 
@@ -91,35 +84,6 @@ def _folder(output: str) -> Path:
         reason = getattr(error, "strerror", None) or error
         raise OutputError(f"cannot make the folder '{printable(output)}': {reason}") from error
     return folder
-
-
-def _document(one: Rebuilt) -> dict[str, Any]:
-    table = one.table
-    return {
-        "library": table.library,
-        "release": table.release,
-        "wheel": table.wheel,
-        "sha256": table.sha256,
-        "commit": table.commit,
-        "macos_minimum": table.macos_minimum,
-        "operators": {
-            "native": len(table.native),
-            "fallback": len(table.fallback),
-            "error": len(table.error),
-            "python": len(table.python),
-            "by_key": {key: len(operators) for key, operators in table.keys.items()},
-            "all": len(table.operators),
-        },
-        "only_in_binary": {key: list(names) for key, names in table.only_in_binary.items()},
-        "only_declared": {key: list(names) for key, names in table.only_declared.items()},
-        "facts": None if one.facts is None else {"operators": len(one.facts.operators)},
-        "compositions": None if one.compositions is None else {"entries": len(one.compositions.calls)},
-        "expectations": None if one.expectations is None else {"entries": len(one.expectations.entries)},
-        "kept": list(one.kept),
-        "undecided_messages": [] if one.messages is None else list(one.messages.undecided()),
-        "files": [{"name": file.name, "shipped": file.shipped, "same": file.same} for file in one.files],
-        "differences": list(one.differences),
-    }
 
 
 def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
@@ -141,7 +105,7 @@ def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
     if one.compositions is not None:
         lines.append(f"  {len(one.compositions.calls)} composite operators and derivatives are known by what they call")
     if one.expectations is not None:
-        lines.append(f"  expectations of PyTorch's tests: {len(one.expectations.entries)} entries")
+        lines.append(f"  expectations of PyTorch's tests: {len(one.expectations.of('entries'))} entries")
     lines += [f"  {why}: what is stored is kept" for why in one.kept]
     lines += undecided(one)
     if folder is not None:
@@ -152,12 +116,10 @@ def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
     return "\n".join(lines)
 
 
-def _build_metal(versions: Sequence[str], wheels: Sequence[str], folder: Path | None, format_name: str) -> bool:
+def _build_metal(versions: Sequence[str], wheels: Sequence[str], folder: Path | None) -> bool:
     """Read all wheels of some releases of tensorflow-metal, or these; whether the data files are the shipped ones.
 
-    Raises:
-        MissingPackage: ``unicorn`` is not installed.
-        TableError: a wheel cannot be had or read.
+    Raises MissingPackage: ``unicorn`` is not installed; TableError: a wheel cannot be had or read.
     """
     from mpsprobe_tables.tensorflow import rebuild
 
@@ -172,12 +134,7 @@ def _build_metal(versions: Sequence[str], wheels: Sequence[str], folder: Path | 
     if folder is not None:
         for one in built:
             write_atomically(folder / one.file.name, one.file.data)
-    if format_name == "json":
-        write_stdout(
-            json.dumps([{**one.document, "name": one.file.name, "same": one.file.same} for one in built], indent=2)
-        )
-    else:
-        write_stdout("\n\n".join(_described_metal(one) for one in built))
+    write_stdout("\n\n".join(_described_metal(one) for one in built))
     return all(one.file.same for one in built)
 
 

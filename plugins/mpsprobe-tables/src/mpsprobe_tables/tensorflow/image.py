@@ -36,15 +36,14 @@ class Segment:
 class Image:
     """A Mach-O library of one architecture.
 
+    Raises TableError: the file is truncated, corrupted, or something else than a library for one of these machines.
+
     Attributes:
         architecture: ``arm64`` or ``x86_64``.
         macos_minimum: the oldest macOS that it was built for (``12.1``); None where the file does not say.
         segments: what is in memory.
         pointers: address of each pointer that the linker fills in → the symbol that it points to, or an address.
         functions: symbol → address, of what the library itself defines.
-
-    Raises:
-        TableError: the file is truncated, corrupted, or something else than a library for one of these machines.
     """
 
     def __init__(self, path: Path, architecture: str) -> None:

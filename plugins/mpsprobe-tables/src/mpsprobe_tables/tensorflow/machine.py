@@ -34,14 +34,12 @@ METHOD = "a method of an object that is not there"
 class Machine:
     """A processor and its memory.
 
+    Raises MissingPackage: ``unicorn`` is not installed; TableError: the image does not fit into memory.
+
     Args:
         image: what is loaded, at its own addresses.
         answer: called with the symbol whenever the image calls what it imports. Returns what that returns, or None
             where that is no value. A KeyError says that the symbol is not known.
-
-    Raises:
-        MissingPackage: ``unicorn`` is not installed.
-        TableError: the image does not fit into memory.
     """
 
     def __init__(self, image: Image, answer: Callable[[str], int | None]) -> None:

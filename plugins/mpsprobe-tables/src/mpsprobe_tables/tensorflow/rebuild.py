@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,14 +38,9 @@ SINCE = {
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What was read of one release.
-
-    Attributes:
-        document: the content of its data file.
-    """
+    """What was read of one release."""
 
     release: str
-    document: Mapping[str, Any]
     file: DataFile
 
 
@@ -58,9 +53,7 @@ def files(versions: Sequence[str], progress: SilentProgress) -> list[DataFile]:
 def from_versions(versions: Sequence[str], folder: Path, progress: SilentProgress) -> list[Path]:
     """Download every macOS wheel of these releases: all architectures and Pythons.
 
-    Raises:
-        UsageError: a version is none.
-        TableError: pip cannot reach its index, or that has no wheel of a release.
+    Raises UsageError: a version is none; TableError: pip cannot reach its index, or that has no wheel of a release.
     """
     for text in versions:
         if not re.fullmatch(r"\d{1,3}\.\d{1,3}\.\d{1,3}", text):
@@ -78,8 +71,7 @@ def from_versions(versions: Sequence[str], folder: Path, progress: SilentProgres
 def rebuild(wheels: Iterable[Path], progress: SilentProgress) -> list[Release]:
     """Read wheels, and put those of one release together, oldest first.
 
-    Raises:
-        TableError: a wheel is none of the plugin, or does what is not known here.
+    Raises TableError: a wheel is none of the plugin, or does what is not known here.
     """
     by_release: dict[str, list[Path]] = {}
     for path in wheels:
@@ -92,7 +84,7 @@ def rebuild(wheels: Iterable[Path], progress: SilentProgress) -> list[Release]:
         progress.advance(f"{METAL} {release}: reading the wheels")
         document = _document(release, sorted(by_release[release], key=_order))
         data = (json.dumps(document, indent=1) + "\n").encode()
-        built.append(Release(release, document, DataFile.of(Path(str(data_folder())), f"{METAL}-{release}.json", data)))
+        built.append(Release(release, DataFile.of(Path(str(data_folder())), f"{METAL}-{release}.json", data)))
     return built
 
 

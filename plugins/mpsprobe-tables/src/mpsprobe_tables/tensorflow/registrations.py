@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mpsprobe.errors import TableError
@@ -161,40 +161,21 @@ MOST_QUESTIONS = 16
 
 @dataclass(frozen=True)
 class Registration:
-    """One registered kernel.
+    """One registered kernel."""
 
-    Attributes:
-        operator: that it is for (``Conv2D``).
-        device: its device type (``GPU``).
-        types: attributes and the dtype that each must have, in the order of the calls.
-        host: arguments that are in host memory.
-    """
-
-    operator: str
-    device: str
-    types: tuple[tuple[str, str], ...]
-    host: tuple[str, ...]
+    operator: str  # that it is for (``Conv2D``)
+    device: str  # its device type (``GPU``)
+    types: tuple[tuple[str, str], ...] = ()  # attributes and the dtype that each must have, in the order of the calls
+    host: tuple[str, ...] = ()  # arguments that are in host memory
 
 
 @dataclass
 class Reading:
-    """What one library registers.
+    """What one library registers."""
 
-    Attributes:
-        registrations: each kernel, in order, with the questions whose yes it depends on; mostly none.
-        defined: operators that the plugin itself adds to TensorFlow.
-    """
-
+    # Each kernel, in order, with the questions whose yes it depends on; mostly none.
     registrations: list[tuple[Registration, tuple[str, ...]]]
-    defined: tuple[str, ...]
-
-
-@dataclass
-class _Builder:
-    operator: str
-    device: str
-    types: dict[str, str] = field(default_factory=dict)
-    host: list[str] = field(default_factory=list)
+    defined: tuple[str, ...]  # operators that the plugin itself adds to TensorFlow
 
 
 class _Recorder:
@@ -202,7 +183,7 @@ class _Recorder:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._builders: dict[int, _Builder] = {}
+        self._builders: dict[int, Registration] = {}
         self.registered: list[Registration] = []
         self.defined: list[str] = []
         nothing = ("InputAttr", "Attr", "Input", "Output")
@@ -222,7 +203,7 @@ class _Recorder:
     def _text(self, index: int) -> str:
         return self._machine.text(self._machine.argument(index))
 
-    def _builder(self, index: int) -> _Builder:
+    def _builder(self, index: int) -> Registration:
         builder = self._builders.get(self._machine.argument(index))
         if builder is None:
             raise TableError(f"{self._machine.image.name} uses a kernel builder that it did not make")
@@ -230,25 +211,24 @@ class _Recorder:
 
     def _new(self) -> int:
         address = self._machine.allocate(16)
-        self._builders[address] = _Builder(self._text(0), self._text(1))
+        self._builders[address] = Registration(self._text(0), self._text(1))
         return address
 
     def _type(self) -> None:
         builder, attribute, number = self._builder(0), self._text(1), self._machine.argument(2) & 0xFFFFFFFF
-        if number not in DTYPES or attribute in builder.types:
+        if number not in DTYPES or attribute in dict(builder.types):
             raise TableError(f"{self._machine.image.name}: the dtypes of a kernel of {builder.operator} are not known")
-        builder.types[attribute] = DTYPES[number]
+        types = (*builder.types, (attribute, DTYPES[number]))
+        self._builders[self._machine.argument(0)] = replace(builder, types=types)
 
     def _host(self) -> None:
-        self._builder(0).host.append(self._text(1))
+        builder = self._builder(0)
+        self._builders[self._machine.argument(0)] = replace(builder, host=(*builder.host, self._text(1)))
 
     def _register(self) -> None:
-        builder = self._builder(1)
         if len(self.registered) >= MOST_REGISTRATIONS:
             raise TableError(f"{self._machine.image.name} registers more kernels than TensorFlow has")
-        self.registered.append(
-            Registration(builder.operator, builder.device, tuple(builder.types.items()), tuple(builder.host))
-        )
+        self.registered.append(self._builder(1))
 
     def _define(self) -> int:
         self.defined.append(self._text(0))
@@ -258,9 +238,8 @@ class _Recorder:
 def read(image: Image) -> Reading:
     """The kernels that ``image`` registers, and what each depends on.
 
-    Raises:
-        MissingPackage: ``unicorn`` is not installed.
-        TableError: the library is no plugin, does what is not known here, or does not end.
+    Raises MissingPackage: ``unicorn`` is not installed; TableError: the library is no plugin, does what is not known
+    here, or does not end.
     """
     whole, defined, asked = _run(image, frozenset())
     if len(asked) > MOST_QUESTIONS:

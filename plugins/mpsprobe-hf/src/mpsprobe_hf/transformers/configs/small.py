@@ -1,4 +1,5 @@
-"""``--size small``: a configuration with few layers, and at least two of each kind that it has; and with few experts.
+"""``--size small``: a configuration with few layers, and at least two of each kind that it has; and with few experts
+in each mixture, enough for every token to be given to as many as before.
 
 A configuration counts its layers in one number (``num_hidden_layers``), and says things about them in lists: one item
 for each layer (``layer_types``), or the numbers of some layers (``out_indices``). All of it is cut down together.
@@ -10,8 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
-
-from mpsprobe_hf.transformers.configs.experts import few_experts
 
 FEW_LAYERS = "made with few layers of each kind (--size small)"
 FEW = 2
@@ -48,8 +47,7 @@ PARTS = ("encoder", "decoder", "generator", "question_encoder")
 def make_small(config: Any) -> Any:
     """``config`` with few layers, as its class makes it of those values.
 
-    Raises:
-        Exception: whatever the class raises, if it does not take them.
+    Raises Exception: whatever the class raises, if it does not take them.
     """
     values = small(config.to_dict())
     for name in ("transformers_version", "model_type", "architectures", *AGAIN):
@@ -192,3 +190,28 @@ def _moved(layer: int, count: int, kept: list[int]) -> int | None:
     if layer < 0:
         return kept.index(count + layer) - len(kept) if count + layer in kept else None
     return len(kept) if layer == count else kept.index(layer) if layer in kept else None
+
+
+FEW_EXPERTS = 4
+EXPERTS = re.compile(r"^(moe_)?(num_|n_)(routed_|local_)?experts$|^zero_expert_num$")
+"""Names of numbers of experts."""
+OF_A_TOKEN = re.compile(r"experts?_per_tok(en)?$|^(moe_)?top_?k$|^moe_k$")
+"""Names of numbers of those that a token is given to."""
+GROUPS = ("n_group", "num_expert_group")
+"""Names of numbers of groups of experts, of which some are chosen first."""
+CHOSEN = "topk_group"
+IN_A_GROUP = 2
+"""Experts of a group that are compared with other groups'."""
+
+
+def few_experts(values: Mapping[str, Any]) -> dict[str, int]:
+    """The numbers of experts in ``values`` of a configuration that are larger than they need to be, made smaller."""
+    mixed = {key: value for key, value in values.items() if EXPERTS.search(key) and type(value) is int}
+    of_a_token = [value for key, value in values.items() if OF_A_TOKEN.search(key)]
+    if not mixed or not all(type(one) is int for one in of_a_token):
+        return {}
+    groups = next((values[key] for key in GROUPS if values.get(key)), 1)
+    chosen = values.get(CHOSEN) or 1
+    in_a_group = max(IN_A_GROUP, max(of_a_token, default=1) // chosen + 1)
+    few = max(FEW_EXPERTS, groups * in_a_group)
+    return {key: few for key, value in mixed.items() if value > few}

@@ -13,11 +13,105 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from mpsprobe.suggestions import in_short
-from mpsprobe_hf.transformers.correcting import shapes, wanted
+from mpsprobe_hf.forms import Argument
 from mpsprobe_hf.transformers.correcting import sizes as of_sizes
-from mpsprobe_hf.transformers.correcting.places import Sizes, line_of, passed_through
+from mpsprobe_hf.transformers.correcting.places import Place, Sizes, knowing, line_of, passed_through
 from mpsprobe_hf.transformers.inputs.guess import Guess
 from mpsprobe_hf.transformers.inputs.rules import PLACEHOLDERS
+
+FEATURES = re.compile(r"(image|video|audio|multimodal)\D*(\d+)\D+features:? *(\d+)", re.IGNORECASE | re.DOTALL)
+"""As in "Image features and image tokens do not match, tokens: 576, features: 1752"."""
+BY_TOKEN = re.compile(r"Got (\d+) feature vectors for (\d+) placeholder tokens \(id (\d+)\)")
+"""The features, the tokens, and the id of those."""
+BOTH = re.compile(r"cannot specify both \W*input_ids\W+and")
+"""The other is what the model makes of images or sound."""
+LENGTH = re.compile(r"sequence length to (\d+)")
+"""As in "padding your sequence length to 4096"."""
+MOST_TOKENS = 2**17
+"""A text with more is not made because a message wants it."""
+MODIFIED = "has been modified by an inplace operation"
+CACHES = "transformers.cache_utils"
+
+
+def features(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """Another number of tokens that stand for an image, a video or a sound."""
+    found, by_token = FEATURES.search(str(error)), BY_TOKEN.search(str(error))
+    measures = {token: measure for token, _, measure in guess.placeholders()}
+    if by_token is not None and int(by_token[3]) in measures:
+        measure, features = measures[int(by_token[3])], int(by_token[1])
+    elif found is not None:
+        measure, features = f"{found[1].lower()}_tokens", int(found[3])
+    else:
+        return None
+    if found is not None and measure == "multimodal_tokens":  # that of which there are so many
+        counts = {one: _now(guess, one) * sizes["batch"] for one in ("image_tokens", "video_tokens", "audio_tokens")}
+        measure = next((one for one, count in counts.items() if count == int(found[2])), "image_tokens")
+    hidden, now = guess.measures["hidden"], _now(guess, measure)
+    wanted = features // sizes["batch"]
+    if hidden and features % hidden == 0 and features // hidden >= now // 64 and features > 8 * max(now, 1):
+        wanted = features // hidden // sizes["batch"]  # the numbers in the features were counted
+    if wanted == now or not wanted:
+        return None
+    return knowing(guess, f"{wanted} tokens for each {measure.partition('_')[0]}", **{measure: wanted})
+
+
+def _now(guess: Guess, measure: str) -> int:
+    named = next((name for name, (_, of) in PLACEHOLDERS.items() if of == measure and name in guess.given()), "")
+    return guess.tokens_of(named, measure) if named else 0
+
+
+def missing(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """An argument more: one that the message names, or that is ``None`` on the line that raised."""
+    given = {*guess.given(), *guess.more, *guess.without}
+    left = [name for name in guess.signature.parameters if name not in given and guess.form(name) is not None]
+    words = set(re.findall(r"\w+", str(error)))
+    named = [name for name in left if name in words]
+    if not named and isinstance(error, (AttributeError, TypeError, ValueError)) and "None" in str(error):
+        for place in places:
+            words = set(re.findall(r"\w+", line_of(place)))
+            nothing = [name for name in left if name in words and place[0].f_locals.get(name, 0) is None]
+            if nothing:
+                named = nothing
+                break
+    if "input_ids" in {*named, *given}:
+        named = [name for name in named if name != "inputs_embeds"]  # what becomes of the ids
+    if not named:
+        return None
+    return replace(guess, more=(*guess.more, *named), learned=(*guess.learned, f"{', '.join(named)} asked for"))
+
+
+def length(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """As many tokens as the message wants."""
+    found = LENGTH.search(str(error))
+    if found is None or "seq" not in sizes or int(found[1]) > MOST_TOKENS:
+        return None
+    return replace(guess, length=int(found[1]), learned=(*guess.learned, f"{found[1]} tokens"))
+
+
+def no_cache(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """No cache of earlier tokens, where it raised, or is written after a gradient wants what was in it."""
+    of_cache = MODIFIED in str(error) or any(frame.f_globals.get("__name__") == CACHES for frame, _ in places)
+    if not of_cache or "use_cache" not in guess.signature.parameters:
+        return None
+    off = Argument("constant", (), settings={"value": False})
+    return replace(
+        guess,
+        arguments={**guess.arguments, "use_cache": off},
+        more=(*guess.more, "use_cache"),
+        learned=(*guess.learned, "use_cache False"),
+    )
+
+
+def one_of_both(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
+    """No text in addition to what the model makes its embeddings from."""
+    media = [name for name in guess.given() if name in PLACEHOLDERS and name != "input_ids"]
+    if BOTH.search(str(error)) is None or not media or "input_ids" not in guess.given():
+        return None
+    said = f"no text: the model makes its embeddings of {', '.join(media)}"
+    more = (*guess.more, *media)
+    left_out = guess.without | {"input_ids", "attention_mask"}
+    return replace(guess, more=more, without=left_out, learned=(*guess.learned, said))
+
 
 TRIES = 12
 """Corrections of one run; each costs a part of a forward pass."""
@@ -26,16 +120,16 @@ OURS = ("mpsprobe.", "mpsprobe_coverage.")
 UNFINISHED = re.compile(r"missing \d+ required positional argument")
 """As of a loss that transformers calls without what it takes: inputs are not at fault, nor are they in imports."""
 READINGS = (
-    wanted.features,
-    wanted.missing,
-    wanted.length,
-    wanted.one_of_both,
+    features,
+    missing,
+    length,
+    one_of_both,
     of_sizes.targets,
     of_sizes.widths,
     of_sizes.numbers,
-    shapes.form,
-    shapes.other_form,
-    wanted.no_cache,
+    of_sizes.form,
+    of_sizes.other_form,
+    no_cache,
 )
 """The first that reads something is followed."""
 

@@ -1,16 +1,70 @@
-"""Inputs for a model class that nobody described: from its ``forward``, its main input and its configuration."""
+"""Inputs for a model class that nobody described: from its ``forward``, its main input and its configuration.
+
+A head changes the labels that a loss is computed from, and may have a form of inputs of its own. It is known by the
+ending of its class's name, which means the same in all of transformers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from mpsprobe.errors import WorkloadError
-from mpsprobe_hf.sizes import Field
+from mpsprobe.errors import UsageError, WorkloadError
+from mpsprobe.protocols import RunOptions
+from mpsprobe_hf.forms import Argument
+from mpsprobe_hf.sizes import Field, check_positive
 from mpsprobe_hf.transformers.generation import prompt
 from mpsprobe_hf.transformers.inputs.guess import Guess
-from mpsprobe_hf.transformers.inputs.heads import computes_loss, label_fields
-from mpsprobe_hf.transformers.inputs.rules import ROOM
+from mpsprobe_hf.transformers.inputs.rules import HEADS, ROOM, Head
+
+
+def head_of(class_name: str) -> Head | None:
+    """The head of a model class; ``None`` where its name tells of none that is known."""
+    return next((head for head in HEADS if re.search(rf"({head.ending})$", class_name)), None)
+
+
+def complete(config: Any, class_name: str) -> None:
+    """Give ``config`` what the head of ``class_name`` needs and nobody has said."""
+    head = head_of(class_name)
+    for name, value in head.config.items() if head else ():
+        for one in {id(one): one for one in (config, config.get_text_config())}.values():
+            if getattr(one, name, value) is None:
+                setattr(one, name, value)
+
+
+def label_forms(guess: Guess) -> Mapping[str, Argument]:
+    """The arguments that the model computes a loss of its own from, and their forms."""
+    head = head_of(guess.signature.name)
+    declared = {name: form for name, form in guess.arguments.items() if name.endswith("labels")}
+    forms = {**(head.labels if head else {}), **declared}
+    taken = (name for name in guess.signature.parameters if name in forms and name not in guess.without)
+    return {name: guess.form(name) or forms[name] for name in taken}
+
+
+def computes_loss(guess: Guess) -> bool:
+    """Whether the model computes a loss of its own without labels, or has among its inputs what it needs for one."""
+    head = head_of(guess.signature.name)
+    return head is not None and (head.computes or not label_forms(guess).keys().isdisjoint(guess.given()))
+
+
+def label_fields(guess: Guess, inputs: Iterable[Field]) -> tuple[Field, ...]:
+    """What makes the model compute a loss of its own; empty if it has none or its form is not known."""
+    masks = [dict(one.settings) for one in inputs if one.name == "attention_mask" and len(one.shape) == 2]
+    given = {one.name for one in inputs}
+    fields = []
+    for name, form in label_forms(guess).items():
+        if name in given or (form.high == "vocabulary" and not guess.measures["vocabulary"]):
+            continue
+        made = guess.as_field(name, form)
+        fields.append(made if form.kind != "token_labels" or not masks else _masked(made, masks[0]))
+    return tuple(fields)
+
+
+def _masked(made: Field, settings: Mapping[str, object]) -> Field:
+    return Field(made.name, made.kind, made.shape, made.high, settings)
+
 
 DEFAULT_LENGTH = 128
 TEXT_LENGTH = 64
@@ -20,22 +74,16 @@ OWN_FUNCTION = "Write a function that returns the model and its inputs, and name
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """Inputs and sizes for a model class; has what ``mpsprobe_hf.sizes.Limits`` asks for.
+    """Inputs and sizes for a model class.
 
     A batch has one sample in inference and two in training, which is enough for every kind of normalisation.
-
-    Attributes:
-        fields: what ``forward`` is given.
-        labels: those of them that only a loss of the model's own needs.
-        own_loss: whether the model computes one.
-        note: what was assumed, for the report.
     """
 
     name: str
-    fields: tuple[Field, ...]
-    labels: tuple[Field, ...]
-    own_loss: bool
-    note: str
+    fields: tuple[Field, ...]  # what ``forward`` is given
+    labels: tuple[Field, ...]  # those of them that only a loss of the model's own needs
+    own_loss: bool  # whether the model computes one
+    note: str  # what was assumed, for the report
     seq_len: int | None
     longest: int
     shortest: int = 1
@@ -46,8 +94,7 @@ class Derived:
 def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Derived:
     """Inputs for one step of ``phase``; ``hint`` says what to do where there are none.
 
-    Raises:
-        WorkloadError: the class and its configuration do not show what ``forward`` needs.
+    Raises WorkloadError: the class and its configuration do not show what ``forward`` needs.
     """
     signature = guess.signature
     fields = [guess.field(one) for one in guess.given()]
@@ -88,3 +135,34 @@ def _some(parameters: tuple[str, ...]) -> Iterator[str]:
     yield from sorted(parameters)[:12]
     if len(parameters) > 12:
         yield "…"
+
+
+def choose_sizes(derived: Derived, options: RunOptions, room: int = 0) -> dict[str, int]:
+    """``{"batch": …}``, with ``"seq"`` for a workload that has sequences.
+
+    Raises UsageError: a size below 1, a sequence longer or shorter than the model takes, or a sequence length for a
+    workload without sequences.
+
+    Args:
+        options: what the user asked for.
+        room: tokens that are added to the sequences, and that the model must have positions for too.
+    """
+    phase = "training" if options.phase == "training" else "inference"
+    batch = derived.batch_size[phase] if options.batch_size is None else options.batch_size
+    check_positive("batch size", batch)
+    sizes = {"batch": batch}
+    if derived.seq_len is None:
+        if options.seq_len is not None:
+            raise UsageError(f"the workload '{derived.name}' has no sequences", "Leave out --seq-len.")
+        return sizes
+    longest = max(derived.longest - room, 1) if derived.longest else 0
+    default = min(derived.seq_len, longest) if longest else derived.seq_len
+    length = default if options.seq_len is None else options.seq_len
+    check_positive("sequence length", length)
+    if length < derived.shortest or (longest and length > longest):
+        upper = f" to {longest}" if longest else " or more"
+        raise UsageError(
+            f"sequence length {length} is outside what '{derived.name}' takes",
+            f"Choose {derived.shortest}{upper} {derived.seq_unit}.",
+        )
+    return {**sizes, "seq": length}

@@ -15,27 +15,17 @@ from mpsprobe_hf.transformers.inputs.signature import Signature
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """What is believed of a model's inputs; a correction makes another one.
+    """What is believed of a model's inputs; a correction makes another one."""
 
-    Attributes:
-        signature: of the model.
-        measures: its sizes.
-        arguments: forms of arguments that are known better than ``ARGUMENTS``.
-        more: arguments that are given although nothing in the signature asks for them.
-        without: arguments that are left out.
-        length: tokens of a text where the model wants so many and no others; 0 for any.
-        samples: of one training step: two are enough for every kind of normalisation.
-        learned: what the model's own errors have corrected, for the report.
-    """
-
-    signature: Signature
-    measures: Measures
+    signature: Signature  # of the model
+    measures: Measures  # its sizes
+    # Forms of arguments that are known better than ``ARGUMENTS``.
     arguments: Mapping[str, Argument] = field(default_factory=dict)
-    more: tuple[str, ...] = ()
-    without: frozenset[str] = frozenset()
-    length: int = 0
-    samples: int = 2
-    learned: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()  # arguments that are given although nothing in the signature asks for them
+    without: frozenset[str] = frozenset()  # arguments that are left out
+    length: int = 0  # tokens of a text where the model wants so many and no others; 0 for any
+    samples: int = 2  # of one training step: two are enough for every kind of normalisation
+    learned: tuple[str, ...] = ()  # what the model's own errors have corrected, for the report
 
     def form(self, name: str) -> Argument | None:
         """The form of the argument ``name`` that this model takes; ``None`` if nobody knows one."""

@@ -51,14 +51,10 @@ def whole(value: Any) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """The measures of a configuration, by name.
+    """The measures of a configuration, by name."""
 
-    Attributes:
-        config: where they are read.
-        known: those that are known better: declared for the model type, or said by the model's own error.
-    """
-
-    config: Any
+    config: Any  # where they are read
+    # Those that are known better: declared for the model type, or said by the model's own error.
     known: Mapping[str, int] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> int:

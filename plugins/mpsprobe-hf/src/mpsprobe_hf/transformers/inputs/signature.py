@@ -12,19 +12,12 @@ from mpsprobe_hf.transformers.inputs.measures import Measures, first
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A model class with its configuration, as far as inputs depend on them.
+    """A model class with its configuration, as far as inputs depend on them."""
 
-    Attributes:
-        model_class: the class.
-        config: its configuration.
-        parameters: the arguments of ``forward`` that can be given by name, in its order.
-        required: those of them without a default.
-    """
-
-    model_class: type[Any]
-    config: Any
-    parameters: tuple[str, ...]
-    required: frozenset[str]
+    model_class: type[Any]  # the class
+    config: Any  # its configuration
+    parameters: tuple[str, ...]  # the arguments of ``forward`` that can be given by name, in its order
+    required: frozenset[str]  # those of them without a default
 
     @classmethod
     def of(cls, model_class: type[Any], config: Any) -> Signature:

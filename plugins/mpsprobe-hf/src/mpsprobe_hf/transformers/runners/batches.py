@@ -35,9 +35,8 @@ class EndlessBatch(IterableDataset[dict[str, Any]]):
 def built(workload: Workload, options: RunOptions) -> TorchRun:
     """``workload`` in host memory, ready to be trained.
 
-    Raises:
-        WorkloadError: it did not build a torch workload.
-        UsageError: it has no training phase, or an input has the name that positional ones travel under.
+    Raises WorkloadError: it did not build a torch workload; UsageError: it has no training phase, or an input has the
+    name that positional ones travel under.
     """
     if options.phase != "training":
         raise UsageError("a training loop runs training only", "Say --phase training.")
