@@ -39,8 +39,10 @@ from mpsprobe_coverage.devices.virtual.tensor import (
     has_meta,
     known_values,
     layouts_seen,
+    mapped,
     place_of,
     reshape_in_place,
+    stands_for,
     takes_apart,
     undispatched,
     virtual_tensor,
@@ -462,14 +464,15 @@ class PassingOver(TorchFunctionMode):
 
     def _result_of_cpu(self, func: Any, args: Any, kwargs: Any, message: str) -> tuple[Any] | None:
         """The result, from the CPU; None where no dtype helps: then the message is about the call."""
-        on_zeros = with_tensors(lambda tensor: spec_of(tensor).filled(0), (args, kwargs), CPU)
+        args, kwargs = mapped(_elsewhere, (args, kwargs))
+        on_zeros = with_tensors(lambda tensor: spec_of(tensor).filled(0), (args, kwargs))
         ran, holds_everywhere = None, False
         try:
             result = func(*on_zeros[0], **on_zeros[1])
         except Exception as error:  # noqa: BLE001 - whatever it is, it decides
             # Code that asks for the dtype above all operators is the same for every device.
             holds_everywhere = not lacks_code(error) or first_line(error) == message
-            on_units = with_tensors(lambda tensor: unit(spec_of(tensor)), (args, kwargs), CPU)
+            on_units = with_tensors(lambda tensor: unit(spec_of(tensor)), (args, kwargs))
             ran = in_another_dtype(func, *on_zeros) or in_another_dtype(func, *on_units)
             if ran is None:
                 return None
@@ -499,3 +502,8 @@ class PassingOver(TorchFunctionMode):
             recorder.call(operator, refused(message, evidence=EVERYWHERE), origin, inputs, outputs)
         else:
             recorder.unjudged(operator, NOT_FOLLOWED.format(message), origin)
+
+
+def _elsewhere(value: Any) -> Any:
+    """The CPU in place of the device; another one, as of ``x.to("cuda")``, is refused as it is on a Mac."""
+    return CPU if isinstance(value, torch.device) and value.type == stands_for.type else value
