@@ -39,6 +39,7 @@ from mpsprobe_coverage.devices.native.inductor import (
 from mpsprobe_coverage.devices.virtual.mps_in_python import replacing
 from mpsprobe_coverage.devices.virtual.wrapping import NotStrided, Wrapper
 from mpsprobe_coverage.knowledge.calls.call import Call
+from mpsprobe_coverage.knowledge.calls.keys import operator_name
 from mpsprobe_coverage.knowledge.calls.spec import specs_in, tensors_in
 from mpsprobe_coverage.knowledge.chips.store import machine_named
 from mpsprobe_coverage.knowledge.judging.chain import Chain
@@ -51,6 +52,7 @@ from mpsprobe_coverage.recording.capturing import KnownByMemory, captured
 from mpsprobe_coverage.recording.dispatch import Entry, Plan
 from mpsprobe_coverage.recording.phases import FORWARD, ProgramRecorder, optimizers_followed, phase_now
 from mpsprobe_coverage.recording.recorder import Watching
+from mpsprobe_coverage.recording.references import REFERENCES
 from mpsprobe_coverage.reporting.attempts import Attempt
 from mpsprobe_coverage.reporting.compiled import Launched, made
 from mpsprobe_coverage.reporting.findings import advisory_matches, findings
@@ -82,8 +84,9 @@ class _Calls(TorchDispatchMode):
         if TracingContext.try_get() is not None or torch.compiler.is_compiling() or func.namespace == UNCOUNTED:
             return func(*args, **kwargs)
         inputs = specs_in((args, kwargs))
-        result = func(*args, **kwargs)
-        if any(one.device.type == "mps" for one in tensors_in((args, kwargs, result))):
+        on_device = any(one.device.type == "mps" for one in tensors_in((args, kwargs)))
+        result = (REFERENCES.get(operator_name(func), func) if on_device else func)(*args, **kwargs)
+        if on_device or any(one.device.type == "mps" for one in tensors_in(result)):
             self._record(func, args, kwargs, inputs, result)
         return result
 
