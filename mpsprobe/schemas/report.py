@@ -26,7 +26,7 @@ class UnknownReport(Exportable):
     """A report of a kind that no schema here describes: kept verbatim."""
 
     kind: str = Field(description="Of a newer version, or of a plugin.")
-    schema_version: int = Field(description="Of that kind.")  # type: ignore[assignment]
+    schema_version: int = Field(description="Of that kind.")  # type: ignore[assignment]  # any, where known kinds have one
 
 
 JudgedReport = CoverageReport | MatrixReport | SeveralReport
