@@ -76,6 +76,14 @@ def run(*arguments: str, folder: Path) -> tuple[int, str, str]:
     return ended.returncode, ended.stdout, ended.stderr
 
 
+TIMES = re.compile(
+    r"\b\d+(\.\d+)? (m?s|min)\b"
+    r"|\d\d:\d\d<\d\d:\d\d, +[\d.?]+(it/s|s/it)"
+    r"|(?<=_runtime': ')[\d.]+|(?<=_per_second': ')[\d.]+"
+)
+"""Also those of progress bars, and those that Trainer prints."""
+
+
 def canonical(value: Any, folder: Path, *, timed: bool = True) -> Any:
     """``value`` without what depends on the machine, the time, or where the files are; not ``timed``: times stay."""
     if isinstance(value, dict):
@@ -85,7 +93,7 @@ def canonical(value: Any, folder: Path, *, timed: bool = True) -> Any:
     if isinstance(value, str):
         for place, name in ((folder, "FOLDER"), (sys.prefix, "PREFIX"), (PRODUCT, "PRODUCT"), (ROOT, "ROOT")):
             value = value.replace(str(place), name)
-        return re.sub(r"\b\d+(\.\d+)? (m?s|min)\b", "TIME", value) if timed else value
+        return TIMES.sub("TIME", value) if timed else value
     return value
 
 
@@ -93,7 +101,7 @@ def answered(path: Path, said: tuple[int, str, str], folder: Path) -> dict[str, 
     """A command's exit code, the end of what it says on standard error, and its report, if it wrote one."""
     code, _, errors = said
     report = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
-    return dict(canonical({"code": code, "errors": errors[-2000:], "report": report}, folder))
+    return dict(canonical({"code": code, "errors": canonical(errors, folder)[-2000:], "report": report}, folder))
 
 
 def workloads(*spaces: str) -> list[str]:
