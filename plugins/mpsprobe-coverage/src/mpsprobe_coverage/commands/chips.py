@@ -11,6 +11,7 @@ from mpsprobe import options
 from mpsprobe.commands import OpenGroup
 from mpsprobe.options import ANSWER, FORMAT_OPTION, check_training, often
 from mpsprobe_coverage.commands import options as flags
+from mpsprobe_coverage.commands.coverage import STEPS
 from mpsprobe_coverage.commands.kernels import write
 from mpsprobe_coverage.knowledge.chips.limits import limits_of
 from mpsprobe_coverage.knowledge.chips.store import GIB, all_chips, machine_named
@@ -86,9 +87,6 @@ def compare(name: str, format_name: str, at_least: str | None, within: str | Non
     from mpsprobe_coverage.knowledge.kernels.backends import family_named
 
     check_version("torch", "mpsprobe-coverage", "chips compare")
-    from mpsprobe_coverage.scanning.choosing import Wish, choices, smallest
-
-    wish = Wish.of_flags(at_least, within)
     release = asked.pop("torch_release")
     run = RunOptions(**asked)
     check_training(run, run.phase == "training")
@@ -97,6 +95,10 @@ def compare(name: str, format_name: str, at_least: str | None, within: str | Non
     if len(targets) > 1:
         raise UsageError("chips compare is about one torch release", "Name one with --torch.")
     with make_progress() as progress:
+        progress.start_loading(STEPS)
+        from mpsprobe_coverage.scanning.choosing import Wish, choices, smallest
+
+        wish = Wish.of_flags(at_least, within)
         info, judged, found = choices(registry.workload(name), run, targets[0], wish, progress)
     enough = smallest(found, wish)
 

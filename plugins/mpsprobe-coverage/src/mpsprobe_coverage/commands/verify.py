@@ -74,9 +74,10 @@ def verify(name: str, arguments: tuple[str, ...], **asked: Any) -> None:
         _script((name, *arguments), registry, wanted, showing)
     if arguments:
         raise UsageError(f"'{name}' takes no arguments", "Those behind -- are for a script.")
-    here = place(registry, wanted, run_options)
-    showing.choose("precision" if here == "cpu" else "verification", name)
     with make_progress() as progress:
+        progress.start_loading(3)
+        here = place(registry, wanted, run_options)
+        showing.choose("precision" if here == "cpu" else "verification", name)
         if here == "cpu":
             showing.show(precision(registry.workload(name), run_options, made, progress))
             return
