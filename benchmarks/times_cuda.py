@@ -6,10 +6,10 @@
 
 Programs of a few operators are fitted by ``fit_times.fitted``, to the same form of data as for Apple's chips; the
 workloads are only predicted. Everything runs eagerly, float32 without TF32. A time is the median of CUDA events around
-one step each, after warm-up. The GPU sleeps before an operator, so that its launch is not in its time. What launching takes
-is fitted to programs of many narrow layers; these and the steps are timed in turn ten times, and the least of the medians
-counts, since other work on a shared host only adds to it. Of a step are forward, backward and a fused AdamW; attention is
-recorded as one call.
+one step each, after warm-up. The GPU sleeps before an operator, so that its launch is not in its time. What launching
+takes is fitted to programs of many narrow layers; these and the steps are timed in turn ten times, and the least of the
+medians counts, since other work on a shared host only adds to it. Of a step are forward, backward and a fused AdamW;
+attention is recorded as one call.
 """
 
 from __future__ import annotations
