@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mpsprobe.errors import MissingPackage
 from mpsprobe_exporters.html.markup import Markup, element
 from mpsprobe_exporters.markdown import blocks
-from mpsprobe_exporters.plain_text import one_line
+from mpsprobe_exporters.plain_text import kept, one_line
 from mpsprobe_exporters.reports import card
 from mpsprobe_exporters.supported import supported_report
 from mpsprobe_exporters.terminal.drawing import text_of
@@ -100,7 +100,8 @@ def _svg(made: card.Card, palette: Palette, style: Markup | None = None) -> Mark
         yield text(MARGIN, 78, 24, "quiet", "Will it run on Apple silicon?  mpsprobe", bold=True)
         lines, size = _wrapped(made.sentence)
         for number, line in enumerate(lines):
-            yield text(MARGIN, 150 + number * (size + 12), size, "ink", line, bold=True)
+            y = 150 + number * (size + 12) + (len(lines) == 1) * 28
+            yield text(MARGIN, y, size, "ink", line, bold=True)
         for number, one in enumerate(made.lights):
             y = 300 + number * 58
             mark = element(
@@ -121,11 +122,11 @@ def _svg(made: card.Card, palette: Palette, style: Markup | None = None) -> Mark
 
 
 def _wrapped(sentence: str) -> tuple[list[str], int]:
-    """The sentence on two lines at most, and the size of its font."""
+    """The sentence on one line if it fits, on two at most, and the size of its font."""
     room = WIDTH - 2 * MARGIN
-    for size in (56, 48, 42):
-        lines = textwrap.wrap(sentence, int(room / (WIDEST * size)), break_long_words=True)
-        if len(lines) <= 2:
+    for size, most in ((56, 1), (48, 1), (56, 2), (48, 2), (42, 2)):
+        lines = textwrap.wrap(kept(sentence), int(room / (WIDEST * size)), break_long_words=True)
+        if len(lines) <= most:
             break
     return lines[:2], size
 

@@ -11,8 +11,9 @@ LONGEST = 300
 NO_BREAK = "\N{NO-BREAK SPACE}"  # no text has one of its own, see ``one_line``
 # A blank at which no line ends: between a number and what it is of.
 KEPT = re.compile(r"(?<=\d) (?=[^\W\d]|[%°])|(?<=exit code) (?=-?\d)")
-# Where a long name may be broken: after `::`, `_`, `.`, `,` and before a capital that follows a small letter.
-JOINTS = re.compile(r"(?<=::)|(?<=[_.,/-])(?=[^_.,/-])|(?<=[a-z0-9])(?=[A-Z])")
+# Where a long name may be broken: after `::`, `_`, `.`, `,` (not within a release) and before a capital that
+# follows a small letter.
+JOINTS = re.compile(r"(?<=::)|(?<=[_.,/-])(?=[^_.,/-])(?!(?<=\d\.)\d)|(?<=[a-z0-9])(?=[A-Z])")
 
 
 def one_line(text: str, longest: int | None = LONGEST) -> str:
