@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +18,75 @@ from mpsprobe.errors import OutputError
 from mpsprobe.streams import write_stdout
 from mpsprobe.suggestions import printable
 
-__all__ = ["as_bytes", "check_folder", "check_writable", "deliver", "write_atomically", "write_folder", "write_stdout"]
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = [
+    "TemporaryFolder", "as_bytes", "check_folder", "check_writable", "deliver", "write_atomically", "write_folder",
+    "write_stdout",
+]  # fmt: skip
+
+
+class TemporaryFolder(tempfile.TemporaryDirectory[str]):
+    """A new folder for as long as it is open: ``with TemporaryFolder() as path``. This user alone can read it.
+
+    A process that is killed cannot take its folder away. The next one that makes a folder in the same place does: one
+    of this user's whose process has ended, by the lock that the system held for that (not on Windows).
+
+    Args:
+        parent: the folder that it is made in; by default that for temporary files (``TMPDIR``).
+
+    Raises:
+        OSError: none can be made there.
+    """
+
+    def __init__(self, parent: str | Path | None = None) -> None:
+        place = tempfile.gettempdir() if parent is None else str(parent)
+        _take_abandoned(place)
+        self._lock: int | None = None
+        made = False
+        while not made:
+            prefix = _TEMPORARY if parent is None else f".{_TEMPORARY}"
+            super().__init__(prefix=prefix, dir=place, ignore_cleanup_errors=True)
+            self._lock = _locked(self.name, wait=True)
+            made = Path(self.name).is_dir()  # until it was locked, another process may have found it abandoned
+
+    def cleanup(self) -> None:
+        """Take the folder away, with what is in it."""
+        super().cleanup()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+_TEMPORARY = "mpsprobe-temporary-"
+_OWN = re.compile(rf"\.?{_TEMPORARY}[a-z0-9_]{{8}}")
+
+
+def _locked(folder: str, *, wait: bool) -> int | None:
+    """A descriptor that locks ``folder``, this user's, until the process ends; ``None`` where that is not possible."""
+    if sys.platform == "win32":
+        return None
+    descriptor = None
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        about = os.fstat(descriptor)
+        if about.st_uid != os.getuid() or stat.S_IMODE(about.st_mode) != stat.S_IRWXU:
+            raise PermissionError
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        if descriptor is not None:
+            os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _take_abandoned(place: str) -> None:
+    with contextlib.suppress(OSError), os.scandir(place) as entries:
+        for entry in entries:
+            if _OWN.fullmatch(entry.name) and (lock := _locked(entry.path, wait=False)) is not None:
+                shutil.rmtree(entry.path, ignore_errors=True)
+                os.close(lock)
 
 
 def check_writable(path: str | Path) -> None:
@@ -27,7 +97,7 @@ def check_writable(path: str | Path) -> None:
     """
     target = _final_target(path)
     with _told(target):
-        tempfile.TemporaryFile(prefix=".mpsprobe-", dir=target.parent).close()
+        TemporaryFolder(target.parent).cleanup()
 
 
 def write_atomically(path: str | Path, data: str | bytes, check: Callable[[], None] | None = None) -> None:
@@ -61,14 +131,14 @@ def write_folder(path: str | Path, files: Iterable[tuple[str, Iterable[bytes]]])
     existed = parent.exists()
     with _told(parent):
         parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=".mpsprobe-", dir=parent))
         try:
-            name = _write_files(staging, files)
-            staging.joinpath(name).chmod(0o777 & ~_mask())
-            numbered = (parent / (name if number == 1 else f"{name}-{number}") for number in count(1))
-            return (staging / name).rename(next(target for target in numbered if not target.exists()))
+            with TemporaryFolder(parent) as staging:
+                name = _write_files(Path(staging), files)
+                made = Path(staging, name)
+                made.chmod(0o777 & ~_mask())
+                numbered = (parent / (name if number == 1 else f"{name}-{number}") for number in count(1))
+                return made.rename(next(target for target in numbered if not target.exists()))
         finally:  # also after Ctrl-C
-            shutil.rmtree(staging, ignore_errors=True)
             if not existed:
                 with contextlib.suppress(OSError):
                     parent.rmdir()  # only if it is empty: nothing was written
@@ -85,7 +155,7 @@ def check_folder(path: str | Path) -> None:
         if not str(path) or (target.exists() and not target.is_dir()):
             raise OutputError(f"cannot write to '{printable(str(path))}': it is not a folder", "Name a folder.")
         nearest = next(folder for folder in (target, *target.parents) if folder.exists())
-        tempfile.TemporaryDirectory(prefix=".mpsprobe-", dir=nearest).cleanup()
+        TemporaryFolder(nearest).cleanup()
 
 
 def deliver(data: str | bytes | Iterable[bytes], path: str | Path | None) -> None:
@@ -127,22 +197,16 @@ def _final_target(path: str | Path) -> Path:
 def _replacing(path: str | Path, check: Callable[[], None] | None = None) -> Iterator[IO[bytes]]:
     """A stream whose content takes the place of ``path`` if all goes well; else nothing happened."""
     target = _final_target(path)
-    with _told(target):
-        descriptor, name = tempfile.mkstemp(prefix=".mpsprobe-", dir=target.parent)
-        temporary = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                yield stream
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.chmod(_permissions(target))
-            if check is not None:
-                check()
-            temporary.replace(target)
-        except BaseException:  # also Ctrl-C: nothing may stay behind
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
+    with _told(target), TemporaryFolder(target.parent) as folder:
+        temporary = Path(folder, "new")
+        with temporary.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(_permissions(target))
+        if check is not None:
+            check()
+        temporary.replace(target)
 
 
 def _write_files(staging: Path, files: Iterable[tuple[str, Iterable[bytes]]]) -> str:
@@ -168,7 +232,7 @@ def as_bytes(data: str | bytes) -> bytes:
 
 
 def _permissions(target: Path) -> int:
-    """Those of the file that is replaced; else those of a new file, which ``mkstemp`` does not give."""
+    """Those of the file that is replaced; else those of any new file."""
     try:
         return target.stat().st_mode & 0o777
     except FileNotFoundError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import subprocess
 import sys
 from itertools import product
 from pathlib import Path
@@ -84,6 +85,37 @@ def test_whatever_interrupts_leaves_the_old_file(tmp_path: Path, monkeypatch: py
             patch.setattr(*step, Mock(side_effect=failure))
             write_atomically(path, "new")
         assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+KILLED = """
+import os, pathlib, signal
+from mpsprobe.output import TemporaryFolder
+with TemporaryFolder({parent!r}) as folder:
+    (pathlib.Path(folder) / "half").touch()
+    print(folder, flush=True)
+    input()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_folder_of_a_killed_process_goes_with_the_next_one(tmp_path: Path) -> None:
+    if sys.platform == "win32":
+        return  # it stays there
+    code = [sys.executable, "-c", KILLED.format(parent=str(tmp_path))]
+    with subprocess.Popen(code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        left = Path(process.stdout.readline().rstrip())
+        write_atomically(tmp_path / "x", "while it lives")
+        assert sorted(tmp_path.iterdir()) == [left, tmp_path / "x"] and list(left.iterdir()) == [left / "half"]
+        process.stdin.write("\n")
+    others = [
+        tmp_path / name for name in ("mpsprobe-temporary-mine", "mpsprobe-temporary-opentoal", "mpsprobe-abcdefgh")
+    ]
+    for other in others:
+        other.mkdir()
+    (tmp_path / "mpsprobe-temporary-alink123").symlink_to(others[0])
+    write_atomically(tmp_path / "x", "afterwards")
+    assert not left.exists() and len(list(tmp_path.iterdir())) == 5
 
 
 def test_delivery(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> None:

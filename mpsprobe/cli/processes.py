@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from mpsprobe.cli.main import explain
 from mpsprobe.cli.planning import make_plan
 from mpsprobe.engine.request import ProfileRequest
 from mpsprobe.errors import MpsprobeError
-from mpsprobe.output import write_atomically
+from mpsprobe.output import TemporaryFolder, write_atomically
 from mpsprobe.plugins.registry import Registry, get_registry
 from mpsprobe.progress import make_progress
 from mpsprobe.streams import QUIET, note
@@ -39,7 +38,7 @@ def measure(registry: Registry, request: ProfileRequest) -> ProfileReport:
     text, environment = TypeAdapter(ProfileRequest).dump_json(request), registry.variables()
     reports: list[ProfileReport] = []
     failure: MpsprobeError | None = None
-    with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
+    with TemporaryFolder() as folder:
         for index in range(wanted):
             path = Path(folder) / f"{index}.json"
             if sys.stderr is not None and sys.stderr.isatty():

@@ -8,7 +8,7 @@ import os
 import reprlib
 import sys
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -18,7 +18,7 @@ from mpsprobe import hookspecs
 from mpsprobe.declarations import resolve
 from mpsprobe.errors import MpsprobeError, PluginError, install_command
 from mpsprobe.plugins.containment import Outcome, outcome_of
-from mpsprobe.plugins.discovery import FoundPlugin
+from mpsprobe.plugins.discovery import CORE, FoundPlugin
 from mpsprobe.plugins.requirements import incompatibility, unmet
 from mpsprobe.suggestions import nearest, printable, said, type_name
 
@@ -66,7 +66,7 @@ def load(manager: pluggy.PluginManager, found: FoundPlugin) -> Plugin:
         return Plugin(found, "failed", found.problem)
     if wrong := incompatibility(found.requires):
         return Plugin(found, "incompatible", wrong)
-    outcome = outcome_of(lambda: imported(found))
+    outcome = _named_if_interrupted(found, "its import", lambda: imported(found))
     if outcome.error is not None:
         lacking = _missing(found) if isinstance(outcome.error, ImportError) else ""
         plugin = Plugin(found, "failed", f"its import failed: {describe(outcome.error)}{lacking}")
@@ -75,6 +75,17 @@ def load(manager: pluggy.PluginManager, found: FoundPlugin) -> Plugin:
     hooks = ", ".join(plugin.hooks) or "no hooks" if plugin.status == "ok" else f"{plugin.status}: {plugin.reason}"
     trace(plugin, f"import {found.target}", hooks, outcome)
     return plugin
+
+
+def _named_if_interrupted(found: FoundPlugin, doing: str, function: Callable[[], Any]) -> Outcome:
+    """``outcome_of``; after Ctrl-C a line says whose code ran: one that never ends would hold every command."""
+    try:
+        return outcome_of(function)
+    except KeyboardInterrupt:
+        if found != CORE:
+            name, owner = printable(found.name), printable(found.owner)
+            tell_on_stderr(f"interrupted in plugin '{name}' of {owner}, {doing}: -p no:{name} leaves it out")
+        raise
 
 
 def imported(found: FoundPlugin) -> Any:
@@ -142,7 +153,7 @@ def call(plugin: Plugin, hook: str, arguments: Mapping[str, Any]) -> Outcome:
     """What comes of ``hook`` of ``plugin``, which has it. A lazy answer (a generator) is run to its end."""
     implementation = plugin.implementations[hook]
     given = [arguments[name] for name in implementation.argnames]
-    outcome = outcome_of(lambda: _whole(implementation.function(*given)))
+    outcome = _named_if_interrupted(plugin.found, f"its hook {hook}", lambda: _whole(implementation.function(*given)))
     if _is_traced():
         shown = ", ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
         answer = f"raised {describe(outcome.error)}" if outcome.error is not None else _shown(outcome.answer)

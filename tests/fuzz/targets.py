@@ -10,6 +10,8 @@ import pickletools
 import shutil
 import struct
 import sys
+import tempfile
+import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -94,7 +96,7 @@ def xplanes(folder: Path) -> Attack:
     from mpsprobe.schemas import ProfileReport
     from mpsprobe_devices.traces.report import import_trace
 
-    made = _module(ROOT / "plugins/mpsprobe-devices/tests/traces/made_profile.py")
+    made = made_module(ROOT / "plugins/mpsprobe-devices/tests/traces/made_profile.py")
     profile = made.profile()
     path = folder / "vm.xplane.pb"
 
@@ -169,7 +171,7 @@ def machos(folder: Path) -> Attack:
     from mpsprobe_tables.builder.macho import MachO
     from mpsprobe_tables.builder.registrations import read_registrations
 
-    made_by = _module(ROOT / "plugins/mpsprobe-tables/tests/builder/made_library.py")
+    made_by = made_module(ROOT / "plugins/mpsprobe-tables/tests/builder/made_library.py")
     load, call, register = made_by.Load, made_by.Call, "__ZNR5torch7Library5_implEPKcONS_11CppFunctionE"
     steps = [step for name in ("add.Tensor", "mul", "sin") for step in (load(name), call("__Z3fun"), call(register))]
     functions = {made_by.initialiser("aten", "MPS"): steps, "__Z3fun": [], "__ZN2at3sinEv": [load("sin_out_mps")]}
@@ -194,13 +196,56 @@ def machos(folder: Path) -> Attack:
     return attack
 
 
+def wheels(folder: Path) -> Attack:
+    """Wheels of torch for Macs: bytes of the zip file, names and texts of members, and the library in it, changed."""
+    from mpsprobe.progress import SilentProgress
+    from mpsprobe_tables.builder.rebuild import from_files, rebuild
+
+    made_module(ROOT / "plugins/mpsprobe-tables/tests/builder/made_library.py", "made_library")
+    path = made_module(ROOT / "plugins/mpsprobe-tables/tests/builder/made_wheel.py").make_wheel(folder)
+    sound = path.read_bytes()
+    with zipfile.ZipFile(path) as opened:
+        members = {name: opened.read(name) for name in opened.namelist()}
+    [library] = [name for name in members if name.endswith(".dylib")]
+    [record] = [name for name in members if name.endswith("RECORD")]
+    filled = [place for place, byte in enumerate(members[library]) if byte]
+    texts = {name: data.decode().splitlines() for name, data in members.items() if name != library}
+    (temporary := folder / "temporary").mkdir()
+
+    def attack(random: Random) -> None:
+        changed = dict(members)
+        if random.random() < 0.4:
+            code = bytearray(members[library])
+            for _ in range(random.randint(1, 8)):
+                code[random.choice(filled)] = random.choice((0, 1, 0x7F, 0xFF, random.randrange(256)))
+            changed[library] = bytes(code)
+        elif random.random() < 0.6:
+            document = document_changed(texts, random)
+            written = {str(name): lines if isinstance(lines, list) else [lines] for name, lines in document.items()}
+            changed = {name: "\n".join(map(str, lines)).encode("utf-8", "replace") for name, lines in written.items()}
+            changed[library] = members[library]
+        if random.random() < 0.8:
+            changed[record] = "".join(f"{name},,\n" for name in changed).encode("utf-8", "replace")
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as opened:
+            for name, data in changed.items():
+                opened.writestr(zipfile.ZipInfo(name.encode("utf-8", "replace").decode()), data, zipfile.ZIP_DEFLATED)
+        if changed == members or random.random() < 0.1:
+            start = random.choice((0, sound.rindex(b"PK\5\6"), sound.index(b"PK\1\2")))  # the list of members, its end
+            path.write_bytes(sound[:start] + bytes_changed(sound[start:], random))
+        with patch.object(tempfile, "tempdir", str(temporary)), suppress(MpsprobeError):
+            rebuild(from_files([str(path)]), SilentProgress())
+        assert not list(temporary.iterdir())
+
+    return attack
+
+
 def checkpoints(folder: Path) -> Attack:
     """Safetensors, GGUF and pickles, bare, in an archive, and of opcodes at random: what they hold is read."""
     import torch
 
     from mpsprobe_hf.checkpoint.build import read_checkpoint
 
-    made = _module(ROOT / "plugins/mpsprobe-hf/tests/checkpoint/made_checkpoints.py")
+    made = made_module(ROOT / "plugins/mpsprobe-hf/tests/checkpoint/made_checkpoints.py")
     torch.save({"a": torch.zeros(3), "b": torch.zeros(2, dtype=torch.float16)}, folder / "0.pt")
     torch.save({"a": torch.zeros(3)}, folder / "1.pt", _use_new_zipfile_serialization=False)
     pairs = [made.pair("general.name", 8, made.text("x")), made.pair("k", 9, struct.pack("<IQ", 8, 1) + made.text("a"))]
@@ -301,7 +346,7 @@ def programs(folder: Path) -> Attack:
     from mpsprobe_fix.project import findings
     from mpsprobe_fix.rules import RULES
 
-    made = _module(ROOT / "plugins/mpsprobe-fix/tests/programs.py")
+    made = made_module(ROOT / "plugins/mpsprobe-fix/tests/programs.py")
     codes = [code for files in (*made.CUDA_PROGRAMS.values(), made.STAY) for code in files.values()]
     lines = sorted({line for code in codes for line in code.splitlines(keepends=True)})
     wanted = "torch==2.6.0+cu118 ; sys_platform == 'linux'\nnumpy>=1\n-r a.txt\n[project]\ndependencies = ['triton']\n"
@@ -365,7 +410,7 @@ def atlases(folder: Path) -> Attack:
     from mpsprobe_atlas.site.data import SiteData
     from mpsprobe_atlas.store import Row, Store, WritableStore
 
-    made = _module(ROOT / "plugins/mpsprobe-atlas/tests/made_store.py")
+    made = made_module(ROOT / "plugins/mpsprobe-atlas/tests/made_store.py")
     wrong = {"id": "a", "calls": 2, "title": "t", "workaround": None, "chips": ["m1"]}
     found = [made.finding(f"aten::{verdict}", verdict, Random(verdict)) for verdict in made.VERDICTS[:3]]
     documents = {release: made.report(found, 3, [wrong]) for release in ("2.12.1", "2.13.0")}
@@ -414,9 +459,9 @@ def _with_tokens(data: bytes, tokens: Sequence[str], random: Random, most: int) 
     return data
 
 
-def _module(path: Path) -> Any:
-    """A file of another suite's, whose folder is not on the path of this one."""
-    name = f"fuzz_{path.stem}"
+def made_module(path: Path, name: str = "") -> Any:
+    """A file of another suite's, whose folder is not on the path of this one; as ``name`` where others import it."""
+    name = name or f"fuzz_{path.stem}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
@@ -433,6 +478,7 @@ TARGETS: dict[str, Callable[[Path], Attack]] = {
         xplanes,
         tables,
         machos,
+        wheels,
         checkpoints,
         expectations,
         settings,

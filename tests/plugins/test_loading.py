@@ -72,9 +72,17 @@ def test_an_entry_point_that_leads_nowhere() -> None:
         assert plugin.status == "failed", target
 
 
-def test_ctrl_c_during_an_import_is_the_users(plugin_folder: Path) -> None:
+def test_ctrl_c_in_a_plugin_is_the_users_and_names_it(plugin_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    endless = "import _thread, time\n{}_thread.interrupt_main(); time.sleep(9)"
     with pytest.raises(KeyboardInterrupt):
-        _load(plugin_folder, "import _thread, time\n_thread.interrupt_main()\ntime.sleep(1)")
+        _load(plugin_folder, endless.format(""), "loops")
+    assert capsys.readouterr().err == (
+        "mpsprobe: interrupted in plugin 'loops' of loops 1.0, its import: -p no:loops leaves it out\n"
+    )
+    plugin, _ = _load(plugin_folder, HEAD + endless.format("@hookimpl\ndef mpsprobe_devices(): "), "asks")
+    with pytest.raises(KeyboardInterrupt):
+        _call(plugin, "mpsprobe_devices")
+    assert "'asks' of asks 1.0, its hook mpsprobe_devices: -p no:asks leaves" in capsys.readouterr().err
 
 
 def test_what_a_plugin_prints_and_filters_stays_its_own(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mpsprobe.errors import UsageError
+from mpsprobe.output import TemporaryFolder
 from mpsprobe_fix.files import Found, is_left_out
 from mpsprobe_fix.fixing import Patch, fixed
 from mpsprobe_fix.rule import Rule
@@ -84,7 +85,7 @@ def prove(
 
     def run(runner: Callable[..., Outcome], texts: Mapping[str, str]) -> Outcome:
         data = {path: one.encoded(texts.get(one.name, one.text)) for path, one in sources.items()}
-        with tempfile.TemporaryDirectory(prefix="mpsprobe-fix-") as folder:  # its own: programs leave files behind
+        with TemporaryFolder() as folder:  # its own: programs leave files behind
             _copy(here, Path(folder) / here.name, data, [COPIED])
             return runner(command, Path(folder) / here.name, release, timeout)
 
@@ -163,7 +164,7 @@ def _on_cpu(command: Sequence[str], folder: Path, _: str, timeout: float) -> Out
 
 
 def _on_virtual(command: Sequence[str], folder: Path, release: str, timeout: float) -> Outcome:
-    with tempfile.TemporaryDirectory(prefix="mpsprobe-fix-report-") as out:
+    with TemporaryFolder() as out:
         report = Path(out) / "report.json"
         flags = ["run", "--torch", release, "--format", "json", "-o", str(report)]
         done = _process([sys.executable, "-c", _MAIN, *flags, *command], folder, timeout)

@@ -80,6 +80,10 @@ def test_a_function_as_long_as_the_library_is_refused(tmp_path: Path) -> None:
     [(_, address)] = library.functions_named("TORCH_LIBRARY_")
     with pytest.raises(TableError, match="does not end"):
         library.code(address)
+    library = MachO(_written(tmp_path, made), most_code=20)
+    assert library.code(address)
+    with pytest.raises(TableError, match="more than there can be"):
+        library.code(address)
 
 
 def test_names_that_overlap_are_refused_before_they_are_copied(tmp_path: Path) -> None:
@@ -92,6 +96,21 @@ def test_names_that_overlap_are_refused_before_they_are_copied(tmp_path: Path) -
         struct.pack_into("<4I", made, command + 8, len(LIBRARY), symbols, names_at, size + 1)
         with pytest.raises(TableError, match="names without end"):
             MachO(_written(tmp_path, bytes(made)))
+
+
+def test_sections_of_the_same_bytes_and_symbols_without_end_are_refused(tmp_path: Path) -> None:
+    made = bytearray(MadeLibrary({initialiser("aten", "MPS"): [Load("abs.out")]}, strings=["a" * 4000]).build())
+    place, size = made.index(b"__cstring"), len(made)
+    for section in (b"__stubs", b"metal_basic"):  # where it is, and how long
+        other = made.index(section)
+        made[other + 32 : other + 52] = made[place + 32 : place + 52]
+    with pytest.raises(TableError, match="its sections overlap"):
+        MachO(_written(tmp_path, bytes(made)))
+    command = made.index(struct.pack("<II", 2, 24))
+    struct.pack_into("<I", made, command + 12, 2_000_001)
+    with pytest.raises(TableError, match="more than 2,000,000 symbols"):
+        MachO(_written(tmp_path, bytes(made)))
+    assert len(made) == size
 
 
 def test_names_are_read_from_the_metal_libraries(tmp_path: Path) -> None:

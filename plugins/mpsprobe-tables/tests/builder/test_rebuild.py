@@ -98,6 +98,30 @@ def test_a_member_that_is_missing_or_too_large_is_refused(tmp_path: Path, monkey
     assert not target.exists(), "the disk is left alone"
 
 
+def test_a_member_without_a_name_is_refused(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path)
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr(zipfile.ZipInfo(""), b"")
+    with pytest.raises(TableError, match="does not have the files that it lists"):
+        Wheel(path)
+
+
+def test_what_would_take_too_much_is_refused(tmp_path: Path) -> None:
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+    two = {f"torch/{part}.py": b"a = 'MPS'\n" * 60_000 for part in "ab"}
+    for path, said in (
+        (
+            make_wheel(tmp_path / "a", members={"torch/zeros": bytes(20 << 20)}),
+            "unpacks to more than 16 times its size",
+        ),
+        (make_wheel(tmp_path / "b", members=two), "too much Python for MPS"),
+        (write_wheel(tmp_path / WHEEL, {}, "torch", "2.13.0", "Requires-Dist: a\n" * 1001), "1,000 requirements"),
+    ):
+        with pytest.raises(TableError, match=said), Wheel(path) as wheel:
+            read_table(wheel)
+
+
 def test_keys_delegates_and_what_has_none() -> None:
     assert declared_kernels(parse_native_functions(DECLARED)) == {
         "CompositeExplicitAutograd": {"aten::abs"},

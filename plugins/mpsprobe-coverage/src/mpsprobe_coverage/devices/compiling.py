@@ -14,7 +14,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +24,7 @@ from packaging.version import Version
 
 from mpsprobe.answers.folder import is_own, make_private, user_folder
 from mpsprobe.errors import UsageError
+from mpsprobe.output import TemporaryFolder
 from mpsprobe.suggestions import printable
 
 HERE = Path(__file__).parent
@@ -43,8 +43,6 @@ name, folder, *sources = sys.argv[1:]
 load(name, sources, extra_cflags={list(FLAGS)}, build_directory=folder, is_python_module=False)
 """
 
-
-_UNFINISHED = "unfinished"
 _ON_A_MAC = " (xcode-select --install)" if sys.platform == "darwin" else ""
 
 
@@ -126,17 +124,11 @@ def made_once(target: Path, build: Callable[[Path], None]) -> Path:
 
 
 def _make(target: Path, build: Callable[[Path], None]) -> None:
-    for abandoned in target.parent.glob(f"{_UNFINISHED}*"):  # by processes that were killed: this one has the lock
-        shutil.rmtree(abandoned, ignore_errors=True)
-    # Not always the same one: a compiler of theirs may still be writing there.
-    folder = tempfile.mkdtemp(prefix=_UNFINISHED, dir=target.parent)
-    try:
+    with TemporaryFolder(target.parent) as folder:
         made = Path(folder, target.name)
         build(made)
         made.chmod(0o700)
         made.replace(target)  # whole or not at all
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _built(name: str, folder: Path, sources: Sequence[Path]) -> tuple[int, str]:

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mpsprobe.errors import MpsprobeError, OutputError, UsageError
+from mpsprobe.output import TemporaryFolder
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.programs.settings import REFUSED, ROOM, VARIABLE, Settings
 from mpsprobe_coverage.recording.branches import Site, Ways, ended_by
@@ -107,7 +107,7 @@ def _process(
     with ExitStack() as exits:
         try:
             chosen = Settings(
-                folder=exits.enter_context(tempfile.TemporaryDirectory(prefix="mpsprobe-")),
+                folder=exits.enter_context(TemporaryFolder()),
                 name=f"-m {program[0]}" if as_module else program[0],
                 arguments=tuple(program[1:]),
                 prefix=sys.prefix,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import linecache
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +21,7 @@ from torch._inductor import codecache, compile_fx
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from mpsprobe.output import TemporaryFolder
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
 from mpsprobe.schemas import (
     AdvisoryMatch,
@@ -179,7 +179,7 @@ def compiled_step(
     run, _ = built(workload, options, table)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     fakes = _Fakes(mode)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, device, _without_storages(folder):
+    with TemporaryFolder() as folder, device, _without_storages(folder):
         assert device.generated is not None
         fakes.module(run.model)
         run = replace(run, args=fakes.nested(run.args), kwargs=fakes.nested(dict(run.kwargs)))

@@ -112,7 +112,7 @@ def test_a_build_ends_with_its_process_and_the_next_one_clears_up(
     os.set_blocking(alive, True)
     with os.fdopen(alive, "rb") as stream:
         assert stream.read() == b"", "the compiler went on"
-    (left,) = target.parent.glob("unfinished*")
+    (left,) = target.parent.glob(".mpsprobe-temporary-*")
     library.write_text(QUICK)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert made_once(target, DEVICE._build) == target

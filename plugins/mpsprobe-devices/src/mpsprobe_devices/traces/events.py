@@ -30,7 +30,7 @@ from mpsprobe_devices.traces.columns import (
 STEP_NAME = re.compile(r"ProfilerStep#\d+", re.ASCII)
 PHASES = frozenset({"forward", "backward", "optimizer"})
 MODULE_PREFIX = "nn.Module: "
-LATEST_NS = 2**62
+LATEST_US = 2**62 / 1000
 EXACT_US = 2.0**40  # below, start + duration are exact enough as doubles to give the end to the ns
 KINDS = {
     "cpu_op": OPERATOR, "operator": OPERATOR, "fallback": FALLBACK, "kernel": KERNEL, "gpu_memcpy": COPY,
@@ -45,9 +45,10 @@ FACTS = (
     "grid", "block", "registers per thread", "shared memory", "blocks per SM", "est. achieved occupancy %",
 )  # fmt: skip
 OWN_DETAILS = ("module", "type", "phase", "shapes", "dtypes", "sequence", "verdict", "bytes", "stack")
+INPUTS = frozenset({*OWN_DETAILS, "Input Dims", "Input dims", "Input type"})
 CPU = 0  # the `Device Type` whose curves of memory are named so; every other one is the device's own
 NO_NUMBER = "without a time that is a number"
-MOST_EVENTS = 8_000_000  # 2 GB of text as torch.profiler writes it; some 100 bytes of memory for each
+MOST_EVENTS = 4_000_000  # 1 GB of text as torch.profiler writes it, a minute; some 100 bytes of memory for each
 
 
 class Reader:
@@ -96,7 +97,7 @@ class Reader:
             self.skipped["of a negative duration"] += 1
             return
         category = event.get("cat")
-        kind = _kind(category[:64].lower()) if isinstance(category, str) else OTHER
+        kind = _kind(category[:64]) if isinstance(category, str) else OTHER
         args = _args(event)
         if kind is None or "placeholder" in args:  # which the exporter ``tensorboard`` writes for its reader's sake
             if category == TIMED_STEP:
@@ -173,6 +174,7 @@ class Reader:
 
 @lru_cache
 def _kind(category: str) -> int | None:
+    category = category.lower()
     if category in NOT_OF_THE_RUN:
         return None
     return LAUNCH if LAUNCHES.fullmatch(category) else KINDS.get(category, OTHER)
@@ -193,8 +195,9 @@ def _closer(kind: int, category: object, name: str, args: Mapping[str, Any]) -> 
 
 def _times(ts: object, duration: object) -> tuple[int, int] | None:
     """Start and duration in ns, from microseconds."""
-    first, spent = _number(ts), _number(duration)
-    if first is None or spent is None or abs(first) > LATEST_NS / 1000 or abs(spent) > LATEST_NS / 1000:
+    first = ts if type(ts) is int or type(ts) is float else _number(ts)
+    spent = duration if type(duration) is int or type(duration) is float else _number(duration)
+    if first is None or spent is None or not (abs(first) <= LATEST_US and abs(spent) <= LATEST_US):  # also of nan
         return None
     start = first * 1000 if isinstance(first, int) else round(first * 1000)
     if abs(first) < EXACT_US and spent < EXACT_US:
@@ -228,12 +231,14 @@ def _place(event: Mapping[str, Any]) -> tuple[object, object]:
 
 def _key(value: object) -> object:
     """What can be a key and a name, and is no two keys in one: true is not 1."""
-    if isinstance(value, str):
-        return cleaned(value)
-    return value if type(value) in (int, tuple) else repr(value)
+    if type(value) in (int, tuple):
+        return value
+    return cleaned(value) if isinstance(value, str) else repr(value)
 
 
 def _inputs(args: Mapping[str, Any]) -> Detail:
+    if INPUTS.isdisjoint(args):
+        return ()
     detail = {key: args[key] for key in OWN_DETAILS if isinstance(args.get(key), str)}
     shapes, types = args.get("Input Dims", args.get("Input dims")), args.get("Input type")
     if isinstance(shapes, list) and "shapes" not in args and shapes:

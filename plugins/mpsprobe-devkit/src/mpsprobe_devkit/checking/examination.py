@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mpsprobe.errors import UsageError
+from mpsprobe.output import TemporaryFolder
 from mpsprobe.plugins.discovery import GROUP, FoundPlugin
 from mpsprobe.plugins.plugin_files import folders_from_environment
 from mpsprobe_devkit.checking.codes import Finding, finding, in_order
@@ -106,7 +106,7 @@ def _told(subject: Subject, point: FoundPlugin, request: dict[str, Any]) -> Iter
     path = [*front, *(path for path in sys.path if path not in front)]
     request |= {"point": point._asdict(), "path": path, "own": own, "root": str(subject.root)}
     request |= {"where": subject.where, "optional": subject.optional}
-    with tempfile.TemporaryDirectory(prefix="mpsprobe-", ignore_cleanup_errors=True) as name:
+    with TemporaryFolder() as name:
         events, output, trace = (Path(name, file) for file in ("events.jsonl", "output.txt", "trace.txt"))
         Path(name, "request.json").write_text(json.dumps(request), encoding="utf-8")
         events.touch()
@@ -162,7 +162,7 @@ def _run_tests(subject: Subject, examined: Examined) -> None:
     The plugin need not be installed: its packages are put on ``PYTHONPATH``, and so is metadata that names its entry
     points, so that commands which the tests start find it too.
     """
-    with tempfile.TemporaryDirectory(prefix="mpsprobe-", ignore_cleanup_errors=True) as name:
+    with TemporaryFolder() as name:
         info = Path(name, f"{re.sub(r'[^A-Za-z0-9.]+', '_', subject.distribution)}-0.dist-info")
         info.mkdir()
         distribution = " ".join(subject.distribution.split())

@@ -9,7 +9,6 @@ import importlib.metadata
 import importlib.util
 import os
 import re
-import tempfile
 import tomllib
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,6 +20,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 import mpsprobe
 from mpsprobe.errors import UnknownName, UsageError
+from mpsprobe.output import TemporaryFolder
 from mpsprobe.plugins.discovery import CORE, GROUP, FoundPlugin, find_plugins
 from mpsprobe.plugins.plugin_files import find_in_folders
 from mpsprobe.plugins.requirements import is_installed, specifier_of_ours
@@ -104,7 +104,7 @@ def found_subject(target: str | Path) -> Iterator[Subject]:
             yield _project(path, text, (path / PROJECT).read_bytes())
         elif path.suffix == ".whl":
             # The links of a temporary folder are followed: macOS has /tmp in /private, and paths are compared.
-            with tempfile.TemporaryDirectory(prefix="mpsprobe-", ignore_cleanup_errors=True) as unpacked:
+            with TemporaryFolder() as unpacked:
                 yield _wheel(path, text, Path(unpacked).resolve())
         elif path.suffix == ".py":
             yield _file(path, text)

@@ -12,13 +12,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from mpsprobe.errors import TableError
+from mpsprobe.output import TemporaryFolder
 from mpsprobe.suggestions import printable
 from mpsprobe_tables.builder.wheel import Wheel
 from mpsprobe_tables.expectations import ALL, DECORATORS, Expectations, joined
@@ -121,7 +121,7 @@ def _says_nothing(entry: Mapping[str, Any]) -> bool:
 @functools.lru_cache(maxsize=1)
 def _said(wheel: Wheel) -> Any:
     """What the wheel's test modules say, as ``torch_tests.py`` tells it; it is asked once for each wheel."""
-    with tempfile.TemporaryDirectory(prefix="mpsprobe-") as name:
+    with TemporaryFolder() as name:
         folder = Path(name)
         wheel.unpack(TESTS, ".py", folder)
         program = str(Path(__file__).with_name("torch_tests.py"))

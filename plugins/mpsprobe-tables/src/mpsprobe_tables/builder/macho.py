@@ -19,21 +19,29 @@ THIN = bytes.fromhex("cffaedfe")  # <mach-o/loader.h>: MH_MAGIC_64 in little-end
 LC_SYMTAB, HEADER = 2, 32  # <mach-o/loader.h>: the command that says where symbols and names are; bytes before commands
 SYMBOL = np.dtype([("name", "<u4"), ("rest", "V12")])  # <mach-o/nlist.h>, struct nlist_64
 LONGEST_NAME = 4096  # bytes; the longest of any release has 976, and expressions that look for names take squares
+MOST_SYMBOLS = 2_000_000  # torch 2.13.0 has 426,756; lief takes some 300 bytes for each
 LARGEST_FUNCTION = 8 << 20  # bytes; the largest initialiser known has 0.3 MB
+MOST_CODE = 64 << 20  # bytes of instructions that are looked at; torch 2.13.0 has 10 MB of them
 
 
 class MachO:
     """An arm64 Mach-O library, parsed into memory: about three times the size of its file.
 
+    ``most_code``: bytes of instructions that ``code`` gives in all; to follow a megabyte takes seconds.
+
     Raises TableError: the file is truncated, corrupted, or something else than an arm64 Mach-O library.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, most_code: int = MOST_CODE) -> None:
         self.name = path.name
+        self._code_left = most_code
         lief.logging.disable()  # it writes to standard error what is raised as an error here
         self._parsed = parsed_library(path)
         if any(s.file_offset + s.file_size > self._parsed.original_size for s in self._parsed.segments):
             raise self._broken("a segment reaches beyond its end")
+        # Each is copied: sections of the same bytes would take more memory than the file.
+        if sum(len(s.content) for s in self._parsed.sections) > self._parsed.original_size:
+            raise self._broken("its sections overlap")
         text = self._parsed.get_section("__TEXT", "__text")
         if text is None:
             raise self._broken("it has no code")
@@ -100,11 +108,14 @@ class MachO:
     def code(self, address: int) -> bytes:
         """The instructions of the function that starts at ``address``; it ends where the next symbol begins.
 
-        Raises TableError: it is impossibly long.
+        Raises TableError: it is impossibly long, or too much was asked for before.
         """
         end = self._ends[address]
         if end - address > LARGEST_FUNCTION:
             raise self._broken("a function does not end")
+        self._code_left -= end - address
+        if self._code_left < 0:
+            raise self._broken("it registers more than there can be")
         start = address - self._text.virtual_address
         return bytes(self._text.content[start : start + end - address])
 
@@ -182,6 +193,8 @@ def _check_names(path: Path) -> None:
                 break
             kind, step, symbols_at, symbols, names_at, _ = struct.unpack_from("<6I", commands, at)
             if kind == LC_SYMTAB:
+                if symbols > MOST_SYMBOLS:
+                    raise TableError(f"{path.name} is no library of a wheel: it has more than {MOST_SYMBOLS:,} symbols")
                 file.seek(names_at)
                 names = np.frombuffer(file.read(), np.uint8)  # lief reads on behind the end of the table
                 ends = np.append(np.flatnonzero(names == 0), len(names))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Generic, TypeVar
 from packaging.version import InvalidVersion, Version
 
 from mpsprobe.errors import TableError, UsageError
+from mpsprobe.output import TemporaryFolder
 from mpsprobe.progress import SilentProgress
 from mpsprobe.suggestions import printable
 from mpsprobe_coverage.knowledge.kernels.compositions import (
@@ -171,7 +171,7 @@ def rebuild(requests: Sequence[Request], progress: SilentProgress) -> list[Rebui
         with ExitStack() as stack:
             path = request.wheel
             if path is None:
-                downloads = stack.enter_context(tempfile.TemporaryDirectory(prefix="mpsprobe-"))
+                downloads = stack.enter_context(TemporaryFolder())
                 path = download(request.library, request.release, Path(downloads))
             progress.advance(f"{request.library} {request.release}: reading the wheel")
             wheel = stack.enter_context(Wheel(path))

@@ -10,7 +10,6 @@ import csv
 import functools
 import hashlib
 import re
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -23,11 +22,18 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
 from mpsprobe.errors import TableError
+from mpsprobe.output import TemporaryFolder
 from mpsprobe.suggestions import printable
 from mpsprobe_tables.builder.macho import MachO
 
 LARGEST_TEXT = 16 << 20  # bytes; native_functions.yaml has 0.6 MB
+LARGEST_PYTHON = 1 << 20  # bytes that are parsed, which takes a hundred times as many; 2.13.0 has 15 kB of such files
 LARGEST_LIBRARY = 2 << 30  # bytes; libtorch_cpu.dylib of 2.15.0 has 0.42 GB
+LARGEST_RATIO = 16  # unpacked to packed, of all files; wheels of torch have 4
+NO_BOMB = 16 << 20  # bytes unpacked, up to which nobody asks for the ratio
+LEAST_CODE = 1 << 20  # bytes of instructions that are looked at in any library
+CODE_RATIO = 4  # bytes of a wheel for each; that of torch 2.13.0 has 11
+MOST_REQUIREMENTS = 1_000  # torch has 30
 METAL = "tensorflow-metal"
 LIBRARIES = {
     "torch": r"torch/lib/libtorch_cpu\.dylib",
@@ -74,7 +80,12 @@ class Wheel:
         except (*READ_ERRORS,) as error:
             raise TableError(f"'{self._shown}' cannot be read: {error}", "Download the wheel again.") from error
         try:
-            self._members = {info.filename: info for info in self._zip.infolist() if not info.is_dir()}
+            # Not ``is_dir``: it raises where a name is empty.
+            infos = [info for info in self._zip.infolist() if not info.filename.endswith("/")]
+            self._members = {info.filename: info for info in infos}
+            unpacked = sum(info.file_size for info in infos)
+            if unpacked > max(NO_BOMB, LARGEST_RATIO * path.stat().st_size):
+                raise TableError(f"'{self._shown}' unpacks to more than {LARGEST_RATIO} times its size: it is no wheel")
             self._check_record()
             self.requires_torch = self._check_metadata(version)
         except BaseException:
@@ -110,7 +121,12 @@ class Wheel:
         fields = HeaderParser().parsestr(self.text(metadata[0]))
         if (fields["Name"], fields["Version"]) != (self.library, str(version)):
             raise TableError(f"'{self._shown}' contains {fields['Name']} {fields['Version']}")
-        for requirement in fields.get_all("Requires-Dist", []):
+        requirements = fields.get_all("Requires-Dist", [])
+        if len(requirements) > MOST_REQUIREMENTS:
+            raise TableError(
+                f"'{self._shown}' has more than {MOST_REQUIREMENTS:,} requirements: it is no wheel of torch"
+            )
+        for requirement in requirements:
             try:
                 parsed = Requirement(requirement)
             except InvalidRequirement as error:
@@ -130,10 +146,10 @@ class Wheel:
         return self._parsed(BINDINGS) if self.has(BINDINGS) else None
 
     def _parsed(self, member: str) -> MachO:
-        with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
+        with TemporaryFolder() as folder:
             path = Path(folder) / "library"
             self._extract(member, path)
-            return MachO(path)
+            return MachO(path, max(LEAST_CODE, self.path.stat().st_size // CODE_RATIO))
 
     @functools.cached_property
     def sha256(self) -> str:
@@ -158,7 +174,7 @@ class Wheel:
 
     def python_files(self, parts: tuple[bytes, ...]) -> Iterator[tuple[str, str]]:
         """Name and text of the library's Python files that contain one of ``parts``; its tests are left out."""
-        tests = f"{self.library}/testing/"
+        tests, found = f"{self.library}/testing/", 0
         for member in sorted(self._members):
             if member.startswith(f"{self.library}/") and member.endswith(".py") and not member.startswith(tests):
                 info = self._member(member, LARGEST_TEXT)
@@ -167,6 +183,9 @@ class Wheel:
                 except READ_ERRORS as error:
                     raise self._unreadable(member, error) from error
                 if any(part in content for part in parts):
+                    found += len(content)
+                    if found > LARGEST_PYTHON:
+                        raise TableError(f"'{self._shown}' has too much Python for MPS: over {LARGEST_PYTHON:,} bytes")
                     yield member, content.decode("utf-8", "replace")
 
     def unpack(self, below: str, ending: str, folder: Path) -> None:

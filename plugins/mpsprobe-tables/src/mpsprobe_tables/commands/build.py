@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import click
 
 from mpsprobe.errors import OutputError, TableError, UsageError
 from mpsprobe.options import Named
-from mpsprobe.output import check_writable, write_atomically, write_stdout
+from mpsprobe.output import TemporaryFolder, check_writable, write_atomically, write_stdout
 from mpsprobe.progress import make_progress
 from mpsprobe.suggestions import printable
 
@@ -126,7 +125,7 @@ def _build_metal(versions: Sequence[str], wheels: Sequence[str], folder: Path | 
     for wheel in wheels:
         if not Path(wheel).is_file():
             raise TableError(f"there is no wheel '{printable(wheel)}'")
-    with tempfile.TemporaryDirectory(prefix="mpsprobe-") as downloads, make_progress() as progress:
+    with TemporaryFolder() as downloads, make_progress() as progress:
         progress.start(2 * len(versions) + len(wheels), "getting the wheels")
         found = [Path(wheel) for wheel in wheels] or rebuild.from_versions(versions, Path(downloads), progress)
         built = rebuild.rebuild(found, progress)

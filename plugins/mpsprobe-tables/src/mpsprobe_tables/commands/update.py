@@ -64,7 +64,8 @@ def update(jobs: int) -> None:
         for before, new in pairwise(built):
             if before.table.library == new.table.library:
                 lines += [*review(before, new), ""]
-        files = [file for one in built for file in one.files]
+        # A release is known by its table, which is the first of its files: it is written last.
+        files = [file for one in built for file in (*one.files[1:], one.files[0])]
         if reading[METAL]:
             files += metal.files(reading[METAL], progress)
             lines += [

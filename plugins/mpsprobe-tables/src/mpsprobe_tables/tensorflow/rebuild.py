@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from mpsprobe.errors import TableError, UsageError
+from mpsprobe.output import TemporaryFolder
 from mpsprobe.progress import SilentProgress
 from mpsprobe.suggestions import printable
 from mpsprobe_tables.builder import download
@@ -46,7 +46,7 @@ class Release:
 
 def files(versions: Sequence[str], progress: SilentProgress) -> list[DataFile]:
     """The data files of these releases, from wheels that are downloaded; raises as ``rebuild``."""
-    with tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
+    with TemporaryFolder() as folder:
         return [one.file for one in rebuild(from_versions(versions, Path(folder), progress), progress)]
 
 
@@ -100,7 +100,7 @@ def _document(release: str, wheels: Iterable[Path]) -> dict[str, Any]:
     builds: dict[str, dict[str, Any]] = {}
     registered: list[dict[str, Any]] = []
     for path in wheels:
-        with Wheel(path) as wheel, tempfile.TemporaryDirectory(prefix="mpsprobe-") as folder:
+        with Wheel(path) as wheel, TemporaryFolder() as folder:
             library = Path(folder) / "libmetal_plugin.dylib"
             wheel.extract_library(library)
             with library.open("rb") as file:

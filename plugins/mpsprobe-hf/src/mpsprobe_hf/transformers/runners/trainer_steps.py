@@ -7,7 +7,6 @@ bound to the thread (torch.profiler, dispatch modes) sees Trainer's operators.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +15,7 @@ from greenlet import getcurrent, greenlet
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from mpsprobe.errors import UsageError, WorkloadError
+from mpsprobe.output import TemporaryFolder
 from mpsprobe.protocols import Device, RunOptions, TorchRun
 from mpsprobe.stepping import loss_of, workload_info
 from mpsprobe_hf.transformers.runners.batches import EndlessBatch, call, release
@@ -30,7 +30,7 @@ class TrainerSteps:
         self, name: str, run: TorchRun, options: RunOptions, device: Device, *, compiled: bool = False
     ) -> None:
         self._device = device
-        self._folder = tempfile.TemporaryDirectory(prefix="mpsprobe-", ignore_cleanup_errors=True)
+        self._folder = TemporaryFolder()
         arguments = TrainingArguments(
             output_dir=self._folder.name,
             per_device_train_batch_size=1,  # a sample of the data set is a batch
