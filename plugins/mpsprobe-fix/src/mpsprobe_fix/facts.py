@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from mpsprobe_fix.catalogue import lacked, of_module
+import libcst as cst
+
+from mpsprobe_fix.catalogue import lacked, rewrite_of
 
 DEVICE_NAME = re.compile(r"(^|_)(device|dev|devices|accelerator)(_|$|\d)")
 CUDA = re.compile(r"cuda(:\d+)?")
@@ -41,7 +44,7 @@ class Facts:
     types: dict[str, str] = field(default_factory=dict)
     scopes: set[str] = field(default_factory=set)  # names of a function that is autocast, or nothing
     processes: set[str] = field(default_factory=set)  # names of how many processes are started
-    cuda: bool = False  # whether something is put on a CUDA device
+    placed: bool = False  # whether something is put on CUDA or MPS by its name
     # Names of modules without parameters, and their class: ``CTCLoss``.
     modules: dict[str, str] = field(default_factory=dict)
     release: tuple[int, ...] = (0,)  # of torch, as numbers, that is judged: some edits are for older ones only
@@ -51,14 +54,15 @@ class Facts:
     # initialised by ``torch.cuda.is_available()``.
     early: bool = False
 
-    def lacks(self, function: str) -> str | None:
+    def lacks(self, function: str, sized: bool) -> str | None:
         """The operator that a call of ``function`` needs and a Mac does not have, as far as that is known: of the
         release where something is put on a device, or of a module since a run saw its operator refused.
         """
-        if (self.cuda or self.devices) and (known := lacked(function, self.release)):
+        if (self.placed or self.devices or sized) and (known := lacked(function, self.release, sized)):
             return known
-        rewrite = of_module(function)
-        return next(iter(rewrite.operators & self.refused), None) if rewrite else None
+        rewrite = rewrite_of(function)
+        is_module = rewrite is not None and function not in rewrite.functions
+        return next(iter(rewrite.operators & self.refused), None) if rewrite and is_module else None
 
     def is_device(self, name: str) -> bool:
         """Whether what is called ``name`` is a device."""
@@ -85,6 +89,7 @@ class Program:
     code: str
     tree: ast.Module
     nodes: list[ast.AST]  # all of its tree, level by level
+    sized: set[int] = field(default_factory=set)  # lines that call on the device what some sizes are refused in
 
     @cached_property
     def lines(self) -> list[str]:
@@ -108,15 +113,15 @@ class Program:
                 others.add(node.name)
         return {name: full for name, full in names.items() if name not in others}
 
-    def qualified(self, node: ast.expr) -> str:
-        """The full name of what an expression names, by the imports of the file; else nothing."""
+    def qualified(self, node: ast.expr | cst.CSTNode) -> str:
+        """The full name of what an expression names, by the imports of the file, ``torch.cuda.amp.autocast``; else
+        nothing."""
         parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
+        while isinstance(node, (ast.Attribute, cst.Attribute)):
+            parts.append(node.attr if isinstance(node, ast.Attribute) else node.attr.value)
             node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self.names:
-            return ""
-        return ".".join([self.names[node.id], *reversed(parts)])
+        name = node.id if isinstance(node, ast.Name) else node.value if isinstance(node, cst.Name) else ""
+        return ".".join([self.names[name], *reversed(parts)]) if name in self.names else ""
 
 
 def lines_of(code: str) -> list[str]:
@@ -156,7 +161,7 @@ def parsed(code: str) -> Program | str:
     return "is nested too deeply" if level else Program(code, tree, nodes)
 
 
-def facts_of(programs: Iterable[Program], settings: Mapping[str, str]) -> Facts:
+def facts_of(programs: Sequence[Program], settings: Mapping[str, str]) -> Facts:
     facts = Facts(settings=dict(settings))
     guards: dict[str, list[ast.If | ast.IfExp]] = {}
     for program in programs:
@@ -167,11 +172,11 @@ def facts_of(programs: Iterable[Program], settings: Mapping[str, str]) -> Facts:
                 facts.processes.update(
                     filter(None, (last_name(one.value) for one in node.keywords if one.arg == "nprocs"))
                 )
-                facts.cuda = facts.cuda or getattr(node.func, "attr", "") == "cuda"
+                facts.placed = facts.placed or getattr(node.func, "attr", "") == "cuda"
                 facts.made.add(program.qualified(node.func))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 facts.early = facts.early or node.value == "CUDA_VISIBLE_DEVICES"
-                facts.cuda = facts.cuda or CUDA.fullmatch(node.value) is not None
+                facts.placed = facts.placed or CUDA.fullmatch(node.value.replace("mps", "cuda")) is not None
             elif isinstance(node, ast.ClassDef):
                 methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
                 if "cuda" in methods and "to" not in methods and not node.bases:
@@ -180,6 +185,7 @@ def facts_of(programs: Iterable[Program], settings: Mapping[str, str]) -> Facts:
                 facts.learn(node.value, list(filter(None, map(last_name, node.targets))))
             elif isinstance(node, (ast.If, ast.IfExp)) and (name := last_name(node.test)):
                 guards.setdefault(name, []).append(node)
+    _find_sized(programs)
     facts.flags = {name for name in facts.asked if any(map(_guards, guards.get(name, [])))}
     return facts
 
@@ -235,9 +241,9 @@ def last_name(node: ast.expr | None) -> str | None:
 
 def _device_arguments(call: ast.Call) -> Iterator[ast.expr]:
     function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    if function == "to" and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
+    if function == "to" and isinstance(call.func, ast.Attribute):
         # x.to(dtype) is not a device: what names a dtype does not hold the text "cuda", so nothing comes of it.
-        yield call.args[0]
+        yield from call.args[:1]
     if function == "device" and ast.unparse(call.func) == "torch.device":
         yield from call.args[:1]
     yield from (one.value for one in call.keywords if one.arg in {"device", "map_location"})
@@ -308,3 +314,115 @@ def _forks(call: ast.Call) -> bool:
         return False
     first = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
     return text == "fork" or first in _FORK
+
+
+_Key = str | tuple[int, str | int]
+"""A definition, an attribute or what is imported: its name. A variable or a call: its file, and its name or line."""
+_NONE = re.compile(r"torch\.\w+|(.*\W)?\w*dtype\w*|'cpu'")
+"""What stands where a device could, and is none for MPS."""
+_GROWS = {"add_module", "append", "extend", "insert"}
+
+
+def _find_sized(programs: Sequence[Program]) -> None:
+    """Note in each program where it calls on the device what is refused for some sizes."""
+    asked = [{one.lineno for one in program.nodes if isinstance(one, ast.Call) and _is_sized(one, program)}
+             for program in programs]  # fmt: skip
+    on_device = _on_device(programs) if any(asked) else set()
+    for number, (program, lines) in enumerate(zip(programs, asked, strict=True)):
+        program.sized = {line for line in lines if (number, line) in on_device}
+
+
+def _is_sized(call: ast.Call, program: Program) -> bool:
+    function = program.qualified(call.func)
+    rewrite = rewrite_of(function)
+    if rewrite is None or not rewrite.sizes:
+        return False
+    given = call.args[function in rewrite.functions :][:1]
+    given += [one.value for one in call.keywords if one.arg == rewrite.sizes[1]]
+    return not given or not {*re.findall(r"\w+", ast.unparse(given[0]))} <= {"1", "None"}
+
+
+def _on_device(programs: Sequence[Program]) -> set[_Key]:
+    files = [_File(number, program) for number, program in enumerate(programs)]
+    made_of: dict[_Key, set[_Key]] = defaultdict(set)
+    parameters: dict[_Key, list[tuple[int, list[str]]]] = defaultdict(list)
+    for file in files:
+        for definition in file.definitions:
+            made_of[definition.name] |= file.named(definition)
+            for one in (definition, *definition.body):
+                if isinstance(one, ast.FunctionDef) and (one is definition or one.name == "__init__"):
+                    names = [each.arg for each in (*one.args.posonlyargs, *one.args.args)]
+                    parameters[definition.name].append((file.number, names[names[:1] == ["self"] :]))
+    waiting: set[_Key] = set()
+    for file in files:
+        at_import: set[ast.AST] = {*file.program.tree.body}
+        for node in file.program.nodes:
+            if isinstance(node, ast.Call):
+                called = last_name(node.func) or ""
+                devices = (one for one in _device_arguments(node) if not _NONE.fullmatch(ast.unparse(one)))
+                if called in {"cuda", "prepare"} or any(devices):
+                    waiting |= file.parts(node)
+                given = [(one.arg, one.value) for one in node.keywords]
+                for number, names in parameters.get(file.names.get(called, called), ()):
+                    for name, value in [*zip(names, node.args, strict=False), *given]:
+                        made_of[number, name or ""] |= file.parts(value)
+                if called in _GROWS and isinstance(node.func, ast.Attribute):
+                    for key in file.parts(node.func.value):
+                        made_of[key] |= file.parts(*node.args)
+            elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.For, ast.comprehension)):
+                parts = file.parts(node.iter if isinstance(node, (ast.For, ast.comprehension)) else node.value)
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for part in (inner for target in targets for inner in ast.walk(target)):
+                    if isinstance(part, (ast.Name, ast.Attribute)):
+                        made_of[file.key(part)] |= parts
+                        if node in at_import:  # another file may import it
+                            made_of[last_name(part) or ""] |= parts
+    found: set[_Key] = set()
+    while waiting:
+        found |= waiting
+        waiting = {one for key in waiting for one in made_of[key]} - found
+    return found
+
+
+class _File:
+    """What the expressions of one file name, as all files know it."""
+
+    def __init__(self, number: int, program: Program) -> None:
+        self.number = number
+        self.program = program
+        self.definitions = [one for one in program.nodes if isinstance(one, (ast.ClassDef, ast.FunctionDef))]
+        self.names = {short: full.rpartition(".")[2] for short, full in program.names.items()}
+        self.names |= {one.name: one.name for one in self.definitions}
+        classes = (one for one in self.definitions if isinstance(one, ast.ClassDef))
+        self._selves = {inner: one.name for one in classes for inner in ast.walk(one)
+                        if isinstance(inner, ast.Name) and inner.id == "self"}  # fmt: skip
+
+    def key(self, node: ast.Name | ast.Attribute) -> _Key:
+        if isinstance(node, ast.Attribute):
+            return node.attr
+        return self._selves.get(node) or self.names.get(node.id) or (self.number, node.id)
+
+    def parts(self, *nodes: ast.AST | None) -> set[_Key]:
+        """What expressions are made of: of ``a.b.c`` only ``c``."""
+        found: set[_Key] = set()
+        waiting: list[ast.AST | None] = [*nodes]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, (ast.Name, ast.Attribute)):
+                found.add(self.key(node))
+            elif node is not None:
+                waiting.extend(ast.iter_child_nodes(node))
+            if isinstance(node, ast.Call):
+                found.add((self.number, node.lineno))
+                waiting += [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        return found
+
+    def named(self, definition: ast.ClassDef | ast.FunctionDef) -> set[_Key]:
+        """What a definition takes from outside, and its calls."""
+        inner = list(ast.walk(definition))
+        names = [one for one in inner if isinstance(one, ast.Name)]
+        bound = {one.id for one in names if not isinstance(one.ctx, ast.Load)}
+        bound |= {one.arg for one in inner if isinstance(one, ast.arg)}
+        made: set[_Key] = {self.key(one) for one in names if one.id not in bound}
+        made |= {one.attr for one in inner if isinstance(one, ast.Attribute) and self.program.qualified(one)}
+        return made | {(self.number, one.lineno) for one in inner if isinstance(one, ast.Call)}

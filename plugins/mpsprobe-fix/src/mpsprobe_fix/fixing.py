@@ -5,15 +5,13 @@ statements that rules are about; the others are text, as is the head of a file.
 from __future__ import annotations
 
 import ast
-import bisect
 import difflib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from itertools import groupby
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
@@ -32,9 +30,6 @@ WORDS = re.compile(
 _STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
 _HEADS = (*IMPORTS, ast.Try, ast.If, ast.With)
 _IMPORT, _ASSIGNED, _DEFINED = 1, 2, 3
-_HIDDEN = "pass  # mpsprobe-hidden"
-_SHORT = 3
-"""Lines that are not worth being hidden."""
 
 
 @dataclass
@@ -54,20 +49,21 @@ def edit(
     Raises:
         libcst.ParserSyntaxError: it is no Python of a version that libcst reads.
     """
-    met = sorted({*_met(program, facts), *(seen or ())})
-    if not met:
-        return Edited(program.code, [], [])
-    code, numbers, hidden = _without(program, met)
-    wrapper = MetadataWrapper(cst.parse_module(code), unsafe_skip_copy=True)
-    place = Place(program, file, facts, seen or {}, wrapper.resolve(PositionProvider), numbers)
+    met = {*_met(program, facts), *(seen or ())}
+    place = Place(program, file, facts, seen or {})
     table: dict[type[cst.CSTNode], list[tuple[Rule, Edit]]] = {}
     for one in rules:
-        for kind, change in one.edits:
-            table.setdefault(kind, []).append((one, change))
-    made = wrapper.module.visit(_Walk(place, table)).code
-    if hidden:
-        made = re.sub(rf"(?m)^[ \t\f]*{_HIDDEN} (\d+)(?:\r\n|\r|\n|$)", lambda found: hidden[int(found[1])], made)
-    return Edited(_with_head(made, place), place.changes, place.decisions)
+        for change in one.edits:
+            kinds = next(iter(get_type_hints(change).values()))
+            for kind in get_args(kinds) or [kinds]:
+                table.setdefault(kind, []).append((one, change))
+    made, done = "", 0
+    for first, last in _with_lines(program, met):
+        wrapper = MetadataWrapper(cst.parse_module("".join(program.lines[first - 1 : last])), unsafe_skip_copy=True)
+        place.enter(first - 1, wrapper.resolve(PositionProvider))
+        made += "".join(program.lines[done : first - 1]) + wrapper.module.visit(_Walk(place, table, met)).code
+        done = last
+    return Edited(_with_head(made + "".join(program.lines[done:]), place), place.changes, place.decisions)
 
 
 def _met(program: Program, facts: Facts) -> Iterator[int]:
@@ -75,61 +71,38 @@ def _met(program: Program, facts: Facts) -> Iterator[int]:
     ours = [re.escape(one) for one, full in program.names.items() if WORDS.search(full)]
     words = re.compile("|".join([WORDS.pattern, *ours, *map(re.escape, (*facts.settings, *facts.types))]))
     yield from (number for number, line in enumerate(program.lines, 1) if words.search(line))
-    calls = (node for node in program.nodes if isinstance(node, ast.Call))
-    yield from (node.lineno for node in calls if facts.lacks(program.qualified(node.func)))
-
-
-def _without(program: Program, met: list[int]) -> tuple[str, list[int], list[str]]:
-    """The code without statements that no line of ``met`` is in, for libcst takes a hundred times as long as Python: a
-    ``pass`` takes the place of each row of them. With the number that each line left has in the file, and the rows.
-    """
-    lines = list(program.lines)
-    numbers = list(range(1, len(lines) + 1))
-    hidden: list[str] = []
-    outer = [(0, 0)]
-    for row in sorted(_rows(program, met), key=lambda row: (row[0], -row[1])):
-        outer += [row] if row[0] > outer[-1][1] else []
-    for first, last in reversed(outer[1:]):
-        text = "".join(lines[first - 1 : last])
-        # The indentation of its first line, and the end of its last one.
-        lines[first - 1 : last] = [re.sub(r"\A([ \t\f]*)[\s\S]*?([\r\n]*)\Z", rf"\1{_HIDDEN} {len(hidden)}\2", text)]
-        del numbers[first:last]
-        hidden.append(text)
-    return "".join(lines), numbers, hidden
-
-
-def _rows(program: Program, met: list[int]) -> Iterator[tuple[int, int]]:
-    """First and last lines of statements that follow each other and have no line of ``met``."""
-
-    def is_met(statement: ast.stmt) -> bool:
-        at = bisect.bisect_left(met, first_line(statement))
-        return at < len(met) and met[at] <= (statement.end_lineno or 0)
-
-    if _HIDDEN in program.code:
-        return
     for node in program.nodes:
-        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
-            for has_met, group in groupby(block if isinstance(block, list) else [], is_met):
-                row = list(group)
-                first, last = first_line(row[0]), row[-1].end_lineno or 0
-                column = row[0].col_offset
-                # Neither what stands behind a colon nor an elif.
-                alone = not program.lines[first - 1][:column].strip() and column > getattr(node, "col_offset", -1)
-                if not has_met and alone and last - first >= _SHORT:
-                    yield first, last
+        if isinstance(node, ast.Call) and facts.lacks(program.qualified(node.func), node.lineno in program.sized):
+            yield node.lineno
+
+
+def _with_lines(program: Program, met: set[int]) -> Iterator[tuple[int, int]]:
+    """First and last line of each statement of the file that has a line of ``met``: libcst sees no others, for it takes
+    a hundred times as long as Python. Statements on one line are one.
+    """
+    spans: list[tuple[int, int]] = []
+    for statement in program.tree.body:
+        first, last = first_line(statement), statement.end_lineno or 0
+        if spans and spans[-1][1] == first:
+            first, _ = spans.pop()
+        spans.append((first, last))
+    return ((first, last) for first, last in spans if not met.isdisjoint(range(first, last + 1)))
 
 
 class _Walk(cst.CSTTransformer):
     """Asks the rules about each node, from the leaves up."""
 
-    def __init__(self, place: Place, table: Mapping[type[cst.CSTNode], list[tuple[Rule, Edit]]]) -> None:
+    def __init__(self, place: Place, table: Mapping[type[cst.CSTNode], list[tuple[Rule, Edit]]], met: set[int]) -> None:
         super().__init__()
+        self._met = met
         self._place = place
         self._table = table
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         self._place.around.append(node)
-        return True
+        decorated = isinstance(node, (cst.FunctionDef, cst.ClassDef)) and node.decorators
+        seen = decorated or not isinstance(node, _STATEMENTS)
+        return bool(seen) or not self._met.isdisjoint(self._place.lines(node))
 
     def on_leave(self, original: Any, updated: Any) -> Any:
         place = self._place
@@ -239,25 +212,23 @@ def fixed(
     """
     patch = before or Patch(complaints=list(found.complaints))
     programs: dict[str, Program] = {}
-    for source in found.sources:
-        program = parsed(source.code)
-        if not isinstance(program, str):
-            programs[source.name] = program
+    sources = [one.edited(patch.texts[one.name]) if one.name in patch.texts else one for one in found.sources]
+    for source in sources:
+        read = parsed(source.code)
+        if isinstance(read, Program):
+            programs[source.name] = read
         elif before is None:
-            patch.complaints.append(f"{source.name}: {program}; not changed")
-    facts = facts_of(programs.values(), found.settings)
+            patch.complaints.append(f"{source.name}: {read}; not changed")
+    facts = facts_of([*programs.values()], found.settings)
     facts.release = tuple(map(int, re.findall(r"\d+", release)[:2])) or _installed()
     refused = (one for lines in (seen or {}).values() for some in lines.values() for one in some)
     facts.refused = {operator for kind, operator in refused if kind == "operator"}
-    for source in found.sources:
-        there = (seen or {}).get(source.name, {})
-        if source.name in patch.texts:
-            source = source.edited(patch.texts[source.name])
-        program = parsed(source.code) if source.name in patch.texts else programs.get(source.name, "")
-        if isinstance(program, str):
+    for source in sources:
+        program = programs.get(source.name)
+        if program is None:
             continue
         try:
-            made = edit(program, source.name, facts, rules, there)
+            made = edit(program, source.name, facts, rules, (seen or {}).get(source.name, {}))
         except (cst.ParserSyntaxError, RecursionError):
             patch.complaints.append(f"{source.name}: libcst does not parse it; not changed")
             continue

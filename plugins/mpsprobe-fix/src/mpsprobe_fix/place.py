@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import libcst as cst
+import libcst.matchers as m
 from libcst.metadata import CodeRange
 
 from mpsprobe_fix.catalogue import source
-from mpsprobe_fix.facts import ASKED, CUDA, MAC, Facts, Program, conditions, inner_functions, run_at_import
+from mpsprobe_fix.facts import ASKED, CUDA, MAC, Facts, Program, conditions, inner_functions, last_name, run_at_import
 
 KEEP = "# mpsprobe: keep"
 DECIDE = "# mpsprobe: decide: "
@@ -40,22 +41,12 @@ def expression(code: str, template: cst.BaseExpression | None = None) -> cst.Bas
 
 
 class Place:
-    """The place of the node that is looked at, ``original``; one object for all nodes of a file.
+    """The place of the node that is looked at, ``original``; one object for all nodes of a file, where a run has
+    ``seen`` something by line."""
 
-    Args:
-        program: the file.
-        file: its name.
-        facts: of all files.
-        seen: what a run found, by line.
-        positions: where each node begins and ends.
-        numbers: the number that each line of those has in the file.
-    """
-
-    def __init__(
-        self, program: Program, file: str, facts: Facts, seen: Mapping[int, Any],
-        positions: Mapping[cst.CSTNode, CodeRange], numbers: list[int],
-    ) -> None:  # fmt: skip
+    def __init__(self, program: Program, file: str, facts: Facts, seen: Mapping[int, Any]) -> None:
         self.program = program
+        self.qualified = program.qualified
         self.file = file
         self.facts = facts
         self.seen = seen
@@ -68,11 +59,11 @@ class Place:
         self.heads: dict[str, str] = {}
         self.needs_torch = False
         self.knows_mac = MAC.search(program.code) is not None
-        self.known: dict[int, tuple[bool, bool]] = {}
+        self.known: dict[cst.CSTNode, tuple[bool, bool]] = {}
         self.inner = inner_functions(program.nodes)
         self.at_import = run_at_import(program.tree)
-        self._positions = positions
-        self._numbers = numbers
+        self._positions: Mapping[cst.CSTNode, CodeRange] = {}
+        self._before = 0
         self.widened, self.with_mac = conditions(program.nodes)
         self._kept = {number for number, line in enumerate(program.lines, 1) if KEEP in line}
         self._decided = {line.strip() for line in program.lines if DECIDE in line}
@@ -81,23 +72,12 @@ class Place:
 
     # What rules ask.
 
-    def qualified(self, node: cst.CSTNode) -> str:
-        """The full name of what an expression names, by the imports of the file, ``torch.cuda.amp.autocast``; else
-        nothing."""
-        parts: list[str] = []
-        while isinstance(node, cst.Attribute):
-            parts.append(node.attr.value)
-            node = node.value
-        if not isinstance(node, cst.Name) or node.value not in self.program.names:
-            return ""
-        return ".".join([self.program.names[node.value], *reversed(parts)])
-
     def line(self, node: cst.CSTNode) -> int:
         return self.lines(node)[0]
 
     def lines(self, node: cst.CSTNode) -> range:
         found = self._positions[node]
-        return range(self._numbers[found.start.line - 1], self._numbers[found.end.line - 1] + 1)
+        return range(self._before + found.start.line, self._before + found.end.line + 1)
 
     def parent(self, distance: int = 1) -> cst.CSTNode | None:
         return self.around[-distance] if len(self.around) >= distance else None
@@ -158,6 +138,10 @@ class Place:
 
     # What the walk asks.
 
+    def enter(self, before: int, positions: Mapping[cst.CSTNode, CodeRange]) -> None:
+        """Look at a statement with so many lines ``before`` it, whose nodes have these ``positions`` in it."""
+        self._before, self._positions = before, positions
+
     def kept(self, node: cst.CSTNode) -> bool:
         if not self._kept or node not in self._positions:
             return False
@@ -217,10 +201,12 @@ def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg 
     return None
 
 
-def with_arguments(call: cst.Call, change: Callable[[cst.Arg], cst.BaseExpression | None]) -> cst.Call | None:
-    """``call`` with the values of those arguments changed for which ``change`` has a new one; ``None`` without any."""
-    values = [change(one) for one in call.args]
-    if not any(value is not None for value in values):
+def with_arguments(
+    call: cst.Call, change: Callable[[str, cst.BaseExpression], cst.BaseExpression | None]
+) -> cst.Call | None:
+    """``call`` with other values, as far as ``change`` has one for a keyword and a value; ``None`` without any."""
+    values = [change(one.keyword.value if one.keyword else "", one.value) for one in call.args]
+    if not any(values):
         return None
     changed = zip(call.args, values, strict=True)
     return call.with_changes(args=[one if new is None else one.with_changes(value=new) for one, new in changed])
@@ -313,13 +299,10 @@ def widened(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None
     if mentions_mac(node) or "cuda.is_available" not in code_of(node):
         return None
 
-    class Widening(cst.CSTTransformer):
-        def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-            return expression(f"({code_of(updated)} or {place.has_mps()})") if asks(original, place) else updated
-
-    made = node.visit(Widening())
-    if isinstance(made, cst.BooleanOperation) and asks(node, place):
-        return made.with_changes(lpar=node.lpar, rpar=node.rpar)
+    if asks(node, place):
+        return expression(f"{code_of(node)} or {place.has_mps()}", node)
+    asked = m.Call(func=m.MatchIfTrue(lambda function: place.qualified(function) == ASKED))
+    made = m.replace(node, asked, lambda one, _: expression(f"({code_of(one)} or {place.has_mps()})"))
     assert isinstance(made, cst.BaseExpression)
     return made
 
@@ -329,9 +312,9 @@ def guarded(place: Place) -> bool:
     below: cst.CSTNode | None = None
     for one in reversed([*place.around, place.original]):
         if isinstance(one, (cst.If, cst.IfExp)) and below is not None and below is not one.test:
-            if id(one) not in place.known:
-                place.known[id(one)] = mentions_cuda(one.test) or _says(one.test, place), mentions_mac(one.test)
-            cuda, mac = place.known[id(one)]
+            if one not in place.known:
+                place.known[one] = mentions_cuda(one.test) or _says(one.test, place), mentions_mac(one.test)
+            cuda, mac = place.known[one]
             if below is one.body and (
                 mac or (cuda and not (isinstance(one, cst.If) and place.line(one) in place.widened))
             ):
@@ -349,16 +332,9 @@ def _says(test: cst.BaseExpression, place: Place) -> bool:
 
 
 def name_of(node: cst.CSTNode) -> str | None:
-    """``DEV``, ``cfg.dev``, ``cfg["dev"]`` are called ``dev``."""
-    if isinstance(node, cst.Name):
-        return node.value
-    if isinstance(node, cst.Attribute):
-        return node.attr.value
-    if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
-        return text(node.slice[0].slice.value)
-    if isinstance(node, cst.Call) and method(node, "get") and node.args:
-        return text(node.args[0].value)
-    return None
+    """As ``facts.last_name``."""
+    named = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
+    return last_name(ast.parse(f"({code_of(node)})", mode="eval").body) if named else None
 
 
 def conditional(

@@ -204,13 +204,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _copy(folder: Path, to: Path, texts: Mapping[Path, bytes], left: list[float]) -> None:
-    """A copy of ``folder``; what is large or not the program's own is a link.
-
-    Args:
-        folder: what is copied.
-        to: the copy.
-        texts: files with other content.
-        left: how many bytes may still be copied.
+    """A copy of ``folder`` with other ``texts``, of as many bytes as are ``left``; the rest is links, and what is not
+    the program's own.
     """
     to.mkdir(parents=True)
     for one in sorted(folder.iterdir()):

@@ -27,7 +27,7 @@ class Rule:
     reason: str  # in one line, why a Mac needs the edit
     before: str  # a program that needs it
     after: str  # that program with the edit
-    edits: tuple[tuple[type[cst.CSTNode], Edit], ...]  # what it does, by the kind of node
+    edits: tuple[Edit, ...]  # what it does, each with the kinds of node that its first parameter has as its type
     everywhere: bool  # whether it edits what stands in a branch for CUDA or for a Mac only, too
 
     @property
@@ -35,8 +35,6 @@ class Rule:
         return f"{PAGE}#{self.name}"
 
 
-def rule(
-    name: str, reason: str, before: str, after: str, *edits: tuple[type[cst.CSTNode], Edit], everywhere: bool = False
-) -> None:
+def rule(name: str, reason: str, before: str, after: str, edits: tuple[Edit, ...], everywhere: bool = False) -> None:
     """Enter a rule; edits run in the order in which they were entered."""
     RULES[name] = Rule(name, reason, before, after, edits, everywhere)

@@ -33,14 +33,7 @@ _ELSEWHERE = re.compile(r"cudnn|miopen|mkldnn|quant|\bq_|int_repr|from_file|batc
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Attributes:
-    name: of the function that is put at the head of a file.
-    operators: what a release refuses, as ``mpsprobe kernels`` writes it.
-    functions: how programs call it.
-    methods: the same as a method of a tensor.
-    modules: those of ``torch.nn`` that call it: what they are called with, and which attributes they add.
-    only_with: the argument without which the function calls another operator.
-    """
+    """An entry of ``rewrites.toml``, which says at its head what each field is."""
 
     name: str
     operators: frozenset[str]
@@ -48,6 +41,7 @@ class Rewrite:
     methods: frozenset[str]
     modules: Mapping[str, Sequence[str]]
     only_with: str
+    sizes: Sequence[str]
 
     @property
     def code(self) -> str:
@@ -69,7 +63,8 @@ def _text(name: str) -> str:
 def _entry(data: Mapping[str, Any]) -> Rewrite:
     operators = frozenset(f"aten::{one}" for one in data["operators"].split())
     functions, methods = (frozenset(data.get(key, "").split()) for key in ("functions", "methods"))
-    return Rewrite(data["name"], operators, functions, methods, data.get("modules", {}), data.get("only_with", ""))
+    only_with, sizes = data.get("only_with", ""), data.get("sizes", "").split()
+    return Rewrite(data["name"], operators, functions, methods, data.get("modules", {}), only_with, sizes)
 
 
 REWRITES = tuple(_entry(one) for one in tomllib.loads(_text("rewrites.toml"))["rewrite"])
@@ -99,22 +94,24 @@ def operators_of(function: str) -> frozenset[str]:
     return frozenset(f"aten::{before}{short}{end}" for before in ("", "_") for end in ("", ".out"))
 
 
-def of_module(name: str) -> Rewrite | None:
-    """The rewrite of what a module of ``torch.nn`` calls."""
-    return next((one for one in REWRITES if name.removeprefix("torch.nn.") in one.modules), None)
+@cache
+def rewrite_of(function: str) -> Rewrite | None:
+    """The rewrite of what a function, or a module of ``torch.nn``, calls."""
+    names = (one for one in REWRITES if function in one.functions or function.removeprefix("torch.nn.") in one.modules)
+    return next(names, None)
 
 
 @cache
-def lacked(function: str, release: tuple[int, ...]) -> str | None:
+def lacked(function: str, release: tuple[int, ...], sized: bool = False) -> str | None:
     """The operator that a function or module of torch calls, and that ``release`` does not have, as far as its name
-    says which one that is.
+    says which one that is; or has for some sizes only, where it is ``sized``.
     """
     found = pick_release(".".join(map(str, release)), torch_releases())
     if found is None or not function.startswith("torch.") or _ELSEWHERE.search(function):
         return None
-    rewrite = of_module(function) or next((one for one in REWRITES if function in one.functions), None)
+    table, rewrite = load_table(found), rewrite_of(function)
     operators = {one for one in operators_of(function) if not one.startswith("aten::_") and not one.endswith(".out")}
     if rewrite is not None:
         operators = {one for one in rewrite.operators if "backward" not in one}
-    table = load_table(found)
-    return next((one for one in sorted(operators) if table.verdict(one) == "missing"), None)
+    refused = sized and rewrite is not None and rewrite.sizes[0] in table.markers
+    return next((one for one in sorted(operators) if refused or table.verdict(one) == "missing"), None)

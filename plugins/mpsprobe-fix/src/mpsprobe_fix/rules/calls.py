@@ -116,9 +116,7 @@ rule(
     "if torch.cuda.is_available():\n    torch.cuda.synchronize()\n"
     "elif torch.backends.mps.is_available():\n    torch.mps.synchronize()\n"
     "peak = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0\n",
-    (cst.SimpleStatementLine, _statement),
-    (cst.Call, _value),
-    (cst.Attribute, _memory),
+    (_statement, _value, _memory),
 )
 
 COMPILES_SINCE = (2, 8)
@@ -153,6 +151,5 @@ rule(
     "import torch\n\n"
     "model = torch.compile("
     "torch.nn.Linear(3, 3), disable=torch.backends.mps.is_available() and torch.__version__ < (2, 8))\n",
-    (cst.Call, _compiled),
-    (cst.Decorator, _decorated),
+    (_compiled, _decorated),
 )

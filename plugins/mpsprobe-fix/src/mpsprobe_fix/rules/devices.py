@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import libcst as cst
+import libcst.matchers as m
 
 from mpsprobe_fix.facts import CUDA
 
@@ -37,8 +38,9 @@ def _choice(node: cst.IfExp, place: Place) -> cst.CSTNode | None:
     if not _DEVICE.fullmatch(body) or not _CPU.fullmatch(orelse):
         return None
     if name_of(node.test) in place.facts.flags:
-        made = node.body.visit(_Strings(place)) if cuda_text(node.body) is None else None
-        return node.with_changes(body=made or cst.Name(place.device(str(cuda_text(node.body)))))
+        is_cuda = m.SimpleString(value=m.MatchIfTrue(lambda code: cuda_text(cst.SimpleString(code)) is not None))
+        made = m.replace(node.body, is_cuda, lambda one, _: cst.Name(place.device(str(cuda_text(one)))))
+        return node.with_changes(body=made)
     test = widened(node.test, place)
     if test is None:
         return None
@@ -48,16 +50,6 @@ def _choice(node: cst.IfExp, place: Place) -> cst.CSTNode | None:
     # `… and not args.cpu`: what else is asked for is asked for MPS too.
     other = f"{body} if {place.has_cuda()} else {mps}"
     return node.with_changes(body=expression(f"({other})"), test=test)
-
-
-class _Strings(cst.CSTTransformer):
-    def __init__(self, place: Place) -> None:
-        super().__init__()
-        self._place = place
-
-    def leave_SimpleString(self, _: cst.SimpleString, updated: cst.SimpleString) -> cst.BaseExpression:
-        cuda = cuda_text(updated)
-        return updated if cuda is None else cst.Name(self._place.device(cuda))
 
 
 def _branch(node: cst.If, place: Place) -> cst.CSTNode | None:
@@ -110,10 +102,7 @@ rule(
     "import torch\n\n"
     'device = torch.device("cuda" if torch.cuda.is_available() else '
     '"mps" if torch.backends.mps.is_available() else "cpu")\n',
-    (cst.IfExp, _choice),
-    (cst.If, _branch),
-    (cst.Assign, _flag),
-    (cst.Assert, _demand),
+    (_choice, _branch, _flag, _demand),
     everywhere=True,
 )
 
@@ -165,7 +154,7 @@ rule(
     "cuda() raises where there is no CUDA; to() takes the device that there is.",
     "import torch\n\nmodel = torch.nn.Linear(3, 3).cuda()\n",
     f"import torch\n\n{DEVICE}\nmodel = torch.nn.Linear(3, 3).to(DEVICE)\n",
-    (cst.Call, _moved),
+    (_moved,),
 )
 
 
@@ -183,25 +172,26 @@ def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
             return conditional(code_of(call), f"{code_of(call.func)}({place.device()})", place, call)
         return call.with_changes(args=arguments(place.device(number)))
 
-    def changed(one: cst.Arg) -> cst.BaseExpression | None:
-        keyword = one.keyword.value if one.keyword else None
-        if one is not chosen and keyword not in _DEVICE_KEYWORDS and not (keyword and keyword in place.facts.devices):
+    def changed(keyword: str, value: cst.BaseExpression) -> cst.BaseExpression | None:
+        is_chosen = chosen is not None and value is chosen.value
+        if not is_chosen and keyword not in _DEVICE_KEYWORDS | place.facts.devices:
             return None
-        found = cuda_text(one.value)
+        found = cuda_text(value)
         if found is None and keyword != "device_map" and (moves or keyword == "device"):
-            found = cuda_index(one.value)
+            found = cuda_index(value)
         if found is not None:
-            return expression(place.device(found), one.value)
-        return _numbered(one.value, place) or (
-            _lookup(one.value, place) or _mapping(one.value, place) if keyword != "device_map" else None
-        )
+            return expression(place.device(found), value)
+        others = [_numbered] if keyword == "device_map" else [_numbered, _lookup, _mapping]
+        return next(filter(None, (one(value, place) for one in others)), None)
 
     return with_arguments(call, changed)
 
 
 def _unmapped(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """``torch.load(file)`` of a program that puts something on a device"""
-    whole = (place.facts.cuda or place.facts.devices) and not place.knows_mac and not any(one.star for one in call.args)
+    whole = (
+        (place.facts.placed or place.facts.devices) and not place.knows_mac and not any(one.star for one in call.args)
+    )
     if place.qualified(call.func) != "torch.load" or not whole or argument(call, "map_location", 1):
         return None
     return with_keyword(call, "map_location", f'None if {place.has_cuda()} else "cpu"')
@@ -213,7 +203,7 @@ rule(
     'import torch\n\nmodel.cuda()  # mpsprobe: keep\nstate = torch.load("a.pt")\n',
     "import torch\n\nmodel.cuda()  # mpsprobe: keep\n"
     'state = torch.load("a.pt", map_location=None if torch.cuda.is_available() else "cpu")\n',
-    (cst.Call, _unmapped),
+    (_unmapped,),
 )
 
 
@@ -249,7 +239,7 @@ rule(
     'A device that is called "cuda" in a call raises on a Mac.',
     'import torch\n\nx = torch.ones(3, device="cuda")\n',
     f"import torch\n\n{DEVICE}\nx = torch.ones(3, device=DEVICE)\n",
-    (cst.Call, _arguments),
+    (_arguments,),
 )
 
 
@@ -265,7 +255,9 @@ def _named(node: Any, place: Place) -> str:
     return name_of(node.target if isinstance(node, cst.AnnAssign) else node.targets[0].target) or ""
 
 
-def _valued(node: Any, place: Place) -> cst.CSTNode | None:
+def _valued(
+    node: cst.Assign | cst.AnnAssign | cst.Return | cst.Param | cst.DictElement, place: Place
+) -> cst.CSTNode | None:
     """``device = "cuda"``, ``{"device": "cuda"}``, ``def train(device="cuda")``, and fields of data classes"""
     field = "default" if isinstance(node, cst.Param) else "value"
     name, old = _named(node, place), getattr(node, field)
@@ -300,11 +292,8 @@ def _option(call: cst.Call, place: Place) -> cst.CSTNode | None:
     if not device and not _is_field(call, place):
         return None
 
-    def changed(one: cst.Arg) -> cst.BaseExpression | None:
-        keyword = one.keyword.value if one.keyword else None
-        return _default(one.value, place) if keyword in {"default", "default_factory"} else None
-
-    return with_arguments(call, changed)
+    in_place = {"default", "default_factory"}
+    return with_arguments(call, lambda keyword, value: _default(value, place) if keyword in in_place else None)
 
 
 def _is_field(call: cst.Call, place: Place) -> bool:
@@ -349,9 +338,5 @@ rule(
     'A default of "cuda" fails on a Mac for whoever does not say otherwise.',
     'import torch\n\n\ndef load(device="cuda"):\n    return torch.ones(3, device=device)\n',
     f"import torch\n\n{DEVICE}\n\ndef load(device=DEVICE):\n    return torch.ones(3, device=device)\n",
-    *((kind, _valued) for kind in (cst.Assign, cst.AnnAssign, cst.Return, cst.Param, cst.DictElement)),
-    (cst.Call, _option),
-    (cst.List, _listed),
-    (cst.Tuple, _listed),
-    (cst.Subscript, _literal),
+    (_valued, _option, _listed, _literal),
 )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-
 import libcst as cst
+import libcst.matchers as m
 
 from mpsprobe_fix.place import (  # isort: skip
     Place, argument, called, code_of, conditional, expression, method, name_of, receiver, text, with_arguments,
@@ -13,13 +12,11 @@ from mpsprobe_fix.place import (  # isort: skip
 from mpsprobe_fix.rule import rule
 
 _PLATFORM = 'sys.platform == "darwin"'
-# What a DataLoader takes only with workers, and its value without.
+# What a DataLoader takes for its workers, and its value without.
 _OF_WORKERS = {
-    "prefetch_factor": "None",
-    "persistent_workers": "False",
-    "timeout": "0",
+    "num_workers": "0", "prefetch_factor": "None", "persistent_workers": "False", "timeout": "0",
     "multiprocessing_context": "None",
-}
+}  # fmt: skip
 _PINS = {"pin_memory", "dataloader_pin_memory"}
 
 
@@ -28,10 +25,8 @@ def _pinned(call: cst.Call, place: Place) -> cst.CSTNode | None:
     if method(call, "pin_memory") and not call.args:
         return conditional(code_of(call), code_of(receiver(call)), place, call)
 
-    def changed(one: cst.Arg) -> cst.BaseExpression | None:
-        if one.keyword is None or one.keyword.value not in _PINS or code_of(one.value) != "True":
-            return None
-        return expression(place.has_cuda())
+    def changed(keyword: str, value: cst.BaseExpression) -> cst.BaseExpression | None:
+        return expression(place.has_cuda()) if keyword in _PINS and code_of(value) == "True" else None
 
     return with_arguments(call, changed)
 
@@ -48,8 +43,7 @@ rule(
     "Memory is pinned for copies to CUDA; the GPU and the CPU of a Mac share theirs, and a DataLoader warns.",
     "import torch\n\nloader = torch.utils.data.DataLoader([1, 2], pin_memory=True)\n",
     "import torch\n\nloader = torch.utils.data.DataLoader([1, 2], pin_memory=torch.cuda.is_available())\n",
-    (cst.Call, _pinned),
-    (cst.DictElement, _pinned_entry),
+    (_pinned, _pinned_entry),
 )
 
 
@@ -64,18 +58,16 @@ def _workers(call: cst.Call, place: Place) -> cst.CSTNode | None:
         return None
     place.head("sys", "import sys")
 
-    def changed(one: cst.Arg) -> cst.BaseExpression | None:
-        without = "0" if one is given else _OF_WORKERS.get(one.keyword.value if one.keyword else "")
-        return expression(f"{without} if {_PLATFORM} else {code_of(one.value)}") if without else None
+    def changed(keyword: str, value: cst.BaseExpression) -> cst.BaseExpression | None:
+        without = _OF_WORKERS.get(keyword)
+        return expression(f"{without} if {_PLATFORM} else {code_of(value)}") if without else None
 
     return with_arguments(call, changed)
 
 
 def _cannot_be_sent(node: cst.BaseExpression, place: Place) -> bool:
     """Whether an argument is a lambda, has one, or is a function that is defined inside another one."""
-    if any(isinstance(one, ast.Lambda) for one in ast.walk(ast.parse(code_of(node).strip() or "0", mode="eval"))):
-        return True
-    return isinstance(node, cst.Name) and node.value in place.inner
+    return bool(m.findall(node, m.Lambda())) or (isinstance(node, cst.Name) and node.value in place.inner)
 
 
 def _runs_again(place: Place) -> bool:
@@ -94,7 +86,7 @@ rule(
     "import torch\nimport sys\n\n"
     "loader = torch.utils.data.DataLoader("
     '[1, 2], num_workers=0 if sys.platform == "darwin" else 2, collate_fn=lambda batch: batch)\n',
-    (cst.Call, _workers),
+    (_workers,),
     everywhere=True,
 )
 
@@ -111,8 +103,8 @@ def _group(call: cst.Call, place: Place) -> cst.CSTNode | None:
         if name != "barrier":
             place.decide("gloo, the backend on a Mac, takes tensors of the CPU: wrap the model for several GPUs only")
 
-        def changed(one: cst.Arg) -> cst.BaseExpression | None:
-            code, keyword = code_of(one.value), one.keyword.value if one.keyword else ""
+        def changed(keyword: str, value: cst.BaseExpression) -> cst.BaseExpression | None:
+            code = code_of(value)
             if keyword not in {"device_ids", "output_device"} or "is_available" in code or code == "None":
                 return None
             return expression(f"{code} if {place.has_cuda()} else None")
@@ -135,6 +127,5 @@ rule(
     "nccl is CUDA's; a Mac has one GPU, and DataParallel passes its model through there.",
     'import torch\n\ntorch.distributed.init_process_group("nccl")\n',
     'import torch\n\ntorch.distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")\n',
-    (cst.Call, _group),
-    (cst.Call, _count),
+    (_group, _count),
 )

@@ -19,14 +19,8 @@ _CUDA_SCALER = {"torch.cuda.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradSca
 
 
 def _on_device(call: cst.Call, place: Place, of_cuda: bool, function: str, others: list[str]) -> cst.CSTNode | None:
-    """``function`` for the device that there is, off on the CPU, as it is there today.
-
-    Args:
-        call: what is called now.
-        place: where.
-        of_cuda: whether it is the function of ``torch.cuda.amp``, which takes no device.
-        function: what it becomes, without torch.
-        others: the names of what that of ``torch.cuda.amp`` takes by position.
+    """``torch.function`` for the device that there is, off on the CPU, as it is there today: in the place of one
+    ``of_cuda``, which takes no device, and ``others`` by position.
     """
     args = list(call.args)
     if of_cuda:
@@ -63,10 +57,8 @@ def _autocast(call: cst.Call, place: Place) -> cst.CSTNode | None:
     name = place.qualified(call.func)
     if isinstance(call.func, cst.Name) and call.func.value in place.facts.scopes:
         # What else the name stands for takes no argument of autocast's, so it is not off on the CPU but as before.
-        return with_arguments(
-            call,
-            lambda one: expression(f'"mps" if {place.device()} == "mps" else "cuda"') if cuda_text(one.value) else None,
-        )
+        chosen = f'"mps" if {place.device()} == "mps" else "cuda"'
+        return with_arguments(call, lambda _, value: expression(chosen) if cuda_text(value) else None)
     if name not in _AUTOCAST | _CUDA_AUTOCAST:
         return None
     return _on_device(call, place, name in _CUDA_AUTOCAST, "autocast", ["enabled", "dtype", "cache_enabled"])
@@ -95,15 +87,14 @@ rule(
     'autocast of "cuda" does nothing on a Mac; MPS has its own, from torch 2.5 on (pytorch#99272).',
     "import torch\n\nwith torch.cuda.amp.autocast():\n    pass\n",
     f'import torch\n\n{DEVICE}\nwith torch.autocast(DEVICE, enabled=DEVICE != "cpu"):\n    pass\n',
-    (cst.Call, _autocast),
-    (cst.Decorator, _custom),
+    (_autocast, _custom),
 )
 rule(
     "grad-scaler",
     "A GradScaler of CUDA is off on a Mac; float16 needs one there too. MPS has its kernels from torch 2.8 on.",
     "import torch\n\nscaler = torch.cuda.amp.GradScaler()\n",
     f'import torch\n\n{DEVICE}\nscaler = torch.amp.GradScaler(DEVICE, enabled=DEVICE != "cpu")\n',
-    (cst.Call, _scaler),
+    (_scaler,),
 )
 
 
@@ -187,9 +178,7 @@ rule(
     "Types such as torch.cuda.FloatTensor mean a device that a Mac does not have.",
     "import torch\n\nx = torch.ones(3).type(torch.cuda.FloatTensor)\n",
     f"import torch\n\n{DEVICE}\nx = torch.ones(3).to(DEVICE, torch.float32)\n",
-    (cst.Call, _type),
-    (cst.SimpleStatementLine, _default_type),
-    (cst.IfExp, _pick),
+    (_type, _default_type, _pick),
 )
 
 
@@ -233,8 +222,8 @@ def single(call: cst.Call, place: Place) -> cst.Call | None:
 def _wide(call: cst.Call, place: Place) -> cst.Call | None:
     """A call whose arguments ask for float64 or complex128."""
 
-    def changed(one: cst.Arg) -> cst.BaseExpression | None:
-        name = place.qualified(one.value)
+    def changed(_: str, value: cst.BaseExpression) -> cst.BaseExpression | None:
+        name = place.qualified(value)
         if name in _COMPLEX128:
             torch = place.torch
             return expression(f'{torch}.complex64 if {place.device()} == "mps" else {torch}.complex128')
@@ -251,5 +240,5 @@ rule(
     f"import torch\n\n{DEVICE}"
     'FLOAT64 = torch.float32 if DEVICE == "mps" else torch.float64\n\n'
     "device = torch.accelerator.current_accelerator()\nx = torch.ones(3, dtype=FLOAT64, device=device)\n",
-    (cst.Call, _double),
+    (_double,),
 )

@@ -105,9 +105,7 @@ rule(
     "import torch\nfrom apex.optimizers import FusedAdam\n",
     "import torch\ntry:\n    from apex.optimizers import FusedAdam\n"
     "except ImportError:\n    from torch.optim import AdamW as FusedAdam\n",
-    (cst.SimpleStatementLine, _imported),
-    (cst.SimpleStatementLine, _enabled),
-    (cst.Call, _used),
+    (_imported, _enabled, _used),
 )
 
 # Arguments of transformers' Trainer, its models and accelerate: what they may not be without CUDA, and what instead.
@@ -127,12 +125,9 @@ def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
         if one.keyword is not None and one.keyword.value in _DECIDE and code_of(one.value) not in {"False", "None"}:
             place.decide(f"{one.keyword.value} needs CUDA or a library with kernels for it")
 
-    def changed(one: cst.Arg) -> cst.BaseExpression | None:
-        keyword = one.keyword.value if one.keyword else ""
-        instead = _VALUES.get((keyword, text(one.value) or code_of(one.value)))
-        if instead is None:
-            return None
-        return conditional(code_of(one.value), instead, place, one.value, argument=True)
+    def changed(keyword: str, value: cst.BaseExpression) -> cst.BaseExpression | None:
+        instead = _VALUES.get((keyword, text(value) or code_of(value)))
+        return conditional(code_of(value), instead, place, value, argument=True) if instead else None
 
     return with_arguments(call, changed)
 
@@ -144,5 +139,5 @@ rule(
     "settings = TrainingArguments(optim='adamw_bnb_8bit')\n",
     "import torch\nfrom transformers import TrainingArguments\n\n"
     "settings = TrainingArguments(optim='adamw_bnb_8bit' if torch.cuda.is_available() else \"adamw_torch\")\n",
-    (cst.Call, _arguments),
+    (_arguments,),
 )

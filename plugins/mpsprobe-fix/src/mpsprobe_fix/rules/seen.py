@@ -32,13 +32,17 @@ def _fits(name: str, operator: str) -> bool:
 def _missing(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """The call of an operator that a Mac refuses: by other operators, or on the CPU."""
     function = place.qualified(call.func)
-    operators = [*_found(place, "operator"), *filter(None, [place.facts.lacks(function)])]
+    lacked = place.facts.lacks(function, place.line(place.original) in place.program.sized)
+    operators = [*_found(place, "operator"), *filter(None, [lacked])]
     made = (_rewritten(call, function, one, place) for one in dict.fromkeys(operators))
     return next((one for one in made if one is not None), None)
 
 
 def _rewritten(call: cst.Call, function: str, operator: str, place: Place) -> cst.CSTNode | None:
     rewrite = next((one for one in REWRITES if operator in one.operators and _calls(call, function, one)), None)
+    outer = {one.name.value for one in place.around if isinstance(one, cst.FunctionDef)}
+    if rewrite and rewrite.name in outer:  # the rewrite itself, of an earlier patch
+        return None
     fits = [one for one in {operator, *_found(place, "operator")} if _fits(called(call), one)]
     seen = operator in _found(place, "operator") and not _in_a_module(operator, place)
     if rewrite is None and not (fits or (seen and _alone(call, function, operator, place))):
@@ -105,8 +109,7 @@ rule(
     "An operator without a kernel raises on a Mac: it is written with others, or the CPU computes it, gradient too.",
     "import torch\n\nx = torch.linalg.eigvals(torch.ones(3, 3))\n",
     f"import torch\n\n\n{source('on_cpu')}\n\n\nx = on_cpu(torch.linalg.eigvals, torch.ones(3, 3))\n",
-    (cst.Call, _missing),
-    (cst.SimpleStatementLine, _left),
+    (_missing, _left),
     everywhere=True,
 )
 
@@ -136,7 +139,7 @@ rule(
     "A float64 tensor reached MPS, which has none; as seen on the virtual device.",
     "import torch\n\nx = torch.ones(3).to(device)\n",
     f"import torch\n\n\n{source('without_float64')}\n\n\nx = without_float64(torch.ones(3), device).to(device)\n",
-    (cst.Call, _wide),
+    (_wide,),
     everywhere=True,
 )
 
@@ -162,6 +165,6 @@ rule(
     "MPS is known to give wrong numbers for this layout; the advisory asks for contiguous().",
     "import torch\n\nx = torch.ones(3, 3).t().log()\n",
     "import torch\n\nx = torch.ones(3, 3).t().contiguous().log()\n",
-    (cst.Call, _strided),
+    (_strided,),
     everywhere=True,
 )
