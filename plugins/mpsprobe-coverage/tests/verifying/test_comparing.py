@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
-from mpsprobe_coverage.verifying.comparing import EXACT, all_within, compared, distance, tolerance_of
+from mpsprobe_coverage.verifying.comparing import EXACT, all_within, compared, distance, smallest, tolerance_of
 from mpsprobe_coverage.verifying.copying import to_device
 from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
+from mpsprobe_coverage.verifying.operators import _computed, _first_wrong, _wide
 
+ATEN = torch.ops.aten
 FLOAT32 = tolerance_of("aten::exp", torch.float32)
 EXACTLY = torch.linspace(1, 2, 50, dtype=torch.float64)
 
@@ -30,13 +34,67 @@ def test_an_element_is_wrong_beyond_tolerance_where_the_cpu_is_not() -> None:
     assert wrong(got, noisy) == 0 and wrong(got * 2, EXACTLY.float()) == 50
 
 
-def test_what_rounded_inputs_change_is_not_wrong() -> None:
+def test_what_rounding_changes_is_not_wrong() -> None:
     got = EXACTLY.float()
     got[3] *= 1.001
-    near = EXACTLY.clone()
-    near[7] += 1e-3
-    assert compared(got, EXACTLY, lambda: EXACTLY.float(), FLOAT32, lambda: near) is None
-    assert compared(got, EXACTLY, lambda: EXACTLY.float(), FLOAT32, lambda: EXACTLY + 1e-6) is not None
+    for off, right in ((torch.tensor(4e-3), True), (torch.tensor(4e-6), False), (EXACTLY * math.nan, False)):
+        found = compared(got, EXACTLY, lambda: EXACTLY.float(), FLOAT32, lambda off=off: [off])
+        assert (found is None) is right
+
+
+def judged(func: Any, got: torch.Tensor, *given: Any) -> bool:
+    """Whether ``got`` is right for ``func`` of ``given``, where the CPU has no error."""
+    before = (given, {})
+    exact = _computed(func, before, _wide)
+    return _first_wrong(func, [got], exact, lambda: [exact[0].float()], before) is None
+
+
+SUMS: dict[str, tuple[Any, Callable[[torch.Tensor], tuple[Any, ...]]]] = {
+    "sum": (ATEN.sum.default, lambda x: (x,)),
+    "mean": (ATEN.mean.default, lambda x: (x,)),
+    "mm": (ATEN.mm.default, lambda x: (x[None], torch.ones(x.numel(), 1))),
+    "addmm": (ATEN.addmm.default, lambda x: (torch.zeros(1), x[None], torch.ones(x.numel(), 1))),
+    "bmm": (ATEN.bmm.default, lambda x: (x[None, None], torch.ones(1, x.numel(), 1))),
+    "convolution": (
+        ATEN.convolution.default,
+        lambda x: (x[None, None], torch.ones(1, 1, x.numel()), None, [1], [0], [1], False, [0], 1),
+    ),
+    "index_add": (
+        ATEN.index_add.default,
+        lambda x: (torch.zeros(1), 0, torch.zeros(x.numel(), dtype=torch.int64), x),
+    ),
+    "embedding": (
+        ATEN.embedding_dense_backward.default,
+        lambda x: (x[:, None], torch.zeros(x.numel(), dtype=torch.int64), 1, -1, False),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_a_sum_that_cancels_is_judged_by_what_was_summed(name: str) -> None:
+    func, given = SUMS[name]
+    half = torch.rand(1024) + 1.0
+    inputs = given(torch.cat([half, -half, torch.tensor([1e-5])]))  # partial sums of 1,500, and 1e-5 is right
+    right = func(*[one.double() if torch.is_tensor(one) and one.is_floating_point() else one for one in inputs])
+    scale = 1 if name != "mean" else 1 / 2049
+    assert judged(func, (right + 5e-4 * scale).float(), *inputs)  # as near as float32 is to the partial sums
+    assert not judged(func, (right + 5e-2 * scale).float(), *inputs)
+
+
+def test_what_sums_nothing_is_judged_by_its_result() -> None:
+    x = torch.full((16,), -8.0)
+    assert judged(ATEN.exp.default, x.exp(), x) and not judged(ATEN.exp.default, x.exp() * 1.001, x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_what_is_off_by_the_smallest_number_is_right(dtype: torch.dtype) -> None:
+    least = smallest(dtype)
+    exact = torch.full((8,), 0.5 * least, dtype=torch.float64)
+    allowed = tolerance_of("aten::native_layer_norm_backward", dtype)
+    for got in (torch.zeros(8, dtype=dtype), torch.full((8,), least, dtype=dtype)):
+        assert compared(got, exact, lambda: None, allowed) is None
+    assert compared(torch.full((8,), 4 * least, dtype=dtype), exact, lambda: None, allowed) is not None
+    assert smallest(torch.float16) == 2**-24
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

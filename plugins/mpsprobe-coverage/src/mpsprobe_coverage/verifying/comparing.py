@@ -15,7 +15,8 @@ from mpsprobe_coverage.knowledge.calls.spec import dtype_name
 
 NOISE = 4.0
 """A device may be so many times as far from float64 as the CPU, or as inputs rounded once more: all of these round."""
-TINY = torch.finfo(torch.float64).tiny
+FAINT = 1e-15
+"""A norm below which squares of elements may be too small for float32."""
 PIECE = 2**20
 """Elements that are compared at once: large tensors in float64 take longer to be given memory than to be computed."""
 TESTS_DEFAULT = "torch.testing.assert_close"
@@ -49,6 +50,16 @@ def tolerance_of(operator: str, dtype: torch.dtype) -> Tolerance:
     return EXACT if usual is None else Tolerance(source=TESTS_DEFAULT, **usual)
 
 
+@functools.cache
+def smallest(dtype: torch.dtype) -> float:
+    """What is lost where a number of ``dtype`` becomes zero.
+
+    The smallest one that it has; where that is below float32's normal ones, one of these: GPUs take less as zero.
+    """
+    about = torch.finfo(dtype)
+    return max(about.smallest_normal * about.eps, torch.finfo(torch.float32).smallest_normal)
+
+
 class Wrong(NamedTuple):
     """What is wrong of one result, by the names that ``WrongOperator`` has."""
 
@@ -71,19 +82,19 @@ def compared(
     exact: torch.Tensor,
     on_cpu: Callable[[], torch.Tensor | None],
     allowed: Tolerance,
-    rounded: Callable[[], torch.Tensor | None] = lambda: None,
+    unsure: Callable[[], list[torch.Tensor]] = list,
 ) -> Wrong | None:
     """What is wrong of ``got``; ``None`` where nothing is.
 
     An element is wrong if it is farther from ``exact`` than tolerance, and than ``NOISE`` times the CPU's largest error
-    or what rounding the inputs changes, where these are more; while the CPU's own is within tolerance.
+    or what rounding changes, where these are more; while the CPU's own is within tolerance.
 
     Args:
         got: the device's result, on the CPU.
         exact: computed in float64 from the same inputs; for whole numbers, by the CPU.
         on_cpu: computes it on the CPU in the dtype of ``got``; called only where ``got`` is beyond tolerance.
-        rounded: computes ``exact`` from inputs that are rounded to the dtype once more; called likewise. Where results
-            cancel, that is as near as any kernel can come.
+        unsure: how far off each element may be in any kernel, as inputs and sums are rounded; called likewise. What has
+            more than one bound is right within one of them.
     """
     if got.shape != exact.shape:
         why = f"its shape is {tuple(got.shape)}, not {tuple(exact.shape)}"
@@ -96,7 +107,7 @@ def compared(
         return None
     wide = torch.complex128 if got.is_complex() else torch.float64
     device, judge = got.to(wide), exact.to(wide)
-    bound = _bound(judge, allowed)
+    bound = _bound(judge, allowed, got.dtype)
     excess = _excess(device, judge, bound, got.dtype)
     if float(excess.max()) <= 1.0:
         return None
@@ -110,8 +121,8 @@ def compared(
         distance = (same.to(wide) - judge).abs()
         distance = distance[torch.isfinite(distance)]
         cpu_error = float(distance.max()) if distance.numel() else 0.0
-    if float(excess.max()) > 1.0 and (near := rounded()) is not None and near.shape == got.shape:
-        excess = torch.where(device.sub(judge).abs() <= NOISE * (near.to(wide) - judge).abs().max(), 0.0, excess)
+    for off in unsure() if float(excess.max()) > 1.0 else ():
+        excess = torch.where((device - judge).abs() < off, 0.0, excess)
     return _worst(excess, got, exact, cpu_error)
 
 
@@ -120,23 +131,28 @@ def all_within(got: torch.Tensor, exact: torch.Tensor, allowed: Tolerance, share
 
     False also where something is infinite.
     """
-    flat, judge = got.reshape(-1), exact.reshape(-1)
-    scale = float(torch.linalg.vector_norm(judge)) / math.sqrt(max(1, judge.numel()))
+    scale = _norm(exact) / math.sqrt(max(1, exact.numel()))
     if not math.isfinite(scale):
         return False
+    if got.dtype is exact.dtype and torch.equal(got, exact):
+        return True
+    flat, judge = got.reshape(-1), exact.reshape(-1)
+    everywhere = share * (allowed.atol * scale + smallest(got.dtype))
     for start in range(0, flat.numel(), PIECE):
         part = judge[start : start + PIECE]
-        error = (flat[start : start + PIECE].to(part.dtype) - part).abs()
-        if not bool((error <= part.abs().mul_(share * allowed.rtol).add_(share * allowed.atol * scale + TINY)).all()):
+        error = (flat[start : start + PIECE].to(part.dtype) - part).abs_()
+        if float(error.max()) <= everywhere:
+            continue
+        if not bool((error <= part.abs().mul_(share * allowed.rtol).add_(everywhere)).all()):
             return False
     return True
 
 
-def _bound(exact: torch.Tensor, allowed: Tolerance) -> torch.Tensor:
+def _bound(exact: torch.Tensor, allowed: Tolerance, dtype: torch.dtype) -> torch.Tensor:
     size = exact.abs()
     finite = torch.where(torch.isfinite(size), size, torch.zeros_like(size))
     scale = float(finite.square().mean().sqrt())
-    return finite.mul_(allowed.rtol).add_(allowed.atol * scale + TINY)
+    return finite.mul_(allowed.rtol).add_(allowed.atol * scale + smallest(dtype))
 
 
 def _excess(value: torch.Tensor, exact: torch.Tensor, bound: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -183,19 +199,23 @@ def distance(value: torch.Tensor, exact: torch.Tensor) -> Distance | None:
     flat, judge = value.reshape(-1), exact.reshape(-1)
     for start in range(0, flat.numel(), PIECE):
         part, right = flat[start : start + PIECE], judge[start : start + PIECE]
-        error = part.to(torch.promote_types(part.dtype, right.dtype), copy=True).sub_(right)
+        error = part - right
         norms = _norm(error), _norm(right)
         if not all(map(math.isfinite, norms)):
             fine = torch.isfinite(part) & torch.isfinite(right)
             strange += int((~torch.isfinite(part) & torch.isfinite(right)).sum())
-            norms = _norm(error[fine].double()), _norm(right[fine].double())
+            norms = _norm(error[fine]), _norm(right[fine])
         away, size = math.hypot(away, norms[0]), math.hypot(size, norms[1])
     relative = away / size if size else (0.0 if not away else math.inf)
     return Distance(relative, int(strange))
 
 
 def _norm(tensor: torch.Tensor) -> float:
-    return float(torch.linalg.vector_norm(tensor))
+    found = float(torch.linalg.vector_norm(tensor))
+    if not found or FAINT < found < math.inf:
+        return found
+    wide = tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+    return float(torch.linalg.vector_norm(wide))  # float32 has no squares of such elements
 
 
 def all_finite(value: Any) -> bool:

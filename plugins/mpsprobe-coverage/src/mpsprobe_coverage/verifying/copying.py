@@ -11,6 +11,10 @@ from torch.utils._pytree import tree_map
 
 MOST_HOLES = 4
 """A tensor is copied with its holes where they make it at most so many times as large."""
+LEAST_KEPT = 2**28
+"""Bytes of copies below which nobody asks whether what they are copies of is still there."""
+MOST_KEPT = 2**31
+"""Bytes of copies beyond which the oldest go: they are made again where they are wanted."""
 NARROW = (torch.float16, torch.bfloat16, torch.float32)
 WIDER = dict.fromkeys(NARROW, torch.float64) | dict.fromkeys((torch.complex32, torch.complex64), torch.complex128)
 
@@ -25,47 +29,64 @@ def to_device(tensor: torch.Tensor, device: Any) -> torch.Tensor:
         return tensor.to(device, copy=True)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
-    held = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
-    if not tensor.numel() or held > MOST_HOLES * tensor.numel():
+    if not tensor.numel() or _span(tensor) > MOST_HOLES * tensor.numel():
         return tensor.to(device, copy=True)
-    memory = tensor.as_strided((held,), (1,)).to(device, copy=True)
+    memory = tensor.as_strided((_span(tensor),), (1,)).to(device, copy=True)
     return memory.as_strided(tensor.shape, tensor.stride())
 
 
 class Copies:
-    """Copies on the CPU of what lies on a device, one for each version of a tensor.
+    """Copies on the CPU of what lies on a device: of each memory one, of which tensors that view it are views too.
 
     Who writes past the version counter (``Tensor.data``, kernels that the dispatcher does not know) leaves an old copy
     here: what differs from it is compared once more with a new one (``fresh``).
     """
 
-    SWEEP = 512
-
     def __init__(self) -> None:
-        self._known: dict[Any, tuple[StorageWeakRef, torch.Tensor]] = {}
+        self._known: dict[int, tuple[StorageWeakRef, Any, torch.Tensor]] = {}
+        self._held, self._most = 0, LEAST_KEPT  # bytes
 
     def of(self, tensor: torch.Tensor, *, fresh: bool = False) -> torch.Tensor:
-        key = self._key(tensor)
-        found = self._known.get(key) if key is not None and not fresh else None
-        if found is not None and not found[0].expired():
-            return found[1]
-        made = to_device(tensor, "cpu")
-        self.add(tensor, made)
-        return made
+        if not _is_plain(tensor):
+            return to_device(tensor, "cpu")
+        tensor, storage = tensor.detach(), tensor.untyped_storage()
+        size = storage.nbytes() // tensor.element_size()
+        if not tensor.numel() or size > MOST_HOLES * _span(tensor):
+            return to_device(tensor, "cpu")
+        about = tensor._version, tensor.dtype, size
+        owner, known, memory = self._known.get(storage._cdata, (None, None, tensor))
+        if fresh or owner is None or owner.expired() or known != about:
+            memory = to_device(tensor.as_strided((size,), (1,), 0), "cpu")
+            self._forget()
+            self._held += memory.nbytes
+            self._known[storage._cdata] = StorageWeakRef(storage), about, memory
+        return memory.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
-    def add(self, tensor: torch.Tensor, copy: torch.Tensor) -> None:
-        key = self._key(tensor)
-        if key is not None:
-            self._known[key] = StorageWeakRef(tensor.untyped_storage()), copy
-            if len(self._known) % self.SWEEP == 0:
-                self._known = {key: one for key, one in self._known.items() if not one[0].expired()}
+    def _forget(self) -> None:
+        """Drop copies of memory that is gone, once they may be as large as those of memory that is there."""
+        if self._held > self._most:
+            self._known = {key: one for key, one in self._known.items() if not one[0].expired()}
+            self._held = sum(one[2].nbytes for one in self._known.values())
+            while self._held > MOST_KEPT:
+                self._held -= self._known.pop(next(iter(self._known)))[2].nbytes
+            self._most = min(max(LEAST_KEPT, 2 * self._held), MOST_KEPT)
 
-    @staticmethod
-    def _key(tensor: torch.Tensor) -> Any:
-        if tensor.layout is not torch.strided or tensor.is_inference() or tensor.is_conj() or tensor.is_neg():
-            return None
-        place = tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor._version
-        return *place, tensor.shape, tensor.stride(), tensor.dtype
+
+def _span(tensor: torch.Tensor) -> int:
+    """Of how many elements of memory from the first to the last one."""
+    return 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def place(tensor: torch.Tensor) -> int:
+    """The same number for tensors that share memory."""
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether it views memory as it lies, and has a version."""
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_inference():
+        return False
+    return not (tensor.is_conj() or tensor.is_neg())
 
 
 def copied(values: Any, device: Any, copy: Callable[[torch.Tensor], torch.Tensor] | None = None) -> Any:

@@ -37,6 +37,7 @@ class Drawing(TorchDispatchMode):
         dtype: in which numbers are drawn; the floating-point dtype of the model.
         wide: run in float64 what asks for a narrower dtype.
         distribution: gets the device's own numbers, and those of the CPU; for a device.
+        drawn: how many calls have drawn before this run, which begins within another one.
     """
 
     def __init__(
@@ -45,10 +46,11 @@ class Drawing(TorchDispatchMode):
         *,
         wide: bool = False,
         distribution: Callable[[Any, Any, Any], None] | None = None,
+        drawn: int = 0,
     ) -> None:
         super().__init__()
         self._dtype, self._wide, self._distribution = dtype, wide, distribution
-        self._drawn = 0
+        self.drawn = drawn
         self.read: list[bool | int] = []  # what Python read of tensors of whole numbers, in order
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -68,7 +70,7 @@ class Drawing(TorchDispatchMode):
     def _draw(self, func: Any, args: Any, kwargs: Any) -> Any:
         tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
         device = tensors[0].device if tensors else torch.device(kwargs.get("device") or torch.get_default_device())
-        self._drawn += 1
+        self.drawn += 1
         if func is _aten.native_dropout.default and args[2] is False:
             return func(*args, **kwargs)
         if self._distribution is not None and device.type != "cpu":
@@ -76,7 +78,7 @@ class Drawing(TorchDispatchMode):
             self._distribution(func, func(*own_args, **own_kwargs), (args, kwargs))
         own_args, own_kwargs = tree_map(self._narrow, copied((args, kwargs), "cpu"))
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._drawn)
+            torch.manual_seed(self.drawn)
             if func is _aten.native_dropout.default:
                 return self._dropout(args[0], own_args[1])
             drawn = func(*own_args, **own_kwargs)

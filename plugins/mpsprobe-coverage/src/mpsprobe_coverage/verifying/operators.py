@@ -5,10 +5,12 @@ So an error is charged to the operator that makes it: those after it get its wro
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -21,8 +23,8 @@ from mpsprobe_coverage.knowledge.calls.spec import dtype_name, is_contiguous, sp
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.phases import FORWARD, phase_now
 from mpsprobe_coverage.reporting.findings import site
-from mpsprobe_coverage.verifying.comparing import NOISE, Wrong, all_finite, all_within, compared, tolerance_of
-from mpsprobe_coverage.verifying.copying import Copies, copied, to_device, widened, wider
+from mpsprobe_coverage.verifying.comparing import NOISE, PIECE, Wrong, all_finite, all_within, compared, tolerance_of
+from mpsprobe_coverage.verifying.copying import Copies, copied, place, to_device, widened, wider
 from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
 from mpsprobe_coverage.verifying.elsewhere import ELSEWHERE, NOT_COMPARED
 from mpsprobe_coverage.verifying.runs import ROOT
@@ -34,6 +36,10 @@ MOST_KINDS = 200
 HALVES = (torch.float16, torch.bfloat16)
 UNCOMPUTED = (RuntimeError, NotImplementedError, TypeError, ValueError)
 """What the CPU raises where it cannot compute a call."""
+LISTS = ("aten::_foreach_", "aten::_fused_ada", "aten::_fused_sgd")
+"""Operators that do the same with each tensor of their lists."""
+TOGETHER = 2**28
+"""Bytes of the tensors that such an operator gets at once."""
 UNDECLARED = "batch_norm"
 """In the names of operators that write running statistics, and whose schema does not say so."""
 Change = Callable[[Any], Any]
@@ -68,7 +74,7 @@ class Checking(Drawing):
     def __init__(self, device: str, dtype: torch.dtype, attribution: Attribution) -> None:
         super().__init__(dtype, distribution=self.compare_drawn)
         self._device, self._attribution = device, attribution
-        self._copies = Copies()
+        self.copies = Copies()
         self.calls, self.operators = 0, Counter[str]()
         self.wrong: dict[Any, Found] = {}
         self.begins: list[NonfiniteOrigin] = []
@@ -85,33 +91,39 @@ class Checking(Drawing):
         if name in NOT_COMPARED:
             self.skipped[name] = NOT_COMPARED[name]
             return func(*args, **kwargs)
-        before = self._before(func, (args, kwargs))
-        result = func(*args, **kwargs)
-        self._check(func, origin, (args, kwargs), before, result)
-        return result
+        results = [self._checked(func, origin, part) for part in _parts(func, (args, kwargs))]
+        return results[0] if len(results) == 1 else [one for part in results for one in part or ()] or None
 
-    def _before(self, func: Any, given: Any) -> Any:
-        """Copies of the arguments; new ones of what is written, as that cannot be looked at once more."""
-        if func._schema.is_mutable or UNDECLARED in func._schema.name:
-            return copied(given, "cpu")
-        return copied(given, "cpu", self._copies.of)
+    def _checked(self, func: Any, origin: Origin, given: Any) -> Any:
+        # What it writes cannot be looked at once more afterwards
+        kept = {id(one): to_device(one, "cpu") for one in _written(func, given)}
+
+        def inputs(fresh: bool) -> Any:
+            """Copies of the arguments, as they were before."""
+            copy = partial(self.copies.of, fresh=fresh)
+            return copied(given, "cpu", lambda one: kept[id(one)] if id(one) in kept else copy(one))
+
+        before = inputs(False)
+        result = func(*given[0], **given[1])
+        self._check(func, origin, given, before, inputs, result)
+        return result
 
     def concerns(self, args: Any, kwargs: Any) -> bool:
         """Whether a call is one on the device."""
         there = any(one.device.type == self._device for one in tensors_in((args, kwargs)))
         return there or _asks(kwargs, self._device)
 
-    def _check(self, func: Any, origin: Origin, given: Any, before: Any, result: Any) -> None:
+    def _check(
+        self, func: Any, origin: Origin, given: Any, before: Any, inputs: Callable[[bool], Any], result: Any
+    ) -> None:
         self._count(func)
         made = _results(func, given, result)
-        got = [to_device(one, "cpu") if isinstance(one, torch.Tensor) else one for one in made]
-        for one, copy in zip(made, got, strict=True):
-            if isinstance(one, torch.Tensor):
-                self._copies.add(one, copy)
-        if isinstance(result, (bool, int, float)) or _as_near(func, got, _or_none(func, before, _at_least_float32)):
+        if isinstance(result, (bool, int, float)) or all(
+            _as_near(func, self._here(got), _or_none(func, piece, _at_least_float32))
+            for piece, got in _pieces(func, before, made)
+        ):
             return
-        if not (func._schema.is_mutable or UNDECLARED in func._schema.name):
-            before = copied(given, "cpu", partial(self._copies.of, fresh=True))
+        before, got = inputs(True), list(self._here(made))
         try:
             exact = _computed(func, before, _wide)
         except UNCOMPUTED as error:
@@ -122,6 +134,10 @@ class Checking(Drawing):
         self._nonfinite(func, origin, before, got, exact, by_cpu)
         if worst is not None:
             self._add(func, origin, before, result, *worst)
+
+    def _here(self, made: list[Any]) -> Iterator[Any]:
+        """Copies, one after the other: only those that are wanted take memory."""
+        return (self.copies.of(one, fresh=True) if isinstance(one, torch.Tensor) else one for one in made)
 
     def _count(self, func: Any) -> None:
         self.calls += 1
@@ -224,9 +240,9 @@ def _or_none(func: Any, before: Any, change: Change | None = None) -> list[Any] 
 
 def _computed(func: Any, before: Any, change: Change | None = None) -> list[Any]:
     """Its results on the CPU, and what it wrote; of inputs that ``change`` made, if there is one."""
-    args, kwargs = before if change is None else tree_map(change, before)
-    if func._schema.is_mutable or UNDECLARED in func._schema.name:
-        args, kwargs = copied((args, kwargs), "cpu")
+    args, kwargs = given = before if change is None else tree_map(change, before)
+    if written := set(map(id, _written(func, given))):
+        args, kwargs = copied(given, "cpu", lambda one: to_device(one, "cpu") if id(one) in written else one)
     instead = ELSEWHERE.get(func._schema.name)
     result = func(*args, **kwargs) if instead is None else instead(*args, **kwargs)
     return _results(func, (args, kwargs), result)
@@ -251,6 +267,66 @@ def _rounded(leaf: Any) -> Any:
     return widened(leaf).mul_(1 + turns.reshape(leaf.shape) * (torch.finfo(leaf.dtype).eps / 2))
 
 
+def _magnitudes(leaf: Any) -> Any:
+    """In float64, without signs."""
+    return _wide(leaf.abs() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf)
+
+
+def _parts(func: Any, given: Any) -> list[Any]:
+    """The arguments of a call, in parts of ``TOGETHER`` bytes where it does the same with each tensor of its lists.
+
+    An optimizer's update of a whole model would need the model four times.
+    """
+    (args, kwargs), tensors = given, tensors_in(given)
+    lists = [one for one in (*args, *kwargs.values()) if isinstance(one, (list, tuple)) and one]
+    size = len(lists[0]) if lists else 0
+    if not func._schema.name.startswith(LISTS) or size < 2 or sum(one.nbytes for one in tensors) <= TOGETHER:
+        return [given]
+    ends, held = [0], 0
+    for number in range(size):
+        needed = sum(one[number].nbytes for one in lists if len(one) == size and isinstance(one[number], torch.Tensor))
+        if held and held + needed > TOGETHER:
+            ends.append(number)
+            held = 0
+        held += needed
+
+    def part(start: int, end: int) -> Any:
+        def cut(one: Any) -> Any:
+            return one[start:end] if isinstance(one, (list, tuple)) and len(one) == size else one
+
+        return tuple(map(cut, args)), {name: cut(one) for name, one in kwargs.items()}
+
+    return [part(*ends) for ends in pairwise([*ends, size])]
+
+
+def _pieces(func: Any, before: Any, made: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
+    """The inputs and results of a call; of one large tensor's update in pieces, as one element has none of another."""
+    tensors = tensors_in(before)
+    size = max((one.numel() for one in tensors), default=0)
+    large = [one for one in (*tensors, *tensors_in(made)) if one.numel() == size]
+    alone = len(tensors_in(made)) > 1 and sum(one.nbytes for one in tensors) > TOGETHER
+    if not (alone and func._schema.name.startswith(LISTS) and all(one.is_contiguous() for one in large)):
+        yield before, made
+        return
+
+    def cut(one: Any, start: int) -> Any:
+        there = isinstance(one, torch.Tensor) and one.numel() == size
+        return one.view(-1)[start : start + 4 * PIECE] if there else one
+
+    for start in range(0, size, 4 * PIECE):
+        yield tree_map(partial(cut, start=start), (before, made))
+
+
+def _written(func: Any, given: Any) -> list[torch.Tensor]:
+    """The tensors that a call writes, and those that share memory with them."""
+    args, kwargs = given
+    values = dict(zip((one.name for one in func._schema.arguments), args, strict=False)) | kwargs
+    declared = [values.get(one.name) for one in func._schema.arguments if one.alias_info and one.alias_info.is_write]
+    written = tensors_in(given if UNDECLARED in func._schema.name else declared)
+    places = set(map(place, written))
+    return [one for one in tensors_in(given) if place(one) in places] if places else []
+
+
 def _results(func: Any, given: Any, result: Any) -> list[Any]:
     """The tensors that a call returns, each ``None`` too, then those that it writes and does not return."""
     args, kwargs = given
@@ -264,7 +340,7 @@ def _results(func: Any, given: Any, result: Any) -> list[Any]:
     return found
 
 
-def _as_near(func: Any, got: list[Any], near: list[Any] | None) -> bool:
+def _as_near(func: Any, got: Iterator[Any], near: list[Any] | None) -> bool:
     """Whether nothing of ``got`` can be wrong, as it is so near to what the CPU computed in float32.
 
     What is wrong is beyond tolerance of float64 and ``NOISE`` times as far as the CPU. So it is more than
@@ -300,11 +376,28 @@ def _first_wrong(func: Any, got: list[Any], exact: list[Any], by_cpu: Results, b
         if choice and one.dtype is torch.int64 and (number or _same_values(func, before, one, judge)):
             continue
         same = partial(_nth, by_cpu, number)
-        rounded = partial(_nth, partial(_computed, func, before, _rounded), number)
-        wrong = compared(one, judge, same, tolerance_of(func._schema.name, one.dtype), rounded)
+        unsure = partial(_unsure, func, before, judge, number)
+        wrong = compared(one, judge, same, tolerance_of(func._schema.name, one.dtype), unsure)
         if wrong is not None:
             return number, wrong
     return None
+
+
+def _unsure(func: Any, before: Any, exact: torch.Tensor, number: int) -> list[torch.Tensor]:
+    """How far from ``exact`` any kernel may be: by its inputs, rounded once more, and by each sum on the way.
+
+    A sum of ``n`` numbers that is made as a tree is off by at most ``log2(n)`` units of rounding of the sum of their
+    magnitudes (Higham, The accuracy of floating point summation, 1993). That sum is what the operator makes of its
+    inputs' magnitudes: then nothing cancels. Kernels sum half precision in float32.
+    """
+    near = _nth(partial(_or_none, func, before, _rounded), number)
+    bounds = [] if near is None else [NOISE * (near - exact).abs().max()]
+    if torch.Tag.pointwise not in func.tags:
+        summed = _nth(partial(_or_none, func, before, _magnitudes), number)
+        count = max((one.numel() for one in tensors_in(before)), default=1)
+        unit = torch.finfo(torch.float32).eps / 2
+        bounds += [] if summed is None else [summed.abs() * (unit * math.log2(max(2, count)))]
+    return [one for one in bounds if one.shape in ((), exact.shape)]
 
 
 def _nth(results: Results, number: int) -> torch.Tensor | None:

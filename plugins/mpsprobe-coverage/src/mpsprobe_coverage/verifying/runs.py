@@ -20,7 +20,6 @@ from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.stepping import TorchStep
 from mpsprobe.suggestions import in_short
 from mpsprobe_coverage.verifying.comparing import distance
-from mpsprobe_coverage.verifying.copying import to_device
 
 What = Literal["output", "loss", "gradient", "parameter"]
 Key = tuple[What, str, int]
@@ -45,6 +44,7 @@ class Following(TorchStep):
 
     Args:
         compare: gets a tensor on the CPU and the one that was kept; ``None``: they cannot be compared.
+        on_cpu: gives a tensor of the run as one on the CPU.
     """
 
     def __init__(
@@ -55,10 +55,11 @@ class Following(TorchStep):
         judge: Seen | None = None,
         *,
         compare: Callable[[torch.Tensor, torch.Tensor], Any] = distance,
+        on_cpu: Callable[[torch.Tensor], torch.Tensor] = torch.Tensor.detach,
     ) -> None:
         super().__init__(run, options, device, foreach=False)
         self.seen = Seen()
-        self._judge, self._compare = judge, compare
+        self._judge, self._compare, self._on_cpu = judge, compare, on_cpu
         self._names = {id(module): name or ROOT for name, module in run.model.named_modules()}
         self._calls: Counter[str] = Counter()
         self._last: tuple[Any, ...] = (None,)  # what a module returns as its last child did
@@ -104,9 +105,10 @@ class Following(TorchStep):
         same = tensor, None if tensor.is_inference() else tensor._version, exact
         with torch.no_grad(), _disable_current_modes(), torch._C.DisableTorchFunction():
             if not all(one is other for one, other in zip(same, self._last, strict=False)):
-                on_cpu = tensor.device.type == "cpu" and exact is not None
-                here = tensor.detach() if on_cpu else to_device(tensor, "cpu")
-                self._last = *same, here if exact is None else self._compare(here, exact)
+                here = self._on_cpu(tensor)
+                # In float32 it is as near as whole runs are compared, and half as large
+                found = here.to(torch.float32, copy=True) if exact is None else self._compare(here, exact)
+                self._last = *same, found
         found = self._last[3]
         if exact is None:
             self.seen.kept[key] = found

@@ -7,15 +7,17 @@ import gc
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from mpsprobe.environment import collect_environment
 from mpsprobe.errors import MpsprobeError, UsageError
-from mpsprobe.protocols import Device, Progress, RunOptions, Workload
+from mpsprobe.protocols import Device, Progress, RunOptions, TorchRun, Workload
 from mpsprobe.schemas import (
     ComparedTensor,
     DeviceInfo,
@@ -37,9 +39,10 @@ from mpsprobe_coverage.recording.attribution import Attribution
 from mpsprobe_coverage.recording.phases import optimizers_followed
 from mpsprobe_coverage.reporting.attempts import Attempt
 from mpsprobe_coverage.verifying.comparing import NOISE, finite, tolerance_of
+from mpsprobe_coverage.verifying.copying import copied
 from mpsprobe_coverage.verifying.drawing import Drawing, settled
 from mpsprobe_coverage.verifying.operators import Checking, Found
-from mpsprobe_coverage.verifying.runs import Following, Seen, all_equal, built, narrowest, parted, placed
+from mpsprobe_coverage.verifying.runs import ROOT, Following, Key, Seen, all_equal, built, narrowest, parted, placed
 
 MPS = "mps"
 COPIES = 4
@@ -47,8 +50,8 @@ COPIES = 4
 WITH_GRADIENTS = 4
 """The same in training: gradients, and two moments of the optimizer, for each parameter."""
 IN_PARTS = (
-    "the model does not fit into memory together with a float64 copy: operators were compared one by one, and not "
-    "outputs, gradients and parameters of whole runs"
+    "the model does not fit into memory together with a float64 copy: outputs were compared in {windows} of it, each "
+    "from the inputs that it had on the device, and gradients and parameters operator by operator alone"
 )
 _aten = torch.ops.aten
 
@@ -74,6 +77,7 @@ class Verification:
         self.attribution = Attribution()
         self.checking = Checking(self._type, self._dtype, self.attribution)
         self._judge, self._cpu, self._there = Seen(), Seen(), Seen()
+        self._entered: set[str] = set()  # windows of a model that does not fit
 
     def report(self) -> VerificationReport:
         """Run the step on the CPU in float64 and in its own dtype, then on the device; what was found."""
@@ -102,7 +106,7 @@ class Verification:
         return list(self.checking.wrong.values())
 
     def _runs(self) -> None:
-        model_bytes = sum(one.numel() * one.element_size() for one in self._run.model.parameters())
+        model_bytes = _bytes(self._run.model)
         needed = model_bytes * COPIES * (WITH_GRADIENTS if self._options.phase == "training" else 1)
         whole = (free := _free_bytes()) is None or needed < free
         self._say(
@@ -111,30 +115,37 @@ class Verification:
         if whole:
             self._progress.start(2, "on the CPU, in float64")
             start = time.monotonic()
-            self._judge = self._on_cpu(wide=True)
+            self._judge = self._on_cpu(self._run, wide=True)
             self._progress.advance("on the CPU")
             kept = sum(one.numel() * one.element_size() for one in self._judge.kept.values())
             self._say(
                 f"verify: float64 took {time.monotonic() - start:.1f} s, its outputs {kept >> 20} MiB; "
                 f"the device's run computes all of it once more, operator by operator"
             )
-            self._cpu = self._on_cpu(wide=False)
+            self._cpu = self._on_cpu(self._run, wide=False, judge=self._judge)
             self._progress.stop()
-        else:
-            self._notes[IN_PARTS] = None
+        windows = [] if whole else list(fitting(self._run.model, (free or 0) // 2))
+        if windows:
+            counted = f"{len(windows)} window{'s' if len(windows) > 1 else ''}"
+            self._note(IN_PARTS.format(windows=counted))
+            most = max(_bytes(self._run.model.get_submodule(one)) for one in windows) * COPIES
+            self._say(
+                f"verify: that is more than there is, so modules are compared in {counted} of at most {most >> 20} MiB "
+                "and activations, while the device's run computes all of it once more, operator by operator"
+            )
         self._progress.start(None, f"on {self._device.name}, operator by operator")
-        self._on_device()
+        self._on_device(windows)
 
-    def _on_cpu(self, *, wide: bool) -> Seen:
-        run = placed(self._run, "cpu", wide=wide)
-        options = replace(self._options, autocast=None) if wide else self._options
+    def _on_cpu(self, run: TorchRun, *, wide: bool, judge: Seen | None = None, phase: str = "", drawn: int = 0) -> Seen:
+        run = placed(run, "cpu", wide=wide)
+        options = replace(self._options, phase=phase or self._options.phase)
+        options = replace(options, autocast=None) if wide else options
         usual = torch.get_default_dtype()
         try:
             if wide:
                 torch.set_default_dtype(torch.float64)
             with settled(run.model, self._note):
-                step = Following(run, options, "cpu", None if wide else self._judge)
-                return step.followed(Drawing(self._dtype, wide=wide))
+                return Following(run, options, "cpu", judge).followed(Drawing(self._dtype, wide=wide, drawn=drawn))
         except MpsprobeError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a model raises: its operators are compared all the same
@@ -146,13 +157,30 @@ class Verification:
             del run
             gc.collect()
 
-    def _on_device(self) -> None:
+    def _window(self, name: str, _module: Any, args: Any, kwargs: Any) -> None:
+        """The outputs of a module's parts on the CPU, from inputs of the device, for its first call."""
+        if name in self._entered:
+            return
+        self._entered.add(name)
+        with torch._C.DisableTorchFunction(), _disable_current_modes():
+            args, kwargs = copied((args, kwargs), "cpu", self.checking.copies.of)
+            run = TorchRun(model=self._run.model.get_submodule(name), args=args, kwargs=kwargs)
+            more: dict[str, Any] = {"phase": "inference", "drawn": self.checking.drawn}
+            judge = self._on_cpu(run, wide=True, **more)
+            cpu = self._on_cpu(run, wide=False, judge=judge, **more)
+        self._judge.kept = inside(name, judge.kept)
+        self._cpu.compared |= inside(name, cpu.compared)
+
+    def _on_device(self, windows: Sequence[str]) -> None:
         run = placed(self._run, self._type)
+        for name in windows:
+            module = run.model.get_submodule(name)
+            module.register_forward_pre_hook(partial(self._window, name), with_kwargs=True)
         self.attribution.name_modules(run.model)
         self.checking.advance = self._progress.advance
         attempt = Attempt(run.model, self.attribution, lambda: self.checking.phase)
         with attempt, settled(run.model, self._note), self.attribution, optimizers_followed():
-            step = Following(run, self._options, self._type, self._judge)
+            step = Following(run, self._options, self._type, self._judge, on_cpu=self.checking.copies.of)
             self._there = step.seen
             step.followed(self.checking)
         self._failure, self._ended = attempt.failure, attempt.failure is None
@@ -243,6 +271,28 @@ def _as_on_mps(call: Call) -> Iterator[Call]:
             asked = ("input", "grad_output", "weight", "padding", "stride", "dilation", "groups")
             args = (*map(of, asked), of("output_mask")[:2])
             yield replace(call, func=_aten.mps_convolution_backward.default, args=args, kwargs={})
+
+
+def _bytes(module: torch.nn.Module) -> int:
+    return sum(one.nbytes for one in module.parameters())
+
+
+def fitting(module: torch.nn.Module, free: int, name: str = "") -> Iterator[str]:
+    """The names of the largest modules that are called, and whose copies fit into ``free`` bytes or have no parts."""
+    is_called = type(module).forward is not torch.nn.Module.forward
+    parts = dict(module.named_children())
+    if is_called and (not parts or _bytes(module) * COPIES <= free):
+        yield name
+        return
+    for part, one in parts.items():
+        yield from fitting(one, free, f"{name}.{part}" if name else part)
+
+
+def inside(name: str, seen: dict[Key, Any]) -> dict[Key, Any]:
+    """What was seen of the module ``name`` alone, by the names that its parts have in the model."""
+    whole = {(what, name or ROOT, number): one for (what, part, number), one in seen.items() if part == ROOT}
+    prefix = f"{name}." if name else ""
+    return whole | {(what, prefix + part, number): one for (what, part, number), one in seen.items() if part != ROOT}
 
 
 def _free_bytes() -> int | None:

@@ -95,6 +95,13 @@ def child(folder: str) -> None:
     compile(path.read_text(encoding="utf-8"), str(path), "exec")
     found["program"] = path.read_text(encoding="utf-8")
     library._destroy()
+    library = planted("tanh", lambda x: (x.cpu().tanh() + 0.01).to("mps"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mpsprobe_coverage.verifying.verification._free_bytes", lambda: 0)
+        parts = checked(small, phase="training")
+    rows = [(one.what, one.name, one.wrong, one.cpu_error is not None) for one in parts.tensors]
+    found["windows"] = [len(parts.wrong), rows, parts.parted, parts.notes]
+    library._destroy()
     library = planted("exp", lambda x: x.cpu().exp().neg().to("mps"))
     found["parted"] = checked(Chosen(), phase="inference").parted
     library._destroy()
@@ -141,6 +148,12 @@ def test_what_is_right_is_right_and_everything_is_compared(found: Any) -> None:
 def test_the_operator_that_makes_the_error_is_named_and_a_program_is_written(found: Any) -> None:
     assert found["wrong"] == ["aten::tanh", "1", 3, 3, True] and found["whole"] == "1"
     assert "torch.ops.aten.tanh.default(to(x0))" in found["program"] and "it is wrong too" in found["program"]
+
+
+def test_a_model_that_does_not_fit_is_compared_in_windows(found: Any) -> None:
+    wrong, rows, parted, notes = found["windows"]
+    assert wrong and rows == [["output", name, name == "1", True] for name in "0123"] and parted is None
+    assert any("in 4 windows of it" in one for one in notes)
 
 
 def test_where_control_flow_parts_and_where_numbers_end(found: Any) -> None:
