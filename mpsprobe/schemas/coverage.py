@@ -275,16 +275,20 @@ class StepCost(Record):
 
 
 class CompiledStep(Record):
-    """A step with its model compiled, without values; or what a program compiles, with them.
+    """A step with its model compiled, without values where that is enough; or what a program compiles, with them.
 
     It is the installed torch that compiles.
     """
 
     torch: str = Field(description="The installed release, whose generator it is.")
+    values: bool = Field(default=False, description="Whether tensors had values, with which the kernels ran.")
     graphs: int = Field(ge=0, description="That Inductor got.")
     breaks: list[GraphBreak] = Field(default=[], description="By place, the most frequent first.")
-    recompiled: list[Recompilation] = Field(default=[], description="By reason, as they came.")
+    recompiled: list[Recompilation] = Field(
+        default=[], description="By reason, as they came; also for the sizes of `growth`."
+    )
     refused: list[RefusedGraph] = Field(default=[], description="They were run operator by operator here.")
+    not_run: str | None = Field(default=None, description="Why no kernel could be run here; operators were.")
     kernels: list[MetalKernel] = Field(default=[], description="In the order in which they were generated.")
     operators: list[OperatorFinding] = Field(
         default=[], description="Those that a step still calls, by verdict; a program's are the report's."

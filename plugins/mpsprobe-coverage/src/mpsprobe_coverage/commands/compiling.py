@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mpsprobe.errors import MpsprobeError, UsageError, WorkloadError
 from mpsprobe.protocols import RunOptions
@@ -19,14 +19,23 @@ from mpsprobe.schemas import AdvisoryMatch, CompiledStep, CoverageReport
 from mpsprobe.suggestions import first_line, printable, type_name
 from mpsprobe_coverage.pool import Limits, Worker, serve, threads_for
 
+if TYPE_CHECKING:
+    from mpsprobe_coverage.scanning.vary import Vary
+
+HELD = {"inference": 3, "training": 8}
+"""What a step with values takes of this machine's memory: times the bytes of its parameters, which are copied."""
 _MODULE = "mpsprobe_coverage.commands.compiling"
 
 
-def with_compiled(report: CoverageReport, workload: str, options: RunOptions, seconds: float) -> CoverageReport:
+def with_compiled(
+    report: CoverageReport, workload: str, options: RunOptions, seconds: float, vary: Vary | None = None
+) -> CoverageReport:
     """``report`` with the step of ``workload`` under ``torch.compile``, and what is known to be wrong of that.
 
+    Without a native device it has a note that says so.
+
     Raises:
-        MpsprobeError: it cannot be compiled here: no native device, another release, no answer within ``seconds``.
+        MpsprobeError: it cannot be compiled here: another release, no answer within ``seconds``.
     """
     from mpsprobe_coverage.knowledge.kernels.releases import installed_release
     from mpsprobe_coverage.reporting.faster import with_change
@@ -37,7 +46,12 @@ def with_compiled(report: CoverageReport, workload: str, options: RunOptions, se
             f"--compile is about the installed torch {installed}, whose generator it runs, not {report.target.version}",
             "Leave --torch out, or install that release.",
         )
-    worker = Worker(_MODULE, asdict(options), Limits(seconds), each=1, threads=threads_for(1))
+    shared = {
+        "options": asdict(options),
+        "vary": None if vary is None else asdict(vary),
+        "values": fits(report.summary.parameters_bytes or 0, options),
+    }
+    worker = Worker(_MODULE, shared, Limits(seconds), each=1, threads=threads_for(1))
     try:
         answer = worker.answer(workload)
     finally:
@@ -48,6 +62,9 @@ def with_compiled(report: CoverageReport, workload: str, options: RunOptions, se
     said = json.loads(answer.text)
     if "error" in said:
         raise WorkloadError(f"'{workload}' was not compiled: {said['error']}", said["hint"])
+    if "note" in said:
+        notes = [*report.workload.notes, said["note"]]
+        return report.model_copy(update={"workload": report.workload.model_copy(update={"notes": notes})})
     compiled = CompiledStep.model_validate(said["compiled"])
     known = {one.id for one in report.advisories}
     new = [AdvisoryMatch.model_validate(one) for one in said["advisories"] if one["id"] not in known]
@@ -74,29 +91,49 @@ def write_kernels(step: CompiledStep, folder: str) -> None:
         raise UsageError(f"no kernels can be written to {shown}: {error.strerror}", "Name another folder.") from error
 
 
-def _prepared(options: dict[str, Any]) -> Callable[[str], str]:
+def fits(parameters_bytes: int, options: RunOptions) -> bool:
+    """Whether this machine has the memory for a step with values."""
+    from mpsprobe_coverage.verifying.verification import free_bytes
+
+    return (free := free_bytes()) is None or parameters_bytes * HELD[options.phase] < free
+
+
+def prepared(shared: dict[str, Any]) -> Callable[[str], str]:
     """What answers the name of a workload with its compiled step, as JSON."""
     from mpsprobe.plugins.registry import get_registry
+    from mpsprobe_coverage.devices.compiling import DEVICE
     from mpsprobe_coverage.knowledge.kernels.backends import family_named
-    from mpsprobe_coverage.scanning.compiled import compiled_step
+    from mpsprobe_coverage.programs.compiled_step import compiled_step
+    from mpsprobe_coverage.scanning.vary import Vary
 
     warnings.simplefilter("ignore")  # of torch, about itself: what matters is in the answer
     logging.disable()
+    options, vary = RunOptions(**shared["options"]), shared["vary"] and Vary(**shared["vary"])
 
     def answer(name: str) -> str:
-        asked = RunOptions(**options)
         try:
-            table = family_named(asked.backend).target("installed")
-            step, advisories = compiled_step(get_registry().workload(name), asked, table)
-        except MpsprobeError as error:
-            return json.dumps({"error": error.message, "hint": error.hint})
-        except Exception as error:  # noqa: BLE001 - of a model, or of torch
-            return json.dumps({"error": f"{type_name(error)}: {first_line(error)}", "hint": None})
-        matches = [one.model_dump(mode="json") for one in advisories]
-        return json.dumps({"compiled": step.model_dump(mode="json"), "advisories": matches})
+            DEVICE.load()
+        except UsageError as error:
+            return json.dumps({"note": f"the step was not compiled: {error.message}"})
+        table = family_named(options.backend).target("installed")
+        said: dict[str, Any] = {}
+        # With values goes on what stops where it reads one; without, models may be larger than this machine.
+        for values in (False, True) if shared["values"] else (False,):
+            try:
+                step, known = compiled_step(get_registry().workload(name), options, table, vary, values=values)
+            except MpsprobeError as error:
+                said = said or {"error": error.message, "hint": error.hint}
+            except Exception as error:  # noqa: BLE001 - of a model, or of torch
+                said = said or {"error": f"{type_name(error)}: {first_line(error)}", "hint": None}
+            else:
+                matches = [one.model_dump(mode="json") for one in known]
+                said = {"compiled": step.model_dump(mode="json"), "advisories": matches}
+                if step.failure is None:
+                    break
+        return json.dumps(said)
 
     return answer
 
 
 if __name__ == "__main__":
-    serve(_prepared)
+    serve(prepared)

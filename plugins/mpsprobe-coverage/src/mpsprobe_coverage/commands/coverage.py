@@ -150,8 +150,9 @@ def coverage(
             if isinstance(report, CoverageReport) and compiles:
                 from mpsprobe_coverage.commands.compiling import with_compiled
 
-                report = with_compiled(report, names[0], judging.options, timeout)
-            keep(question, report)
+                report = with_compiled(report, names[0], judging.options, timeout, judging.vary)
+            if not compiles or getattr(report, "compiled", None) is not None:  # a compiler may come
+                keep(question, report)
     if metal is not None and isinstance(report, CoverageReport) and report.compiled is not None:
         from mpsprobe_coverage.commands.compiling import write_kernels
 

@@ -90,7 +90,9 @@ class Library(NamedTuple):
         return made_once(self.kept, self._build)
 
     def _build(self, library: Path) -> None:
-        code, output = _built(library.stem, library.parent, self.sources)
+        code, output = 1, f"error: there is no {compiler()}"
+        if shutil.which(compiler()) is not None:
+            code, output = _built(library.stem, library.parent, self.sources)
         if code != 0 or not library.is_file():
             raise UsageError(
                 f"the {self.name} cannot be built: {reason_of(output)}",

@@ -104,15 +104,14 @@ def _checked_kernels() -> Kernels:
 
 
 def _in_python(settings: Settings, chain: Chain, why: str) -> tuple[ProgramDevice, list[str]]:
-    if settings.compiles:
-        raise UsageError(f"--compile needs the native device: {why}", "Leave it out.")
     for flag, given in (("--no-keep-going", not settings.keep_going), ("--with-bugs", settings.with_bugs)):
         if given:
             raise UsageError(f"{flag} needs the native device: {why}", "Leave it out.")
     values = settings.values == "real"
     branches = Branches(site, {Site(line, column): answer for line, column, answer in settings.chosen})
     if values:
-        return DeviceInPython(chain, values), [f"The native device was not used: {why}"]
+        makes = "; so --compile makes no kernels" if settings.compiles else ""
+        return DeviceInPython(chain, values), [f"The native device was not used{makes}: {why}"]
     return DeviceInPython(chain, values, branches), []
 
 

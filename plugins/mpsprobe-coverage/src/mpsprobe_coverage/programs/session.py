@@ -89,7 +89,7 @@ class Session:
         if isinstance(device, NativeDevice) and device.generated is not None:
             from mpsprobe_coverage.reporting.compiled import made
 
-            compiled = CompiledStep(**made(device.generated, device.shader.launched))
+            compiled = CompiledStep(**made(device.generated, device.shader.launched), values=True)
         program = self._program(seconds, bool(report.operators))
         return report.model_copy(update={"program": program, "compiled": compiled})
 

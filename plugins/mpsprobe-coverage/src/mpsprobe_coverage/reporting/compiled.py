@@ -35,22 +35,27 @@ class Launched:
 
 def made(generated: Generated, launched: Mapping[Kernel, Launched]) -> dict[str, Any]:
     """The fields of ``CompiledStep`` about what was generated."""
-    breaks, again = Counter(generated.broken), Counter(generated.recompiled())
+    breaks = Counter(generated.broken)
     return {
         "torch": installed_release(),
         "graphs": generated.graphs,
+        "not_run": generated.not_run,
         "breaks": [
             GraphBreak(reason=one.reason, times=times, call_site=_site(one.line)) for one, times in breaks.most_common()
         ],
-        "recompiled": [
-            Recompilation(reason=one.reason, times=times, call_site=_site(one.line)) for one, times in again.items()
-        ],
+        "recompiled": recompilations(generated),
         "refused": [
             RefusedGraph(reason=one.reason, operator=one.operator, call_site=_site(one.line))
             for one in generated.refused
         ],
         "kernels": [_kernel(one, launched.get(one, Launched())) for one in generated.kernels],
     }
+
+
+def recompilations(generated: Generated) -> list[Recompilation]:
+    """What was compiled again until now, by guard and line."""
+    again = Counter(generated.recompiled())
+    return [Recompilation(reason=one.reason, times=times, call_site=_site(one.line)) for one, times in again.items()]
 
 
 def _kernel(kernel: Kernel, launched: Launched) -> MetalKernel:

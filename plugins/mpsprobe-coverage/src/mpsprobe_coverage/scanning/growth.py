@@ -79,7 +79,7 @@ def _of_lengths(
     vary: Vary, graphs: Callable[[int], _Graphs], steps: int, release: str, options: RunOptions
 ) -> GraphGrowth:
     """``steps``: of a generation, whose step after a prompt has the shapes of the one before after a longer prompt."""
-    tried = sorted({vary.first, (vary.first + vary.last) // 2, vary.last}, reverse=True)  # the last may be too long
+    tried = vary.tried[::-1]  # the last may be too long
     runs = [graphs(value) for value in tried]
     needs = {value: run.needs for value, run in zip(tried, runs, strict=True)}
     fixed, each = _shared([run.whole for run in runs])

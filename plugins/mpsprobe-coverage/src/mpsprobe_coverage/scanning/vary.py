@@ -18,6 +18,15 @@ class Vary:
     first: int
     last: int
 
+    @property
+    def tried(self) -> list[int]:
+        """Those that stand for all: the first, one in the middle, the last."""
+        return sorted({self.first, (self.first + self.last) // 2, self.last})
+
+    def sizes(self, options: RunOptions) -> list[tuple[RunOptions, int | None]]:
+        """``options`` for each that is tried, with the width of images where it is that."""
+        return [(with_value(options, self.what, one), one if self.what == SIZE else None) for one in self.tried]
+
 
 def with_value(options: RunOptions, what: str, value: int) -> RunOptions:
     """``options`` with one of the numbers; the ``size`` of images is none of them."""

@@ -27,6 +27,8 @@ from mpsprobe_coverage.verifying.copying import widened, wider
 
 MOST_NODES = 300
 """Of a graph, behind one result: what needs more was not computed by this kernel alone."""
+LARGEST = 2**28
+"""Bytes of a tensor: kernels that get a larger one are not compared, because it is copied for that, in float64 too."""
 FEW = 1e-3
 """The share of whole numbers that may differ: a comparison with a number that both sides round differently."""
 _DRAWN = ("inductor_rand", "inductor_seed", "inductor_lookup_seed", "philox")
@@ -57,8 +59,9 @@ class _Library:
         def launch(*args: Any, **sizes: Any) -> None:
             number = launched.phases.total() % (len(kernel.places) or 1)
             launched.add(args)
-            shapes = (number, *(tuple(one.shape) for one in args if isinstance(one, torch.Tensor)))
-            if not kernel.places or shapes in seen:
+            tensors = [one for one in args if isinstance(one, torch.Tensor)]
+            shapes = (number, *(tuple(one.shape) for one in tensors))
+            if not kernel.places or shapes in seen or any(one.nbytes > LARGEST for one in tensors):
                 run(*args, **sizes)
                 return
             seen.add(shapes)

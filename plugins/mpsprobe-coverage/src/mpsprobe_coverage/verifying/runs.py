@@ -19,6 +19,7 @@ from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun
 from mpsprobe.stepping import TorchStep
 from mpsprobe.suggestions import in_short
+from mpsprobe_coverage.devices.virtual.restoring import as_before
 from mpsprobe_coverage.verifying.comparing import distance
 
 What = Literal["output", "loss", "gradient", "parameter"]
@@ -155,7 +156,8 @@ def built(workload: Any, options: RunOptions) -> TorchRun:
     if any(one.is_meta for one in (*tensors, *run.model.parameters())):
         why = f"'{workload.name}' has tensors without values (on the device 'meta')"
         raise WorkloadError(why, "Hand over a model and inputs on the CPU, with values.")
-    return stepping.settled(run, options, "cpu", partial(tree_map, lambda one: one))
+    with as_before(run.model.modules()):  # what it keeps for its next call would stay on the CPU
+        return stepping.settled(run, options, "cpu", partial(tree_map, lambda one: one))
 
 
 def all_equal(model: torch.nn.Module) -> bool:

@@ -108,7 +108,7 @@ class Verification:
     def _runs(self) -> None:
         model_bytes = _bytes(self._run.model)
         needed = model_bytes * COPIES * (WITH_GRADIENTS if self._options.phase == "training" else 1)
-        whole = (free := _free_bytes()) is None or needed < free
+        whole = (free := free_bytes()) is None or needed < free
         self._say(
             f"verify: {model_bytes >> 20} MiB of weights; the CPU's runs need about {needed >> 20} MiB and activations"
         )
@@ -295,7 +295,7 @@ def inside(name: str, seen: dict[Key, Any]) -> dict[Key, Any]:
     return whole | {(what, prefix + part, number): one for (what, part, number), one in seen.items() if part != ROOT}
 
 
-def _free_bytes() -> int | None:
+def free_bytes() -> int | None:
     """The memory that processes can still take; ``None`` where the system does not say."""
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,68 @@ def test_kernels_of_the_backward_pass(tmp_path: Path) -> None:
     calls = {one["operator"]: one["phases"] for one in step["operators"]}
     assert calls["aten::linear_backward"] == {"backward": 2}  # its forward is MPS's own, unlike the CPU's
     assert "optimizer" in calls["aten::_fused_adamw_"]
+
+
+READS = """
+        rows = int((x[:, 0] > 0).sum()) % 7 + 1
+        x = x[:rows]
+        return self.last(x).cumsum(-1), (x > 0).nonzero()
+"""
+
+
+@pytest.mark.slow
+def test_what_reads_a_value_runs_with_values(tmp_path: Path) -> None:
+    step = _compiled(tmp_path, READS, "--phase", "inference")
+    assert step["values"] and [one["call_site"] for one in step["breaks"]] == ["model.py:13", "model.py:15"]
+    assert step["graphs"] > 1 and all(one["compared"] and not one["faults"] for one in step["kernels"])
+    assert {"aten::nonzero", "aten::_local_scalar_dense"} <= {one["operator"] for one in step["operators"]}
+    assert step["compiled"]["launches"] < step["eager"]["launches"]
+
+
+BOTH_WAYS = """
+import logging
+import sys
+
+logging.disable()
+from mpsprobe.plugins.registry import get_registry
+from mpsprobe.protocols import RunOptions
+from mpsprobe_coverage.knowledge.kernels.mps import load_table
+from mpsprobe_coverage.knowledge.kernels.releases import installed_release
+from mpsprobe_coverage.programs.compiled_step import compiled_step
+
+steps = []
+for values in (False, True):
+    workload, options = get_registry().workload("model.py:make"), RunOptions(phase=sys.argv[1])
+    step, _ = compiled_step(workload, options, load_table(installed_release()), values=values)
+    kernels = [one.model_copy(update={"compared": 0}) for one in step.kernels]
+    views = ("aten::detach", "aten::as_strided")  # fake tensors call these for themselves
+    operators = [one for one in step.operators if one.operator not in views]
+    steps.append(step.model_copy(update={"values": False, "kernels": kernels, "operators": operators}))
+assert steps[0].kernels and steps[0] == steps[1], steps
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", ["inference", "training"])
+def test_a_step_has_the_same_answer_with_values(tmp_path: Path, phase: str) -> None:
+    (tmp_path / "model.py").write_text(MODEL.format(more="        print('between')"), encoding="utf-8")
+    command = [sys.executable, "-c", BOTH_WAYS, phase]  # a process in which nothing has asked torch for MPS
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.slow
+def test_what_many_sizes_compile_again(tmp_path: Path) -> None:
+    arguments = ("hf:albert", "--size", "small", "--compile", "--vary", "batch-size=1..8", "-o", "report.json")
+    ran = run_cli("coverage", *arguments, cwd=tmp_path, process=False)
+    assert ran.code == 0, ran.stderr
+    report = json.loads((tmp_path / "report.json").read_bytes())
+    step = report["compiled"]
+    assert report["growth"]["tried"] == [1, 4, 8]
+    # Its own size is 1 too; 4 compiles for any size, which 8 has.
+    [again] = step["recompiled"]
+    assert again["times"] == 1 and "size" in again["reason"] and again["call_site"], again
+    assert step["graphs"] == 1 and step["failure"] is None
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe_coverage.devices.compiling import DEVICE, SUFFIX, Library, made_once
 from mpsprobe_coverage.devices.observed import observe as observe_module
 from mpsprobe_coverage.devices.observed.observe import observe
+from mpsprobe_devkit.testing import run_cli
 from tests.forking import run_python
 
 
@@ -126,3 +127,17 @@ def test_a_build_imports_nothing_from_the_working_folder(tmp_path: Path, monkeyp
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"))
     DEVICE._build(tmp_path / f"x{SUFFIX}")
     assert not (tmp_path / "it ran").exists()
+
+
+@pytest.mark.parametrize("command", [("coverage", "model.py:make", "--compile"), ("run", "--compile", "model.py")])
+def test_what_does_not_need_the_compiler_is_answered(tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "model.py").write_text(
+        "import torch\n\n\ndef make():\n    return torch.compile(torch.nn.Linear(2, 2)), torch.ones(1, 2)\n\n\n"
+        "if __name__ == '__main__':\n    print(make()[0](make()[1]).shape)\n",
+        encoding="utf-8",
+    )
+    variables = {"CXX": str(tmp_path / "none"), "XDG_CACHE_HOME": str(tmp_path)}
+    ran = run_cli(*command, cwd=tmp_path, variables=variables)
+    assert ran.code == 0, ran.stderr
+    said = " ".join((ran.stdout + ran.stderr).split())
+    assert f"the device cannot be built: error: there is no {tmp_path}/none" in said

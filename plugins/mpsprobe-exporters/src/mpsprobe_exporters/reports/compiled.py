@@ -31,10 +31,14 @@ def line(step: schemas.CompiledStep | None) -> list[str]:
     if step is None or step.failure is not None:
         return []
     made = f"{plural(step.graphs, 'graph')} and {plural(len(step.kernels), 'Metal kernel')}"
-    if step.compiled is None or step.eager is None:  # of a program
+    if step.not_run is not None:
+        return [f"{TITLE}: {made}, which were not run: {one_line(step.not_run)}"]
+    if step.values:
         wrong = sum(bool(one.faults) for one in step.kernels)
         compared = sum(bool(one.compared) for one in step.kernels)
-        return [f"{TITLE}: {made}; {compared} compared with their operators, {wrong} wrong"]
+        made += f"; {compared} compared with their operators, {wrong} wrong"
+    if step.compiled is None or step.eager is None:  # of a program
+        return [f"{TITLE}: {made}"]
     launches = f"{number(step.compiled.launches)} launches instead of {number(step.eager.launches)}"
     data = f"{byte_size(step.compiled.moved_bytes)} of tensors read and written instead of "
     return [f"{TITLE}: {made}; {launches}, {data}{byte_size(step.eager.moved_bytes)}"]
@@ -53,6 +57,10 @@ def sections(report: schemas.CoverageReport) -> Iterator[Section]:
         for one in step.kernels
         if one.faults
     ]
+    if report.growth is not None and end is None:
+        again = plural(sum(one.times for one in step.recompiled), "time")
+        tried = ", ".join(map(number, report.growth.tried))
+        found.append(Bullet(f"then with {report.growth.varied} {tried}: compiled again {again}"))
     found += [Bullet(f"raises{_at(one.call_site)}: {one_line(one.reason)}", one.operator or "") for one in step.refused]
     found += [
         Bullet(f"{what}{_at(one.call_site)}: {one_line(one.reason)} ({plural(one.times, 'time')})")

@@ -22,6 +22,7 @@ from torch._inductor.codegen.mps import MetalKernel, MetalScheduling
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
 
+from mpsprobe.errors import UsageError
 from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage.recording.attribution import is_internal
 from mpsprobe_coverage.recording.capturing import captured, is_on_mps
@@ -84,6 +85,7 @@ class Generated:
     broken: list[Broken] = field(default_factory=list)
     lines: dict[str, Line] = field(default_factory=dict)
     graphs: int = 0
+    not_run: str | None = None  # why no kernel could be compiled here
     _pending: dict[str, Kernel] = field(default_factory=dict)
     _node: Any = None  # of the graph: what is lowered, or generated, now
     _scheduled: Any = ()  # nodes of the scheduler: the last kernel's
@@ -166,7 +168,10 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
         try:
             return compiled(self, model_, inputs_, **options)
         except Exception as error:
-            made.refused.append(_refused(graph, error, made._node))
+            if isinstance(first := _first(error), UsageError):  # of this machine: a Mac compiles its kernels
+                made.not_run = first.message
+            else:
+                made.refused.append(_refused(graph, first, made._node))
             if not keep_going:
                 raise
             return captured(model_.forward if isinstance(model_, torch.nn.Module) else model_)
@@ -241,11 +246,17 @@ def _line(node: Any) -> Line | None:
     return next(((file, int(line)) for file, line in reversed(frames) if not is_internal(file)), None)
 
 
-def _refused(graph: int, error: BaseException, node: Any) -> Refused:
-    """Why Inductor gave up: what was raised first."""
-    inner: BaseException = error
-    while (deeper := getattr(inner, "inner_exception", None) or inner.__cause__) is not None:
-        inner = deeper
+def _first(error: BaseException) -> BaseException:
+    """What was raised first, and led to ``error``; or what says so to the user."""
+    while (deeper := getattr(error, "inner_exception", None) or error.__cause__) is not None:
+        if isinstance(error, UsageError):
+            break
+        error = deeper
+    return error
+
+
+def _refused(graph: int, inner: BaseException, node: Any) -> Refused:
+    """Why Inductor gave up: ``inner`` was raised first."""
     reason = f"{type_name(inner)}: {first_line(inner)}"
     if isinstance(inner, KeyError) and inner.args and isinstance(inner.args[0], torch.dtype):
         reason = f"its generator for Metal has no type for {str(inner.args[0]).removeprefix('torch.')}"

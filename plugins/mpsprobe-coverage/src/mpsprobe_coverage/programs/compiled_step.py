@@ -1,8 +1,9 @@
-"""One step of a workload under ``torch.compile``, on the native device and without values.
+"""One step of a workload under ``torch.compile``, on the native device, without values or with them.
 
-Tensors are PyTorch's fake ones on ``mps``. Below autograd they are dispatched as on a Mac, because the native device is
-registered for MPS: so TorchDynamo, AOTAutograd and Inductor come to the graphs that they come to there. What Inductor
-generates is run with fake tensors too: its wrapper calls operators, which are judged, and kernels, which are counted.
+Without, tensors are PyTorch's fake ones on ``mps``. Below autograd they are dispatched as on a Mac, because the native
+device is registered for MPS: so TorchDynamo, AOTAutograd and Inductor come to the graphs that they come to there. What
+Inductor generates is run with fake tensors too: its wrapper calls operators, which are judged, and kernels, which are
+counted. With values, the tensors are those of the native device, and the kernels run and are compared, as in a program.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import linecache
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from torch._guards import TracingContext
 from torch._inductor import codecache, compile_fx
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 
 from mpsprobe.output import TemporaryFolder
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
@@ -37,28 +39,33 @@ from mpsprobe_coverage.devices.native.inductor import (
     line_of_call,
 )
 from mpsprobe_coverage.devices.virtual.mps_in_python import replacing
+from mpsprobe_coverage.devices.virtual.restoring import as_before
 from mpsprobe_coverage.devices.virtual.wrapping import NotStrided, Wrapper
 from mpsprobe_coverage.knowledge.calls.call import Call
 from mpsprobe_coverage.knowledge.calls.keys import operator_name
 from mpsprobe_coverage.knowledge.calls.spec import specs_in, tensors_in
 from mpsprobe_coverage.knowledge.chips.store import machine_named
-from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
 from mpsprobe_coverage.knowledge.times.costs import Cost, gathers
 from mpsprobe_coverage.knowledge.times.model import Call as TimedCall
 from mpsprobe_coverage.knowledge.times.model import estimate
-from mpsprobe_coverage.recording.attribution import Attribution, Origin
+from mpsprobe_coverage.recording.attribution import Origin
 from mpsprobe_coverage.recording.capturing import KnownByMemory, captured
 from mpsprobe_coverage.recording.dispatch import Entry, Plan
 from mpsprobe_coverage.recording.phases import FORWARD, ProgramRecorder, optimizers_followed, phase_now
 from mpsprobe_coverage.recording.recorder import Watching
 from mpsprobe_coverage.recording.references import REFERENCES
 from mpsprobe_coverage.reporting.attempts import Attempt
-from mpsprobe_coverage.reporting.compiled import Launched, made
+from mpsprobe_coverage.reporting.compiled import Launched, made, recompilations
 from mpsprobe_coverage.reporting.findings import advisory_matches, findings
 from mpsprobe_coverage.reporting.works import calls_of, works_of
+from mpsprobe_coverage.scanning import images
+from mpsprobe_coverage.scanning.process_state import same_numbers
 from mpsprobe_coverage.scanning.step import ReleaseStep
 from mpsprobe_coverage.scanning.tracing import built, chain_for
+from mpsprobe_coverage.scanning.vary import Vary
+from mpsprobe_coverage.verifying import runs
+from mpsprobe_coverage.verifying.kernels import Kernels
 
 _NO_WORK = ("empty", "new_empty", "_unsafe_view", "_reshape_alias", "lift_fresh", "detach")
 UNCOUNTED = "prim"
@@ -67,13 +74,15 @@ UNCOUNTED = "prim"
 class _Calls(TorchDispatchMode):
     """Judges each call that a step makes on the device, but for those that compiling makes."""
 
-    def __init__(self, chain: Chain, attribution: Attribution, generated: Generated) -> None:
+    def __init__(self, device: NativeDevice, *, values: bool) -> None:
         super().__init__()
         self.recorder, self.launched = ProgramRecorder(), Launched()
-        self._chain, self._attribution, self._generated = chain, attribution, generated
+        assert device.generated is not None, "a device that has a shader generates"
+        self._chain, self._attribution, self._generated = device.chain, device.attribution, device.generated
         self.recorder.phase = FORWARD  # of this thread: a new recorder mutes it
         self._plans: dict[Any, Plan] = {}
-        self._watching = Watching(_Knowing(), chain.table)
+        self._watching = Watching(KnownByMemory() if values else _Knowing(), device.chain.table)
+        self._references = {} if values else REFERENCES  # in place of what meta refuses, and MPS takes
 
     @classmethod
     def is_infra_mode(cls) -> bool:
@@ -85,7 +94,7 @@ class _Calls(TorchDispatchMode):
             return func(*args, **kwargs)
         inputs = specs_in((args, kwargs))
         on_device = any(one.device.type == "mps" for one in tensors_in((args, kwargs)))
-        result = (REFERENCES.get(operator_name(func), func) if on_device else func)(*args, **kwargs)
+        result = (self._references.get(operator_name(func), func) if on_device else func)(*args, **kwargs)
         if on_device or any(one.device.type == "mps" for one in tensors_in(result)):
             self._record(func, args, kwargs, inputs, result)
         return result
@@ -133,7 +142,11 @@ class _Fakes(Wrapper):
 
     def __init__(self, mode: FakeTensorMode) -> None:
         super().__init__(0)
-        self._mode = mode
+        self.mode = mode
+
+    def run(self, run: TorchRun) -> TorchRun:
+        self.module(run.model)
+        return replace(run, args=self.nested(run.args), kwargs=self.nested(dict(run.kwargs)))
 
     def tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         earlier = self._made.get(id(tensor))
@@ -141,7 +154,7 @@ class _Fakes(Wrapper):
             return earlier[1]
         if tensor.layout is not torch.strided or torch.nn.parameter.is_lazy(tensor) or tensor.is_nested:
             raise NotStrided(f"the step cannot be compiled without values: {type(tensor).__name__} is not strided")
-        with self._mode:
+        with self.mode:
             fake = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="mps")
             if isinstance(tensor, torch.nn.Parameter):
                 fake = torch.nn.Parameter(fake, tensor.requires_grad)
@@ -167,38 +180,65 @@ class _Libraries:
 
 
 def compiled_step(
-    workload: Workload, options: RunOptions, table: KernelTable
+    workload: Workload, options: RunOptions, table: KernelTable, vary: Vary | None = None, *, values: bool = False
 ) -> tuple[CompiledStep, list[AdvisoryMatch]]:
     """The step with its model compiled, and the advisories that are about compiled calls of it.
 
-    To be called once in a process, before anything asks torch for MPS. Raises ``MpsprobeError`` where there is no
-    native device, or the workload cannot be built.
+    ``vary``: it is taken with those sizes too, for what is compiled again. ``values``: tensors have them, and kernels
+    run. Raises ``MpsprobeError`` where there is no native device, or the workload cannot be built.
     """
-    chain, libraries = chain_for(table, options), _Libraries()
+    chain, fakes = chain_for(table, options), _Fakes(FakeTensorMode(allow_non_fake_inputs=True))
+    libraries: Kernels | _Libraries = Kernels() if values else _Libraries()
     device = NativeDevice(chain, lines=False, chip=options.chip, shader=libraries)
-    run, _ = built(workload, options, table)
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    fakes = _Fakes(mode)
-    with TemporaryFolder() as folder, device, _without_storages(folder):
-        assert device.generated is not None
-        fakes.module(run.model)
-        run = replace(run, args=fakes.nested(run.args), kwargs=fakes.nested(dict(run.kwargs)))
-        device.attribution.name_modules(run.model)
-        with mode, optimizers_followed():
-            eager = _Calls(chain, device.attribution, device.generated)
-            failure = _taken(run, options, table, eager, device, compiled=False)
-            calls = _Calls(chain, device.attribution, device.generated)
-            torch._dynamo.reset()
-            failure = _taken(run, options, table, calls, device, compiled=True) or failure
+    sizes = [(options, None), *(vary.sizes(options) if vary is not None else ())]
+    with TemporaryFolder() as folder, same_numbers():
+        shapes = [] if values else [built(workload, asked, table, width)[0] for asked, width in sizes]
+        with device, _generated_into(folder, values=values):
+            assert device.generated is not None, "its shader asks for that"
+            steps = (_placed(workload, *size) for size in sizes) if values else iter([*map(fakes.run, shapes)])
+            with nullcontext() if values else fakes.mode, optimizers_followed():
+                run = next(steps)
+                device.attribution.name_modules(run.model)
+                eager, calls, others = (_Calls(device, values=values) for _ in range(3))
+                with as_before(run.model.modules()):
+                    failure = _taken(_as_captured(run), options, table, eager, device)
+                torch._dynamo.reset()
+                model = torch.compile(run.model)
+                failure = _taken(replace(run, model=model), options, table, calls, device) or failure
+                parts = made(device.generated, libraries.launched)
+                if device.generated.not_run is None:
+                    parts["compiled"] = _cost(calls.launched, *libraries.launched.values())
+                    if options.chip and failure is None:
+                        parts["step_ms"] = _step_ms(options.chip, calls, libraries, table.release)
+                for other in steps:
+                    failure = failure or _taken(replace(other, model=model), options, table, others, device)
+        again = recompilations(device.generated)
     step = CompiledStep(
-        **made(device.generated, libraries.launched),
+        **parts | {"recompiled": again},
+        values=values,
         operators=findings(calls.recorder, table),
         eager=_cost(eager.launched),
-        compiled=_cost(calls.launched, *libraries.launched.values()),
-        step_ms=None if failure or not options.chip else _step_ms(options.chip, calls, libraries, table.release),
         failure=failure,
     )
     return step, advisory_matches(eager.recorder, table, options)
+
+
+def _as_captured(run: TorchRun) -> TorchRun:
+    """Not compiled, with the calls that advisories of captured ones are about."""
+    return replace(run, call=captured(run.call or (lambda of, args, kwargs: of(*args, **kwargs))))
+
+
+def _placed(workload: Workload, options: RunOptions, width: int | None) -> TorchRun:
+    """On the device, with values."""
+    run = runs.built(workload, options)
+    if width is not None:
+        images.resize(run, width)
+        run.args, run.kwargs = tree_map_only(
+            torch.Tensor,
+            lambda one: torch.rand(one.shape).to(one.dtype) if one.is_meta else one,
+            (run.args, run.kwargs),
+        )
+    return runs.placed(run, "mps")
 
 
 def _cost(*launched: Launched) -> StepCost:
@@ -206,7 +246,7 @@ def _cost(*launched: Launched) -> StepCost:
     return StepCost(launches=sum(one.phases.total() for one in launched), moved_bytes=moved)
 
 
-def _step_ms(chip: str, calls: _Calls, libraries: _Libraries, release: str) -> list[float] | None:
+def _step_ms(chip: str, calls: _Calls, libraries: Kernels | _Libraries, release: str) -> list[float] | None:
     """Of the operators that are still called, and of generated kernels, as long as their bytes take to move."""
     kernels = []
     for kernel, launched in libraries.launched.items():
@@ -222,27 +262,24 @@ def _step_ms(chip: str, calls: _Calls, libraries: _Libraries, release: str) -> l
 
 
 def _taken(
-    run: TorchRun, options: RunOptions, table: KernelTable, calls: _Calls, device: NativeDevice, *, compiled: bool
+    run: TorchRun, options: RunOptions, table: KernelTable, calls: _Calls, device: NativeDevice
 ) -> RunFailure | None:
-    if compiled:
-        moved = replace(run, model=torch.compile(run.model))
-    else:  # what advisories of captured calls are about
-        moved = replace(run, call=captured(run.call or (lambda of, args, kwargs: of(*args, **kwargs))))
     with Attempt(run.model, device.attribution, phase_now) as attempt, calls:
-        ReleaseStep(moved, options, table).take()
+        ReleaseStep(run, options, table).take()
     return attempt.failure
 
 
 @contextmanager
-def _without_storages(folder: str) -> Iterator[None]:
-    """Let generated wrappers run with fake tensors, which have no storage to look into."""
-    with replacing() as (replace_, _), torch._inductor.config.patch(_CHECKS):
-        guards = torch._C._dynamo.guards
-        replace_(
-            guards, "_reinterpret_tensor", lambda one, size, stride, offset=0: one.as_strided(size, stride, offset)
-        )
+def _generated_into(folder: str, *, values: bool) -> Iterator[None]:
+    """Generated files go there; without ``values`` a wrapper runs with tensors that have no storage to look into."""
+    with replacing() as (replace_, _), torch._inductor.config.patch({} if values else _CHECKS):
         replace_(codecache, "cache_dir", lambda: folder)
-        replace_(compile_fx, "get_input_idxs_to_check", lambda *_: [])
+        if not values:
+            guards = torch._C._dynamo.guards
+            replace_(
+                guards, "_reinterpret_tensor", lambda one, size, stride, offset=0: one.as_strided(size, stride, offset)
+            )
+            replace_(compile_fx, "get_input_idxs_to_check", lambda *_: [])
         yield
 
 
