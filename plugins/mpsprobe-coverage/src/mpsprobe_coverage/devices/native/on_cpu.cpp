@@ -69,8 +69,10 @@ thread_local bool inside = false; // of a call of the program's
 template <typename Visit>
 void each_tensor(const IValue& value, const Visit& visit) {
   if (value.isTensor()) {
-    if (value.toTensor().defined()) {
-      visit(value.toTensor());
+    const auto& tensor = value.toTensor();
+    // Symbolic sizes are those of a graph that is being compiled: there is no data.
+    if (tensor.defined() && !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) {
+      visit(tensor);
     }
   } else if (value.isList()) {
     for (const IValue& one : value.toListRef()) {
