@@ -97,7 +97,7 @@ def child(folder: str) -> None:
     library._destroy()
     library = planted("tanh", lambda x: (x.cpu().tanh() + 0.01).to("mps"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mpsprobe_coverage.verifying.verification._free_bytes", lambda: 0)
+        patch.setattr("mpsprobe_coverage.verifying.verification.free_bytes", lambda: 0)
         parts = checked(small, phase="training")
     rows = [(one.what, one.name, one.wrong, one.cpu_error is not None) for one in parts.tensors]
     found["windows"] = [len(parts.wrong), rows, parts.parted, parts.notes]
