@@ -15,11 +15,14 @@ from torch._prims_common import suggest_memory_format
 _aten = torch.ops.aten
 
 
+def of_images(x: Any, weight: Any) -> bool:
+    """Whether MPS convolves to channels last: ``mps_conv_use_channels_last`` in native/ConvUtils.h."""
+    return weight.dim() == 4 and torch.channels_last in map(suggest_memory_format, (x, weight))
+
+
 def _mps_convolution(x: Any, weight: Any, bias: Any, padding: Any, stride: Any, dilation: Any, groups: int) -> Any:
     result = _aten.convolution(x, weight, bias, stride, padding, dilation, False, [0] * len(padding), groups)
-    # `mps_conv_use_channels_last` in native/ConvUtils.h; the meta kernel asks by other rules
-    images = result.dim() == 4 and torch.channels_last in map(suggest_memory_format, (x, weight))
-    return result.contiguous(memory_format=torch.channels_last) if images else result
+    return result.contiguous(memory_format=torch.channels_last) if of_images(x, weight) else result
 
 
 def _mps_convolution_transpose(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,8 +88,9 @@ def load(name, sources, build_directory, **options):
 """
 
 
-def torch_that_builds(path: Path, code: str) -> Path:
-    """Another torch in the folder ``path``, with nothing but ``cpp_extension``; the file of that."""
+def torch_that_builds(path: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Another torch in ``path``, with nothing but ``cpp_extension``, which asks no compiler; the file of that."""
+    monkeypatch.setenv("CXX", sys.executable)
     library = path / "torch" / "utils" / "cpp_extension.py"
     library.parent.mkdir(parents=True)
     for folder in (library.parent, library.parent.parent):
@@ -102,7 +104,7 @@ def test_a_build_ends_with_its_process_and_the_next_one_clears_up(
 ) -> None:
     if not hasattr(os, "mkfifo"):
         return  # Windows has no groups of processes
-    library = torch_that_builds(tmp_path, SLOW)
+    library = torch_that_builds(tmp_path, SLOW, monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     target = tmp_path / "mpsprobe" / "compiled" / f"x{SUFFIX}"
     pipes = {"BEGUN": str(tmp_path / "begun"), "ALIVE": str(tmp_path / "alive")}
@@ -121,7 +123,7 @@ def test_a_build_ends_with_its_process_and_the_next_one_clears_up(
 
 
 def test_a_build_imports_nothing_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch_that_builds(tmp_path / "path", QUICK)
+    torch_that_builds(tmp_path / "path", QUICK, monkeypatch)
     (tmp_path / "torch.py").write_text("open('it ran', 'w')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"))

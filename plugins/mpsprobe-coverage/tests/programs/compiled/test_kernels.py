@@ -24,6 +24,8 @@ for _ in range(3):
 code = "kernel void twice(device float* o, uint i [[thread_position_in_grid]]) { o[i + 1] = 2.0; }"
 torch.mps.compile_shader(code).twice(torch.zeros(8, device="mps"))
 print(torch.compile(lambda a: torch.nextafter(a, a + 1))(x).shape)
+patches = nn.Conv2d(3, 128, 14, 14).to("mps")  # Inductor makes its tensors channels last
+print(torch.compile(lambda a: patches(a))(torch.randn(1, 3, 28, 28, device="mps")).shape)
 """
 
 
@@ -36,7 +38,7 @@ def test_a_program_prints_the_same_with_its_kernels(tmp_path: Path) -> None:
         assert ran.code == 0 and "is deprecated" not in ran.stderr, ran.stderr  # Dynamo asks for all of torch
         printed.append(ran.stdout)
         reports.append(json.loads((tmp_path / "report.json").read_bytes()))
-    assert printed[0] == printed[1] and len(printed[0].splitlines()) == 4
+    assert printed[0] == printed[1] and len(printed[0].splitlines()) == 5
     outside = "the Metal kernel twice: o[8] is outside its tensor, in thread (7, 0, 0)"
     assert [report["program"]["notes"] for report in reports] == [[outside], [outside]]
     assert reports[0]["compiled"] is None
@@ -45,7 +47,7 @@ def test_a_program_prints_the_same_with_its_kernels(tmp_path: Path) -> None:
         "reason": "its generator for Metal does not have this operation", "operator": "aten::nextafter",
         "call_site": "train.py:15",
     }]  # fmt: skip
-    assert made["graphs"] == 2 and not made["recompiled"] and made["eager"] is None
+    assert made["graphs"] == 3 and not made["recompiled"] and made["eager"] is None
     assert not any(kernel["faults"] for kernel in made["kernels"])
     assert sum(kernel["compared"] > 0 for kernel in made["kernels"]) >= len(made["kernels"]) / 2
     assert {phase for kernel in made["kernels"] for phase in kernel["phases"]} == {"forward", "backward"}

@@ -26,6 +26,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage.recording.attribution import is_internal
 from mpsprobe_coverage.recording.capturing import captured, is_on_mps
+from mpsprobe_coverage.recording.references import of_images
 
 _GUARD = re.compile(
     r"(?:\d+/\d+: )?(?P<guard>[^\n]*?)\s*(?:#[^\n]*?(?:# (?P<file>[^\s:]+):(?P<line>\d+) in \w+)?)?$", re.MULTILINE
@@ -185,6 +186,14 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
     # Metal's compiler is asked at the end of a graph, and by the program for kernels of its own.
     own: Any = vars(torch._C)["_mps_compileShader"]
     replace(torch._C, "_mps_compileShader", lambda source: shader(made, source) if made.has(source) else own(source))
+    # Inductor asks it for the strides of a convolution; it knows MPS in builds for a Mac only.
+    format_of: Any = vars(torch._C)["_conv_determine_backend_memory_format"]
+
+    def format_on_mps(x: torch.Tensor, weight: torch.Tensor, backend: Any) -> torch.memory_format:
+        last = x.device.type == "mps" and of_images(x, weight)
+        return torch.channels_last if last else format_of(x, weight, backend)
+
+    replace(torch._C, "_conv_determine_backend_memory_format", format_on_mps)
     replace(torch._C, "_mps_get_core_count", lambda: torch.backends.mps.get_core_count())
     replace(torch._C, "_mps_get_name", lambda: torch.backends.mps.get_name())
     clear_compilation_metrics()
