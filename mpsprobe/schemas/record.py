@@ -29,7 +29,7 @@ Local = Annotated[str, AfterValidator(without_home)]
 class Record(BaseModel):
     """Keys that this version does not know are kept verbatim, so that a newer report survives a round trip."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, defer_build=True)
     folds: ClassVar[Mapping[str, str]] = {}
     """The word of each field that has one."""
 

@@ -24,13 +24,13 @@ import importlib.metadata
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 import torch
 from packaging.requirements import Requirement
@@ -38,6 +38,7 @@ from packaging.version import Version
 from torch.torch_version import TorchVersion
 
 from mpsprobe_coverage.devices.virtual.mps_in_python import Replace, replacing
+from mpsprobe_coverage.knowledge.kernels.backends import family_named
 from mpsprobe_coverage.knowledge.kernels.releases import as_version
 
 INSTALLED: Any = torch.__version__
@@ -52,8 +53,14 @@ _STORES |= {"BEFORE_WITH", "SETUP_WITH", "YIELD_VALUE", "RETURN_GENERATOR"}
 _STORING = {dis.opmap[name] for name in _STORES if name in dis.opmap}
 _KEEP_TRUTH = re.compile(r"(torch|functorch|torchgen|mpsprobe\w*)(\.|$)")
 _NAMES_TORCH = re.compile(r"torch\s*([<>=!~].*)?$")  # the package in a call, also as a requirement: "torch>=2.1"
-_ASSIGNED = re.compile(r"^([ \t]*)[A-Za-z_]\w*(?:\s*,\s*\w+)*\s*(?::[^=\n]+)?=(?!=)\s*(.*)$", re.MULTILINE)
+_TARGETS = r"[A-Za-z_]\w*(?:[ \t]*,[ \t]*\w+)*[ \t]*(?::[^=\n]+)?=(?!=)[ \t]*"
+_ASSIGNED = re.compile(
+    rf"^{_TARGETS}((?:[(\[][ \t]*\n(?:[ \t].*\n|\n)*)?.*)", re.MULTILINE
+)  # with the lines in its brackets
+_ASSIGNED_INSIDE = re.compile(rf"^[ \t]+{_TARGETS}(.*)", re.MULTILINE)  # an ``if`` or a ``try``
 _DIRECT = re.compile(r"torch\.__version__|[\"']torch\b[^\"'.]*[\"']|torch\.backends\.mps|torch\.accelerator")
+_DIRECTLY = ("torch.__version__", '"torch', "'torch", "torch.backends.mps", "torch.accelerator")  # quick to look for
+_WORD = re.compile(r"(?<![\"'\w])[A-Za-z_]\w*")
 _SAFE = ("packaging", "operator", "builtins", "importlib", "torch")  # whose functions an expression may call
 
 
@@ -83,6 +90,7 @@ class _Found:
 
 
 _found: WeakKeyDictionary[ModuleType, _Found] = WeakKeyDictionary()
+_seen: dict[str, ref[ModuleType]] = {}
 _of_libraries: WeakKeyDictionary[ModuleType, None] = WeakKeyDictionary()  # those of them that name torch
 _packages: dict[str, WeakSet[ModuleType]] = {}
 _depths: WeakKeyDictionary[FunctionType, int] = WeakKeyDictionary()
@@ -132,7 +140,12 @@ def _is_question(value: Any) -> bool:
 def _look() -> None:
     """At the modules that were imported since."""
     for name, module in [*sys.modules.items()]:
-        if type(name) is str and isinstance(module, ModuleType) and module not in _found:
+        if (
+            type(name) is str
+            and isinstance(module, ModuleType)
+            and ((seen := _seen.get(name)) is None or seen() is not module)
+        ):
+            _seen[name] = ref(module)
             _found[module] = _Found()
             _packages.setdefault(name.partition(".")[0], WeakSet()).add(module)
             _look_at(name, module, _found[module])
@@ -167,13 +180,15 @@ def _look_at(name: str, module: ModuleType, found: _Found) -> None:
 
 
 def _may_have_constants(text: str, module: ModuleType) -> bool:
-    for indent, value in _ASSIGNED.findall(text):
-        if _DIRECT.search(value) or (not indent and value.strip() in ("(", "[")):
+    directly = any(words in text for words in _DIRECTLY)
+    if directly and any(map(_DIRECT.search, _ASSIGNED_INSIDE.findall(text))):
+        return True
+    for value in _ASSIGNED.findall(text):
+        if directly and _DIRECT.search(value):
             return True
-        if not indent:
-            words = {*re.findall(r"\w+", value)}
-            if words & _derived_names or any(_is_question(vars(module).get(word)) for word in words):
-                return True
+        words = {*_WORD.findall(value)}
+        if words & _derived_names or any(_is_question(vars(module).get(word)) for word in words):
+            return True
     return False
 
 
@@ -280,19 +295,25 @@ def _answer(version: str, name: Hashable, questions: _Questions, backend: str) -
     if (name, version, backend) not in _answers:
         with ExitStack() as stack:
             if _open:
-                stack.enter_context(_open[-1].on(version))
-            else:
+                _work_out(questions, _open[-1], [version], backend)
+            else:  # this takes as long as the answers of ten releases: all that there are answer at once
                 libraries = stack.enter_context(answering(version))
                 replace, put_back = stack.enter_context(replacing())
                 for asked in ("is_available", "is_built") if backend == "mps" else ():
                     replace(torch.backends.mps, asked, lambda: True)
                 libraries.begin(replace, put_back, note=False)
-            for each, question in questions.items():  # all at once: to ask as another release takes a while
+                _work_out(questions, libraries, {version, *family_named(backend).releases}, backend)
+    return _answers[name, version, backend]
+
+
+def _work_out(questions: _Questions, libraries: Libraries, versions: Iterable[str], backend: str) -> None:
+    for version in versions:
+        with libraries.on(version):
+            for each, question in questions.items():
                 try:
                     _answers[each, version, backend] = question()
                 except Exception as error:  # noqa: BLE001 - an answer too
                     _answers[each, version, backend] = type(error)
-    return _answers[name, version, backend]
 
 
 @contextmanager
