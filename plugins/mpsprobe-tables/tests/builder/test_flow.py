@@ -184,7 +184,7 @@ def test_a_name_that_is_put_together_of_several_parts(tmp_path: Path) -> None:
     assert "float32" not in refusal.dtypes
 
 
-def test_what_the_names_of_kernels_tell_is_not_told_again(tmp_path: Path) -> None:
+def test_what_the_names_of_kernels_show_is_not_said_again(tmp_path: Path) -> None:
     steps = [PASS_ON, Call(TYPE_NAME), *formatted("norm_{}_{}_{}"), Call(LOOK_UP), RETURN]
     facts = _facts(tmp_path, steps, functions={TYPE_NAME: [RETURN]}, kernels=NORMS)
     assert facts.operators["aten::op"] == {"named:norm_{}_{}_{}"}

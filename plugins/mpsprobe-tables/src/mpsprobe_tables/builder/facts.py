@@ -93,7 +93,7 @@ def with_refusal(known: frozenset[Refusal], more: Refusal) -> frozenset[Refusal]
     return known | {Refusal(more.argument, new, more.message)} if new else known
 
 
-def _told_by_names(kernel: Kernel, known: frozenset[str], kernels: Mapping[str, frozenset[str]]) -> Refusal | None:
+def _shown_by_names(kernel: Kernel, known: frozenset[str], kernels: Mapping[str, frozenset[str]]) -> Refusal | None:
     """What the names of its Metal kernels refuse: ``judging/metal.py`` judges the first tensor by them."""
     facts = [fact.partition(":") for fact in known]
     if not kernel.inputs or all(kind != NAMED for kind, _, _ in facts):
@@ -103,12 +103,12 @@ def _told_by_names(kernel: Kernel, known: frozenset[str], kernels: Mapping[str, 
     return Refusal(kernel.inputs[0].name, lacking, NO_KERNEL)
 
 
-def _beyond(known: frozenset[Refusal], told: Refusal) -> frozenset[Refusal]:
-    """``known`` without what ``told`` tells, too."""
+def _beyond(known: frozenset[Refusal], shown: Refusal) -> frozenset[Refusal]:
+    """``known`` without what ``shown`` tells, too."""
     return frozenset(
         one
         for one in known
-        if one.argument != told.argument or not one.dtypes <= told.dtypes or not one.message.startswith(told.message)
+        if one.argument != shown.argument or not one.dtypes <= shown.dtypes or not one.message.startswith(shown.message)
     )
 
 
@@ -145,9 +145,9 @@ def read_facts(library: MachO, release: str, sha256: str) -> KernelFacts:
         refusal = None if known[operator] else lacking.refusal(kernel)
         if refusal is not None:
             refusals[operator] = with_refusal(refusals.get(operator, frozenset()), refusal)
-        told = _told_by_names(kernel, known[operator], kernels)
-        if told is not None and operator in refusals:
-            refusals[operator] = _beyond(refusals[operator], told)
+        shown = _shown_by_names(kernel, known[operator], kernels)
+        if shown is not None and operator in refusals:
+            refusals[operator] = _beyond(refusals[operator], shown)
     graphs = with_reached(read_graphs(follower, followed), reached)
     return KernelFacts(release, sha256, kernels, operators, {o: r for o, r in refusals.items() if r}, graphs)
 
