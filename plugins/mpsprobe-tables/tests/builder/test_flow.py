@@ -16,6 +16,7 @@ from made_library import (
     Step,
     Words,
     binary,
+    block,
     definitions,
     formatted,
     kernel_library,
@@ -89,7 +90,7 @@ NEW_MACOS = "__ZN2at3mps20is_macos_13_or_newerENS0_12MacOSVersionE"
 COMPLEX = frozenset({"complex32", "complex64"})  # complex128 is refused everywhere
 ONE, TWO = "op(Tensor self) -> Tensor", "op(Tensor self, Tensor other) -> Tensor"
 WITH_OUT = "op(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
-FAILS, CHECK, F = Call(CHECK_FAIL), native("check"), native("f")
+FAILS, CHECK, F, BLOCK = Call(CHECK_FAIL), native("check"), native("f"), block("f")
 UNKNOWN = Words((0xF9400028,))  # ldr x8, [x1]
 PASS_ON = Words((0xAA0203E0,))  # mov x0, x2
 RESULT_ON_STACK = Words((0xAA0203E0, 0x910003E8))  # mov x0, x2; mov x8, sp
@@ -159,6 +160,51 @@ def test_messages(tmp_path: Path) -> None:
     assert refusal.message == "no Metal kernel 'matmul_{}'"
     assert {"bool", "int32", "complex64"} <= refusal.dtypes
     assert refusal.dtypes.isdisjoint({"float32", "float16"})
+
+
+NORMS = ("norm_looped_i32_float", "norm_looped_i32_half", "norm_row_i32_float", "norm_row_i32_half")
+DISPATCH = "__ZN2at3mps26dispatch_sync_with_rethrowEPU28objcproto17OS_dispatch_queue8NSObjectU13block_pointerFvvE"
+STORED = Words((0xF9001FE2,))  # str x2, [sp, #56]
+LOADED = Words((0xF9401FE2,))  # ldr x2, [sp, #56]
+IN_BLOCK = [Words((0xF9401000,)), *refuses_complex(0)]  # ldr x0, [x0, #32]
+
+
+def test_a_name_that_is_put_together_of_several_parts(tmp_path: Path) -> None:
+    functions = {TYPE_NAME: [RETURN]}
+    steps = [PASS_ON, Call(TYPE_NAME), Load("norm_{}_{}_{}", 2), Call(LOOK_UP), RETURN]
+    [refusal] = _refused(tmp_path, steps, functions=functions, kernels=NORMS)
+    assert refusal.message == "no Metal kernel 'norm_{}_{}_{}'"
+    assert {"bool", "int32", "bfloat16"} <= refusal.dtypes
+    assert refusal.dtypes.isdisjoint({"float32", "float16"})
+    # One of them does not tell of a dtype: it may serve all.
+    assert not _refused(tmp_path, steps, functions=functions, kernels=(*NORMS, "norm_row_i32_all"))
+    # The next name has no dtype in it that was asked for.
+    steps[-1:] = [Load("offsets_{}", 2), Call(LOOK_UP), RETURN]
+    [refusal] = _refused(tmp_path, steps, functions=functions, kernels=(*NORMS, "offsets_int"))
+    assert "float32" not in refusal.dtypes
+
+
+def test_what_the_names_of_kernels_show_is_not_said_again(tmp_path: Path) -> None:
+    steps = [PASS_ON, Call(TYPE_NAME), *formatted("norm_{}_{}_{}"), Call(LOOK_UP), RETURN]
+    facts = _facts(tmp_path, steps, functions={TYPE_NAME: [RETURN]}, kernels=NORMS)
+    assert facts.operators["aten::op"] == {"named:norm_{}_{}_{}"}
+    assert facts.kernels["norm_{}_{}_{}"] == {"float", "half"}
+    assert "aten::op" not in facts.refusals
+
+
+def test_what_a_call_leaves_as_it_was(tmp_path: Path) -> None:
+    """A function that writes to its own frame; one that the compiler moved out, with an address left in ``x8``."""
+    writes = {CHECK: [Words((0x910003E0,)), Call("__ZN2at6TensoraSERKS0_"), RETURN]}  # mov x0, sp; operator=
+    steps = [STORED, PASS_ON, Call(CHECK), LOADED, *NO_COMPLEX]
+    assert {refusal.argument for refusal in _refused(tmp_path, steps, functions=writes)} == {"self"}
+    moved = f"{F}.cold.1"
+    steps = [
+        *[Address(BLOCK, 9), Words((0xF9000BE9, 0xF90013E2))],  # str x9, [sp, #16]; str x2, [sp, #32]
+        *[Words((0x910003E8,)), Call(moved)],  # mov x8, sp
+        *[Words((0x910003E1,)), Call(DISPATCH), RETURN],  # mov x1, sp
+    ]
+    functions = {moved: [RETURN], BLOCK: IN_BLOCK}
+    assert {refusal.argument for refusal in _refused(tmp_path, steps, functions=functions)} == {"self"}
 
 
 def test_which_dtypes_are_refused(tmp_path: Path) -> None:

@@ -43,6 +43,10 @@ def _enlarged(operator: str) -> Program:
     return _of(lambda image: getattr(aten, operator)(image, [8, 8], False), BYTE, 1, 1, 4, 4)
 
 
+def _normed(dtype: torch.dtype) -> Program:
+    return lambda: aten.native_layer_norm(made(2, 4, dtype=dtype), [4], None, None, 1e-5)
+
+
 def _put(elements: int) -> Program:
     few = min(elements, 1)
     return lambda: made(elements).put_(places(few), made(few))
@@ -62,6 +66,8 @@ SWITCHES: list[Refused] = [
     ("2.10.0", _of(torch.histc, INT), "histc", "\"histogram_mps\" not implemented for ('self': int32)", "2.13.0"),
     ("2.10.0", _of(torch.histc, HALF), "histc", "float16", "2.12.0"),
     ("2.15.0", _of(torch.mm, BOOL, 2, 2, tensors=2), "mm", "no Metal kernel 'matmul_{}'", None),
+    ("2.12.1 2.13.0", _normed(INT), "native_layer_norm", "its kernel raises for int32 ('input')", None),
+    ("2.14.0 2.15.0", _normed(INT), "native_layer_norm", "no Metal kernel 'layer_norm_{}_{}_{}'", None),
     ("2.4.1", lambda: torch.arange(4, dtype=BF16, device="mps"), "arange", '"arange_mps" not implemented for', "2.6.0"),
     ("2.13.0", _of(torch.bmm, BOOL, 1, 2, 2, tensors=2), "bmm", "no Metal kernel", None),
     ("2.1.2", _of(torch.mul, COMPLEX, tensors=2), "mul", "Complex types are unsupported on MPS", "2.2.0"),
@@ -87,6 +93,7 @@ NATIVE: list[Taken] = [
     ("2.15.0", _of(torch.mm, LONG, 2, 2, tensors=2), "mm"),
     ("2.9.1", _of(lambda x: x.cumsum(0), COMPLEX, 0), "cumsum"),
     ("2.1.2", _of(torch.add, COMPLEX, tensors=2), "add"),
+    *(("2.12.1 2.13.0 2.14.0 2.15.0", _normed(dtype), "native_layer_norm") for dtype in (FLOAT, HALF, BF16)),
     ("2.9.1", lambda: torch.ones(4).to(FP8).to("mps"), ""),  # a copy of bytes: nothing is converted on the device
     ("1.13.1", _put(0), "put_"),
 ]

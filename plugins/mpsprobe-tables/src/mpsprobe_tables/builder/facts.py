@@ -20,6 +20,7 @@ from mpsprobe_coverage.knowledge.kernels.kernel_facts import EVERY, METAL_TYPES,
 from mpsprobe_coverage.knowledge.kernels.table import MPS
 from mpsprobe_tables.builder.callgraph import HARMLESS, CallGraph, Reach
 from mpsprobe_tables.builder.emulator import Call, Made, run
+from mpsprobe_tables.builder.flow import NO_KERNEL
 from mpsprobe_tables.builder.following import Kernel, follower_of, kernels_of, read_graphs, read_refusals, with_reached
 from mpsprobe_tables.builder.macho import MachO
 from mpsprobe_tables.builder.metal import KernelNames, elementwise_types, kernel_names
@@ -63,7 +64,7 @@ class Lacking:
             return None
         argument = EVERY if by_element and len(kernel.certain) > 1 else kernel.certain[0].name
         asked = sorted({name for _, name in reach.elementwise} | reach.patterns, key=str)
-        return Refusal(argument, lacking, f"no Metal kernel '{asked[0]}'" if len(asked) == 1 and asked[0] else "")
+        return Refusal(argument, lacking, f"{NO_KERNEL} '{asked[0]}'" if len(asked) == 1 and asked[0] else "")
 
     def _is_certain(self, reach: Reach) -> bool:
         harmless = all(HARMLESS.match(operator) or COPIES.match(operator) for operator in reach.operators)
@@ -90,6 +91,25 @@ def with_refusal(known: frozenset[Refusal], more: Refusal) -> frozenset[Refusal]
     """``known`` with what ``more`` refuses beyond it."""
     new = more.dtypes - frozenset[str]().union(*(each.dtypes for each in known if each.argument == more.argument))
     return known | {Refusal(more.argument, new, more.message)} if new else known
+
+
+def _shown_by_names(kernel: Kernel, known: frozenset[str], kernels: Mapping[str, frozenset[str]]) -> Refusal | None:
+    """What the names of its Metal kernels refuse: ``judging/metal.py`` judges the first tensor by them."""
+    facts = [fact.partition(":") for fact in known]
+    if not kernel.inputs or all(kind != NAMED for kind, _, _ in facts):
+        return None
+    read = frozenset[str]().union(*(kernels.get(name, frozenset()) for _, _, name in facts))
+    lacking = frozenset(dtype for metal, dtype in METAL_TYPES.items() if metal not in read)
+    return Refusal(kernel.inputs[0].name, lacking, NO_KERNEL)
+
+
+def _beyond(known: frozenset[Refusal], shown: Refusal) -> frozenset[Refusal]:
+    """``known`` without what ``shown`` tells, too."""
+    return frozenset(
+        one
+        for one in known
+        if one.argument != shown.argument or not one.dtypes <= shown.dtypes or not one.message.startswith(shown.message)
+    )
 
 
 KERNEL = re.compile(r"wrap_kernel_functor_unboxed|make_boxed_from_unboxed_functor|^__ZN2at(?!4_ops)|^__ZN2atL")
@@ -121,11 +141,15 @@ def read_facts(library: MachO, release: str, sha256: str) -> KernelFacts:
     refusals = read_refusals(follower, followed)
     lacking = Lacking(reaches, types, patterns, stubs)
     for kernel in followed:
-        refusal = None if known[kernel.operator] else lacking.refusal(kernel)
+        operator = kernel.operator
+        refusal = None if known[operator] else lacking.refusal(kernel)
         if refusal is not None:
-            refusals[kernel.operator] = with_refusal(refusals.get(kernel.operator, frozenset()), refusal)
+            refusals[operator] = with_refusal(refusals.get(operator, frozenset()), refusal)
+        shown = _shown_by_names(kernel, known[operator], kernels)
+        if shown is not None and operator in refusals:
+            refusals[operator] = _beyond(refusals[operator], shown)
     graphs = with_reached(read_graphs(follower, followed), reached)
-    return KernelFacts(release, sha256, kernels, operators, refusals, graphs)
+    return KernelFacts(release, sha256, kernels, operators, {o: r for o, r in refusals.items() if r}, graphs)
 
 
 def _known(reach: Reach, stubs: Stubs, types: Mapping[str, frozenset[str]], patterns: KernelNames) -> frozenset[str]:

@@ -66,6 +66,7 @@ BLOCK_CALL, BLOCK_FUNCTION = re.compile(r"dispatch_sync"), 16
 HANDED = 6  # registers that may hold a message when a function that raises is called
 LOOKUP = re.compile(r"getLibraryPipelineState|getPipelineStateForFunc|getMTLFunction|getKernelFunction")
 TYPE_NAME = re.compile(r"scalarToMetalTypeString")
+NO_KERNEL = "no Metal kernel"
 STRUCTURED = re.compile(r"2at6native\d+structured_\w+4implE")
 
 
@@ -173,7 +174,7 @@ class _Run(Machine):
                     break
                 if not self._step(name, text, last=index + 1 == len(steps) or steps[index + 1][1] == "brk"):
                     break
-        assigned = frozenset(region - 1 for region in self.assigned if region <= ARGUMENTS)
+        assigned = frozenset(region - 1 for region in self.assigned if FRAME < region <= ARGUMENTS)
         result = self._frozen(self.result, {}, 0)
         return Outcome(self.returns, result, assigned, not self.unmade, tuple(sorted(self.messages.items())))
 
@@ -292,6 +293,8 @@ class _Run(Machine):
             point.registers[0] = 1
             return not last
         values = [point.registers.get(index) for index in range(RESULT_PLACE + 1)]
+        if ".cold." in symbol:  # what the compiler moved out of a function gets what it needs as arguments
+            values[RESULT_PLACE] = None
         top = point.registers.get(SP)
         if isinstance(top, At):
             places = range(top.offset, top.offset + 8 * (ARGUMENTS - RESULT_PLACE - 1), 8)
@@ -343,14 +346,15 @@ class _Run(Machine):
         """A Metal kernel is asked for: go on with the dtypes that it is there for."""
         kernels, point = self.follower.kernels, self.point
         patterns = [text if "{}" in text else f"{text}{{}}" for text in point.texts]
-        fitting = [pattern for pattern in patterns if pattern.count("{}") == 1 and kernels.fits(pattern)]
+        fitting = [pattern for pattern in patterns if kernels.fits(pattern)]
         types = kernels.types(fitting[-1]) if fitting and point.named else frozenset()
+        point.named = False  # the next name may have another type in it, or none
         if not types:
             return
         there = {METAL_TYPES[name] for name in types}
         named = set(METAL_TYPES.values()) - there
         missing = sum(1 << d for d, dtype in SCALAR_TYPES.items() if dtype in named and point.mask >> d & 1)
-        text = f"no Metal kernel '{fitting[-1]}'"
+        text = f"{NO_KERNEL} '{fitting[-1]}'"
         self.messages[text] = self.messages.get(text, 0) | missing
         point.mask &= ~missing
 
