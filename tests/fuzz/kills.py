@@ -100,7 +100,7 @@ COMMANDS: Mapping[str, Killed] = {
     ),
     "verify": Killed(["verify", "model.py:make", "--device", "cpu", "--dtype", "float16", "-o", "out.json"]),
     "run": Killed(["run", "-o", "out.json", "program.py"]),
-    "compiles": Killed(["run", "-o", "out.json", "program.py"], forgets=True, attacked=".o"),
+    "compiles": Killed(["run", "-o", "out.json", "program.py"], forgets=True, attacked="calls.o"),
     "kernels": Killed(["run", "--compile", "-o", "out.json", "compiled.py"], forgets=True, attacked="metal_"),
     "build": Killed(["kernels", "build", "--wheel", "WHEEL", "-o", "tables"], "tables/torch-2.13.0.table", bool),
     "sweep": Killed(["atlas", "sweep", "model.py:make", "--torch", "2.13.0", "-o", "out.sqlite"], "out.sqlite", bool),

@@ -138,4 +138,7 @@ def _say(outcome: Outcome, output: str) -> None:
     ]
     if len(outcome.failed) > MOST_SHOWN:
         lines.append(f"and {len(outcome.failed) - MOST_SHOWN} more")
+    lines += dict.fromkeys(printable(row.hint) for row in outcome.failed[:MOST_SHOWN] if row.hint)
+    if outcome.failed:
+        lines.append("The same sweep with --again works out again what failed.")
     click.echo("\n".join(lines), file=sys.stderr)
