@@ -283,7 +283,7 @@ def serve(prepare: Callable[[Any], Callable[[Any], str]]) -> None:
 
 
 def raise_where_out_of_memory(error: BaseException) -> None:
-    """Raise ``MemoryError``, with which the process of ``serve`` ends, where ``error`` came from there being no more."""
+    """Raise ``MemoryError``, with which a process of ``serve`` ends, where ``error`` came from a lack of memory."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError) or "can't allocate memory" in str(cause):  # as torch says it
