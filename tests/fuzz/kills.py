@@ -137,6 +137,7 @@ class Place:
             variables["XDG_CACHE_HOME"] = str(self.cache)
         if self.command.attacked:
             variables["CXX"] = str(self.folder / "compiler")
+        (self.folder / "attacked").unlink(missing_ok=True)
         begun, end = os.pipe()
         with (self.folder / "stderr").open("wb") as errors:
             started = subprocess.Popen(
@@ -147,10 +148,7 @@ class Place:
         os.close(end)
         with os.fdopen(begun, "rb") as stream:
             stream.read(1)
-        while attacked and started.poll() is None:
-            with suppress(FileNotFoundError):
-                (self.folder / "attacked").unlink()
-                break
+        while attacked and started.poll() is None and not (self.folder / "attacked").exists():
             time.sleep(0.01)
         return started
 
@@ -196,7 +194,8 @@ def kill(place: Place, name: str, pause: float) -> Iterator[str]:
     shutil.rmtree(place.cache, ignore_errors=True)
     process, number = place.start(place.command.attacked), getattr(signal, f"SIG{name}")
     time.sleep(pause)
-    (os.killpg if name == "INT" else os.kill)(process.pid, number)  # Ctrl-C goes to all of a terminal
+    with suppress(ProcessLookupError):  # it has ended
+        (os.killpg if name == "INT" else os.kill)(process.pid, number)  # Ctrl-C goes to all of a terminal
     code = process.wait(LONGEST_S)
     give_up = time.monotonic() + GONE_S
     while (left := running(process.pid)) and time.monotonic() < give_up:

@@ -211,7 +211,8 @@ def _ended(code: int, settings: Settings) -> Ended:
         return Ended(code, None, f"{signal.Signals(-code).name} ended the program")
     if shutil.disk_usage(settings.folder).free < LEAST_FREE:
         return Ended(code, None, f"there is no room for it on the disk\n{ROOM}")
-    return Ended(code, None, f"the program ended with exit code {code} before Python did (os._exit, or a crash)")
+    how = "before Python did (os._exit, or a crash), or kept every file from being written"
+    return Ended(code, None, f"the program ended with exit code {code} {how}")
 
 
 def _read(path: Path) -> CoverageReport | None:
