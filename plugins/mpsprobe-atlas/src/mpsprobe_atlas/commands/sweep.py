@@ -12,7 +12,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe.options import Named, Names, Positive
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
-from mpsprobe.suggestions import printable
+from mpsprobe.suggestions import printable, without_home
 from mpsprobe_atlas.store import Asked, Row
 from mpsprobe_atlas.sweep.sweeping import Outcome, Plan, sweep_into
 from mpsprobe_coverage.commands.options import memory_bytes, releases
@@ -94,7 +94,7 @@ def sweep(
     if not (names or files):
         raise UsageError("what should be swept?", "Name workloads, or a pattern such as 'hf:*'.")
     plan = Plan(
-        names=tuple(names_asked(names, files, registry)),
+        names=tuple(map(without_home, names_asked(names, files, registry))),
         phases=_known("phase", phases, (*PHASES, GENERATE)),
         dtypes=_known("dtype", dtypes, DTYPES),
         size=size,
