@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -37,6 +38,19 @@ x = torch.ones(4, 4, device="mps", requires_grad=True)
 for _ in range(300):
     x.sin().sum().backward()
 """
+COMPILED = """
+import torch
+torch.compile(lambda x: (x.sin() * 2 + x.exp()).sum(-1))(torch.ones(4, 4, device="mps"))
+"""
+# Compiles what ATTACKED names, and what is new; other files are copies of those that it made before.
+COMPILER = """#!/bin/sh
+for one; do [ "$before" != -o ] || made=$one; before=$one; done
+[ -n "$made" ] || exec c++ "$@"
+cd="$(dirname "$0")" kept="$cd/kept/$(basename "$made")"
+case "$made" in *$ATTACKED*) touch "$cd/attacked"; exec c++ "$@" -O0;; esac
+[ -f "$kept" ] || { c++ "$@" -O0 && cp "$made" "$kept"; exit; }
+cp "$kept" "$made"
+"""
 OLD = b"old"
 GONE_S = 20  # within which what a killed command started has to end
 LONGEST_S = 600
@@ -53,12 +67,16 @@ def is_page(data: bytes) -> bool:
 
 
 class Killed(NamedTuple):
-    """A command; ``forgets``: with a new cache each time, so that it compiles, or writes an answer there."""
+    """A command; ``forgets``: with a new cache each time, so that it writes an answer there.
+
+    ``attacked``: it compiles, and is killed after it has begun with files of such names.
+    """
 
     arguments: list[str]
     output: str = "out.json"
     whole: Callable[[bytes], bool] = is_json
     forgets: bool = False
+    attacked: str = ""
 
 
 COMMANDS: Mapping[str, Killed] = {
@@ -82,7 +100,8 @@ COMMANDS: Mapping[str, Killed] = {
     ),
     "verify": Killed(["verify", "model.py:make", "--device", "cpu", "--dtype", "float16", "-o", "out.json"]),
     "run": Killed(["run", "-o", "out.json", "program.py"]),
-    "compiles": Killed(["run", "-o", "out.json", "program.py"], forgets=True),
+    "compiles": Killed(["run", "-o", "out.json", "program.py"], forgets=True, attacked="calls.o"),
+    "kernels": Killed(["run", "--compile", "-o", "out.json", "compiled.py"], forgets=True, attacked="metal_"),
     "build": Killed(["kernels", "build", "--wheel", "WHEEL", "-o", "tables"], "tables/torch-2.13.0.table", bool),
     "sweep": Killed(["atlas", "sweep", "model.py:make", "--torch", "2.13.0", "-o", "out.sqlite"], "out.sqlite", bool),
 }
@@ -94,10 +113,15 @@ class Place:
     def __init__(self, folder: Path, command: Killed) -> None:
         self.folder, self.command = folder, command
         self.temporary, self.cache = folder / "temporary", folder / "cache"
+        self.right: object = None
         self.temporary.mkdir()
         (folder / "tables").mkdir()
         (folder / "model.py").write_text(MODEL)
         (folder / "program.py").write_text(PROGRAM)
+        (folder / "compiled.py").write_text(COMPILED)
+        (folder / "kept").mkdir()
+        (folder / "compiler").write_text(COMPILER)
+        (folder / "compiler").chmod(0o700)
         from mpsprobe_devkit.testing import sample_coverage_report
 
         (folder / "report.json").write_text(sample_coverage_report().model_dump_json())
@@ -105,12 +129,15 @@ class Place:
         wheel = made_module(ROOT / "plugins/mpsprobe-tables/tests/builder/made_wheel.py").make_wheel(folder)
         self._arguments = [str(wheel) if one == "WHEEL" else one for one in command.arguments]
 
-    def start(self) -> subprocess.Popen[bytes]:
-        """The command, in a session of its own, once Python has started."""
+    def start(self, attacked: str = "") -> subprocess.Popen[bytes]:
+        """The command, in a session of its own, once Python has started, or the compiler with what is ``attacked``."""
         variables = {name: value for name, value in os.environ.items() if not name.startswith("MPSPROBE_")}
-        variables |= {"TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1"}
+        variables |= {"TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1", "ATTACKED": attacked or "nothing"}
         if self.command.forgets:
             variables["XDG_CACHE_HOME"] = str(self.cache)
+        if self.command.attacked:
+            variables["CXX"] = str(self.folder / "compiler")
+        (self.folder / "attacked").unlink(missing_ok=True)
         begun, end = os.pipe()
         with (self.folder / "stderr").open("wb") as errors:
             started = subprocess.Popen(
@@ -121,6 +148,8 @@ class Place:
         os.close(end)
         with os.fdopen(begun, "rb") as stream:
             stream.read(1)
+        while attacked and started.poll() is None and not (self.folder / "attacked").exists():
+            time.sleep(0.01)
         return started
 
     def wrong_with(self, code: int, right: set[int]) -> Iterator[str]:
@@ -133,10 +162,16 @@ class Place:
         output = self.folder / self.command.output
         if output.exists() and (data := output.read_bytes()) != OLD and not self.command.whole(data):
             yield f"{output.name} is half written"
+        elif code == 0 and output.suffix == ".json":
+            operators = json.loads(output.read_bytes()).get("operators")
+            if operators != (self.right or operators):
+                yield "the answer is another one"
+            self.right = operators
 
     def left(self) -> list[str]:
-        """Temporary files of ours, here and in the folder for them."""
-        return [str(path.relative_to(self.folder)) for path in self.folder.rglob("*mpsprobe-*") if path.is_dir()]
+        """Temporary folders, here and in the folder for them."""
+        found = [path for name in ("*mpsprobe-*", "tmp*") for path in self.folder.rglob(name) if path.is_dir()]
+        return [str(path.relative_to(self.folder)) for path in found]
 
 
 def running(session: int) -> list[psutil.Process]:
@@ -157,9 +192,10 @@ def kill(place: Place, name: str, pause: float) -> Iterator[str]:
     if output.suffix != ".sqlite":
         output.write_bytes(OLD)
     shutil.rmtree(place.cache, ignore_errors=True)
-    process, number = place.start(), getattr(signal, f"SIG{name}")
+    process, number = place.start(place.command.attacked), getattr(signal, f"SIG{name}")
     time.sleep(pause)
-    (os.killpg if name == "INT" else os.kill)(process.pid, number)  # Ctrl-C goes to all of a terminal
+    with suppress(ProcessLookupError):  # it has ended
+        (os.killpg if name == "INT" else os.kill)(process.pid, number)  # Ctrl-C goes to all of a terminal
     code = process.wait(LONGEST_S)
     give_up = time.monotonic() + GONE_S
     while (left := running(process.pid)) and time.monotonic() < give_up:
@@ -187,8 +223,10 @@ def main() -> int:
     failed = 0
     for what in arguments.commands or COMMANDS:
         with tempfile.TemporaryDirectory(prefix="kills-") as folder:
-            place, begun = Place(Path(folder), COMMANDS[what]), time.monotonic()
-            code = place.start().wait(LONGEST_S)
+            place = Place(Path(folder), COMMANDS[what])
+            process = place.start(COMMANDS[what].attacked)
+            begun = time.monotonic()
+            code = process.wait(LONGEST_S)
             took = time.monotonic() - begun
             if wrong := [*place.wrong_with(code, {0})]:
                 sys.stdout.write(f"{what} does not work: {wrong}\n")

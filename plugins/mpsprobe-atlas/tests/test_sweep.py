@@ -54,6 +54,10 @@ def dies():
     with open("died", "a") as file:
         file.write("x")
     os._exit(9)
+
+
+def full():
+    bytes(2**60)
 """
 RELEASES = ["1.12.1", "2.13.0"]
 
@@ -95,12 +99,13 @@ def test_a_sweep_keeps_each_report_and_goes_on(folder: Path) -> None:
 @pytest.mark.slow
 def test_one_that_hangs_grows_or_dies_costs_one_row(folder: Path) -> None:
     limits = Limits(seconds=20, memory=2**30)
-    keys = [key(name) for name in ("hangs", "dies", "grows", "sound")]
+    keys = [key(name) for name in ("hangs", "dies", "grows", "full", "sound")]
     rows = {row.workload: row for row in rows_of([(one, RELEASES) for one in keys], limits, jobs=2)}
     errors = {name.partition(":")[2]: (row.error, row.attempts) for name, row in rows.items()}
     assert errors["sound"] == (None, 1)
     assert errors["hangs"] == ("it took longer than 20 s", 1)
     assert errors["grows"] == ("it took more than 1 GB of memory", 1)
+    assert errors["full"] == ("its process ran out of memory", 3)
     assert errors["dies"] == ("its process ended with exit code 9", 3)
     assert (folder / "died").read_text() == "xxx"
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mpsprobe.declarations import KnownAnswer, SweptWorkload
 from mpsprobe.environment import installed
 from mpsprobe.errors import MpsprobeError
-from mpsprobe.suggestions import printable
+from mpsprobe.suggestions import printable, without_home
 from mpsprobe_atlas.answers import unpack
 from mpsprobe_atlas.store import Row, Store
 from mpsprobe_coverage import rules
@@ -61,7 +61,7 @@ def known_answer(question: Mapping[str, Any], wanted: str) -> KnownAnswer | None
             differences = _differences(about["versions"])
             if wanted == SAME and (differences or _is_edited()):
                 return None
-            row = store.row(question["workload"], options["size"], options["phase"], options["dtype"])
+            row = store.row(without_home(question["workload"]), options["size"], options["phase"], options["dtype"])
         if row is None:
             how = f"--size {options['size']} --phase {options['phase']} --dtype {options['dtype']}"
             return KnownAnswer(reason=f"the atlas holds no answer about {question['workload']} with {how}")

@@ -7,6 +7,7 @@ standard error.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import queue
@@ -99,8 +100,11 @@ class Worker:
         if answer.text is None or large or self.answered >= self._each:
             self.close()
         if answer.text is None and not answer.by_limit:
-            answer.error = f"its process ended with exit code {process.returncode}"
-            answer.hint = "It may have run out of memory: use fewer --jobs."
+            if process.returncode == errno.ENOMEM:
+                answer.error, answer.hint = "its process ran out of memory", "Use fewer --jobs."
+            else:
+                answer.error = f"its process ended with exit code {process.returncode}"
+                answer.hint = "It may have run out of memory: use fewer --jobs."
         return answer
 
     @contextmanager
@@ -272,7 +276,19 @@ def serve(prepare: Callable[[Any], Callable[[Any], str]]) -> None:
     while True:
         answers.write(as_bytes(text + "\n"))
         answers.flush()
-        text = respond(json.loads(questions.get()))
+        try:
+            text = respond(json.loads(questions.get()))
+        except MemoryError:  # what is left of a question may take the memory of the next one
+            os._exit(errno.ENOMEM)
+
+
+def raise_where_out_of_memory(error: BaseException) -> None:
+    """Raise ``MemoryError``, with which a process of ``serve`` ends, where ``error`` came from a lack of memory."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError) or "can't allocate memory" in str(cause):  # as torch says it
+            raise MemoryError from error
+        cause = cause.__cause__ or cause.__context__
 
 
 def _read(questions: queue.SimpleQueue[str]) -> None:

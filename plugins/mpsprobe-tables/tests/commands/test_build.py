@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from made_wheel import make_wheel, torch_library
 
 from mpsprobe.errors import MpsprobeError, OutputError, TableError, UsageError
 from mpsprobe.progress import SilentProgress
+from mpsprobe_coverage.knowledge.judging.lists import learned
 from mpsprobe_coverage.knowledge.kernels import releases
 from mpsprobe_coverage.knowledge.kernels.compositions import COMPOSITIONS, load_compositions
 from mpsprobe_coverage.knowledge.kernels.format import TABLES
@@ -22,6 +24,7 @@ from mpsprobe_coverage.knowledge.kernels.kernel_facts import FACTS, load_facts
 from mpsprobe_coverage.knowledge.kernels.markers import MARKER_STRINGS
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_devkit.testing.commands import run_cli
+from mpsprobe_tables import expectations
 from mpsprobe_tables.builder import download, rebuild
 from mpsprobe_tables.builder.rebuild import Rebuilt, Request, from_files, review
 from mpsprobe_tables.builder.wheel import METAL
@@ -158,6 +161,7 @@ def run(
     load_table(newest["torch"])  # what is built says what differs from them; after this they are out of sight
     load_facts(newest["torch"])
     load_compositions(newest["torch"])
+    learned()
     for kind in (TABLES, FACTS, COMPOSITIONS):
         list(kind.files("torch"))  # another test may have made them forgotten
     monkeypatch.setattr(releases, "data_folder", lambda: data)
@@ -240,6 +244,16 @@ def test_a_new_release_is_written_beside_the_others(pair: tuple[Rebuilt, Rebuilt
     assert written[-1] == "written: torch-9.1.0.table"  # one that is killed before has not brought in the release
     assert output.startswith("torch 9.1.0, compared with 9.0.0\n")
     assert "mpsprobe kernels audit" in output
+
+
+def test_what_was_not_learned_before_it_was_killed_is_learned_by_the_next(
+    run: Any, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expectations, "expectation_releases", lambda: ("2.13.0", "9.0.0"))
+    monkeypatch.setattr(concurrent.futures.Future, "result", lambda _: b"learned")
+    monkeypatch.setattr(concurrent.futures.ProcessPoolExecutor, "submit", lambda *_: concurrent.futures.Future())
+    assert "written: lists.refusals" in run([])[0]
+    assert (data / "lists.refusals").read_bytes() == b"learned"
 
 
 def test_a_reader_that_gives_other_files_than_the_shipped_ones_writes_nothing(

@@ -12,7 +12,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe.options import Named, Names, Positive
 from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import make_progress
-from mpsprobe.suggestions import printable
+from mpsprobe.suggestions import printable, without_home
 from mpsprobe_atlas.store import Asked, Row
 from mpsprobe_atlas.sweep.sweeping import Outcome, Plan, sweep_into
 from mpsprobe_coverage.commands.options import memory_bytes, releases
@@ -94,7 +94,7 @@ def sweep(
     if not (names or files):
         raise UsageError("what should be swept?", "Name workloads, or a pattern such as 'hf:*'.")
     plan = Plan(
-        names=tuple(names_asked(names, files, registry)),
+        names=tuple(map(without_home, names_asked(names, files, registry))),
         phases=_known("phase", phases, (*PHASES, GENERATE)),
         dtypes=_known("dtype", dtypes, DTYPES),
         size=size,
@@ -138,4 +138,7 @@ def _say(outcome: Outcome, output: str) -> None:
     ]
     if len(outcome.failed) > MOST_SHOWN:
         lines.append(f"and {len(outcome.failed) - MOST_SHOWN} more")
+    lines += dict.fromkeys(printable(row.hint) for row in outcome.failed[:MOST_SHOWN] if row.hint)
+    if outcome.failed:
+        lines.append("The same sweep with --again works out again what failed.")
     click.echo("\n".join(lines), file=sys.stderr)

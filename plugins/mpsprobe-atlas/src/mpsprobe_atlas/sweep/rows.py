@@ -28,7 +28,7 @@ from mpsprobe.protocols import RunOptions
 from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_atlas.answers import pack
 from mpsprobe_atlas.store import Asked, Key, Row
-from mpsprobe_coverage.pool import Answer, Limits, Pool, Worker, serve, threads_for
+from mpsprobe_coverage.pool import Answer, Limits, Pool, Worker, raise_where_out_of_memory, serve, threads_for
 
 SEED = 0
 ATTEMPTS = 3
@@ -58,7 +58,7 @@ def row_of(key: Key, answer: Answer, limits: Limits) -> Row:
     if answer.text is not None:
         row = from_text(answer.text)
     elif answer.by_limit:
-        row = failed(key, answer.error, "Raise --timeout or --memory-limit, and sweep it --again.")
+        row = failed(key, answer.error, "Raise --timeout or --memory-limit.")
         row = replace(row, seconds=limits.seconds)
     else:
         return failed(key, answer.error, answer.hint, answer.attempts)
@@ -66,13 +66,15 @@ def row_of(key: Key, answer: Answer, limits: Limits) -> Row:
 
 
 def worked_out(key: Key, releases: Sequence[str]) -> Row:
-    """The row about ``key``; whatever it raises is in it."""
+    """The row about ``key``; whatever it raises is in it, but that there is no more memory."""
     started = time.monotonic()
     try:
         row = _answered(key, releases)
     except MpsprobeError as error:
+        raise_where_out_of_memory(error)
         row = failed(key, error.message, error.hint)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - one workload of many
+        raise_where_out_of_memory(error)
         row = failed(key, f"{type_name(error)}: {first_line(error)}")
     return replace(row, seconds=round(time.monotonic() - started, 3))
 

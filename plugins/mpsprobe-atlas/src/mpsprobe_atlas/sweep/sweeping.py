@@ -156,7 +156,7 @@ def stamped(row: Row, kept: bytes | None, rules: Rules) -> Row:
 
 def _source(workload: str) -> str:
     """The digest of the files that a workload comes from: the user's own, or those of the plugin that has its name."""
-    own = Path(workload.rpartition(":")[0])
+    own = Path(workload.rpartition(":")[0]).expanduser()
     if own.is_file():
         return _digest([own])
     found = get_registry().workload_and_owner(workload)[1].found

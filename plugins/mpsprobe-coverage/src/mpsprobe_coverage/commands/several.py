@@ -22,7 +22,7 @@ from mpsprobe.schemas import CoverageReport, JudgedWorkload, MatrixReport, Sever
 from mpsprobe.suggestions import first_line, printable, type_name
 from mpsprobe_coverage.commands.judge import Judging, judged
 from mpsprobe_coverage.commands.options import TORCH, WILD, is_pattern
-from mpsprobe_coverage.pool import Limits, Pool, serve
+from mpsprobe_coverage.pool import Limits, Pool, raise_where_out_of_memory, serve
 
 MOST_JOBS = 4
 """Processes without ``--jobs``: each has PyTorch in its memory, about half a GB, and more for a large model."""
@@ -168,8 +168,10 @@ def _row(question: Question, judging: Judging) -> JudgedWorkload:
         keep(question, report)
         row = {"report": report}
     except MpsprobeError as error:
+        raise_where_out_of_memory(error)
         row = {"error": error.message, "hint": error.hint}
     except BaseException as error:  # noqa: BLE001 - one workload of many; Ctrl-C does not come here
+        raise_where_out_of_memory(error)
         row = {"error": f"{type_name(error)}: {first_line(error)}"}
     return JudgedWorkload(name=question.workload, seconds=time.monotonic() - started, **row)
 

@@ -18,12 +18,11 @@ from typing import Any
 
 import torch
 from torch._guards import TracingContext
-from torch._inductor import codecache, compile_fx
+from torch._inductor import compile_fx
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from mpsprobe.output import TemporaryFolder
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
 from mpsprobe.schemas import (
     AdvisoryMatch,
@@ -191,9 +190,9 @@ def compiled_step(
     libraries: Kernels | _Libraries = Kernels() if values else _Libraries()
     device = NativeDevice(chain, lines=False, chip=options.chip, shader=libraries)
     sizes = [(options, None), *(vary.sizes(options) if vary is not None else ())]
-    with TemporaryFolder() as folder, same_numbers():
+    with same_numbers():
         shapes = [] if values else [built(workload, asked, table, width)[0] for asked, width in sizes]
-        with device, _generated_into(folder, values=values):
+        with device, _with_values_or_not(values=values):
             assert device.generated is not None, "its shader asks for that"
             steps = (_placed(workload, *size) for size in sizes) if values else iter([*map(fakes.run, shapes)])
             with nullcontext() if values else fakes.mode, optimizers_followed():
@@ -270,10 +269,9 @@ def _taken(
 
 
 @contextmanager
-def _generated_into(folder: str, *, values: bool) -> Iterator[None]:
-    """Generated files go there; without ``values`` a wrapper runs with tensors that have no storage to look into."""
+def _with_values_or_not(*, values: bool) -> Iterator[None]:
+    """Without ``values`` a wrapper runs with tensors that have no storage to look into."""
     with replacing() as (replace_, _), torch._inductor.config.patch({} if values else _CHECKS):
-        replace_(codecache, "cache_dir", lambda: folder)
         if not values:
             guards = torch._C._dynamo.guards
             replace_(

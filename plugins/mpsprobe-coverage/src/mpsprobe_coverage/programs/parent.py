@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -142,11 +142,23 @@ def _code(command: list[str], environment: dict[str, str], quiet: bool) -> int:
     }
     try:
         stream = subprocess.DEVNULL if quiet else None
-        child = subprocess.Popen(command, env=environment, stdin=stream, stdout=stream, stderr=stream)
+        child = subprocess.Popen(
+            command, env=environment, stdin=stream, stdout=stream, stderr=stream, preexec_fn=_ending_with_us()
+        )
         return child.wait()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _ending_with_us() -> Callable[[], object] | None:
+    """What lets Linux kill a new process, and so all that it compiles, where this one is killed."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    of_the_system = ctypes.CDLL(None).prctl
+    return lambda: of_the_system(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _united(first: CoverageReport, reports: Sequence[CoverageReport | None], ways: Ways) -> CoverageReport:
@@ -211,7 +223,8 @@ def _ended(code: int, settings: Settings) -> Ended:
         return Ended(code, None, f"{signal.Signals(-code).name} ended the program")
     if shutil.disk_usage(settings.folder).free < LEAST_FREE:
         return Ended(code, None, f"there is no room for it on the disk\n{ROOM}")
-    return Ended(code, None, f"the program ended with exit code {code} before Python did (os._exit, or a crash)")
+    how = "before Python did (os._exit, or a crash), or kept every file from being written"
+    return Ended(code, None, f"the program ended with exit code {code} {how}")
 
 
 def _read(path: Path) -> CoverageReport | None:

@@ -146,10 +146,12 @@ class Process:
             raise
 
 
-def _unexpected(error: Exception) -> tuple[str, str]:
+def _unexpected(error: Exception) -> tuple[str, ...]:
     """In words, and what to do. Nothing is imported for it: the program may have changed what there is."""
     if os.environ.get("MPSPROBE_DEBUG"):
         sys.excepthook(type(error), error, error.__traceback__)
+    if isinstance(error, MemoryError):
+        return ("the program left no memory for it",)
     hint = "This is a bug, unless the program changes modules of Python or torch. MPSPROBE_DEBUG=1 shows where."
     return f"unexpected {type(error).__name__}: {error}", hint
 

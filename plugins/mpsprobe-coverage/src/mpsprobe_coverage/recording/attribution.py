@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import threading
 import weakref
 from collections.abc import Callable
@@ -23,12 +24,14 @@ from typing import Any, NamedTuple
 import torch
 
 from mpsprobe import stepping
+from mpsprobe.output import TEMPORARY
 
 _get_sequence_nr: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 _current_node: Callable[[], Any] = torch._C._current_autograd_node
 _INTERNAL = (
     os.path.dirname(torch.__file__) + os.sep,  # noqa: PTH120 - compared with co_filename, a plain string
     os.path.dirname(os.path.dirname(__file__)) + os.sep,  # noqa: PTH120
+    os.path.join(tempfile.gettempdir(), TEMPORARY),  # noqa: PTH118 - what Inductor generates
     "<",
 )
 # Above its frames is the program that scans, not the one that is scanned.
@@ -45,7 +48,7 @@ _internal = _Internal()
 
 
 def is_internal(file: str) -> bool:
-    """Whether a source file belongs to torch or mpsprobe, or is none."""
+    """Whether a source file belongs to torch or mpsprobe, or is none, or generated."""
     return _internal[file]
 
 

@@ -42,10 +42,11 @@ def update(jobs: int) -> None:
     \b
     mpsprobe kernels update
     """
-    from mpsprobe_coverage.knowledge.judging.lists import FILE
+    from mpsprobe_coverage.knowledge.judging.lists import FILE, learned
     from mpsprobe_coverage.knowledge.kernels.releases import data_folder, library_releases
     from mpsprobe_tables.builder.rebuild import from_versions, rebuild, review
     from mpsprobe_tables.builder.wheel import METAL
+    from mpsprobe_tables.expectations import expectation_releases
     from mpsprobe_tables.tensorflow import rebuild as metal
     from mpsprobe_tensorflow.tables.table import releases as metal_releases
 
@@ -53,7 +54,9 @@ def update(jobs: int) -> None:
     check_writable(folder / FILE)
     known = {**{library: library_releases(library) for library in LIBRARIES}, METAL: metal_releases()}
     reading = {library: _to_read(library, of_library) for library, of_library in known.items()}
-    if not any(reading.values()):
+    # It was killed before it had learned from what it had written.
+    behind = {*expectation_releases()} - {release for one in learned() for release in one.releases}
+    if not any(reading.values()) and not behind:
         newest = " and ".join(f"{library} {of_library[-1]}" for library, of_library in known.items())
         write_stdout(f"there is nothing newer than {newest} on the package index")
         return
@@ -80,7 +83,7 @@ def update(jobs: int) -> None:
         for file in (file for file in files if not file.shipped):
             write_atomically(file.folder / file.name, file.data)
             lines.append(f"written: {file.name}")
-        if any(one.expectations is not None and not one.files[0].shipped for one in built):
+        if behind or any(one.expectations is not None and not one.files[0].shipped for one in built):
             from mpsprobe_tables.audit.learn import learn
 
             progress.start(None, "entries on the virtual devices of each list, some minutes")

@@ -7,6 +7,7 @@ Python and does not look at a device, but for the GPU's name and its number of c
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import textwrap
@@ -23,6 +24,7 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
 
 from mpsprobe.errors import UsageError
+from mpsprobe.output import TemporaryFolder
 from mpsprobe.suggestions import first_line, type_name
 from mpsprobe_coverage.recording.attribution import is_internal
 from mpsprobe_coverage.recording.capturing import captured, is_on_mps
@@ -198,10 +200,24 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
     replace(torch._C, "_mps_get_name", lambda: torch.backends.mps.get_name())
     clear_compilation_metrics()
     with ExitStack() as settings:
+        # What a graph is generated into would stay for ever, under the user's name.
+        settings.enter_context(_variable("TORCHINDUCTOR_CACHE_DIR", settings.enter_context(TemporaryFolder())))
         # A graph that is kept from another run is not generated again, and other processes would not call back.
         settings.enter_context(torch._inductor.config.patch(force_disable_caches=True, compile_threads=1))
         settings.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
         yield made
+
+
+@contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    before, os.environ[name] = os.environ.get(name), value
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
 
 
 def _origins(nodes: Iterable[Any]) -> tuple[tuple[str, ...], tuple[Line, ...]]:

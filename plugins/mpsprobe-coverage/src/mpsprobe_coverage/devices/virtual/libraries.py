@@ -173,7 +173,8 @@ def _look_at(name: str, module: ModuleType, found: _Found) -> None:
                     _derived_names.update(targets)
     values = [*vars(module).items()]
     found.questions += [key for key, value in values if type(value) in (FunctionType, _Cache) and _is_question(value)]
-    inside = [vars(kind) for _, kind in values if isinstance(kind, type) and kind.__module__ == name]
+    kinds = [kind for _, kind in values if issubclass(type(kind), type)]  # a proxy answers for what is behind it
+    inside = [vars(kind) for kind in kinds if kind.__module__ == name]
     held = [value for owner in (vars(module), *inside) for value in owner.values()] if "cache" in text else []
     held = [one.__func__ if type(one) in (staticmethod, classmethod) else one for one in held]
     found.caches += [one for one in held if type(one) is _Cache and _is_question(one)]
