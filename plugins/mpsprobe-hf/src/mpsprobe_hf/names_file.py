@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from mpsprobe.suggestions import printable
 from mpsprobe_hf.catalog import shared
 from mpsprobe_hf.catalog.entry import Entry
 from mpsprobe_hf.catalog.reading import Names
+from mpsprobe_hf.forms import Table
 from mpsprobe_hf.installed import check_installed
 from mpsprobe_hf.transformers.names import split_file
 
@@ -48,7 +50,7 @@ def in_file(name: str) -> Workload:
 
 
 def check(names: Names) -> None:
-    """That the installed libraries have each model type and class, which are read, and each loss and call is one.
+    """That the installed libraries have each model type, class and key, which are read, and each loss and call is one.
 
     Raises WorkloadError: it has not; the message has the file and the line.
     """
@@ -69,8 +71,8 @@ def check(names: Names) -> None:
         names.check(
             name, "model type", [entry.model_type], sorted(one.name for one in models.iterdir() if one.is_dir())
         )
-        modules = (models / entry.model_type).glob("modeling_*.py")
-        classes = re.findall(r"^class (\w+)", "".join(one.read_text(encoding="utf-8") for one in modules), re.M)
+        classes = re.findall(r"^class (\w+)", _source(models / entry.model_type, "modeling"), re.M)
+        check_config(names, name, entry, models)
         for architecture in map(entry.architecture, entry.phases):
             names.check(name, "class", [architecture.model_class], classes)
             names.check(name, "loss", [architecture.loss], ("", *LOSSES))
@@ -80,3 +82,29 @@ def check(names: Names) -> None:
                 words = [word for size in (*form.shape, form.high) for word in str(size).split("*")]
                 sizes = (word for word in words if not word.isdigit())
                 names.check(name, "size of an input", sizes, ("batch", "seq", *MEASURES, *COMPUTED))
+
+
+def check_config(names: Names, name: str, entry: Entry, models: Path) -> None:
+    """That the code of the model type, or of those inside it, has a word for each key: transformers takes any."""
+    configuration = _source(models / entry.model_type, "configuration")
+    types = {entry.model_type, *re.findall(r'(?:from \.\.|")(\w+)', configuration)}
+    types |= {str(value) for key, value in _items(entry.config) if key == "model_type"}
+    parts = [one for one in models.iterdir() if any(f"{kind}_".startswith(f"{one.name}_") for kind in types)]
+    described = "".join(_source(one, "configuration") for one in parts)
+    code = described + "".join(_source(one, "modeling") for one in parts)
+    code += "".join(_source(models.parent, what) for what in ("configuration", "modeling_rope", "backbone"))
+    words = set(re.findall(r"\w+", code))
+    unknown = [key for key, _ in _items(entry.config) if key not in words]
+    names.check(name, "key of config", unknown, dict.fromkeys(re.findall(r"^    ([a-z]\w*): \w", described, re.M)))
+
+
+def _items(config: Table) -> Iterator[tuple[str, object]]:
+    """Keys and values, of configurations inside too."""
+    for key, value in config.items():
+        yield key, value
+        if isinstance(value, dict):
+            yield from _items(value)
+
+
+def _source(folder: Path, what: str) -> str:
+    return "".join(one.read_text(encoding="utf-8") for one in sorted(folder.glob(f"{what}_*.py")))

@@ -79,6 +79,7 @@ def test_a_name_is_its_kind_and_what_differs() -> None:
         ("= 1000", '= "1000"', 11, r"'parameters' is not a whole number"),
         ("= 1000", "= true", 11, r"'parameters' is not a whole number"),
         ("= 1000", "= 0", 11, r"'parameters', 'batch_size' and 'shortest' are at least 1"),
+        ("config.n_layer", "config.n_layers", 13, r"unknown key of config .n_layers.; did you mean n_layer"),
         ("config.n_layer = 2", "longest = 100", 6, r"'seq_len' is not between"),
         ("config.n_layer = 2", "batch_size.trainin = 2", 13, r"unknown phase 'trainin'.*training"),
         ("config.n_layer = 2", 'family = "texts"', 13, r"unknown family 'texts'.*text"),
