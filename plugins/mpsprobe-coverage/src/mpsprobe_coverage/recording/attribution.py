@@ -138,6 +138,8 @@ class Attribution:
         original: Any = torch.nn.Module.__call__
 
         def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_dynamo_compiling():  # a graph has no part of this, and no guard for it
+                return original(module, *args, **kwargs)
             stack = thread.stack
             if not stack and self._root_called is not None:
                 if id(module) not in self._names:

@@ -154,6 +154,52 @@ def test_what_many_sizes_compile_again(tmp_path: Path) -> None:
     assert step["graphs"] == 1 and step["failure"] is None
 
 
+IMAGES = """
+import torch
+
+
+class Inner(torch.nn.Module):
+    def forward(self, x):
+        print("inside")
+        return torch.nn.functional.gelu(x)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.inner = torch.nn.Conv2d(3, 4, 3), Inner()
+        self.first.register_forward_hook(lambda module, args, result: result * 2)
+
+    def forward(self, x):
+        return self.inner(self.first(x)).mean()
+
+
+def make():
+    return Model(), torch.randn(1, 3, 16, 16)
+
+
+if __name__ == "__main__":
+    model = torch.compile(Model().to("mps"))
+    for size in (16, 12):
+        model(torch.randn(1, 3, size, size, device="mps"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command", [("coverage", "model.py:make", "--compile", "--vary", "size=12..16"), ("run", "--compile")]
+)
+def test_only_the_programs_own_lines_are_named(tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "model.py").write_text(IMAGES, encoding="utf-8")
+    program = ("model.py",) if command[0] == "run" else ()
+    ran = run_cli(*command, "-o", "report.json", *program, cwd=tmp_path)
+    assert ran.code == 0, ran.stderr
+    step = json.loads((tmp_path / "report.json").read_bytes())["compiled"]
+    assert {one["call_site"] for one in step["breaks"]} == {"model.py:7"}
+    again = [one["call_site"] for one in step["recompiled"]]
+    assert again and all(site and site.startswith("model.py:") for site in again), step["recompiled"]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -26,7 +26,8 @@ from mpsprobe_coverage.devices.compiling import SUFFIX, compiler, made_once, rea
 from mpsprobe_coverage.devices.metal.translating import Parameter, Unknown, translated
 
 HERE = Path(__file__).parent
-FLAGS = ("-std=c++20", "-O1", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-DNDEBUG")
+FLAGS = ("-std=c++20", "-O1", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-DNDEBUG", "-U_FORTIFY_SOURCE")
+"""Fortified, ``longjmp`` would not go to the stack of another thread of a group."""
 LARGEST_GROUP = 1024
 MOST_STEPS = 2**32
 """Turns of loops in one launch, over all its threads; about ten seconds."""

@@ -4,6 +4,7 @@
 // the group can go on, the lanes of one SIMD group that wait in the same function are its active lanes, get each
 // other's values, and go on; when all that are left wait at the barrier, they pass it.
 #pragma once
+#include <setjmp.h>
 #include <sys/types.h>
 #include <ucontext.h>
 
@@ -58,21 +59,22 @@ struct Snapshot {
 enum class State { ready, in_barrier, in_simd, ended };
 
 struct Lane {
-  ucontext_t context;
+  jmp_buf at;
+  bool begun = false;  // whether it has a context
   State state = State::ended;
   Position position, in_group;
   int index = 0;  // in the group
   const char* function = nullptr;
   size_t size = 0;  // of its value there
   char value[16];
-  std::shared_ptr<Snapshot> got;
 };
 
 struct Running {
   Launch* launch = nullptr;
   std::vector<Lane> lanes;
   std::unique_ptr<char[]> stacks;
-  ucontext_t scheduler;
+  Snapshot got[largest_group / simd_width];  // by SIMD group, since its lanes last waited
+  jmp_buf scheduler;
   Lane* now = nullptr;
   bool switching = false;  // whether lanes have contexts of their own
   Position group_position, group_size;
@@ -85,9 +87,14 @@ inline Running running;
 
 inline int lane() { return running.now->index % simd_width; }
 
+// `swapcontext` would ask the system for the mask of signals each time, which takes longer than most lanes do.
+__attribute__((noinline)) inline void leave(jmp_buf& from, jmp_buf& to) {
+  if (_setjmp(from) == 0) _longjmp(to, 1);
+}
+
 inline void wait(State state) {
   running.now->state = state;
-  swapcontext(&running.now->context, &running.scheduler);
+  leave(running.now->at, running.scheduler);
 }
 
 inline void barrier() { wait(State::in_barrier); }
@@ -100,7 +107,7 @@ const Snapshot& exchanged(const T& value, const char* function) {
   own.size = sizeof(T);
   std::memcpy(own.value, static_cast<const void*>(&value), sizeof(T));
   wait(State::in_simd);
-  return *running.now->got;
+  return running.got[running.now->index / simd_width];
 }
 
 struct Endless {};
@@ -108,7 +115,7 @@ struct Endless {};
 inline void tick() {
   if (++running.steps <= running.launch->most_steps) return;
   running.launch->endless = 1;
-  if (running.switching) setcontext(&running.scheduler);
+  if (running.switching) _longjmp(running.scheduler, 1);
   throw Endless();
 }
 constexpr void step() {
@@ -212,9 +219,21 @@ T& value(Launch& launch, int parameter) {
 }
 
 inline void enter() {
-  running.body(*running.launch, running);
-  running.now->state = State::ended;
-  swapcontext(&running.now->context, &running.scheduler);
+  for (;;) {
+    running.body(*running.launch, running);
+    wait(State::ended);
+  }
+}
+
+__attribute__((noinline)) inline void begin(Lane& one) {
+  ucontext_t made;
+  getcontext(&made);
+  made.uc_stack.ss_sp = running.stacks.get() + stack_bytes * one.index;
+  made.uc_stack.ss_size = stack_bytes;
+  made.uc_link = nullptr;
+  makecontext(&made, enter, 0);
+  one.begun = true;
+  if (_setjmp(running.scheduler) == 0) setcontext(&made);
 }
 
 // Let the lanes of one SIMD group that wait in the function of its first waiting lane get each other's values.
@@ -224,18 +243,19 @@ inline bool exchange(std::vector<Lane>& lanes, int count) {
     const int first = simd_width * (running.launch->backwards ? groups - 1 - turn : turn);
     const int end = first + simd_width < count ? first + simd_width : count;
     const Lane* leader = nullptr;
-    std::shared_ptr<Snapshot> made;
+    Snapshot& made = running.got[first / simd_width];
     for (int number = first; number < end; ++number) {
       Lane& one = lanes[number];
       if (one.state != State::in_simd) continue;
-      if (leader == nullptr) leader = &one, made = std::make_shared<Snapshot>();
-      if (std::strcmp(one.function, leader->function) != 0 || one.size != leader->size) continue;
-      made->mask |= uint32_t(1) << (number - first);
-      std::memcpy(made->values[number - first], one.value, one.size);
+      if (leader == nullptr) leader = &one, made.mask = 0;
+      if (one.size != leader->size) continue;
+      if (one.function != leader->function && std::strcmp(one.function, leader->function) != 0) continue;
+      made.mask |= uint32_t(1) << (number - first);
+      std::memcpy(made.values[number - first], one.value, one.size);
     }
     if (leader == nullptr) continue;
     for (int number = first; number < end; ++number) {
-      if (made->active(number - first)) lanes[number].got = made, lanes[number].state = State::ready;
+      if (made.active(number - first)) lanes[number].state = State::ready;
     }
     return true;
   }
@@ -244,15 +264,7 @@ inline bool exchange(std::vector<Lane>& lanes, int count) {
 
 inline void run_group(int count) {
   std::vector<Lane>& lanes = running.lanes;
-  for (int number = 0; number < count; ++number) {
-    Lane& one = lanes[number];
-    getcontext(&one.context);
-    one.context.uc_stack.ss_sp = running.stacks.get() + stack_bytes * number;
-    one.context.uc_stack.ss_size = stack_bytes;
-    one.context.uc_link = nullptr;
-    one.state = State::ready;
-    makecontext(&one.context, enter, 0);
-  }
+  for (int number = 0; number < count; ++number) lanes[number].state = State::ready;
   for (;;) {
     bool went_on = false;
     for (int turn = 0; turn < count; ++turn) {
@@ -260,8 +272,15 @@ inline void run_group(int count) {
       if (lanes[number].state != State::ready) continue;
       went_on = true;
       running.now = &lanes[number];
-      swapcontext(&running.scheduler, &running.now->context);
-      if (running.launch->endless) return;
+      if (lanes[number].begun) {
+        leave(running.scheduler, lanes[number].at);
+      } else {
+        begin(lanes[number]);
+      }
+      if (running.launch->endless) {
+        for (Lane& one : lanes) one.begun = false;  // they are in the midst of it
+        return;
+      }
     }
     if (went_on || exchange(lanes, count)) continue;
     bool any = false;

@@ -120,6 +120,7 @@ class NativeDevice:
             kernels = exits.enter_context(registered(self.chain, self.attribution, self.wrong))
             replace, put_back = exits.enter_context(_mps_surface(self.chain.table.release, self._chip))
             _without_metal(replace, self.faults.append)
+            exits.enter_context(self.attribution)
             if self.shader is None:
                 _compiled_eagerly(replace)
             else:
@@ -129,7 +130,6 @@ class NativeDevice:
 
                 made = generating(replace, self.shader, keep_going=self._keep_going)
                 self.generated = put_back.enter_context(made)
-            exits.enter_context(self.attribution)
             self._recording = Recording(kernels, lines=self._lines, keep_going=self._keep_going)
             exits.callback(self._recording.stop)
             self._recording.start()

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._dynamo import output_graph
+from torch._dynamo.eval_frame import skip_code
 from torch._dynamo.utils import clear_compilation_metrics, get_compilation_metrics
+from torch._dynamo.variables import nn_module
 from torch._inductor.codegen.mps import MetalKernel, MetalScheduling
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
@@ -98,8 +100,9 @@ class Generated:
         found = []
         for one in get_compilation_metrics():
             if one.recompile_reason and (guard := _GUARD.match(one.recompile_reason.strip())) is not None:
-                line = (guard["file"], int(guard["line"])) if guard["file"] else None
-                found.append(Broken(guard["guard"], line or (one.co_filename or "", one.co_firstlineno or 0)))
+                lines = [(guard["file"], int(guard["line"]))] if guard["file"] else []
+                begins = (one.co_filename or "", one.co_firstlineno or 0)
+                found.append(Broken(guard["guard"], _innermost([begins, *lines])))
         return found
 
     def has(self, source: str) -> bool:
@@ -156,9 +159,8 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
 
     def broken(self: Any, tx: Any, reason: Any, *args: Any, **kwargs: Any) -> Any:
         if reason.graph_break:
-            stack = [frame for frame in reason.user_stack if frame.lineno]
-            line = (stack[-1].filename, stack[-1].lineno or 0) if stack else None
-            made.broken.append(Broken(first_line(Exception(reason.reason)), line))
+            stack = [(frame.filename, frame.lineno) for frame in reason.user_stack if frame.lineno]
+            made.broken.append(Broken(first_line(Exception(reason.reason)), _innermost(stack)))
         return subgraph(self, tx, reason, *args, **kwargs)
 
     def call(self: Any, model_: Any, inputs_: Any, **options: Any) -> Any:
@@ -183,6 +185,9 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
     replace(MetalScheduling, "codegen_node", generated)
     replace(MetalKernel, "call_kernel", called)
     replace(GraphLowering, "run_node", lowered)
+    # The wrapper that follows modules is for TorchDynamo what it wraps: begun below it, and left out inside a graph.
+    skip_code(torch.nn.Module.__call__.__code__)
+    replace(nn_module, "unpatched_nn_module_call", torch.nn.Module.__call__)
     replace(output_graph.OutputGraph, "compile_subgraph", broken)
     replace(wrapper, "__call__", call)
     # Metal's compiler is asked at the end of a graph, and by the program for kernels of its own.
@@ -268,7 +273,12 @@ def _operator(node: Any) -> str | None:
 
 def _line(node: Any) -> Line | None:
     frames = _FRAME.findall(node.meta.get("stack_trace") or "") if isinstance(node, torch.fx.Node) else []
-    return next(((file, int(line)) for file, line in reversed(frames) if not is_internal(file)), None)
+    return _innermost([(file, int(line)) for file, line in frames])
+
+
+def _innermost(frames: list[Line]) -> Line | None:
+    """The innermost line of the program: of ``frames``, which begin with the outermost."""
+    return next((one for one in reversed(frames) if not is_internal(one[0])), None)
 
 
 def _first(error: BaseException) -> BaseException:
