@@ -243,7 +243,7 @@ class Verification:
         """Outputs of modules in the order of the run, then loss, gradients and parameters."""
         rows = []
         for key, there in self._there.compared.items():
-            what, name, number = key
+            what, name, _number = key
             cpu = self._cpu.compared.get(key)
             allowed = max(self._usual, NOISE * cpu.relative if cpu is not None else 0.0)
             wrong = cpu is not None and (not there.relative <= allowed or (there.nonfinite > 0 and cpu.nonfinite == 0))
@@ -324,7 +324,7 @@ def _both(exact: torch.Tensor, seen: tuple[torch.Tensor, torch.Tensor]) -> tuple
 
 
 def _together(key: Key) -> Any:
-    what, name, number = key
+    what, name, _number = key
     return (what, name.rpartition(".")[0]) if what == "gradient" else key
 
 
