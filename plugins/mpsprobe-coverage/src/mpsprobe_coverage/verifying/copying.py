@@ -69,9 +69,13 @@ class Copies:
                 memory = same.as_strided((same.numel(),), (1,))
                 self._add(storage, (tensor._version, tensor.dtype, tensor.numel()), memory)
 
-    def _add(self, storage: Any, about: Any, memory: torch.Tensor) -> None:
-        if (before := self._known.pop(storage._cdata, None)) is not None:
+    def drop(self, memory: int) -> None:
+        """Have nothing for this ``place``: not every write is counted."""
+        if (before := self._known.pop(memory, None)) is not None:
             self._held -= before[2].nbytes
+
+    def _add(self, storage: Any, about: Any, memory: torch.Tensor) -> None:
+        self.drop(storage._cdata)
         self._held += memory.nbytes
         self._known[storage._cdata] = StorageWeakRef(storage), about, memory
         if self._held > self._most:

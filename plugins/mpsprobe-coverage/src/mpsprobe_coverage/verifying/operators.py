@@ -96,7 +96,8 @@ class Checking(Drawing):
 
     def _checked(self, func: Any, origin: Origin, given: Any) -> Any:
         # What it writes cannot be looked at once more afterwards
-        kept = {id(one): to_device(one, "cpu") for one in _written(func, given)}
+        written = _written(func, given)
+        kept = {id(one): to_device(one, "cpu") for one in written}
 
         def inputs(fresh: bool) -> Any:
             """Copies of the arguments, as they were before."""
@@ -105,6 +106,8 @@ class Checking(Drawing):
 
         before = inputs(False)
         result = func(*given[0], **given[1])
+        for one in written:
+            self.copies.drop(place(one))
         self._check(func, origin, given, before, inputs, result)
         return result
 
@@ -125,7 +128,7 @@ class Checking(Drawing):
             if near is None or not _as_near(func, got, near):
                 break
         else:
-            self._keep(func, given, made, near)
+            self._keep(made, near)
             return
         before, got = inputs(True), [self._fresh(one) for one in made]
         try:
@@ -139,11 +142,10 @@ class Checking(Drawing):
         if worst is not None:
             self._add(func, origin, before, result, *worst)
 
-    def _keep(self, func: Any, given: Any, made: list[Any], near: list[Any] | None) -> None:
+    def _keep(self, made: list[Any], near: list[Any] | None) -> None:
         """What the CPU made is what it computes the next operators from; but the device's own where that is rounded."""
-        written = set(map(place, _written(func, given)))
         for one, same in zip(made, near or (), strict=False):
-            if isinstance(one, torch.Tensor) and isinstance(same, torch.Tensor) and place(one) not in written:
+            if isinstance(one, torch.Tensor) and isinstance(same, torch.Tensor):
                 self.copies.keep(one, same)
 
     def _fresh(self, one: Any) -> Any:
