@@ -7,6 +7,7 @@ import gc
 import os
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -138,7 +139,7 @@ class Verification:
         self._on_device(windows)
         if whole and (differ := self._differ()):
             self._progress.start(None, "on the CPU, in float64")
-            judged = self._on_cpu(self._run, wide=True, judge=Seen(kept=differ), compare=_both).compared
+            judged = self._on_cpu(self._run, Seen(kept=differ), wide=True, compare=_both).compared
             both = {key: pair for key, pair in judged.items() if None not in pair}
             self._cpu.compared = {key: one for key, (one, _) in both.items()}
             self._there.compared |= {key: one for key, (_, one) in both.items()}
@@ -149,19 +150,18 @@ class Verification:
         Where each operator is right, what differs is rounding: of a gradient next to those of its module, as that of a
         bias may be zero but for that, and not of parameters, which an optimizer's square roots make of gradients.
         """
-        seen = {key: one for key, one in self._there.compared.items() if one is not None}
-        sizes: dict[Any, float] = {}
+        seen, sizes = self._there.compared, Counter[Any]()
         for key, one in seen.items():
-            sizes[_together(key)] = max(one.size, sizes.get(_together(key), 0.0))
-        suspect = bool(self.checking.wrong or self.checking.begins or self.checking.skipped)
+            sizes[_together(key)] = max(one.size, sizes[_together(key)])
         differ = {key: (self._cpu.kept[key], one.value) for key, one in seen.items() if one.value is not None}
         self._cpu.kept = {}
-        if suspect or any(
-            key[0] != "parameter" and (seen[key].nonfinite or seen[key].away > self._near * sizes[_together(key)])
+        suspect = self.checking.wrong or self.checking.begins or self.checking.skipped
+        beyond = (
+            seen[key].nonfinite or seen[key].away > self._near * sizes[_together(key)]
             for key in differ
-        ):
-            return differ
-        return {}
+            if key[0] != "parameter"
+        )
+        return differ if suspect or any(beyond) else {}
 
     def _compare(self, value: torch.Tensor, right: torch.Tensor) -> Distance | None:
         """How far a tensor of the device is from the CPU's; with a copy where it may be wrong."""
@@ -173,9 +173,9 @@ class Verification:
     def _on_cpu(
         self,
         run: TorchRun,
+        judge: Seen | None = None,
         *,
         wide: bool,
-        judge: Seen | None = None,
         compare: Any = distance,
         phase: str = "",
         drawn: int = 0,
@@ -206,12 +206,13 @@ class Verification:
         if name in self._entered:
             return
         self._entered.add(name)
-        with torch._C.DisableTorchFunction(), _disable_current_modes():
-            args, kwargs = copied((args, kwargs), "cpu", self.checking.copies.of)
+        with _disable_current_modes():  # but not `settled`, by which attention drops nothing
+            with torch._C.DisableTorchFunction():
+                args, kwargs = copied((args, kwargs), "cpu")
             run = TorchRun(model=self._run.model.get_submodule(name), args=args, kwargs=kwargs)
             more: dict[str, Any] = {"phase": "inference", "drawn": self.checking.drawn}
             judge = self._on_cpu(run, wide=True, **more)
-            cpu = self._on_cpu(run, wide=False, judge=judge, **more)
+            cpu = self._on_cpu(run, judge, wide=False, **more)
         self._right.kept = inside(name, judge.kept)
         self._cpu.compared |= inside(name, cpu.compared)
 
@@ -243,7 +244,7 @@ class Verification:
         """Outputs of modules in the order of the run, then loss, gradients and parameters."""
         rows = []
         for key, there in self._there.compared.items():
-            what, name, _number = key
+            what, name, number = key
             cpu = self._cpu.compared.get(key)
             allowed = max(self._usual, NOISE * cpu.relative if cpu is not None else 0.0)
             wrong = cpu is not None and (not there.relative <= allowed or (there.nonfinite > 0 and cpu.nonfinite == 0))
@@ -324,8 +325,7 @@ def _both(exact: torch.Tensor, seen: tuple[torch.Tensor, torch.Tensor]) -> tuple
 
 
 def _together(key: Key) -> Any:
-    what, name, _number = key
-    return (what, name.rpartition(".")[0]) if what == "gradient" else key
+    return key[1].rpartition(".")[0] if key[0] == "gradient" else key
 
 
 def _bytes(module: torch.nn.Module) -> int:
