@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import math
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 import torch
 
 from mpsprobe_coverage.knowledge.calls.spec import dtype_name
+from mpsprobe_coverage.verifying.copying import alike, to_device
 
 NOISE = 4.0
 """A device may be so many times as far from float64 as the CPU, or as inputs rounded once more: all of these round."""
@@ -127,25 +128,32 @@ def compared(
 
 
 def all_within(got: torch.Tensor, exact: torch.Tensor, allowed: Tolerance, share: float = 1.0) -> bool:
-    """Whether no element is beyond ``share`` of tolerance, without memory for the whole.
+    """Whether no element is beyond ``share`` of tolerance; ``got`` may lie on a device.
 
     False also where something is infinite.
     """
     scale = _norm(exact) / math.sqrt(max(1, exact.numel()))
     if not math.isfinite(scale):
         return False
-    if got.dtype is exact.dtype and torch.equal(got, exact):
-        return True
-    flat, judge = got.reshape(-1), exact.reshape(-1)
     everywhere = share * (allowed.atol * scale + smallest(got.dtype))
-    for start in range(0, flat.numel(), PIECE):
-        part = judge[start : start + PIECE]
-        error = (flat[start : start + PIECE].to(part.dtype) - part).abs_()
-        if float(error.max()) <= everywhere:
+    for part, right in _pieces(got, exact):
+        error = part.to(right.dtype).sub(right)
+        if not error.is_complex() and max(map(abs, map(float, torch.aminmax(error)))) <= everywhere:
             continue
-        if not bool((error <= part.abs().mul_(share * allowed.rtol).add_(everywhere)).all()):
+        if not bool((error.abs() <= right.abs().mul_(share * allowed.rtol).add_(everywhere)).all()):
             return False
     return True
+
+
+def _pieces(value: torch.Tensor, right: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Both on the CPU, a piece at a time: neither needs memory for the whole, and what is compared is near at hand."""
+    if alike(value, right):
+        flat, judge = (one.detach().as_strided((one.numel(),), (1,)) for one in (value, right))
+    else:  # a device's own copy of a strided tensor is one of the things that may be wrong
+        value = to_device(value, "cpu") if value.device.type != "cpu" else value
+        flat, judge = value.reshape(-1), right.reshape(-1)
+    for start in range(0, flat.numel(), PIECE):
+        yield flat[start : start + PIECE].cpu(), judge[start : start + PIECE]
 
 
 def _bound(exact: torch.Tensor, allowed: Tolerance, dtype: torch.dtype) -> torch.Tensor:
@@ -185,10 +193,13 @@ def _number(value: torch.Tensor) -> float:
 
 
 class Distance(NamedTuple):
-    """How far a whole tensor is from its float64 one: the norm of the difference, relative to the norm of that."""
+    """How far a whole tensor is from the right one: the norm of the difference, relative to the norm of that."""
 
     relative: float
-    nonfinite: int  # elements that are not finite where the float64 ones are
+    nonfinite: int  # elements that are not finite where the right ones are
+    away: float = 0.0  # root of the mean square of the difference
+    size: float = 0.0  # and of the right one
+    value: torch.Tensor | None = None  # a copy of the tensor, where float64 has to judge it
 
 
 def distance(value: torch.Tensor, exact: torch.Tensor) -> Distance | None:
@@ -196,9 +207,7 @@ def distance(value: torch.Tensor, exact: torch.Tensor) -> Distance | None:
     if value.shape != exact.shape or not exact.is_floating_point() or not exact.numel():
         return None
     away = size = strange = 0.0
-    flat, judge = value.reshape(-1), exact.reshape(-1)
-    for start in range(0, flat.numel(), PIECE):
-        part, right = flat[start : start + PIECE], judge[start : start + PIECE]
+    for part, right in _pieces(value, exact):
         error = part - right
         norms = _norm(error), _norm(right)
         if not all(map(math.isfinite, norms)):
@@ -207,7 +216,8 @@ def distance(value: torch.Tensor, exact: torch.Tensor) -> Distance | None:
             norms = _norm(error[fine]), _norm(right[fine])
         away, size = math.hypot(away, norms[0]), math.hypot(size, norms[1])
     relative = away / size if size else (0.0 if not away else math.inf)
-    return Distance(relative, int(strange))
+    root = math.sqrt(exact.numel())
+    return Distance(relative, int(strange), away / root, size / root)
 
 
 def _norm(tensor: torch.Tensor) -> float:

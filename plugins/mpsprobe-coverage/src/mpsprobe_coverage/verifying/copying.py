@@ -11,8 +11,8 @@ from torch.utils._pytree import tree_map
 
 MOST_HOLES = 4
 """A tensor is copied with its holes where they make it at most so many times as large."""
-LEAST_KEPT = 2**28
-"""Bytes of copies below which nobody asks whether what they are copies of is still there."""
+LEAST_KEPT = 2**27
+"""After so many more bytes of copies it is asked whether what they are copies of is still there."""
 MOST_KEPT = 2**31
 """Bytes of copies beyond which the oldest go: they are made again where they are wanted."""
 NARROW = (torch.float16, torch.bfloat16, torch.float32)
@@ -36,8 +36,9 @@ def to_device(tensor: torch.Tensor, device: Any) -> torch.Tensor:
 
 
 class Copies:
-    """Copies on the CPU of what lies on a device: of each memory one, of which tensors that view it are views too.
+    """What lies on a device, on the CPU: for each memory one, of which tensors that view it are views too.
 
+    Nobody writes to these. One is a copy, or what the CPU computed and the device's is near to (``keep``).
     Who writes past the version counter (``Tensor.data``, kernels that the dispatcher does not know) leaves an old copy
     here: what differs from it is compared once more with a new one (``fresh``).
     """
@@ -57,19 +58,39 @@ class Copies:
         owner, known, memory = self._known.get(storage._cdata, (None, None, tensor))
         if fresh or owner is None or owner.expired() or known != about:
             memory = to_device(tensor.as_strided((size,), (1,), 0), "cpu")
-            self._forget()
-            self._held += memory.nbytes
-            self._known[storage._cdata] = StorageWeakRef(storage), about, memory
+            self._add(storage, about, memory)
         return memory.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
-    def _forget(self) -> None:
-        """Drop copies of memory that is gone, once they may be as large as those of memory that is there."""
+    def keep(self, tensor: torch.Tensor, same: torch.Tensor) -> None:
+        """Have ``same`` for ``tensor``, where it lies as that does; elsewhere it is copied once it is wanted."""
+        if _is_plain(tensor) and tensor.dtype is same.dtype and alike(tensor, same):
+            tensor, storage = tensor.detach(), tensor.untyped_storage()
+            if storage.nbytes() == tensor.nbytes:
+                memory = same.as_strided((same.numel(),), (1,))
+                self._add(storage, (tensor._version, tensor.dtype, tensor.numel()), memory)
+
+    def drop(self, memory: int) -> None:
+        """Have nothing for this ``place``: not every write is counted."""
+        if (before := self._known.pop(memory, None)) is not None:
+            self._held -= before[2].nbytes
+
+    def _add(self, storage: Any, about: Any, memory: torch.Tensor) -> None:
+        self.drop(storage._cdata)
+        self._held += memory.nbytes
+        self._known[storage._cdata] = StorageWeakRef(storage), about, memory
         if self._held > self._most:
             self._known = {key: one for key, one in self._known.items() if not one[0].expired()}
             self._held = sum(one[2].nbytes for one in self._known.values())
             while self._held > MOST_KEPT:
                 self._held -= self._known.pop(next(iter(self._known)))[2].nbytes
-            self._most = min(max(LEAST_KEPT, 2 * self._held), MOST_KEPT)
+            self._most = min(self._held + LEAST_KEPT, MOST_KEPT)
+
+
+def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether both lie in memory in the same way, without holes."""
+    if not all(part.layout is torch.strided and not part.is_conj() and not part.is_neg() for part in (one, other)):
+        return False
+    return one.shape == other.shape and one.stride() == other.stride() and _span(one) == one.numel() > 0
 
 
 def _span(tensor: torch.Tensor) -> int:

@@ -96,7 +96,8 @@ class Checking(Drawing):
 
     def _checked(self, func: Any, origin: Origin, given: Any) -> Any:
         # What it writes cannot be looked at once more afterwards
-        kept = {id(one): to_device(one, "cpu") for one in _written(func, given)}
+        written = _written(func, given)
+        kept = {id(one): to_device(one, "cpu") for one in written}
 
         def inputs(fresh: bool) -> Any:
             """Copies of the arguments, as they were before."""
@@ -105,6 +106,8 @@ class Checking(Drawing):
 
         before = inputs(False)
         result = func(*given[0], **given[1])
+        for one in written:
+            self.copies.drop(place(one))
         self._check(func, origin, given, before, inputs, result)
         return result
 
@@ -117,13 +120,17 @@ class Checking(Drawing):
         self, func: Any, origin: Origin, given: Any, before: Any, inputs: Callable[[bool], Any], result: Any
     ) -> None:
         self._count(func)
-        made = _results(func, given, result)
-        if isinstance(result, (bool, int, float)) or all(
-            _as_near(func, self._here(got), _or_none(func, piece, _at_least_float32))
-            for piece, got in _pieces(func, before, made)
-        ):
+        if isinstance(result, (bool, int, float)):
             return
-        before, got = inputs(True), list(self._here(made))
+        made, near = _results(func, given, result), None
+        for piece, got in _pieces(func, before, made):
+            near = _or_none(func, piece, _at_least_float32)
+            if near is None or not _as_near(func, got, near):
+                break
+        else:
+            self._keep(made, near)
+            return
+        before, got = inputs(True), [self._fresh(one) for one in made]
         try:
             exact = _computed(func, before, _wide)
         except UNCOMPUTED as error:
@@ -135,9 +142,14 @@ class Checking(Drawing):
         if worst is not None:
             self._add(func, origin, before, result, *worst)
 
-    def _here(self, made: list[Any]) -> Iterator[Any]:
-        """Copies, one after the other: only those that are wanted take memory."""
-        return (self.copies.of(one, fresh=True) if isinstance(one, torch.Tensor) else one for one in made)
+    def _keep(self, made: list[Any], near: list[Any] | None) -> None:
+        """What the CPU made is what it computes the next operators from; but the device's own where that is rounded."""
+        for one, same in zip(made, near or (), strict=False):
+            if isinstance(one, torch.Tensor) and isinstance(same, torch.Tensor):
+                self.copies.keep(one, same)
+
+    def _fresh(self, one: Any) -> Any:
+        return self.copies.of(one, fresh=True) if isinstance(one, torch.Tensor) else one
 
     def _count(self, func: Any) -> None:
         self.calls += 1
@@ -340,14 +352,12 @@ def _results(func: Any, given: Any, result: Any) -> list[Any]:
     return found
 
 
-def _as_near(func: Any, got: Iterator[Any], near: list[Any] | None) -> bool:
+def _as_near(func: Any, got: list[Any], near: list[Any]) -> bool:
     """Whether nothing of ``got`` can be wrong, as it is so near to what the CPU computed in float32.
 
     What is wrong is beyond tolerance of float64 and ``NOISE`` times as far as the CPU. So it is more than
     ``1 - 1 / NOISE`` of the tolerance away from the CPU, wherever float64 lies.
     """
-    if near is None:
-        return False
     for one, right in zip(got, near, strict=False):
         if not (isinstance(one, torch.Tensor) and isinstance(right, torch.Tensor)):
             continue
@@ -357,7 +367,7 @@ def _as_near(func: Any, got: Iterator[Any], near: list[Any] | None) -> bool:
         if one.is_floating_point() or one.is_complex():
             near_enough = all_within(one, right, allowed, 1 - 1 / NOISE)
         else:
-            near_enough = torch.equal(one, right.to(one.dtype))
+            near_enough = torch.equal(to_device(one, "cpu"), right.to(one.dtype))
         if not near_enough:
             return False
     return True

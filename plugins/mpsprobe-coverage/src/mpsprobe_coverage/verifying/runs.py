@@ -34,7 +34,7 @@ class Seen:
     """What a run has made: the tensors, or how far they are from those of another run."""
 
     order: list[str] = field(default_factory=list)  # modules in the order in which their calls ended
-    kept: dict[Key, torch.Tensor] = field(default_factory=dict)
+    kept: dict[Key, Any] = field(default_factory=dict)
     compared: dict[Key, Any] = field(default_factory=dict)
     read: list[Any] = field(default_factory=list)  # what the program read of tensors, as ``Drawing`` has it
     result: list[torch.Tensor] = field(default_factory=list)  # of the last forward pass
@@ -44,8 +44,7 @@ class Following(TorchStep):
     """A step that keeps its tensors, or compares them with those that ``judge`` kept.
 
     Args:
-        compare: gets a tensor on the CPU and the one that was kept; ``None``: they cannot be compared.
-        on_cpu: gives a tensor of the run as one on the CPU.
+        compare: gets a tensor of the run and what was kept; ``None``: they cannot be compared.
     """
 
     def __init__(
@@ -55,12 +54,11 @@ class Following(TorchStep):
         device: str,
         judge: Seen | None = None,
         *,
-        compare: Callable[[torch.Tensor, torch.Tensor], Any] = distance,
-        on_cpu: Callable[[torch.Tensor], torch.Tensor] = torch.Tensor.detach,
+        compare: Callable[[torch.Tensor, Any], Any] = distance,
     ) -> None:
         super().__init__(run, options, device, foreach=False)
         self.seen = Seen()
-        self._judge, self._compare, self._on_cpu = judge, compare, on_cpu
+        self._judge, self._compare = judge, compare
         self._names = {id(module): name or ROOT for name, module in run.model.named_modules()}
         self._calls: Counter[str] = Counter()
         self._last: tuple[Any, ...] = (None,)  # what a module returns as its last child did
@@ -106,7 +104,7 @@ class Following(TorchStep):
         same = tensor, None if tensor.is_inference() else tensor._version, exact
         with torch.no_grad(), _disable_current_modes(), torch._C.DisableTorchFunction():
             if not all(one is other for one, other in zip(same, self._last, strict=False)):
-                here = self._on_cpu(tensor)
+                here = tensor.detach()
                 # In float32 it is as near as whole runs are compared, and half as large
                 found = here.to(torch.float32, copy=True) if exact is None else self._compare(here, exact)
                 self._last = *same, found

@@ -7,6 +7,7 @@ import gc
 import os
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -38,8 +39,8 @@ from mpsprobe_coverage.knowledge.kernels.releases import installed_release
 from mpsprobe_coverage.recording.attribution import Attribution
 from mpsprobe_coverage.recording.phases import optimizers_followed
 from mpsprobe_coverage.reporting.attempts import Attempt
-from mpsprobe_coverage.verifying.comparing import NOISE, finite, tolerance_of
-from mpsprobe_coverage.verifying.copying import copied
+from mpsprobe_coverage.verifying.comparing import NOISE, Distance, distance, finite, tolerance_of
+from mpsprobe_coverage.verifying.copying import Copies, copied, to_device
 from mpsprobe_coverage.verifying.drawing import Drawing, settled
 from mpsprobe_coverage.verifying.operators import Checking, Found
 from mpsprobe_coverage.verifying.runs import ROOT, Following, Key, Seen, all_equal, built, narrowest, parted, placed
@@ -71,16 +72,19 @@ class Verification:
         self._release = getattr(device, "release", None) or installed_release()
         self._type = MPS if device.name == "virtual" else device.name
         self._dtype = narrowest(self._run.model)
+        usual = tolerance_of("", self._dtype)
+        self._usual = usual.rtol + usual.atol
+        self._near = self._usual * (1 - 1 / NOISE)  # what is nearer to the CPU cannot be wrong
         self._notes: dict[str, None] = {}
         self._failure: RunFailure | None = None
         self.interrupted = self._ended = False
         self.attribution = Attribution()
         self.checking = Checking(self._type, self._dtype, self.attribution)
-        self._judge, self._cpu, self._there = Seen(), Seen(), Seen()
+        self._right, self._cpu, self._there = Seen(), Seen(), Seen()  # `_right`: what the device is compared with
         self._entered: set[str] = set()  # windows of a model that does not fit
 
     def report(self) -> VerificationReport:
-        """Run the step on the CPU in float64 and in its own dtype, then on the device; what was found."""
+        """Run the step on the CPU, then on the device, and in float64 where they differ; what was found."""
         start = time.perf_counter_ns()
         info = self._info()
         try:
@@ -110,19 +114,17 @@ class Verification:
         needed = model_bytes * COPIES * (WITH_GRADIENTS if self._options.phase == "training" else 1)
         whole = (free := free_bytes()) is None or needed < free
         self._say(
-            f"verify: {model_bytes >> 20} MiB of weights; the CPU's runs need about {needed >> 20} MiB and activations"
+            f"verify: {model_bytes >> 20} MiB of weights; the CPU's runs need up to {needed >> 20} MiB and activations"
         )
         if whole:
-            self._progress.start(2, "on the CPU, in float64")
+            self._progress.start(None, "on the CPU")
             start = time.monotonic()
-            self._judge = self._on_cpu(self._run, wide=True)
-            self._progress.advance("on the CPU")
-            kept = sum(one.numel() * one.element_size() for one in self._judge.kept.values())
+            self._right = self._cpu = self._on_cpu(self._run, wide=False)
+            kept = sum(one.nbytes for one in self._cpu.kept.values())
             self._say(
-                f"verify: float64 took {time.monotonic() - start:.1f} s, its outputs {kept >> 20} MiB; "
+                f"verify: the CPU took {time.monotonic() - start:.1f} s, its outputs {kept >> 20} MiB; "
                 f"the device's run computes all of it once more, operator by operator"
             )
-            self._cpu = self._on_cpu(self._run, wide=False, judge=self._judge)
             self._progress.stop()
         windows = [] if whole else list(fitting(self._run.model, (free or 0) // 2))
         if windows:
@@ -135,8 +137,49 @@ class Verification:
             )
         self._progress.start(None, f"on {self._device.name}, operator by operator")
         self._on_device(windows)
+        if whole and (differ := self._differ()):
+            self._progress.start(None, "on the CPU, in float64")
+            judged = self._on_cpu(self._run, Seen(kept=differ), wide=True, compare=_both).compared
+            both = {key: pair for key, pair in judged.items() if None not in pair}
+            self._cpu.compared = {key: one for key, (one, _) in both.items()}
+            self._there.compared |= {key: one for key, (_, one) in both.items()}
 
-    def _on_cpu(self, run: TorchRun, *, wide: bool, judge: Seen | None = None, phase: str = "", drawn: int = 0) -> Seen:
+    def _differ(self) -> dict[Key, Any]:
+        """The CPU's and the device's tensors, where float64 has to judge them: empty where it need not run.
+
+        Where each operator is right, what differs is rounding: of a gradient next to those of its module, as that of a
+        bias may be zero but for that, and not of parameters, which an optimizer's square roots make of gradients.
+        """
+        seen, sizes = self._there.compared, Counter[Any]()
+        for key, one in seen.items():
+            sizes[_together(key)] = max(one.size, sizes[_together(key)])
+        differ = {key: (self._cpu.kept[key], one.value) for key, one in seen.items() if one.value is not None}
+        self._cpu.kept = {}
+        suspect = self.checking.wrong or self.checking.begins or self.checking.skipped
+        beyond = (
+            seen[key].nonfinite or seen[key].away > self._near * sizes[_together(key)]
+            for key in differ
+            if key[0] != "parameter"
+        )
+        return differ if suspect or any(beyond) else {}
+
+    def _compare(self, value: torch.Tensor, right: torch.Tensor) -> Distance | None:
+        """How far a tensor of the device is from the CPU's; with a copy where it may be wrong."""
+        found = distance(value, right)
+        if found is None or (found.relative <= self._near and not found.nonfinite):
+            return found
+        return found._replace(value=to_device(value, "cpu"))
+
+    def _on_cpu(
+        self,
+        run: TorchRun,
+        judge: Seen | None = None,
+        *,
+        wide: bool,
+        compare: Any = distance,
+        phase: str = "",
+        drawn: int = 0,
+    ) -> Seen:
         run = placed(run, "cpu", wide=wide)
         options = replace(self._options, phase=phase or self._options.phase)
         options = replace(options, autocast=None) if wide else options
@@ -145,12 +188,13 @@ class Verification:
             if wide:
                 torch.set_default_dtype(torch.float64)
             with settled(run.model, self._note):
-                return Following(run, options, "cpu", judge).followed(Drawing(self._dtype, wide=wide, drawn=drawn))
+                step = Following(run, options, "cpu", judge, compare=compare)
+                return step.followed(Drawing(self._dtype, wide=wide, drawn=drawn))
         except MpsprobeError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a model raises: its operators are compared all the same
             what = "in float64" if wide else f"on the CPU in {dtype_name(self._dtype)}"
-            self._note(f"the model does not run {what} ({in_short(error)}): whole runs were not compared")
+            self._note(f"the model does not run {what} ({in_short(error)}): whole runs were not judged")
             return Seen()
         finally:
             torch.set_default_dtype(usual)
@@ -162,13 +206,14 @@ class Verification:
         if name in self._entered:
             return
         self._entered.add(name)
-        with torch._C.DisableTorchFunction(), _disable_current_modes():
-            args, kwargs = copied((args, kwargs), "cpu", self.checking.copies.of)
+        with _disable_current_modes():  # but not `settled`, by which attention drops nothing
+            with torch._C.DisableTorchFunction():
+                args, kwargs = copied((args, kwargs), "cpu")
             run = TorchRun(model=self._run.model.get_submodule(name), args=args, kwargs=kwargs)
             more: dict[str, Any] = {"phase": "inference", "drawn": self.checking.drawn}
             judge = self._on_cpu(run, wide=True, **more)
-            cpu = self._on_cpu(run, wide=False, judge=judge, **more)
-        self._judge.kept = inside(name, judge.kept)
+            cpu = self._on_cpu(run, judge, wide=False, **more)
+        self._right.kept = inside(name, judge.kept)
         self._cpu.compared |= inside(name, cpu.compared)
 
     def _on_device(self, windows: Sequence[str]) -> None:
@@ -180,10 +225,12 @@ class Verification:
         self.checking.advance = self._progress.advance
         attempt = Attempt(run.model, self.attribution, lambda: self.checking.phase)
         with attempt, settled(run.model, self._note), self.attribution, optimizers_followed():
-            step = Following(run, self._options, self._type, self._judge, on_cpu=self.checking.copies.of)
+            compare = distance if windows else self._compare
+            step = Following(run, self._options, self._type, self._right, compare=compare)
             self._there = step.seen
             step.followed(self.checking)
         self._failure, self._ended = attempt.failure, attempt.failure is None
+        self.checking.copies = Copies()  # float64 may need their memory
 
     def _note(self, text: str) -> None:
         self._notes[text] = None
@@ -195,12 +242,11 @@ class Verification:
 
     def _tensors(self) -> list[ComparedTensor]:
         """Outputs of modules in the order of the run, then loss, gradients and parameters."""
-        usual = tolerance_of("", self._dtype)
         rows = []
         for key, there in self._there.compared.items():
             what, name, number = key
             cpu = self._cpu.compared.get(key)
-            allowed = max(usual.rtol + usual.atol, NOISE * cpu.relative if cpu is not None else 0.0)
+            allowed = max(self._usual, NOISE * cpu.relative if cpu is not None else 0.0)
             wrong = cpu is not None and (not there.relative <= allowed or (there.nonfinite > 0 and cpu.nonfinite == 0))
             rows.append(
                 ComparedTensor(
@@ -271,6 +317,15 @@ def _as_on_mps(call: Call) -> Iterator[Call]:
             asked = ("input", "grad_output", "weight", "padding", "stride", "dilation", "groups")
             args = (*map(of, asked), of("output_mask")[:2])
             yield replace(call, func=_aten.mps_convolution_backward.default, args=args, kwargs={})
+
+
+def _both(exact: torch.Tensor, seen: tuple[torch.Tensor, torch.Tensor]) -> tuple[Any, Any]:
+    """How far the CPU's tensor and the device's are from float64."""
+    return distance(seen[0], exact), distance(seen[1], exact)
+
+
+def _together(key: Key) -> Any:
+    return key[1].rpartition(".")[0] if key[0] == "gradient" else key
 
 
 def _bytes(module: torch.nn.Module) -> int:
