@@ -24,6 +24,7 @@ from torch._dynamo.variables import nn_module
 from torch._inductor.codegen.mps import MetalKernel, MetalScheduling
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
+from torch.utils import _traceback
 
 from mpsprobe.errors import UsageError
 from mpsprobe.output import TemporaryFolder
@@ -188,6 +189,8 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
     # The wrapper that follows modules is for TorchDynamo what it wraps: begun below it, and left out inside a graph.
     skip_code(torch.nn.Module.__call__.__code__)
     replace(nn_module, "unpatched_nn_module_call", torch.nn.Module.__call__)
+    # Guards name files by what is left behind the folder that they share with torch: without a letter, if that is `/`.
+    replace(_traceback, "shorten_filename", lambda fn, **_base: fn)
     replace(output_graph.OutputGraph, "compile_subgraph", broken)
     replace(wrapper, "__call__", call)
     # Metal's compiler is asked at the end of a graph, and by the program for kernels of its own.
