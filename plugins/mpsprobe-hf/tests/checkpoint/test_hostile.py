@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import struct
+import sys
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterable
@@ -261,6 +262,8 @@ def test_what_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.safetensors")
         assert "not a regular file" in read(tmp_path / "pipe.safetensors")
+    if sys.platform == "linux":  # it opens, and fails while it is read
+        assert "Input/output error" in read(Path("/proc/self/mem"))
 
     def refuse(_: object) -> None:
         raise PermissionError(13, "Permission denied")

@@ -30,7 +30,9 @@ print(torch.compile(lambda a: patches(a))(torch.randn(1, 3, 28, 28, device="mps"
 
 
 @pytest.mark.slow
-def test_a_program_prints_the_same_with_its_kernels(tmp_path: Path) -> None:
+def test_a_program_prints_the_same_with_its_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
     printed, reports = [], []
     for more in ([], ["--compile"]):
@@ -41,6 +43,9 @@ def test_a_program_prints_the_same_with_its_kernels(tmp_path: Path) -> None:
     assert printed[0] == printed[1] and len(printed[0].splitlines()) == 5
     outside = "the Metal kernel twice: o[8] is outside its tensor, in thread (7, 0, 0)"
     assert [report["program"]["notes"] for report in reports] == [[outside], [outside]]
+    sites = {site.partition(":")[0] for report in reports for one in report["operators"] for site in one["call_sites"]}
+    assert sites == {"train.py"}  # and not what Inductor generates, into a folder with the user's name
+    assert not [*temporary.rglob("tmp*")]
     assert reports[0]["compiled"] is None
     made = reports[1]["compiled"]
     assert made["refused"] == [{

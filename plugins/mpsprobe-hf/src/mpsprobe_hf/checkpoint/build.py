@@ -69,6 +69,14 @@ def judged_release(text: str | None) -> str:
 
 def read_checkpoint(name: str, path: Path, release: str) -> CheckpointReport:
     """The report of the checkpoint at ``path``, judged for one torch release that has a table."""
+    try:
+        return _read(name, path, release)
+    except OSError as error:  # a disk or a network that fails while it is read
+        why = printable(str(error.strerror or error))
+        raise damaged(path, f"cannot be read: {why}", "Copy it to a disk of this machine.") from error
+
+
+def _read(name: str, path: Path, release: str) -> CheckpointReport:
     adapter, notes = None, []
     if not path.is_dir():
         components = [_single(path)]
