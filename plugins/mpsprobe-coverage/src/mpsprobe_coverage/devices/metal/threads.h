@@ -18,7 +18,8 @@
 namespace mpsprobe_metal {
 
 constexpr int simd_width = 32;
-constexpr size_t stack_bytes = 64 * 1024;
+// Not a power of two: the tops of all stacks would share a few lines of the processor's cache.
+constexpr size_t stack_bytes = 64 * 1024 + 17 * 64;
 constexpr int largest_group = 1024;
 
 struct Position {
@@ -236,59 +237,59 @@ __attribute__((noinline)) inline void begin(Lane& one) {
   if (_setjmp(running.scheduler) == 0) setcontext(&made);
 }
 
-// Let the lanes of one SIMD group that wait in the function of its first waiting lane get each other's values.
-inline bool exchange(std::vector<Lane>& lanes, int count) {
-  const int groups = (count + simd_width - 1) / simd_width;
-  for (int turn = 0; turn < groups; ++turn) {
-    const int first = simd_width * (running.launch->backwards ? groups - 1 - turn : turn);
-    const int end = first + simd_width < count ? first + simd_width : count;
-    const Lane* leader = nullptr;
-    Snapshot& made = running.got[first / simd_width];
-    for (int number = first; number < end; ++number) {
-      Lane& one = lanes[number];
-      if (one.state != State::in_simd) continue;
-      if (leader == nullptr) leader = &one, made.mask = 0;
-      if (one.size != leader->size) continue;
-      if (one.function != leader->function && std::strcmp(one.function, leader->function) != 0) continue;
-      made.mask |= uint32_t(1) << (number - first);
-      std::memcpy(made.values[number - first], one.value, one.size);
+// Run the lanes from `first` to `end` that can go on; false: the launch has to end.
+inline bool go_on(std::vector<Lane>& lanes, int first, int end) {
+  for (int turn = first; turn < end; ++turn) {
+    Lane& one = lanes[running.launch->backwards ? first + end - 1 - turn : turn];
+    if (one.state != State::ready) continue;
+    running.now = &one;
+    if (one.begun) {
+      leave(running.scheduler, one.at);
+    } else {
+      begin(one);
     }
-    if (leader == nullptr) continue;
-    for (int number = first; number < end; ++number) {
-      if (made.active(number - first)) lanes[number].state = State::ready;
-    }
-    return true;
+    if (running.launch->endless) return false;
   }
-  return false;
+  return true;
 }
 
-inline void run_group(int count) {
+// Let the lanes of a SIMD group that wait in the function of its first waiting lane get each other's values.
+inline bool exchange(std::vector<Lane>& lanes, int first, int end) {
+  const Lane* leader = nullptr;
+  Snapshot& made = running.got[first / simd_width];
+  for (int number = first; number < end; ++number) {
+    Lane& one = lanes[number];
+    if (one.state != State::in_simd) continue;
+    if (leader == nullptr) leader = &one, made.mask = 0;
+    if (one.size != leader->size) continue;
+    if (one.function != leader->function && std::strcmp(one.function, leader->function) != 0) continue;
+    made.mask |= uint32_t(1) << (number - first);
+    std::memcpy(made.values[number - first], one.value, one.size);
+    one.state = State::ready;
+  }
+  return leader != nullptr;
+}
+
+// False: the launch has to end.
+inline bool run_group(int count) {
   std::vector<Lane>& lanes = running.lanes;
   for (int number = 0; number < count; ++number) lanes[number].state = State::ready;
-  for (;;) {
-    bool went_on = false;
-    for (int turn = 0; turn < count; ++turn) {
-      const int number = running.launch->backwards ? count - 1 - turn : turn;
-      if (lanes[number].state != State::ready) continue;
-      went_on = true;
-      running.now = &lanes[number];
-      if (lanes[number].begun) {
-        leave(running.scheduler, lanes[number].at);
-      } else {
-        begin(lanes[number]);
-      }
-      if (running.launch->endless) {
-        for (Lane& one : lanes) one.begun = false;  // they are in the midst of it
-        return;
+  const int groups = (count + simd_width - 1) / simd_width;
+  for (bool any = true; any;) {
+    if (!go_on(lanes, 0, count)) return false;
+    for (int turn = 0; turn < groups; ++turn) {
+      const int first = simd_width * (running.launch->backwards ? groups - 1 - turn : turn);
+      const int end = first + simd_width < count ? first + simd_width : count;
+      while (exchange(lanes, first, end)) {
+        if (!go_on(lanes, first, end)) return false;
       }
     }
-    if (went_on || exchange(lanes, count)) continue;
-    bool any = false;
+    any = false;
     for (int number = 0; number < count; ++number) {
       if (lanes[number].state == State::in_barrier) lanes[number].state = State::ready, any = true;
     }
-    if (!any) return;
   }
+  return true;
 }
 
 inline void run(Launch& launch, void (*body)(Launch&, Running&), bool waits) {
@@ -326,8 +327,10 @@ inline void run(Launch& launch, void (*body)(Launch&, Running&), bool waits) {
             }
           }
         }
-        if (waits) run_group(count);
-        if (launch.endless) return;
+        if (waits && !run_group(count)) {
+          for (Lane& one : running.lanes) one.begun = false;  // they are in the midst of it
+          return;
+        }
       }
     }
   }
