@@ -65,13 +65,18 @@ class NonfiniteOrigin(OperatorCall):
 
 
 class ComparedTensor(Record):
-    """A tensor of the step, on the device and on the CPU, each as far from float64 as its own run brought it."""
+    """A tensor of the step, on the device and on the CPU, each as far from float64 as its own run brought it.
+
+    Where both are so near to each other that neither can be wrong, float64 is not asked.
+    """
 
     what: Literal["output", "loss", "gradient", "parameter"] = Field(description="What it is.")
     name: str = Field(description="The module or parameter.")
     call: int = Field(default=0, ge=0, description="The number of the module's output, over all of its calls.")
-    error: float | None = Field(description="Norm of the difference, relative to float64's; `null`: not finite.")
-    cpu_error: float | None = Field(default=None, description="The same of the CPU.")
+    error: float | None = Field(
+        description="Norm of the difference from float64, or from the CPU, relative; `null`: not finite."
+    )
+    cpu_error: float | None = Field(default=None, description="The same of the CPU; `null`: float64 was not asked.")
     nonfinite: int = Field(default=0, ge=0, description="Elements that are not finite, where those of float64 are.")
     wrong: bool = Field(default=False, description="Beyond tolerance, and farther than four times as far as the CPU.")
 

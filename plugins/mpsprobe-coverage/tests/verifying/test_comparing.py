@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mpsprobe_coverage.verifying.comparing import EXACT, all_within, compared, distance, smallest, tolerance_of
-from mpsprobe_coverage.verifying.copying import to_device
+from mpsprobe_coverage.verifying.copying import Copies, place, to_device
 from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
 from mpsprobe_coverage.verifying.operators import _computed, _first_wrong, _wide
 
@@ -129,6 +129,23 @@ def test_memory_is_copied_as_it_lies() -> None:
     for one in (torch.randn(3, 4).t(), torch.randn(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)[:, :2]):
         copy = to_device(one, "cpu")
         assert copy.stride() == one.stride() and torch.equal(copy, one) and copy.data_ptr() != one.data_ptr()
+
+
+def test_what_the_cpu_computed_stands_for_memory_until_that_is_written() -> None:
+    copies, x = Copies(), torch.randn(3, 4)
+    same = x + 1e-7
+    copies.keep(x, same)
+    assert torch.equal(copies.of(x.t()), same.t()) and torch.equal(copies.of(x, fresh=True), x)
+    for other in (same.double(), same.t().contiguous().t()):  # rounded, or lying in another way
+        copies.keep(x, other)
+        assert torch.equal(copies.of(x), x)
+    copies.keep(x, same)
+    x.add_(1)
+    assert torch.equal(copies.of(x), x)
+    copies.keep(x, same)
+    x.data.zero_()  # nobody counts this
+    copies.drop(place(x))
+    assert not copies.of(x).any()
 
 
 def test_every_run_draws_the_same_numbers() -> None:

@@ -97,6 +97,8 @@ class Checking(Drawing):
     def _checked(self, func: Any, origin: Origin, given: Any) -> Any:
         # What it writes cannot be looked at once more afterwards
         written = _written(func, given)
+        for one in written:
+            self.copies.drop(place(one))
         kept = {id(one): to_device(one, "cpu") for one in written}
 
         def inputs(fresh: bool) -> Any:
@@ -106,8 +108,6 @@ class Checking(Drawing):
 
         before = inputs(False)
         result = func(*given[0], **given[1])
-        for one in written:
-            self.copies.drop(place(one))
         self._check(func, origin, given, before, inputs, result)
         return result
 

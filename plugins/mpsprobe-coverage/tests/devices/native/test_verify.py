@@ -51,6 +51,17 @@ class Sliced(nn.Module):
         return nn.functional.conv2d(x, self.weight[:, ::2]).relu()
 
 
+class Attending(nn.Linear):
+    """Attention with dropout, which draws inside of its kernel."""
+
+    def __init__(self) -> None:
+        super().__init__(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = super().forward(x)[None, None]
+        return nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
+
+
 class Uncopied(nn.Linear):
     def __deepcopy__(self, memo: object) -> Any:
         raise TypeError("it holds a lock")
@@ -82,8 +93,12 @@ def child(folder: str) -> None:
     """Print what the tests below ask."""
     torch.manual_seed(0)
     found: dict[str, Any] = {}
+    differ = Verification._differ
     small = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.5), nn.Linear(8, 4))
-    right = checked(small, phase="training")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Verification, "_differ", lambda self: found.update(differ=dict(differ(self))))
+        patch.setattr("mpsprobe_coverage.verifying.operators._first_wrong", lambda *given: found.update(again=given[0]))
+        right = checked(small, phase="training")
     kinds = sorted({one.what for one in right.tensors})
     found["right"] = [len(right.wrong), right.calls > 20, kinds, any(one.wrong for one in right.tensors), right.notes]
     library = planted("tanh", lambda x: (x.cpu().tanh() + 0.01).to("mps"))
@@ -91,7 +106,8 @@ def child(folder: str) -> None:
     wrong = checked(small, phase="training", reproduce=str(path))
     first = wrong.wrong[0]
     found["wrong"] = [first.operator, first.module, first.times, first.of_times, first.expected is not None]
-    found["whole"] = next(one.name for one in wrong.tensors if one.wrong)
+    found["whole"] = [(one.name, one.cpu_error is not None) for one in wrong.tensors if one.what == "output"]
+    found["whole"] += [next(one.name for one in wrong.tensors if one.wrong)]
     compile(path.read_text(encoding="utf-8"), str(path), "exec")
     found["program"] = path.read_text(encoding="utf-8")
     library._destroy()
@@ -102,6 +118,9 @@ def child(folder: str) -> None:
     rows = [(one.what, one.name, one.wrong, one.cpu_error is not None) for one in parts.tensors]
     found["windows"] = [len(parts.wrong), rows, parts.parted, parts.notes]
     library._destroy()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mpsprobe_coverage.verifying.verification.free_bytes", lambda: 0)
+        found["attending"] = [one.wrong for one in checked(nn.Sequential(Attending()), phase="training").tensors]
     library = planted("exp", lambda x: x.cpu().exp().neg().to("mps"))
     found["parted"] = checked(Chosen(), phase="inference").parted
     library._destroy()
@@ -145,8 +164,13 @@ def test_what_is_right_is_right_and_everything_is_compared(found: Any) -> None:
     assert found["right"] == [0, True, ["gradient", "loss", "output", "parameter"], False, []]
 
 
+def test_where_both_agree_neither_float64_nor_an_operator_is_computed(found: Any) -> None:
+    assert found["differ"] == {} and "again" not in found
+
+
 def test_the_operator_that_makes_the_error_is_named_and_a_program_is_written(found: Any) -> None:
-    assert found["wrong"] == ["aten::tanh", "1", 3, 3, True] and found["whole"] == "1"
+    assert found["wrong"] == ["aten::tanh", "1", 3, 3, True]
+    assert found["whole"] == [["0", False], ["1", True], ["2", True], ["3", True], ["(model)", True], "1"]
     assert "torch.ops.aten.tanh.default(to(x0))" in found["program"] and "it is wrong too" in found["program"]
 
 
@@ -154,6 +178,7 @@ def test_a_model_that_does_not_fit_is_compared_in_windows(found: Any) -> None:
     wrong, rows, parted, notes = found["windows"]
     assert wrong and rows == [["output", name, name == "1", True] for name in "0123"] and parted is None
     assert any("in 4 windows of it" in one for one in notes)
+    assert found["attending"] == [False]
 
 
 def test_where_control_flow_parts_and_where_numbers_end(found: Any) -> None:

@@ -43,7 +43,10 @@ FIELDS: Fields[None, WrongOperator] = (
 TENSORS: Fields[None, ComparedTensor] = (
     (Column("what"), lambda _, one: one.what),
     (Column("name", "name"), lambda _, one: one.name or "·"),
-    (Column("error", about="norm of the difference from float64, relative"), lambda _, one: figure(one.error)),
+    (
+        Column("error", about="norm of the difference from float64, relative; from the CPU where that has none"),
+        lambda _, one: figure(one.error),
+    ),
     (Column("the CPU's"), lambda _, one: "" if one.cpu_error is None else f"{one.cpu_error:.2g}"),
     (Column("wrong", "verdict"), lambda _, one: "bad" if one.wrong else "good"),
 )
