@@ -128,7 +128,7 @@ def model(names: list[str], name: str) -> Iterator[str]:
     from mpsprobe.progress import SilentProgress
     from mpsprobe.protocols import RunOptions
     from mpsprobe.stepping import TorchStep
-    from mpsprobe_coverage.verifying.opened import Virtual
+    from mpsprobe_coverage.verifying.device_to_compare import Virtual
     from mpsprobe_coverage.verifying.runs import built, placed
     from mpsprobe_coverage.verifying.verification import Verification
 

@@ -38,9 +38,9 @@ from mpsprobe.stepping import TorchStep
 from mpsprobe_coverage.knowledge.calls.spec import tensors_in
 from mpsprobe_coverage.recording.phases import optimizers_followed, phase_now
 from mpsprobe_coverage.verifying.copying import copied
+from mpsprobe_coverage.verifying.device_operators import ELSEWHERE, NOT_COMPARED
+from mpsprobe_coverage.verifying.device_to_compare import opened
 from mpsprobe_coverage.verifying.drawing import Drawing, is_random, settled
-from mpsprobe_coverage.verifying.elsewhere import ELSEWHERE, NOT_COMPARED
-from mpsprobe_coverage.verifying.opened import opened
 from mpsprobe_coverage.verifying.operators import UNINITIALISED
 from mpsprobe_coverage.verifying.runs import built, placed
 from mpsprobe_coverage.verifying.verification import Verification

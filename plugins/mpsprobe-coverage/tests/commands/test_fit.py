@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from mpsprobe_coverage.knowledge.chips.store import all_chips
-from mpsprobe_coverage.scanning import largest
+from mpsprobe_coverage.scanning import largest_size
 from mpsprobe_devkit.testing import run_cli
 
 SMALL = ["--size", "small", "--torch", "2.13.0"]
@@ -140,7 +140,7 @@ class EightBits(torch.optim.Optimizer):
 
 @pytest.mark.thorough
 def test_an_optimizer_of_eight_bits_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(largest, "import_module", lambda name: SimpleNamespace(AdamW8bit=EightBits))
+    monkeypatch.setattr(largest_size, "import_module", lambda name: SimpleNamespace(AdamW8bit=EightBits))
     rows = {one["what"]: one for one in fit("bert-base", "--phase", "training", "--memory", "1GB")["rows"]}
     saved = rows["as it is"]["peak_bytes"] - rows["8-bit AdamW"]["peak_bytes"]
     parameters = 38_603_520

@@ -82,7 +82,7 @@ def fit(
         check_version("torch", "mpsprobe-coverage", "fit")
         with make_progress() as progress:
             progress.start_loading(1)
-            from mpsprobe_coverage.scanning.largest import fit_report
+            from mpsprobe_coverage.scanning.largest_size import fit_report
 
             workload = registry.workload(name)
             report = fit_report(workload, options, targets[0], mac, varied, progress, savings=not plain)

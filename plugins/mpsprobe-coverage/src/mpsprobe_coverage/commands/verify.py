@@ -101,7 +101,7 @@ def _script(program: tuple[str, ...], registry: Registry, wanted: str, showing: 
 
 def place(registry: Registry, wanted: str, asked: RunOptions) -> str:
     """The device; ``cpu`` for the question about half precision."""
-    from mpsprobe_coverage.verifying.opened import nowhere, there
+    from mpsprobe_coverage.verifying.device_to_compare import nowhere, there
 
     half = asked.dtype in HALVES or asked.autocast is not None
     found = there(registry, wanted)
@@ -123,7 +123,7 @@ def verified(
     progress: SilentProgress,
     say: Callable[[str], None],
 ) -> VerificationReport:
-    from mpsprobe_coverage.verifying.opened import opened
+    from mpsprobe_coverage.verifying.device_to_compare import opened
 
     with opened(registry, name) as device:
         from mpsprobe_coverage.verifying.reproducing import program

@@ -26,7 +26,7 @@ from mpsprobe_coverage.devices.virtual.tensor import VirtualTensor
 from mpsprobe_coverage.knowledge.calls.spec import tensors_in
 from mpsprobe_coverage.knowledge.memory import lifetimes
 from mpsprobe_coverage.knowledge.memory.allocator import Allocator, Limits, Place, allocator_of, replay
-from mpsprobe_coverage.knowledge.memory.inside import not_counted
+from mpsprobe_coverage.knowledge.memory.inside_kernels import not_counted
 from mpsprobe_coverage.knowledge.memory.lifetimes import Event, Held, Made, label, of_step
 from mpsprobe_coverage.knowledge.memory.timeline import INSIDE, Change, Storage, peak_with_output_kept, timeline
 from mpsprobe_coverage.reporting.findings import site

@@ -25,8 +25,8 @@ from mpsprobe_coverage.recording.phases import FORWARD, phase_now
 from mpsprobe_coverage.reporting.findings import site
 from mpsprobe_coverage.verifying.comparing import NOISE, PIECE, Wrong, all_finite, all_within, compared, tolerance_of
 from mpsprobe_coverage.verifying.copying import Copies, copied, place, to_device, widened, wider
+from mpsprobe_coverage.verifying.device_operators import ELSEWHERE, NOT_COMPARED
 from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
-from mpsprobe_coverage.verifying.elsewhere import ELSEWHERE, NOT_COMPARED
 from mpsprobe_coverage.verifying.runs import ROOT
 
 _aten = torch.ops.aten

@@ -22,7 +22,7 @@ from mpsprobe.plugins.registry import get_registry
 from mpsprobe.progress import SilentProgress
 from mpsprobe.protocols import RunOptions
 from mpsprobe.schemas import VerificationReport
-from mpsprobe_coverage.verifying.opened import opened
+from mpsprobe_coverage.verifying.device_to_compare import opened
 from mpsprobe_coverage.verifying.verification import Verification
 from tests.house.tree import ROOT
 

@@ -15,7 +15,7 @@ from mpsprobe.errors import UsageError
 from mpsprobe.schemas import CoverageReport, MatrixReport, MemoryPrediction
 from mpsprobe_coverage.knowledge.calls.spec import interned
 from mpsprobe_coverage.knowledge.memory.allocator import Limits, allocator_of, replay, watermarks
-from mpsprobe_coverage.knowledge.memory.inside import bytes_inside, not_counted
+from mpsprobe_coverage.knowledge.memory.inside_kernels import bytes_inside, not_counted
 from mpsprobe_coverage.knowledge.memory.lifetimes import Made
 from mpsprobe_coverage.knowledge.memory.timeline import Change, Storage
 

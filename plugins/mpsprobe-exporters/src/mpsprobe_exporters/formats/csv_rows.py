@@ -13,7 +13,7 @@ from mpsprobe_exporters.plain_text import one_line
 from mpsprobe_exporters.reports import (
     checkpoint,
     coverage,
-    largest,
+    largest_size,
     matrix,
     memory,
     precision,
@@ -104,7 +104,7 @@ ROWS: Mapping[str, Callable[[Any], Rows]] = {
     "profile": lambda report: _table(profile_rows.COLUMNS, profile_rows.rows(report)),
     "comparison": lambda report: _table(COMPARED, _compared(report)),
     "checkpoint": lambda report: records(checkpoint.FIELDS, report, report.dtypes),
-    "fit": lambda report: records(largest.FIELDS, report, report.rows),
+    "fit": lambda report: records(largest_size.FIELDS, report, report.rows),
     "upgrade": upgrade.rows,
     "verification": lambda report: records(verification.FIELDS, None, report.wrong),
     "precision": lambda report: records(precision.FIELDS, None, report.modules),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 HOMES = {
     "coverage": "coverage", "coverage-matrix": "matrix", "coverage-several": "several", "profile": "profile",
-    "comparison": "comparison", "checkpoint": "checkpoint", "fit": "largest", "upgrade": "upgrade",
+    "comparison": "comparison", "checkpoint": "checkpoint", "fit": "largest_size", "upgrade": "upgrade",
     "ranking": "ranking", "verification": "verification", "precision": "precision",
 }  # fmt: skip
 """The module for each kind; those of other kinds are not imported for it."""

@@ -29,7 +29,7 @@ from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
 from mpsprobe_coverage.knowledge.kernels.live import has_mps_build
 from mpsprobe_coverage.knowledge.kernels.table import KernelTable
-from mpsprobe_coverage.knowledge.memory.inside import PREFILL_SINCE, is_prefill
+from mpsprobe_coverage.knowledge.memory.inside_kernels import PREFILL_SINCE, is_prefill
 from mpsprobe_coverage.knowledge.memory.lifetimes import Lifetimes
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.branches import Branches

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mpsprobe_coverage.knowledge.memory.inside import bytes_inside
+from mpsprobe_coverage.knowledge.memory.inside_kernels import bytes_inside
 from mpsprobe_coverage.knowledge.memory.lifetimes import (
     ACTIVATIONS,
     BACKWARD,
