@@ -65,7 +65,6 @@ def _scaled(x: torch.Tensor, factor: float) -> Any:
 # Pairs whose wrong results are equal to the right ones, whatever the numbers.
 INSTEAD: dict[str, Any] = {
     "abs-integers-large": [lambda x, n=n: torch.tensor([n, 2], device=x.device).abs() % 8 for n in (2**24 + 1, 17)],
-    "argmax-int32-amd": [lambda x, kind=kind: _rows(x).to(kind).argmax(dim=1) for kind in (torch.int32, torch.float32)],
     "bitwise-strided-output": [lambda x, one=one: _written(x, one) for one in (True, False)],
     "copy-from-cpu-permuted-1-12": [
         lambda x: torch.arange(6.0).view(2, 3).t().to(x.device),

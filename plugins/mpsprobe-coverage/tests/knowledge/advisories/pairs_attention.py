@@ -48,10 +48,16 @@ def _dropped(dropout: float) -> Function:
     return _of(functional.scaled_dot_product_attention, *[(1, 2, 4, 8)] * 3, dropout_p=dropout)
 
 
+def _scored(keys: int) -> Function:
+    shapes = [(1, 1, length, 64) for length in (65536, keys, keys)]
+    return _of(functional.scaled_dot_product_attention, *shapes)
+
+
 PAIRS = {
     "attention-masked-row": Pair("2.9.0", _masked(1), _masked(2)),
     "attention-bool-mask-one-pass": Pair("2.11.0", _directly(torch.bool), _directly(torch.float32)),
     "attention-mask-of-each-sample": Pair("2.12.0", _masked_keys(2), _masked_keys(1)),
     "attention-nan-lost": Pair("2.13.0", _queries(float("nan")), _queries(0.0)),
     "attention-dropout-ignored": Pair("2.12.1", *(_dropped(dropout) for dropout in (0.5, 0.0))),
+    "attention-scores-above-32-bits": Pair("2.11.0", *(_scored(keys) for keys in (65537, 65536))),
 }

@@ -50,6 +50,10 @@ def _floored(value: float) -> Function:
     return lambda x: torch.div(x.new_full((3,), value), x.new_ones(3), rounding_mode="floor")
 
 
+def _spaced(start: float, end: float) -> Function:
+    return lambda x: torch.linspace(start, end, 9, dtype=torch.int32, device=x.device)
+
+
 PAIRS = {
     "elu-strided": Pair(
         "2.3.1", lambda x: functional.elu(x.new_zeros(5, 4).t()), lambda x: functional.elu(x.new_zeros(5, 4))
@@ -114,5 +118,14 @@ PAIRS = {
     ),
     "pow-complex-zero": Pair(
         "2.5.1", *(lambda x, least=least: torch.tensor([least, 1j], device=x.device) ** 2 for least in (0j, 1 + 0j))
+    ),
+    "hypot-infinite": Pair(
+        "2.13.0", *(lambda x, held=held: torch.hypot(x.new_full((2,), held), x) for held in (3e38, 3.0))
+    ),
+    "linspace-large-integers": Pair("2.13.0", *(_spaced(2**power, 2**power + 8) for power in (25, 10))),
+    "linspace-fractional-ends": Pair("2.12.0", _spaced(4.3, -3), _spaced(4.0, -3)),
+    "gelu-half-1-12": Pair(
+        "1.12.1",
+        *(lambda x, dtype=dtype: functional.gelu(x.new_zeros(3, dtype=dtype)) for dtype in (HALF, torch.float32)),
     ),
 }

@@ -61,6 +61,23 @@ def _scattered_number(last: int) -> Function:
     return lambda x: x.new_zeros(3, 5, last).scatter_(1, x.new_zeros(3, 2, last, dtype=torch.int64), 1.0)
 
 
+def _bags(end: int) -> Function:
+    """A bag of the first ``end`` of three indices."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return functional.embedding_bag(_at(x, 0, 1, 2), x.new_zeros(4, 4), _at(x, 0, end), include_last_offset=True)
+
+    return run
+
+
+def _counted(scaled: bool) -> Function:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        weight = x.sum() + x.new_zeros(4, 3)
+        return functional.embedding_bag(_at(x, 1, 1), weight, _at(x, 0), mode="sum", scale_grad_by_freq=scaled)
+
+    return run
+
+
 PAIRS = {
     "masked-fill-many-bytes": Pair("2.6.0", _filled(2**15 + 1), _filled(2**15)),
     "masked-scatter-source": Pair("2.10.0", _scattered(2, 2), _scattered(4)),
@@ -95,5 +112,8 @@ PAIRS = {
         *(lambda x, shape=shape: x.new_zeros(shape)[x.new_ones(shape, dtype=torch.bool)] for shape in ((2, 3), 6)),
     ),
     "scatter-strided-macos-13": Pair("2.2.0", _into(transposed=True), _into(transposed=False)),
+    "nonzero-large": Pair("2.4.0", *(_of(torch.nonzero, (count,)) for count in (2**24 + 1, 2**24))),
+    "embedding-bag-last-offset": Pair("2.13.0", *(_bags(end) for end in (2, 3))),
+    "embedding-bag-frequency": Pair("2.13.0", *(_counted(scaled) for scaled in (True, False)), "training"),
     "scatter-trailing-one-ends": Pair("2.3.0", _scattered_number(1), _scattered_number(2)),
 }

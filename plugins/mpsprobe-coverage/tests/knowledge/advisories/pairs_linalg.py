@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import torch
-from pairs import Function, Pair, _of
+from pairs import Function, Pair, _of, _strided
 
 
 def _inverse(rows: int) -> Function:
     return lambda x: torch.linalg.inv_ex(x.new_zeros(rows, rows))
+
+
+def _solved(gradient: bool) -> Function:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        matrices = x.new_zeros(3, 4, 4) + torch.eye(4, device=x.device)
+        return torch.linalg.solve(matrices + x.sum() if gradient else matrices, x.new_zeros(3, 4, 2))
+
+    return run
+
+
+def _factored(*shape: int) -> Function:
+    return _of(torch.linalg.lu_factor, shape)
 
 
 PAIRS = {
@@ -20,4 +32,7 @@ PAIRS = {
     "solve-broadcast": Pair(
         "2.12.1", _of(torch.linalg.solve, (2, 3, 3), (3, 1)), _of(torch.linalg.solve, (2, 3, 3), (2, 3, 1))
     ),
+    "solve-gradient": Pair("2.10.0", _solved(gradient=True), _solved(gradient=False), "training"),
+    "lu-factor-batch": Pair("2.6.0", _factored(2, 256, 256), _factored(2, 255, 255)),
+    "lu-factor-strided": Pair("2.6.0", *_strided(torch.linalg.lu_factor)),
 }

@@ -106,6 +106,22 @@ def _vector(*shape: int) -> Function:
     return lambda x: functional.linear(x.sum() + x.new_zeros(5, 33), x.sum() + x.new_zeros(shape))
 
 
+def _conjugated(product: Function, changed: Function) -> Function:
+    """A product with numbers that are ``changed`` by a function that conjugates them."""
+    shape = (2, 2) if product is torch.mm else (1, 2, 2)
+    return _of(lambda left, right: product(left, changed(right)), shape, shape, dtype=torch.complex64)
+
+
+def _turned(dtype: torch.dtype) -> Function:
+    """A linear layer whose weight is transposed."""
+    return _of(lambda x, weight: functional.linear(x, weight.T), (2, 3, 4), (4, 5), dtype=dtype)
+
+
+def _deep(size: int) -> Function:
+    """A linear layer over five dimensions, of which one is 1 and another has that size, with gradients."""
+    return lambda x: functional.linear(x.sum() + x.new_zeros(2, 1, 2, size, 2), x.sum() + x.new_zeros(4, 2))
+
+
 PAIRS = {
     "baddbmm-beta-zero": Pair("2.13.0", _scores(math.nan), _scores(0.0)),
     "mm-two-dtypes-ends": Pair("2.6.0", *(_mixed(torch.mm, dtype) for dtype in (torch.float16, torch.float32))),
@@ -113,7 +129,7 @@ PAIRS = {
     "addmm-two-dtypes": Pair("2.13.0", *(_mixed(_added, dtype) for dtype in (torch.float16, torch.float32))),
     "bmm-many-elements-ends": Pair("2.4.1", _products(17), _products(16)),
     "matmul-complex-long": Pair("2.9.1", _complex(3000), _complex(100)),
-    "linear-sliced-weight": Pair(
+    "linear-strided-weight": Pair(
         "2.8.0",
         lambda x: functional.linear(x.new_zeros(2, 8), x.new_zeros(12, 8)[::2]),
         lambda x: functional.linear(x.new_zeros(2, 8), x.new_zeros(12, 8)[:6]),
@@ -129,6 +145,9 @@ PAIRS = {
         "2.2.1",
         lambda x: functional.linear(x.new_zeros(9, 4, 1), x.new_zeros(50304, 1)),
         lambda x: functional.linear(x.new_zeros(9, 4, 2), x.new_zeros(50304, 2)),
+    ),
+    "linear-large-output-matrix": Pair(
+        "2.1.2", *(_of(functional.linear, (9, 1), (outputs, 1)) for outputs in (32769, 32768))
     ),
     "baddbmm-beta-zero-complex": Pair(
         "2.14.0", _ignored(NAN, dtype=torch.complex64), _ignored(0.0, dtype=torch.complex64)
@@ -148,5 +167,11 @@ PAIRS = {
         *(_of(torch.baddbmm, *[(2, 3, 3)] * 3, dtype=dtype) for dtype in (torch.bool, torch.int32)),
     ),
     "mm-outer-many-elements": Pair("2.1.0", _outer(8193), _outer(8191)),
+    "mm-conjugated": Pair("2.6.0", *(_conjugated(torch.mm, changed) for changed in (torch.conj, torch.conj_physical))),
+    "bmm-conjugated": Pair(
+        "2.10.0", *(_conjugated(torch.bmm, changed) for changed in (torch.conj, torch.conj_physical))
+    ),
+    "linear-bfloat16-transposed": Pair("2.13.0", *(_turned(dtype) for dtype in (torch.bfloat16, torch.float32))),
+    "linear-backward-five-dims": Pair("2.12.0", *(_deep(size) for size in (1, 2)), "training"),
     "linear-backward-vector-weight": Pair("2.10.0", _vector(33), _vector(1, 33), "training"),
 }

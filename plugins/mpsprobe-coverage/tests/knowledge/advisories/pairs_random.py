@@ -40,4 +40,8 @@ PAIRS = {
         "1.13.0", *(lambda x, count=count: torch.randn(count, device=x.device) for count in (1000, 999))
     ),
     "randperm-two-groups": Pair("2.0.1", *(lambda x, n=n: torch.randperm(n, device=x.device) for n in (2, 1))),
+    "uniform-half-upper-end": Pair(
+        "2.14.0",
+        *(lambda x, dtype=dtype: torch.rand(512, dtype=dtype, device=x.device) for dtype in (torch.half, torch.float)),
+    ),
 }

@@ -21,6 +21,10 @@ INT64 = torch.int64
 NAN = float("nan")
 
 
+def _large(rows: int) -> Function:
+    return lambda x: x.new_zeros((rows, 65536), dtype=torch.int8).argmax()
+
+
 PAIRS = {
     "max-int64-1-13": Pair(
         "1.13.0", lambda x: x.new_zeros(4, dtype=torch.int64).max(), lambda x: x.new_zeros(4, dtype=torch.int32).max()
@@ -36,12 +40,18 @@ PAIRS = {
     "std-unbiased": Pair(
         "1.12.0", *(lambda x, unbiased=unbiased: x.std(unbiased=unbiased) for unbiased in (True, False))
     ),
-    "argmax-int32-amd": Pair(
+    "argmax-integers-intel": Pair(
         "2.1.0", *(_full(1.0, "argmax", 3, 3, dtype=dtype, dim=1) for dtype in (torch.int32, torch.float32))
     ),
     "argmax-nan": Pair("2.12.1", _full(NAN, "argmin", 3), _full(1.0, "argmin", 3)),
     "reduction-negative-dim-5d": Pair(
         "2.4.0", _full(1.0, "mean", 1, 2, 1, 1, 1, dim=-3), _full(1.0, "mean", 1, 2, 1, 1, 1, dim=2)
     ),
+    "reductions-above-32-bits": Pair("2.13.0", *(_large(rows) for rows in (65537, 65536))),
+    "histogram-many-bins": Pair("2.13.0", *(lambda x, bins=bins: x.histc(bins, 0, 1) for bins in (8192, 8180))),
+    "histogram-many-edges": Pair(
+        "2.14.0", *(lambda x, edges=edges: torch.histogram(x, x.new_zeros(edges)) for edges in (8193, 8181))
+    ),
+    "mean-empty": Pair("2.5.1", *(lambda x, rows=rows: x.new_zeros(rows).mean() for rows in (0, 1))),
     "var-default": Pair("1.13.1", lambda x: x.var(), lambda x: x.var(unbiased=True)),
 }

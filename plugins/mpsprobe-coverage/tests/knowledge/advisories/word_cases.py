@@ -80,6 +80,10 @@ def _joined(*tensors: Callable[[], torch.Tensor]) -> Call:
     return lambda: torch.cat([make() for make in tensors])
 
 
+def _square(changed: Callable[[torch.Tensor], torch.Tensor]) -> Call:
+    return lambda: torch.mm(changed(_made(2, 2, dtype=torch.complex64)), _made(2, 2, dtype=torch.complex64))
+
+
 def _plain() -> torch.Tensor:
     return _made(2, 4)
 
@@ -98,6 +102,7 @@ CASES = [
         SIN, ["self", "is", "overlapping"], _of(lambda: _made(8).unfold(0, 4, 1)), _of(lambda: _made(8).unfold(0, 4, 4))
     ),
     Case(SIN, ["self", "is", "a view"], _of(lambda: _made(8)[:4]), _of(lambda: _made(8).view(2, 4))),
+    Case("aten::mm", ["self", "is", "conjugated"], _square(torch.conj), _square(torch.clone)),
     Case(SIN, ["self.min", "<", 0], _of(lambda: _filled(1.0, -1.0)), _of(lambda: _filled(1.0, 0.0))),
     Case(SIN, ["self.max", ">=", 2], _of(lambda: _filled(1.0, 2.0)), _of(lambda: _filled(1.0, 0.0))),
     Case(

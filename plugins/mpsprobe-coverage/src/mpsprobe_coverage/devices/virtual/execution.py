@@ -44,6 +44,7 @@ from mpsprobe_coverage.recording.dispatch import Plan, written_arguments
 # A long program makes ever new calls: what is remembered is given up where its keys have as many parts.
 PARTS_KEPT = 2**18
 _AS_STRIDED = torch.ops.aten.as_strided.default
+_CONJ = torch.ops.aten._conj.default
 UNINITIALISED = frozenset(["aten::empty.memory_format", "aten::empty_strided", "aten::empty_permuted"])
 MATERIALISE_LIMIT = 2**24  # elements: how much to allocate, once, to run a kernel that has no meta version
 _OF_OTHERS = 2**14
@@ -124,7 +125,10 @@ class Execution:
             if plan.func is _AS_STRIDED:  # which counts from the beginning of the storage
                 given = args[3] if len(args) > 3 else kwargs.get("storage_offset")
                 offsets = () if given is None else (given - base.offset,)
-            return _virtual(outcome.outputs, shadow, base, iter(offsets) if offsets else None)
+            view = _virtual(outcome.outputs, shadow, base, iter(offsets) if offsets else None)
+            if plan.func is _CONJ:
+                view.conjugated = not base.conjugated
+            return view
         written = written_arguments(plan, args, kwargs)
         for index, spec in outcome.reshaped:
             if type(written[index]) is VirtualTensor:

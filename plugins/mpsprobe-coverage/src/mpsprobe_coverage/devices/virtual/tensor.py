@@ -79,6 +79,7 @@ class VirtualTensor(torch.Tensor):
     memory: Held | None = None  # its storage, where lifetimes are recorded; views have that of their base
     shared: Shared | None = None  # the same of tensors that are views of one
     offset: int = 0  # where it begins in its storage, in elements; C++ has a storage of its own for each view
+    conjugated: bool = False  # its numbers are to be read conjugated; C++ has no such bit for it
     is_most: bool = False  # it holds the most that could be found, over which a program may loop
 
     # Without this, each torch function called with such a tensor would pass through Python twice.
@@ -105,6 +106,12 @@ class VirtualTensor(torch.Tensor):
 
     def get_device(self) -> int:
         return 0
+
+    def is_conj(self) -> bool:
+        return self.conjugated
+
+    def resolve_conj(self) -> Any:
+        return self.clone() if self.conjugated else self
 
     @property
     def data(self) -> Any:
@@ -349,6 +356,8 @@ def virtual_tensor(
     virtual.shadow = shadow
     if base is not None:
         virtual.shared, virtual.offset = _shared(base), base.offset + offset
+        if base.conjugated:
+            virtual.conjugated = spec.dtype.is_complex
     lifetimes = stands_for.lifetimes
     if lifetimes is not None:
         virtual.memory = lifetimes.begin(spec.held) if base is None else base.memory

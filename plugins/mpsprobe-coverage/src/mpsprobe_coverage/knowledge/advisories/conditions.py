@@ -19,6 +19,7 @@ from mpsprobe_coverage.knowledge.advisories.model import Advisory
 from mpsprobe_coverage.knowledge.advisories.words import (
     A_VIEW,
     COMPARISONS,
+    CONJUGATED,
     LISTS,
     PHASES,
     SHARING,
@@ -135,6 +136,8 @@ def _is(value: Any, wanted: Any, knowing: Knowing | None) -> Answer:
         return isinstance(value, (torch.Tensor, TensorSpec)) and _LAYOUTS[wanted](_spec(value))
     if not isinstance(value, torch.Tensor):
         return False
+    if wanted == CONJUGATED:
+        return value.is_conj()
     assert knowing is not None
     if wanted == A_VIEW:
         return (place := _place(value, knowing)) is not None and (place.offset > 0 or place.nbytes > _spec(value).held)

@@ -34,9 +34,9 @@ LAYOUTS = (
     *("contiguous", "channels last", "channels last slice", "packed", "transposed"),
     *("strided", "expanded", "overlapping"),
 )
-A_VIEW = "a view"
+A_VIEW, CONJUGATED = "a view", "conjugated"
 CONTENTS = ("with nan", "with inf", "with a row of False")
-WORDS = ("given", *LAYOUTS, A_VIEW, *CONTENTS)
+WORDS = ("given", *LAYOUTS, A_VIEW, CONJUGATED, *CONTENTS)
 PHASES = ("forward", "backward", "optimizer")
 CALLERS = ("another thread", "captured", "grad")
 COMPUTED = (
@@ -114,5 +114,5 @@ def is_asked(condition: Condition) -> bool:
     facts = [subject(text).fact]
     if relation in COMPARISONS and isinstance(wanted, str):
         facts.append(subject(wanted).fact)
-    of_states = relation in STATES and wanted in (A_VIEW, *CONTENTS)
+    of_states = relation in STATES and wanted in (A_VIEW, CONJUGATED, *CONTENTS)
     return text == "caller" or relation in SHARING or of_states or bool({"offset", *_VALUES}.intersection(facts))
