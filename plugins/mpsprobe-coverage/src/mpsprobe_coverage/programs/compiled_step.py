@@ -237,7 +237,7 @@ def _placed(workload: Workload, options: RunOptions, width: int | None) -> Torch
             lambda one: torch.rand(one.shape).to(one.dtype) if one.is_meta else one,
             (run.args, run.kwargs),
         )
-    return runs.placed(run, "mps")
+    return runs.placed(run, "mps", copied=False)  # built for this step: a copy would be twice the memory
 
 
 def _cost(*launched: Launched) -> StepCost:

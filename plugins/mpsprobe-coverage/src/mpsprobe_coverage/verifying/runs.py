@@ -121,14 +121,14 @@ def floats(values: Any) -> list[torch.Tensor]:
     return [one for one in tree_leaves(values) if isinstance(one, torch.Tensor) and one.is_floating_point()]
 
 
-def placed(run: TorchRun, device: str, *, wide: bool = False) -> TorchRun:
-    """A copy of ``run`` with model and inputs on ``device``; ``wide``: in float64.
+def placed(run: TorchRun, device: str, *, wide: bool = False, copied: bool = True) -> TorchRun:
+    """A copy of ``run`` with model and inputs on ``device``; ``wide``: in float64; not ``copied``: its model itself.
 
     Raises:
         WorkloadError: the model cannot be copied.
     """
     try:
-        model = copy.deepcopy(run.model)
+        model = copy.deepcopy(run.model) if copied else run.model
     except Exception as error:  # whatever a model is made of
         why = f"'{run.architecture or type(run.model).__name__}' cannot be copied: {in_short(error)}"
         raise WorkloadError(why, "Hand over a function without inputs, which makes the model.") from error
