@@ -120,7 +120,7 @@ PAIRS = {
         "2.5.1", *(lambda x, least=least: torch.tensor([least, 1j], device=x.device) ** 2 for least in (0j, 1 + 0j))
     ),
     "hypot-infinite": Pair(
-        "2.13.0", *(lambda x, held=held: torch.hypot(x.new_full((2,), held), x) for held in (3e38, 3.0))
+        "2.13.0", *(lambda x, held=held: torch.hypot(x.new_full((2,), held), x.new_ones(2)) for held in (3e38, 3.0))
     ),
     "linspace-large-integers": Pair("2.13.0", *(_spaced(2**power, 2**power + 8) for power in (25, 10))),
     "linspace-fractional-ends": Pair("2.12.0", _spaced(4.3, -3), _spaced(4.0, -3)),
