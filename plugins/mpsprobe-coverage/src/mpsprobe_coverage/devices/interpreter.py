@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import CodeType, TracebackType
 from typing import Any
 
@@ -58,17 +59,20 @@ def called_by_c(
     What is raised cannot pass through C: the first goes into ``errors``, and the answer is ``other``. What a handler of
     a signal raises is given to ``pass_on``; C++ has Python raise it later, and the answer stays as it is.
     """
+    return kind(partial(answer_c, run, pass_on, errors, other))
 
-    def call(*given: Any) -> None:
-        try:
-            given[-1][0] = run(*given[:-1])
-        except BaseException as error:  # noqa: BLE001
-            if not is_of_a_signal(error, pass_on):
-                if not errors:
-                    errors.append(error)
-                given[-1][0] = other
 
-    return kind(call)
+def answer_c(
+    run: Callable[..., int], pass_on: Callable[[int], object], errors: list[BaseException], other: int, *given: Any
+) -> None:
+    """What such a function does. TorchDynamo must not follow it: ``devices/native/inductor.py``."""
+    try:
+        given[-1][0] = run(*given[:-1])
+    except BaseException as error:  # noqa: BLE001
+        if not is_of_a_signal(error, pass_on):
+            if not errors:
+                errors.append(error)
+            given[-1][0] = other
 
 
 @contextmanager
@@ -78,7 +82,7 @@ def passing_on(pass_on: Callable[[int], object]) -> Iterator[None]:
 
     def unraisable(arguments: Any) -> None:
         where = f"{arguments.err_msg} {arguments.object!r}"
-        ours = "ctypes callback" in where and called_by_c.__name__ in where
+        ours = "ctypes callback" in where and answer_c.__name__ in where
         if not (ours and is_of_a_signal(arguments.exc_value, pass_on)):
             hook(arguments)
 

@@ -108,6 +108,24 @@ def test_what_reads_a_value_runs_with_values(tmp_path: Path) -> None:
     assert step["compiled"]["launches"] < step["eager"]["launches"]
 
 
+LEFT_AS_IT_IS = """
+        for _ in range(2):
+            try:
+                print(int((x > 0).sum()))
+                x = x.index_put((torch.tensor([0], device=x.device),), torch.ones(x.shape[-1], device=x.device))
+            finally:
+                pass
+        return self.last(x)
+"""
+
+
+@pytest.mark.slow
+def test_what_is_asked_of_calls_is_not_compiled(tmp_path: Path) -> None:
+    """TorchDynamo leaves such a function as it is, and follows what is called in it."""
+    step = _compiled(tmp_path, LEFT_AS_IT_IS, "--phase", "inference")
+    assert step["values"] and step["failure"] is None
+
+
 BOTH_WAYS = """
 import logging
 import sys

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
+from torch._C._dynamo import eval_frame
 from torch._dynamo import output_graph
 from torch._dynamo.eval_frame import skip_code
 from torch._dynamo.utils import clear_compilation_metrics, get_compilation_metrics
@@ -29,6 +30,7 @@ from torch.utils import _traceback
 from mpsprobe.errors import UsageError
 from mpsprobe.output import TemporaryFolder
 from mpsprobe.suggestions import first_line, type_name
+from mpsprobe_coverage.devices.interpreter import answer_c
 from mpsprobe_coverage.recording.attribution import is_internal
 from mpsprobe_coverage.recording.capturing import captured, is_on_mps
 from mpsprobe_coverage.recording.references import of_images
@@ -188,6 +190,9 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
     replace(GraphLowering, "run_node", lowered)
     # The wrapper that follows modules is for TorchDynamo what it wraps: begun below it, and left out inside a graph.
     skip_code(torch.nn.Module.__call__.__code__)
+    # What C++ asks of Python while a graph is made, and all that this calls, is no part of the program.
+    skip: Any = eval_frame._FrameAction.SKIP
+    eval_frame.set_code_exec_strategy(answer_c.__code__, eval_frame._FrameExecStrategy(skip, skip))
     replace(nn_module, "unpatched_nn_module_call", torch.nn.Module.__call__)
     # Guards name files by what is left behind the folder that they share with torch: without a letter, if that is `/`.
     replace(_traceback, "shorten_filename", lambda fn, **_base: fn)
