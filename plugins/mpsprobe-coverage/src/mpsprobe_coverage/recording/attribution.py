@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable
@@ -24,14 +23,12 @@ from typing import Any, NamedTuple
 import torch
 
 from mpsprobe import stepping
-from mpsprobe.output import TEMPORARY
 
 _get_sequence_nr: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 _current_node: Callable[[], Any] = torch._C._current_autograd_node
 _INTERNAL = (
     os.path.dirname(torch.__file__) + os.sep,  # noqa: PTH120 - compared with co_filename, a plain string
     os.path.dirname(os.path.dirname(__file__)) + os.sep,  # noqa: PTH120
-    os.path.join(tempfile.gettempdir(), TEMPORARY),  # noqa: PTH118 - what Inductor generates
     "<",
 )
 # Above its frames is the program that scans, not the one that is scanned.
@@ -40,7 +37,8 @@ _SCANNER = stepping.__file__
 
 class _Internal(dict[str, bool]):
     def __missing__(self, file: str) -> bool:
-        internal = self[file] = file.startswith(_INTERNAL)
+        generated = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or "<"
+        internal = self[file] = file.startswith((*_INTERNAL, generated))
         return internal
 
 
