@@ -46,7 +46,7 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
         self._lock: int | None = None
         made = False
         while not made:
-            prefix = TEMPORARY if parent is None else f".{TEMPORARY}"
+            prefix = _TEMPORARY if parent is None else f".{_TEMPORARY}"
             super().__init__(prefix=prefix, dir=place, ignore_cleanup_errors=True)
             self._lock = _locked(self.name, wait=True)
             made = Path(self.name).is_dir()  # until it was locked, another process may have found it abandoned
@@ -59,9 +59,8 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
             self._lock = None
 
 
-TEMPORARY = "mpsprobe-temporary-"
-"""What the names of temporary folders begin with; those inside a folder of the user's have a dot before it."""
-_OWN = re.compile(rf"\.?{TEMPORARY}[a-z0-9_]{{8}}")
+_TEMPORARY = "mpsprobe-temporary-"
+_OWN = re.compile(rf"\.?{_TEMPORARY}[a-z0-9_]{{8}}")
 
 
 def _locked(folder: str, *, wait: bool) -> int | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import platform
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -353,15 +352,13 @@ def inside(name: str, seen: dict[Key, Any]) -> dict[Key, Any]:
 
 def free_bytes() -> int | None:
     """The memory that processes can still take; ``None`` where the system does not say."""
-    try:  # of Linux; what it calls free is without the files that it keeps in memory, and gives up
-        said = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
-        if said is not None:
-            return int(said[1]) * 1024
-    except OSError:
-        pass
     try:
         import psutil
 
         return int(psutil.virtual_memory().available)
     except ImportError:
+        pass
+    try:  # what Linux calls free is without the files that it keeps in memory, and gives up
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
         return None
