@@ -199,7 +199,7 @@ class Distance(NamedTuple):
     nonfinite: int  # elements that are not finite where the right ones are
     away: float = 0.0  # root of the mean square of the difference
     size: float = 0.0  # and of the right one
-    value: torch.Tensor | None = None  # a copy of the tensor, where float64 has to judge it
+    both: tuple[torch.Tensor, torch.Tensor] | None = None  # on the CPU, where float64 has to judge them
 
 
 def distance(value: torch.Tensor, exact: torch.Tensor) -> Distance | None:

@@ -47,7 +47,7 @@ def precision(workload: Workload, options: RunOptions, progress: Progress) -> Pr
         with nullcontext() if autocast else _each_alone(run.model, narrow.model, dtype, alone):
             usual = step.followed(Drawing(torch.float32))
         progress.advance(f"in {autocast or options.dtype}")
-        step = Following(narrow, forward, "cpu", usual, compare=_figures)
+        step = Following(narrow, forward, "cpu", usual.kept.copy(), compare=_figures)
         seen = step.followed(Drawing(torch.float32))
         error, allowed = _error(seen.result, usual.result), HOLDS[dtype]
         rows = _rows(run, seen, alone)
@@ -150,7 +150,7 @@ def _kept(
     losing = [one.name for one in rows if one.name in leaves]
 
     def tried(keep: dict[str, bool]) -> tuple[str | None, float | None]:
-        step = Following(_narrowed(run, dtype, keep), options, "cpu", usual, compare=_overflowed)
+        step = Following(_narrowed(run, dtype, keep), options, "cpu", usual.kept.copy(), compare=_overflowed)
         try:
             seen = step.followed(Drawing(torch.float32))
         except RuntimeError:  # dtypes meet in the model's own code

@@ -41,10 +41,11 @@ class Seen:
 
 
 class Following(TorchStep):
-    """A step that keeps its tensors, or compares them with those that ``judge`` kept.
+    """A step that keeps its tensors, or compares them with those of ``right``, which go as they are compared.
 
     Args:
-        compare: gets a tensor of the run and what was kept; ``None``: they cannot be compared.
+        compare: gets a tensor of the run and that of ``right``; ``None``: they cannot be compared.
+        name: of the run's model in the whole one, of which it is a part.
     """
 
     def __init__(
@@ -52,14 +53,15 @@ class Following(TorchStep):
         run: TorchRun,
         options: RunOptions,
         device: str,
-        judge: Seen | None = None,
+        right: dict[Key, Any] | None = None,
         *,
         compare: Callable[[torch.Tensor, Any], Any] = distance,
+        name: str = "",
     ) -> None:
         super().__init__(run, options, device, foreach=False)
         self.seen = Seen()
-        self._judge, self._compare = judge, compare
-        self._names = {id(module): name or ROOT for name, module in run.model.named_modules()}
+        self._right, self._compare = right, compare
+        self._names = {id(module): part or ROOT for part, module in run.model.named_modules(prefix=name)}
         self._calls: Counter[str] = Counter()
         self._last: tuple[Any, ...] = (None,)  # what a module returns as its last child did
 
@@ -98,8 +100,8 @@ class Following(TorchStep):
         self._calls[name] += 1
 
     def _add(self, key: Key, tensor: torch.Tensor) -> None:
-        exact = None if self._judge is None else self._judge.kept.get(key)
-        if (self._judge is not None and exact is None) or not tensor.is_floating_point():
+        exact = None if self._right is None else self._right.pop(key, None)
+        if (self._right is not None and exact is None) or not tensor.is_floating_point():
             return
         same = tensor, None if tensor.is_inference() else tensor._version, exact
         with torch.no_grad(), _disable_current_modes(), torch._C.DisableTorchFunction():

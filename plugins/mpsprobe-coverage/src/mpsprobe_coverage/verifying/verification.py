@@ -43,7 +43,7 @@ from mpsprobe_coverage.verifying.comparing import NOISE, Distance, distance, fin
 from mpsprobe_coverage.verifying.copying import Copies, copied, to_device
 from mpsprobe_coverage.verifying.drawing import Drawing, settled
 from mpsprobe_coverage.verifying.operators import Checking, Found
-from mpsprobe_coverage.verifying.runs import ROOT, Following, Key, Seen, all_equal, built, narrowest, parted, placed
+from mpsprobe_coverage.verifying.runs import Following, Key, Seen, all_equal, built, narrowest, parted, placed
 
 MPS = "mps"
 COPIES = 4
@@ -80,8 +80,10 @@ class Verification:
         self.interrupted = self._ended = False
         self.attribution = Attribution()
         self.checking = Checking(self._type, self._dtype, self.attribution)
-        self._right, self._cpu, self._there = Seen(), Seen(), Seen()  # `_right`: what the device is compared with
-        self._entered: set[str] = set()  # windows of a model that does not fit
+        self._cpu, self._there = Seen(), Seen()
+        self._right: dict[Key, Any] = {}  # what the device is compared with
+        self._by_cpu: dict[Key, Distance] = {}  # how far the CPU is from float64, where that judged
+        self._entered: dict[str, Any] = {}  # windows of a model that does not fit, and their inputs until they end
 
     def report(self) -> VerificationReport:
         """Run the step on the CPU, then on the device, and in float64 where they differ; what was found."""
@@ -119,8 +121,8 @@ class Verification:
         if whole:
             self._progress.start(None, "on the CPU")
             start = time.monotonic()
-            self._right = self._cpu = self._on_cpu(self._run, wide=False)
-            kept = sum(one.nbytes for one in self._cpu.kept.values())
+            self._cpu = self._begin(self._run)
+            kept = sum(one.nbytes for one in self._right.values())
             self._say(
                 f"verify: the CPU took {time.monotonic() - start:.1f} s, its outputs {kept >> 20} MiB; "
                 f"the device's run computes all of it once more, operator by operator"
@@ -137,12 +139,24 @@ class Verification:
             )
         self._progress.start(None, f"on {self._device.name}, operator by operator")
         self._on_device(windows)
-        if whole and (differ := self._differ()):
+        if whole:
+            self._end(self._run)
+
+    def _begin(self, run: TorchRun, **part: Any) -> Seen:
+        """Run it on the CPU: what the device makes of the same is compared with that."""
+        seen = self._on_cpu(run, **part)
+        self._right.clear()
+        self._right |= seen.kept
+        seen.kept.clear()
+        return seen
+
+    def _end(self, run: TorchRun, **part: Any) -> None:
+        """Run it in float64 where the device and the CPU differ."""
+        if differ := self._differ():
             self._progress.start(None, "on the CPU, in float64")
-            judged = self._on_cpu(self._run, Seen(kept=differ), wide=True, compare=_both).compared
-            both = {key: pair for key, pair in judged.items() if None not in pair}
-            self._cpu.compared = {key: one for key, (one, _) in both.items()}
-            self._there.compared |= {key: one for key, (_, one) in both.items()}
+            for key, both in self._on_cpu(run, differ, **part).compared.items():
+                if None not in both:
+                    self._by_cpu[key], self._there.compared[key] = both
 
     def _differ(self) -> dict[Key, Any]:
         """The CPU's and the device's tensors, where float64 has to judge them: empty where it need not run.
@@ -153,8 +167,7 @@ class Verification:
         seen, sizes = self._there.compared, Counter[Any]()
         for key, one in seen.items():
             sizes[_together(key)] = max(one.size, sizes[_together(key)])
-        differ = {key: (self._cpu.kept[key], one.value) for key, one in seen.items() if one.value is not None}
-        self._cpu.kept = {}
+        differ = {key: one.both for key, one in seen.items() if one.both is not None}
         suspect = self.checking.wrong or self.checking.begins or self.checking.skipped
         beyond = (
             seen[key].nonfinite or seen[key].away > self._near * sizes[_together(key)]
@@ -164,22 +177,17 @@ class Verification:
         return differ if suspect or any(beyond) else {}
 
     def _compare(self, value: torch.Tensor, right: torch.Tensor) -> Distance | None:
-        """How far a tensor of the device is from the CPU's; with a copy where it may be wrong."""
+        """How far a tensor of the device is from the CPU's; with both where it may be wrong."""
         found = distance(value, right)
         if found is None or (found.relative <= self._near and not found.nonfinite):
             return found
-        return found._replace(value=to_device(value, "cpu"))
+        return found._replace(both=(right, to_device(value, "cpu")))
 
     def _on_cpu(
-        self,
-        run: TorchRun,
-        judge: Seen | None = None,
-        *,
-        wide: bool,
-        compare: Any = distance,
-        phase: str = "",
-        drawn: int = 0,
+        self, run: TorchRun, differ: dict[Key, Any] | None = None, *, phase: Any = "", drawn: int = 0, name: str = ""
     ) -> Seen:
+        """In float64 where there is what differs, to say how far both are from that."""
+        wide = differ is not None
         run = placed(run, "cpu", wide=wide)
         options = replace(self._options, phase=phase or self._options.phase)
         options = replace(options, autocast=None) if wide else options
@@ -188,7 +196,7 @@ class Verification:
             if wide:
                 torch.set_default_dtype(torch.float64)
             with settled(run.model, self._note):
-                step = Following(run, options, "cpu", judge, compare=compare)
+                step = Following(run, options, "cpu", differ, compare=_both, name=name)
                 return step.followed(Drawing(self._dtype, wide=wide, drawn=drawn))
         except MpsprobeError:
             raise
@@ -201,32 +209,34 @@ class Verification:
             del run
             gc.collect()
 
-    def _window(self, name: str, _module: Any, args: Any, kwargs: Any) -> None:
-        """The outputs of a module's parts on the CPU, from inputs of the device, for its first call."""
-        if name in self._entered:
-            return
-        self._entered.add(name)
-        with _disable_current_modes():  # but not `settled`, by which attention drops nothing
-            with torch._C.DisableTorchFunction():
-                args, kwargs = copied((args, kwargs), "cpu")
-            run = TorchRun(model=self._run.model.get_submodule(name), args=args, kwargs=kwargs)
-            more: dict[str, Any] = {"phase": "inference", "drawn": self.checking.drawn}
-            judge = self._on_cpu(run, wide=True, **more)
-            cpu = self._on_cpu(run, judge, wide=False, **more)
-        self._right.kept = inside(name, judge.kept)
-        self._cpu.compared |= inside(name, cpu.compared)
+    def _enter(self, name: str, _module: Any, args: Any, kwargs: Any) -> None:
+        """A window runs on the CPU from its inputs on the device, at its first call."""
+        if name not in self._entered:
+            with _disable_current_modes():  # but not `settled`, by which attention drops nothing
+                with torch._C.DisableTorchFunction():
+                    args, kwargs = copied((args, kwargs), "cpu")
+                run = TorchRun(model=self._run.model.get_submodule(name), args=args, kwargs=kwargs)
+                part: dict[str, Any] = {"phase": "inference", "drawn": self.checking.drawn, "name": name}
+                self._begin(run, **part)
+            self._entered[name] = run, part
+
+    def _leave(self, name: str, *_: Any) -> None:
+        if self._entered[name] is not None:
+            (run, part), self._entered[name] = self._entered[name], None
+            with _disable_current_modes():
+                self._end(run, **part)
 
     def _on_device(self, windows: Sequence[str]) -> None:
         run = placed(self._run, self._type)
         for name in windows:
             module = run.model.get_submodule(name)
-            module.register_forward_pre_hook(partial(self._window, name), with_kwargs=True)
+            module.register_forward_pre_hook(partial(self._enter, name), with_kwargs=True)
+            module.register_forward_hook(partial(self._leave, name))
         self.attribution.name_modules(run.model)
         self.checking.advance = self._progress.advance
         attempt = Attempt(run.model, self.attribution, lambda: self.checking.phase)
         with attempt, settled(run.model, self._note), self.attribution, optimizers_followed():
-            compare = distance if windows else self._compare
-            step = Following(run, self._options, self._type, self._right, compare=compare)
+            step = Following(run, self._options, self._type, self._right, compare=self._compare)
             self._there = step.seen
             step.followed(self.checking)
         self._failure, self._ended = attempt.failure, attempt.failure is None
@@ -245,7 +255,7 @@ class Verification:
         rows = []
         for key, there in self._there.compared.items():
             what, name, number = key
-            cpu = self._cpu.compared.get(key)
+            cpu = self._by_cpu.get(key)
             allowed = max(self._usual, NOISE * cpu.relative if cpu is not None else 0.0)
             wrong = cpu is not None and (not there.relative <= allowed or (there.nonfinite > 0 and cpu.nonfinite == 0))
             rows.append(
@@ -341,13 +351,6 @@ def fitting(module: torch.nn.Module, free: int, name: str = "") -> Iterator[str]
         return
     for part, one in parts.items():
         yield from fitting(one, free, f"{name}.{part}" if name else part)
-
-
-def inside(name: str, seen: dict[Key, Any]) -> dict[Key, Any]:
-    """What was seen of the module ``name`` alone, by the names that its parts have in the model."""
-    whole = {(what, name or ROOT, number): one for (what, part, number), one in seen.items() if part == ROOT}
-    prefix = f"{name}." if name else ""
-    return whole | {(what, prefix + part, number): one for (what, part, number), one in seen.items() if part != ROOT}
 
 
 def free_bytes() -> int | None:

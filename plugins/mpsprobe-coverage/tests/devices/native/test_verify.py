@@ -176,7 +176,7 @@ def test_the_operator_that_makes_the_error_is_named_and_a_program_is_written(fou
 
 def test_a_model_that_does_not_fit_is_compared_in_windows(found: Any) -> None:
     wrong, rows, parted, notes = found["windows"]
-    assert wrong and rows == [["output", name, name == "1", True] for name in "0123"] and parted is None
+    assert wrong and rows == [["output", name, name == "1", name == "1"] for name in "0123"] and parted is None
     assert any("in 4 windows of it" in one for one in notes)
     assert found["attending"] == [False]
 
