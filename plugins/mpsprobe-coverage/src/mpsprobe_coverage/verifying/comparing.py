@@ -12,14 +12,12 @@ from typing import Any, NamedTuple
 import torch
 
 from mpsprobe_coverage.knowledge.calls.spec import dtype_name
-from mpsprobe_coverage.verifying.copying import alike, to_device
+from mpsprobe_coverage.verifying.copying import PIECE, alike, fetched, to_device
 
 NOISE = 4.0
 """A device may be so many times as far from float64 as the CPU, or as inputs rounded once more: all of these round."""
 FAINT = 1e-15
 """A norm below which squares of elements may be too small for float32."""
-PIECE = 2**20
-"""Elements that are compared at once: large tensors in float64 take longer to be given memory than to be computed."""
 TESTS_DEFAULT = "torch.testing.assert_close"
 
 
@@ -137,7 +135,7 @@ def all_within(got: torch.Tensor, exact: torch.Tensor, allowed: Tolerance, share
         return False
     everywhere = share * (allowed.atol * scale + smallest(got.dtype))
     for part, right in _pieces(got, exact):
-        error = part.to(right.dtype).sub(right)
+        error = part.to(right.dtype).sub_(right)
         if not error.is_complex() and max(map(abs, map(float, torch.aminmax(error)))) <= everywhere:
             continue
         if not bool((error.abs() <= right.abs().mul_(share * allowed.rtol).add_(everywhere)).all()):
@@ -146,14 +144,11 @@ def all_within(got: torch.Tensor, exact: torch.Tensor, allowed: Tolerance, share
 
 
 def _pieces(value: torch.Tensor, right: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Both on the CPU, a piece at a time: neither needs memory for the whole, and what is compared is near at hand."""
-    if alike(value, right):
-        flat, judge = (one.detach().as_strided((one.numel(),), (1,)) for one in (value, right))
-    else:  # a device's own copy of a strided tensor is one of the things that may be wrong
-        value = to_device(value, "cpu") if value.device.type != "cpu" else value
-        flat, judge = value.reshape(-1), right.reshape(-1)
-    for start in range(0, flat.numel(), PIECE):
-        yield flat[start : start + PIECE].cpu(), judge[start : start + PIECE]
+    """Both on the CPU, a piece at a time; what is of ``value`` may be written, and is gone with the next one."""
+    if not alike(value, right):
+        value, right = to_device(value, "cpu").contiguous(), right.contiguous()
+    flat, judge = (one.detach().as_strided((one.numel(),), (1,)) for one in (value, right))
+    yield from zip(fetched(flat), judge.split(PIECE), strict=True) if flat.numel() else ()
 
 
 def _bound(exact: torch.Tensor, allowed: Tolerance, dtype: torch.dtype) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ LEAST_KEPT = 2**27
 """After so many more bytes of copies it is asked whether what they are copies of is still there."""
 MOST_KEPT = 2**31
 """Bytes of copies beyond which the oldest go: they are made again where they are wanted."""
+PIECE = 2**20
+"""Elements that are fetched and compared at once: large tensors take longer to be given memory than to be computed."""
 NARROW = (torch.float16, torch.bfloat16, torch.float32)
 WIDER = dict.fromkeys(NARROW, torch.float64) | dict.fromkeys((torch.complex32, torch.complex64), torch.complex128)
 
@@ -24,15 +26,37 @@ def to_device(tensor: torch.Tensor, device: Any) -> torch.Tensor:
 
     Memory is copied as it lies, because a device's own copy of a strided tensor is one of the things that may be wrong.
     """
+
+    def copy(memory: torch.Tensor) -> torch.Tensor:
+        if not (memory.is_cuda and device == "cpu" and memory.dim() == 1 and memory.layout is torch.strided):
+            return memory.to(device, copy=True)
+        here = torch.empty_like(memory, device=device)
+        for part, piece in zip(here.split(PIECE), fetched(memory), strict=True):
+            part.copy_(piece)
+        return here
+
+    return _as_it_lies(tensor, copy)
+
+
+def fetched(memory: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The elements of one dimension on the CPU, a piece at a time, each where the last one was.
+
+    That memory is locked, so that a GPU writes it itself, and no page of it is new.
+    """
+    here = torch.empty(min(PIECE, memory.numel()), dtype=memory.dtype, pin_memory=memory.is_cuda)
+    for part in memory.split(PIECE):
+        yield here[: part.numel()].copy_(part)
+
+
+def _as_it_lies(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """What ``change`` makes of the memory of a tensor, with its strides; of itself where that is mostly holes."""
     tensor = tensor.detach()
     if tensor.layout is not torch.strided or tensor.is_quantized:
-        return tensor.to(device, copy=True)
-    if tensor.is_conj() or tensor.is_neg():
-        tensor = tensor.resolve_conj().resolve_neg()
+        return change(tensor)
+    tensor = tensor.resolve_conj().resolve_neg()
     if not tensor.numel() or _span(tensor) > MOST_HOLES * tensor.numel():
-        return tensor.to(device, copy=True)
-    memory = tensor.as_strided((_span(tensor),), (1,)).to(device, copy=True)
-    return memory.as_strided(tensor.shape, tensor.stride())
+        return change(tensor)
+    return change(tensor.as_strided((_span(tensor),), (1,))).as_strided(tensor.shape, tensor.stride())
 
 
 class Copies:
@@ -79,10 +103,10 @@ class Copies:
         self._held += memory.nbytes
         self._known[storage._cdata] = StorageWeakRef(storage), about, memory
         if self._held > self._most:
-            self._known = {key: one for key, one in self._known.items() if not one[0].expired()}
-            self._held = sum(one[2].nbytes for one in self._known.values())
+            for key in [key for key, (owner, *_) in self._known.items() if owner.expired()]:
+                self.drop(key)
             while self._held > MOST_KEPT:
-                self._held -= self._known.pop(next(iter(self._known)))[2].nbytes
+                self.drop(next(iter(self._known)))
             self._most = min(self._held + LEAST_KEPT, MOST_KEPT)
 
 
@@ -134,11 +158,4 @@ def wider(leaf: Any) -> Any:
 def widened(tensor: torch.Tensor) -> torch.Tensor:
     """As float64 where it is a floating-point tensor, its strides kept."""
     kind = WIDER.get(tensor.dtype)
-    if kind is None:
-        return tensor
-    if tensor.layout is not torch.strided or not tensor.numel():
-        return tensor.to(kind)
-    wide = torch.empty_strided(tensor.shape, tensor.stride(), dtype=kind, device=tensor.device)
-    if any(step == 0 and size > 1 for size, step in zip(tensor.shape, tensor.stride(), strict=True)):
-        return tensor.to(kind)
-    return wide.copy_(tensor)
+    return tensor if kind is None else _as_it_lies(tensor, lambda memory: memory.to(kind))

@@ -14,17 +14,17 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from mpsprobe.schemas import NonfiniteOrigin, WrongOperator
 from mpsprobe_coverage.knowledge.calls.call import Call, example
 from mpsprobe_coverage.knowledge.calls.keys import operator_name
-from mpsprobe_coverage.knowledge.calls.spec import dtype_name, is_contiguous, specs_in, tensors_in
+from mpsprobe_coverage.knowledge.calls.spec import dtype_name, is_contiguous, leaves, specs_in, tensors_in
 from mpsprobe_coverage.recording.attribution import Attribution, Origin
 from mpsprobe_coverage.recording.phases import FORWARD, phase_now
 from mpsprobe_coverage.reporting.findings import site
-from mpsprobe_coverage.verifying.comparing import NOISE, PIECE, Wrong, all_finite, all_within, compared, tolerance_of
-from mpsprobe_coverage.verifying.copying import Copies, copied, place, to_device, widened, wider
+from mpsprobe_coverage.verifying.comparing import NOISE, Wrong, all_finite, all_within, compared, tolerance_of
+from mpsprobe_coverage.verifying.copying import PIECE, Copies, copied, place, to_device, widened, wider
 from mpsprobe_coverage.verifying.device_operators import ELSEWHERE, NOT_COMPARED
 from mpsprobe_coverage.verifying.drawing import Drawing, off_distribution
 from mpsprobe_coverage.verifying.runs import ROOT
@@ -42,8 +42,7 @@ TOGETHER = 2**28
 """Bytes of the tensors that such an operator gets at once."""
 UNDECLARED = "batch_norm"
 """In the names of operators that write running statistics, and whose schema does not say so."""
-Change = Callable[[Any], Any]
-Results = Callable[[], list[Any] | None]
+Results = Callable[[], list[Any]]
 UNINITIALISED = ("aten::empty", "aten::new_empty", "aten::resize", "aten::set_", "aten::_resize", "aten::is_", "prim::")
 """Their results have no values of their own."""
 CHOICES = ("sort", "topk", "max", "min", "median", "mode", "kthvalue", "argsort", "argmax", "argmin", "msort", "cummax")
@@ -94,62 +93,51 @@ class Checking(Drawing):
         results = [self._checked(func, origin, part) for part in _parts(func, (args, kwargs))]
         return results[0] if len(results) == 1 else [one for part in results for one in part or ()] or None
 
+    def concerns(self, args: Any, kwargs: Any) -> bool:
+        """Whether a call is one on the device."""
+        if any(one.device.type == self._device for one in tensors_in((args, kwargs))):
+            return True
+        return (asked := kwargs.get("device")) is not None and torch.device(asked).type == self._device
+
     def _checked(self, func: Any, origin: Origin, given: Any) -> Any:
-        # What it writes cannot be looked at once more afterwards
+        # What it writes cannot be looked at once more afterwards, and not every write is counted
         written = _written(func, given)
         for one in written:
             self.copies.drop(place(one))
         kept = {id(one): to_device(one, "cpu") for one in written}
 
-        def inputs(fresh: bool) -> Any:
+        def inputs(copy: Callable[[torch.Tensor], torch.Tensor]) -> Any:
             """Copies of the arguments, as they were before."""
-            copy = partial(self.copies.of, fresh=fresh)
             return copied(given, "cpu", lambda one: kept[id(one)] if id(one) in kept else copy(one))
 
-        before = inputs(False)
+        before = inputs(self.copies.of)
         result = func(*given[0], **given[1])
-        self._check(func, origin, given, before, inputs, result)
-        return result
-
-    def concerns(self, args: Any, kwargs: Any) -> bool:
-        """Whether a call is one on the device."""
-        there = any(one.device.type == self._device for one in tensors_in((args, kwargs)))
-        return there or _asks(kwargs, self._device)
-
-    def _check(
-        self, func: Any, origin: Origin, given: Any, before: Any, inputs: Callable[[bool], Any], result: Any
-    ) -> None:
         self._count(func)
         if isinstance(result, (bool, int, float)):
-            return
-        made, near = _results(func, given, result), None
+            return result
+        made, near = _results(func, given, result), []
         for piece, got in _pieces(func, before, made):
             near = _or_none(func, piece, _at_least_float32)
-            if near is None or not _as_near(func, got, near):
+            if not near or not _as_near(func, got, near):
                 break
         else:
-            self._keep(made, near)
-            return
-        before, got = inputs(True), [self._fresh(one) for one in made]
+            for _, one, same in _pairs(made, near):
+                if id(one) not in kept:
+                    self.copies.keep(one, same)
+            return result
+        fresh = partial(self.copies.of, fresh=True)
+        before, got = inputs(fresh), copied(made, "cpu", fresh)
         try:
             exact = _computed(func, before, _wide)
         except UNCOMPUTED as error:
             self._skip(func, error)
-            return
+            return result
         by_cpu = cache(partial(_or_none, func, before))
         worst = _first_wrong(func, got, exact, by_cpu, before)
         self._nonfinite(func, origin, before, got, exact, by_cpu)
         if worst is not None:
             self._add(func, origin, before, result, *worst)
-
-    def _keep(self, made: list[Any], near: list[Any] | None) -> None:
-        """What the CPU made is what it computes the next operators from; but the device's own where that is rounded."""
-        for one, same in zip(made, near or (), strict=False):
-            if isinstance(one, torch.Tensor) and isinstance(same, torch.Tensor):
-                self.copies.keep(one, same)
-
-    def _fresh(self, one: Any) -> Any:
-        return self.copies.of(one, fresh=True) if isinstance(one, torch.Tensor) else one
+        return result
 
     def _count(self, func: Any) -> None:
         self.calls += 1
@@ -162,11 +150,11 @@ class Checking(Drawing):
     def _add(self, func: Any, origin: Origin, before: Any, result: Any, number: int, one: Wrong) -> None:
         args, kwargs = before
         call = Call(func, args, kwargs, specs_in((args, kwargs)), specs_in(result))
-        key = (func, call.inputs, self.phase, _scalars(before))
+        scalars = [leaf for leaf in leaves(before) if not isinstance(leaf, (torch.Tensor, float))]
+        key = (func, call.inputs, self.phase, repr(scalars)[:500])
         if key in self.wrong:
             self.wrong[key].calls += 1
-            return
-        if len(self.wrong) >= MOST_KINDS:
+        if key in self.wrong or len(self.wrong) >= MOST_KINDS:
             return
         specs = (*call.outputs, *call.inputs)
         dtype = specs[min(number, len(specs) - 1)].dtype if specs else torch.float32
@@ -196,9 +184,8 @@ class Checking(Drawing):
 
     def is_wrong(self, func: Any, before: Any) -> bool:
         """Run it on the device once more, with the same inputs."""
-        given = copied(before, self._device)
-        result = func(*given[0], **given[1])
-        got = [to_device(one, "cpu") if isinstance(one, torch.Tensor) else one for one in _results(func, given, result)]
+        args, kwargs = given = copied(before, self._device)
+        got = copied(_results(func, given, func(*args, **kwargs)), "cpu")
         exact, by_cpu = _computed(func, before, _wide), partial(_or_none, func, before)
         return _first_wrong(func, got, exact, by_cpu, before) is not None
 
@@ -213,7 +200,7 @@ class Checking(Drawing):
         place = self._place(Call(func, args, kwargs, specs_in((args, kwargs)), specs_in(got)), origin)
         known = {(one.operator, one.phase, one.module, one.call_site) for one in self.begins}
         if (place["operator"], self.phase, place["module"], place["call_site"]) not in known:
-            cpu_too = not all(map(all_finite, by_cpu() or []))
+            cpu_too = not all(map(all_finite, by_cpu()))
             self.begins.append(NonfiniteOrigin(what="NaN" if nan else "infinity", cpu_too=cpu_too, **place))
 
     def compare_drawn(self, func: Any, own: Any, given: Any) -> None:
@@ -242,15 +229,15 @@ class Checking(Drawing):
             self._add(func, origin, before, own, 0, worst)
 
 
-def _or_none(func: Any, before: Any, change: Change | None = None) -> list[Any] | None:
-    """``None`` where the CPU has no kernel for the dtype: float64 alone judges."""
+def _or_none(func: Any, before: Any, change: Any = None) -> list[Any]:
+    """None where the CPU has no kernel for the dtype: float64 alone judges."""
     try:
         return _computed(func, before, change)
     except UNCOMPUTED:
-        return None
+        return []
 
 
-def _computed(func: Any, before: Any, change: Change | None = None) -> list[Any]:
+def _computed(func: Any, before: Any, change: Any = None) -> list[Any]:
     """Its results on the CPU, and what it wrote; of inputs that ``change`` made, if there is one."""
     args, kwargs = given = before if change is None else tree_map(change, before)
     if written := set(map(id, _written(func, given))):
@@ -331,25 +318,35 @@ def _pieces(func: Any, before: Any, made: list[Any]) -> Iterator[tuple[Any, list
 
 def _written(func: Any, given: Any) -> list[torch.Tensor]:
     """The tensors that a call writes, and those that share memory with them."""
-    args, kwargs = given
-    values = dict(zip((one.name for one in func._schema.arguments), args, strict=False)) | kwargs
-    declared = [values.get(one.name) for one in func._schema.arguments if one.alias_info and one.alias_info.is_write]
-    written = tensors_in(given if UNDECLARED in func._schema.name else declared)
+    written = tensors_in(given if UNDECLARED in func._schema.name else _declared(func, given))
     places = set(map(place, written))
     return [one for one in tensors_in(given) if place(one) in places] if places else []
 
 
+def _declared(func: Any, given: Any) -> list[Any]:
+    """The arguments that a call writes, by its schema."""
+    args, kwargs = given
+    return [args[n] if n < len(args) else kwargs.get(name) for n, name in _writes(func)[0]]
+
+
+@cache
+def _writes(func: Any) -> tuple[list[tuple[int, str]], bool]:
+    """Position and name of the arguments that an operator writes, and whether it returns them."""
+    of, returned = func._schema.arguments, func._schema.returns
+    writes = [(n, one.name) for n, one in enumerate(of) if one.alias_info is not None and one.alias_info.is_write]
+    return writes, any(one.alias_info is not None and one.alias_info.is_write for one in returned)
+
+
 def _results(func: Any, given: Any, result: Any) -> list[Any]:
     """The tensors that a call returns, each ``None`` too, then those that it writes and does not return."""
-    args, kwargs = given
-    found = list(result) if isinstance(result, (tuple, list)) else [result]
-    found = [one for part in found for one in (part if isinstance(part, (tuple, list)) else [part])]
-    returned = any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.returns)
-    for position, argument in enumerate(func._schema.arguments if not returned else ()):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = args[position] if position < len(args) else kwargs.get(argument.name)
-            found += tree_leaves(value)
-    return found
+    return leaves(result) + ([] if _writes(func)[1] else tensors_in(_declared(func, given)))
+
+
+def _pairs(made: list[Any], right: list[Any]) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+    """The results that are tensors on both sides, with their positions."""
+    for number, (one, other) in enumerate(zip(made, right, strict=False)):
+        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+            yield number, one, other
 
 
 def _as_near(func: Any, got: list[Any], near: list[Any]) -> bool:
@@ -358,9 +355,7 @@ def _as_near(func: Any, got: list[Any], near: list[Any]) -> bool:
     What is wrong is beyond tolerance of float64 and ``NOISE`` times as far as the CPU. So it is more than
     ``1 - 1 / NOISE`` of the tolerance away from the CPU, wherever float64 lies.
     """
-    for one, right in zip(got, near, strict=False):
-        if not (isinstance(one, torch.Tensor) and isinstance(right, torch.Tensor)):
-            continue
+    for _, one, right in _pairs(got, near):
         if one.layout is not torch.strided or one.shape != right.shape:
             return False
         allowed = tolerance_of(func._schema.name, one.dtype)
@@ -376,10 +371,8 @@ def _as_near(func: Any, got: list[Any], near: list[Any]) -> bool:
 def _first_wrong(func: Any, got: list[Any], exact: list[Any], by_cpu: Results, before: Any) -> tuple[int, Wrong] | None:
     """The first wrong result and its position."""
     choice = func._schema.name.partition("::")[2].strip("_") in CHOICES
-    for number, (one, judge) in enumerate(zip(got, exact, strict=False)):
-        if not (isinstance(one, torch.Tensor) and isinstance(judge, torch.Tensor)) or (
-            number and one.shape != judge.shape
-        ):
+    for number, one, judge in _pairs(got, exact):
+        if number and one.shape != judge.shape:
             continue  # what has other sizes after the first result is a kernel's own workspace
         if one.layout is not torch.strided:
             one, judge = one.to_dense(), judge.to_dense()
@@ -411,8 +404,7 @@ def _unsure(func: Any, before: Any, exact: torch.Tensor, number: int) -> list[to
 
 
 def _nth(results: Results, number: int) -> torch.Tensor | None:
-    found = results()
-    return found[number] if found is not None and number < len(found) else None
+    return found[number] if number < len(found := results()) else None
 
 
 def _same_values(func: Any, before: Any, got: torch.Tensor, exact: torch.Tensor) -> bool:
@@ -426,12 +418,3 @@ def _same_values(func: Any, before: Any, got: torch.Tensor, exact: torch.Tensor)
         got, exact = got.unsqueeze(dim), exact.unsqueeze(dim)
     inside = bool((got >= 0).all() and (got < x.shape[dim]).all())
     return inside and torch.equal(x.gather(dim, got), x.gather(dim, exact))
-
-
-def _scalars(before: Any) -> str:
-    return repr([leaf for leaf in tree_flatten(before)[0] if not isinstance(leaf, (torch.Tensor, float))])[:500]
-
-
-def _asks(kwargs: Any, device: str) -> bool:
-    asked = kwargs.get("device")
-    return asked is not None and torch.device(asked).type == device
