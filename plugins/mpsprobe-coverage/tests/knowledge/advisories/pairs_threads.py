@@ -1,0 +1,95 @@
+"""Pairs of entries that issue threads brought, for several files; see ``pairs.py``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from pairs import Function, Pair, _of, _strided, aten
+from torch.nn import functional
+
+LONG = torch.int64
+
+
+def _padded(index: int) -> Function:
+    """An embedding whose padding is row 0, looked up at ``index``."""
+
+    def run(x: torch.Tensor) -> Any:
+        return functional.embedding(x.new_full((2,), index, dtype=LONG), x.sum() + x.new_zeros(5, 3), padding_idx=0)
+
+    return run
+
+
+def _labelled(label: int) -> Function:
+    return lambda x: functional.cross_entropy(x.new_zeros(2, 5), torch.tensor([label, 1], device=x.device))
+
+
+def _gathered(columns: int) -> Function:
+    return lambda x: x.new_zeros(3, columns).gather(0, x.new_zeros(3, columns, dtype=LONG))
+
+
+def _index_added(permuted: bool) -> Function:
+    def run(x: torch.Tensor) -> Any:
+        made, source = x.new_zeros(3, 4), x.new_zeros(2, 3)
+        index = x.new_zeros(2, dtype=LONG)
+        return (made.t() if permuted else made.t().contiguous()).index_add_(0, index, source)
+
+    return run
+
+
+def _normalised(trained: bool) -> Function:
+    """A layer norm with weights that are trained, over data that may be."""
+
+    def run(x: torch.Tensor) -> Any:
+        made = x.sum() + x.new_zeros(2, 4)
+        return functional.layer_norm(made if trained else made.detach(), (4,), made[0], made[1])
+
+    return run
+
+
+def _activated(activation: Callable[..., Any], layout: torch.memory_format) -> Function:
+    return lambda x: activation((x.sum() + x.new_zeros(2, 3, 4, 4)).contiguous(memory_format=layout))
+
+
+def _spread(rows: int) -> Function:
+    def run(x: torch.Tensor) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about no elements
+            return x.new_zeros(rows, 3).var(0)
+
+    return run
+
+
+def _adam(scaled: bool) -> Function:
+    def run(x: torch.Tensor) -> Any:
+        made = [[x.new_zeros(3)] for _ in range(4)]
+        steps, rates = [x.new_ones(())], {"lr": 0.1, "beta1": 0.9, "beta2": 0.9, "weight_decay": 0.0, "eps": 1e-8}
+        more = {"found_inf": x.new_zeros(())} if scaled else {}
+        return aten._fused_adam_(*made, [], steps, **rates, amsgrad=False, maximize=False, **more)
+
+    return run
+
+
+PAIRS = {
+    "embedding-padding-gradient": Pair("2.0.1", _padded(0), _padded(1), "training"),
+    "nll-loss-default-ignored": Pair("2.0.1", _labelled(-100), _labelled(2)),
+    "gather-one-long-dimension": Pair("2.4.1", _gathered(1), _gathered(2)),
+    "index-add-transposed-macos-14": Pair("2.10.0", _index_added(permuted=True), _index_added(permuted=False)),
+    "std-empty": Pair("2.12.1", _spread(0), _spread(2)),
+    "layer-norm-frozen-input": Pair("2.12.0", _normalised(trained=False), _normalised(trained=True), "training"),
+    "silu-strided": Pair("2.5.1", *_strided(functional.silu)),
+    "hardswish-backward-channels-last": Pair(
+        "2.1.0",
+        _activated(functional.hardswish, torch.channels_last),
+        _activated(functional.hardswish, torch.contiguous_format),
+        "training",
+    ),
+    "div-integers-by-zero": Pair("1.12.1", *(_of(lambda made, by=by: made / by, (3,), dtype=LONG) for by in (0, 2))),
+    "isfinite-large-columns": Pair(
+        "2.11.0", *(_of(lambda made: made[:, 4:50].isinf(), (rows, 64)) for rows in (1500000, 1000))
+    ),
+    "conv1d-kernel-65536": Pair("2.0.0", *(_of(functional.conv1d, (1, 1, 70000), (1, 1, k)) for k in (65536, 65535))),
+    "fused-adam-scaler": Pair("2.12.0", _adam(scaled=True), _adam(scaled=False)),
+}
