@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from pairs import Function, Pair, _of, _strided, aten
+from pairs import Function, Pair, _lstm, _of, _strided, aten
 from torch.nn import functional
 
 LONG = torch.int64
@@ -18,6 +18,14 @@ def _padded(index: int) -> Function:
 
     def run(x: torch.Tensor) -> Any:
         return functional.embedding(x.new_full((2,), index, dtype=LONG), x.sum() + x.new_zeros(5, 3), padding_idx=0)
+
+    return run
+
+
+def _frequent(scaled: bool) -> Function:
+    def run(x: torch.Tensor) -> Any:
+        rows = x.new_zeros(2, dtype=LONG)
+        return functional.embedding(rows, x.sum() + x.new_zeros(5, 3), scale_grad_by_freq=scaled)
 
     return run
 
@@ -91,5 +99,10 @@ PAIRS = {
         "2.11.0", *(_of(lambda made: made[:, 4:50].isinf(), (rows, 64)) for rows in (1500000, 1000))
     ),
     "conv1d-kernel-65536": Pair("2.0.0", *(_of(functional.conv1d, (1, 1, 70000), (1, 1, k)) for k in (65536, 65535))),
+    "embedding-frequency-gradient": Pair("2.12.0", _frequent(scaled=True), _frequent(scaled=False), "training"),
+    "adaptive-pool-enlarging-1-12": Pair(
+        "1.12.0", *(_of(lambda made: functional.adaptive_avg_pool2d(made, 7), (1, 2, size, size)) for size in (4, 14))
+    ),
+    "lstm-backward-macos-14-4": Pair("2.3.0", _lstm(1, 0.0), _padded(1), "training"),
     "fused-adam-scaler": Pair("2.12.0", _adam(scaled=True), _adam(scaled=False)),
 }
