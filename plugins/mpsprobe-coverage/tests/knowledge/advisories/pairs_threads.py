@@ -104,5 +104,6 @@ PAIRS = {
         "1.12.0", *(_of(lambda made: functional.adaptive_avg_pool2d(made, 7), (1, 2, size, size)) for size in (4, 14))
     ),
     "lstm-backward-macos-14-4": Pair("2.3.0", _lstm(1, 0.0), _padded(1), "training"),
+    "copysign-number": Pair("2.7.0", lambda x: x.copysign(-2.0), lambda x: x.copysign(x)),
     "fused-adam-scaler": Pair("2.12.0", _adam(scaled=True), _adam(scaled=False)),
 }
