@@ -34,6 +34,16 @@ def _labelled(label: int) -> Function:
     return lambda x: functional.cross_entropy(x.new_zeros(2, 5), torch.tensor([label, 1], device=x.device))
 
 
+def _weighed(*shape: int) -> Function:
+    """Losses of a shape, each with a gradient of its own."""
+
+    def run(x: torch.Tensor) -> Any:
+        losses = functional.binary_cross_entropy(x.sum() + x.new_zeros(shape), x.new_zeros(shape), reduction="none")
+        return losses * x.new_ones(shape)
+
+    return run
+
+
 def _gathered(columns: int) -> Function:
     return lambda x: x.new_zeros(3, columns).gather(0, x.new_zeros(3, columns, dtype=LONG))
 
@@ -105,5 +115,7 @@ PAIRS = {
     ),
     "lstm-backward-macos-14-4": Pair("2.3.0", _lstm(1, 0.0), _padded(1), "training"),
     "copysign-number": Pair("2.7.0", lambda x: x.copysign(-2.0), lambda x: x.copysign(x)),
+    "bce-backward-column": Pair("2.9.1", _weighed(4, 1, 1), _weighed(4, 1), "training"),
+    "clamp-transposed-bounds": Pair("1.13.0", *_strided(lambda made, low: made.contiguous().clamp(low, None), 2)),
     "fused-adam-scaler": Pair("2.12.0", _adam(scaled=True), _adam(scaled=False)),
 }
