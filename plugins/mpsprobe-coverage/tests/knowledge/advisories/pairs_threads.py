@@ -24,7 +24,7 @@ def _padded(index: int) -> Function:
 
 def _frequent(scaled: bool) -> Function:
     def run(x: torch.Tensor) -> Any:
-        rows = x.new_zeros(2, dtype=LONG)
+        rows = x.new_full((2,), 1, dtype=LONG)
         return functional.embedding(rows, x.sum() + x.new_zeros(5, 3), scale_grad_by_freq=scaled)
 
     return run
