@@ -117,5 +117,8 @@ PAIRS = {
     "copysign-number": Pair("2.7.0", lambda x: x.copysign(-2.0), lambda x: x.copysign(x)),
     "bce-backward-column": Pair("2.9.1", _weighed(4, 1, 1), _weighed(4, 1), "training"),
     "clamp-transposed-bounds": Pair("1.13.0", *_strided(lambda made, low: made.contiguous().clamp(low, None), 2)),
+    "exponential-negative-zeros": Pair(
+        "2.13.0", *(_of(lambda made: made.exponential_(), (number,)) for number in (100000, 1000))
+    ),
     "fused-adam-scaler": Pair("2.12.0", _adam(scaled=True), _adam(scaled=False)),
 }
