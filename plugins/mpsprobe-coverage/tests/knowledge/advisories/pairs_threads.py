@@ -90,6 +90,15 @@ def _adam(scaled: bool) -> Function:
     return run
 
 
+def _masked(columns: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        made = x.new_zeros(2, columns)
+        made[made == 2] = -1
+        return made
+
+    return run
+
+
 PAIRS = {
     "embedding-padding-gradient": Pair("2.0.1", _padded(0), _padded(1), "training"),
     "nll-loss-default-ignored": Pair("2.0.1", _labelled(-100), _labelled(2)),
@@ -120,5 +129,6 @@ PAIRS = {
     "exponential-negative-zeros": Pair(
         "2.13.0", *(_of(lambda made: made.exponential_(), (number,)) for number in (100000, 1000))
     ),
+    "mask-assign-macos-14-4": Pair("2.2.2", _masked(3), _masked(2)),
     "fused-adam-scaler": Pair("2.12.0", _adam(scaled=True), _adam(scaled=False)),
 }
