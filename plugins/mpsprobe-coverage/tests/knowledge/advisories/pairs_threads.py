@@ -90,6 +90,16 @@ def _adam(scaled: bool) -> Function:
     return run
 
 
+def _added_to(offset: int, dtype: torch.dtype, *, by: str = "index_put_") -> Function:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        into, index = x.new_zeros(16, dtype=dtype)[offset:], torch.tensor([0, 2], device=x.device)
+        if by == "index_put_":
+            return into.index_put_((index,), into[:2].clone(), accumulate=True)
+        return getattr(into, by)(0, index, into[:2].clone())
+
+    return run
+
+
 def _masked(columns: int) -> Callable[[torch.Tensor], torch.Tensor]:
     def run(x: torch.Tensor) -> torch.Tensor:
         made = x.new_zeros(2, columns)
@@ -129,6 +139,9 @@ PAIRS = {
     "exponential-negative-zeros": Pair(
         "2.13.0", *(_of(lambda made: made.exponential_(), (number,)) for number in (100000, 1000))
     ),
+    "accumulate-bool-offset": Pair("2.14.0", *(_added_to(offset, torch.bool) for offset in (1, 4))),
+    "accumulate-half-offset": Pair("2.11.0", *(_added_to(offset, torch.float16) for offset in (1, 2))),
+    "scatter-add-bool-offset": Pair("2.14.0", *(_added_to(offset, torch.bool, by="scatter_add_") for offset in (1, 4))),
     "mask-assign-macos-14-4": Pair("2.2.2", _masked(3), _masked(2)),
     "fused-adam-scaler": Pair("2.12.0", _adam(scaled=True), _adam(scaled=False)),
 }
