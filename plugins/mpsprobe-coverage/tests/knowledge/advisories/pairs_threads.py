@@ -100,6 +100,14 @@ def _added_to(offset: int, dtype: torch.dtype, *, by: str = "index_put_") -> Fun
     return run
 
 
+def _reduced_by_index(value: float) -> Function:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        source = torch.full((2,), value, device=x.device)
+        return x.new_zeros(3).index_reduce(0, torch.tensor([0, 2], device=x.device), source, "amax")
+
+    return run
+
+
 def _masked(columns: int) -> Callable[[torch.Tensor], torch.Tensor]:
     def run(x: torch.Tensor) -> torch.Tensor:
         made = x.new_zeros(2, columns)
@@ -142,6 +150,7 @@ PAIRS = {
     "accumulate-bool-offset": Pair("2.14.0", *(_added_to(offset, torch.bool) for offset in (1, 4))),
     "accumulate-half-offset": Pair("2.11.0", *(_added_to(offset, torch.float16) for offset in (1, 2))),
     "scatter-add-bool-offset": Pair("2.14.0", *(_added_to(offset, torch.bool, by="scatter_add_") for offset in (1, 4))),
+    "index-reduce-nan": Pair("2.14.0", _reduced_by_index(float("nan")), _reduced_by_index(1.0)),
     "mask-assign-macos-14-4": Pair("2.2.2", _masked(3), _masked(2)),
     "fused-adam-scaler": Pair("2.12.0", _adam(scaled=True), _adam(scaled=False)),
 }
