@@ -108,6 +108,13 @@ def _reduced_by_index(value: float) -> Function:
     return run
 
 
+def _added_product(value: float) -> Function:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return torch.addcmul(x.new_zeros(2), x.new_ones(2), torch.full((2,), value, device=x.device), value=0)
+
+    return run
+
+
 def _masked(columns: int) -> Callable[[torch.Tensor], torch.Tensor]:
     def run(x: torch.Tensor) -> torch.Tensor:
         made = x.new_zeros(2, columns)
@@ -151,6 +158,17 @@ PAIRS = {
     "accumulate-half-offset": Pair("2.11.0", *(_added_to(offset, torch.float16) for offset in (1, 2))),
     "scatter-add-bool-offset": Pair("2.14.0", *(_added_to(offset, torch.bool, by="scatter_add_") for offset in (1, 4))),
     "index-reduce-nan": Pair("2.14.0", _reduced_by_index(float("nan")), _reduced_by_index(1.0)),
+    "addcmul-value-zero-nan": Pair("2.14.0", _added_product(float("nan")), _added_product(1.0)),
+    "logical-complex": Pair(
+        "2.14.0", *(_of(lambda made: made.logical_and(made), (2,), dtype=dtype) for dtype in (torch.complex64, LONG))
+    ),
+    "matmul-out-slice-macos-14": Pair(
+        "2.13.0",
+        *(
+            _of(lambda made, row=row: torch.mm(made[0].clone(), made[0].clone(), out=made[row]), (2, 3, 3))
+            for row in (1, 0)
+        ),
+    ),
     "mask-assign-macos-14-4": Pair("2.2.2", _masked(3), _masked(2)),
     "fused-adam-scaler": Pair("2.12.0", _adam(scaled=True), _adam(scaled=False)),
 }
