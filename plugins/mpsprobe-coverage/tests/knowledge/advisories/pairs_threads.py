@@ -169,6 +169,10 @@ PAIRS = {
             for row in (1, 0)
         ),
     ),
+    "activation-nan": Pair(
+        "2.12.0",
+        *(lambda x, value=value: torch.full((2,), value, device=x.device).relu() for value in (float("nan"), 1.0)),
+    ),
     "mask-assign-macos-14-4": Pair("2.2.2", _masked(3), _masked(2)),
     "fused-adam-scaler": Pair("2.12.0", _adam(scaled=True), _adam(scaled=False)),
 }
