@@ -36,8 +36,8 @@ REFUSALS = [name for name, one in ENTRIES.items() if one.effect != "numbers"]
 OTHERS = all_but(first_of_each(lambda name: (PAIRS[name].phase, str(ADVISORIES[name].macos)), ADVISORIES), ADVISORIES)
 """By default one of each phase and each condition on macOS."""
 OLDER = {
-    "13.0": "12.6", "13.2": "13.1", "14.0": "13.6", "14.4": "14.3", "15.0": "14.7", "15.5": "15.4", "26.0": "15.6",
-    "27.0": "26.6",
+    "13.0": "12.6", "13.2": "13.1", "14.0": "13.6", "14.4": "14.3", "15.0": "14.7", "15.2": "15.1", "15.5": "15.4",
+    "26.0": "15.6", "27.0": "26.6",
 }  # fmt: skip
 """Version of macOS where something began → the one before it."""
 CHIPS = ("m1", "m2-pro-16gb", "m3", "m4-max", "m5")

@@ -164,7 +164,7 @@ def _svd(call: Call) -> str | None:
 
 
 # LossOps.mm, bce_loss_out_impl: reduces the axes of its input, of which it has squeezed those of one element
-@_entry("binary_cross_entropy", "pytorch issue 81584", "1.12.0", "1.13.0")
+@_entry("binary_cross_entropy", "pytorch issue 81584", "1.12.0", "1.13.0", macos="12.3")
 def _squeezed_loss(call: Call) -> str | None:
     spec = call.inputs[0]
     fails = call.argument("reduction") and 1 in spec.shape and spec.numel > 1
