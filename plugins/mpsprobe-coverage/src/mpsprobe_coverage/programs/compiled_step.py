@@ -23,6 +23,7 @@ from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
+from mpsprobe.errors import WorkloadError
 from mpsprobe.protocols import RunOptions, TorchRun, Workload
 from mpsprobe.schemas import (
     AdvisoryMatch,
@@ -179,12 +180,19 @@ class _Libraries:
 
 
 def compiled_step(
-    workload: Workload, options: RunOptions, table: KernelTable, vary: Vary | None = None, *, values: bool = False
+    workload: Workload,
+    options: RunOptions,
+    table: KernelTable,
+    vary: Vary | None = None,
+    *,
+    values: bool = False,
+    anyway: bool = True,
 ) -> tuple[CompiledStep, list[AdvisoryMatch]]:
     """The step with its model compiled, and the advisories that are about compiled calls of it.
 
     ``vary``: it is taken with those sizes too, for what is compiled again. ``values``: tensors have them, and kernels
-    run. Raises ``MpsprobeError`` where there is no native device, or the workload cannot be built.
+    run. Raises ``MpsprobeError`` where there is no native device, or the workload cannot be built; and where the step
+    does not come to its end before it is compiled, unless it is to be compiled ``anyway``.
     """
     chain, fakes = chain_for(table, options), _Fakes(FakeTensorMode(allow_non_fake_inputs=True))
     libraries: Kernels | _Libraries = Kernels() if values else _Libraries()
@@ -201,6 +209,8 @@ def compiled_step(
                 eager, calls, others = (_Calls(device, values=values) for _ in range(3))
                 with as_before(run.model.modules()):
                     failure = _taken(_as_captured(run), options, table, eager, device)
+                if failure is not None and not anyway:
+                    raise WorkloadError(f"'{workload.name}' ends with {failure.error}: {failure.message}", None)
                 torch._dynamo.reset()
                 model = torch.compile(run.model)
                 failure = _taken(replace(run, model=model), options, table, calls, device) or failure

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.fx.node import map_aggregate
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_map_only
 
 from mpsprobe_coverage.devices.metal.running import Kernel as Runnable
 from mpsprobe_coverage.devices.metal.running import Library
@@ -84,8 +85,8 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
     tensors, numbers = [_here(one) for one in args[: len(place.inputs)]], args[len(place.inputs) :]
     written, read = tensors[: len(place.outputs)], {one.data_ptr() for one in tensors[len(place.outputs) :]}
     fresh = [not over and one.data_ptr() not in read for one, (_, over) in zip(written, place.outputs, strict=True)]
-    before = [_kept(one) for one in tensors]
-    again = [_kept(one) for one in tensors]
+    changing = [any(_share(one, other) for other in written) for one in tensors]
+    before, again = ([_kept(one) if of else one for one, of in zip(tensors, changing, strict=True)] for _ in range(2))
     for one, other, is_fresh in zip(written, again, fresh, strict=False):
         if is_fresh:
             _fill(one)
@@ -160,6 +161,12 @@ def _kept(tensor: torch.Tensor) -> torch.Tensor:
     return _memory(tensor).clone().as_strided(tensor.shape, tensor.stride())
 
 
+def _share(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether any of their memory is the same."""
+    (first, length), (second, other_length) = ((one.data_ptr(), _memory(one).nbytes) for one in (tensor, other))
+    return first < second + other_length and second < first + length
+
+
 def _fill(tensor: torch.Tensor) -> None:
     """With NaN, or -1: its own elements, because those between them may be another tensor's."""
     tensor.view(_AS_WRITTEN[tensor.element_size()]).fill_(-1)
@@ -201,6 +208,8 @@ class _Values:
         if node.op != "call_function" or self._computed > MOST_NODES or _is_random(func):
             raise _NotKnown
         args, kwargs = map_aggregate((node.args, node.kwargs), self._argument)
+        if isinstance(func, torch._ops.OpOverload) and func._schema.is_mutable:  # the program's own, where not widened
+            args, kwargs = tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
         try:
             value = func(*args, **kwargs)
         except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError) as error:

@@ -78,6 +78,8 @@ struct Running {
   jmp_buf scheduler;
   Lane* now = nullptr;
   bool switching = false;  // whether lanes have contexts of their own
+  bool alone = false;      // whether a lane computes what the others would, too
+  int64_t barriers = 0;    // that groups have passed
   Position group_position, group_size;
   int64_t group_number = 0;
   std::vector<std::pair<void*, int64_t>> shared;  // memory of groups, and the group that has it
@@ -98,7 +100,24 @@ inline void wait(State state) {
   leave(running.now->at, running.scheduler);
 }
 
-inline void barrier() { wait(State::in_barrier); }
+inline void barrier() {
+  if (!running.alone) wait(State::in_barrier);
+}
+
+// What each lane computes of the same memory of its group between two barriers: the first does, for all.
+template <class T, class F>
+auto once(const T* data, unsigned size, F compute) {
+  static struct { const T* data; unsigned size; int64_t barriers; decltype(compute()) value; } made{};
+  barrier();
+  if (made.data != data || made.size != size || made.barriers != running.barriers) {
+    running.alone = true;
+    made = {data, size, running.barriers, compute()};
+    running.alone = false;
+  }
+  const auto value = made.value;
+  barrier();
+  return value;
+}
 
 template <class T>
 const Snapshot& exchanged(const T& value, const char* function) {
@@ -285,6 +304,7 @@ inline bool run_group(int count) {
       }
     }
     any = false;
+    ++running.barriers;
     for (int number = 0; number < count; ++number) {
       if (lanes[number].state == State::in_barrier) lanes[number].state = State::ready, any = true;
     }
@@ -296,6 +316,7 @@ inline void run(Launch& launch, void (*body)(Launch&, Running&), bool waits) {
   running.launch = &launch;
   running.body = body;
   running.switching = waits;
+  running.alone = false;
   running.steps = 0;
   if (running.lanes.empty()) running.lanes.resize(largest_group);
   if (waits && running.stacks == nullptr) running.stacks.reset(new char[stack_bytes * largest_group]);

@@ -36,6 +36,8 @@ _INCLUDE = re.compile(
 _UNKNOWN = re.compile(
     r"\b(?:goto|asm|__asm(?:__)?|new|throw|try|virtual|thread_local|typeid|dynamic_cast|texture[123]d\w*|sampler|simdgroup_matrix|simdgroup_\w+8x8|visible_function_table|vertex|fragment|\[\[host_name)\b"
 )
+# Of c10's headers: every lane of a group computes all of it, between two barriers.
+_ALIKE = re.compile(r"\bthreadgroup_welford_\w+\(threadgroup \w+\* data, unsigned size\) (?=\{)")
 _WAITS = re.compile(r"threadgroup|simd")
 
 # Where a thread is, of `Running` in threads.h: x, y and z, and the first of them alone.
@@ -78,6 +80,10 @@ def translated(source: str) -> Translated:
         raise Unknown(" ".join(found[0].strip("[").split()), _line(source, found.start()))
     source = _SYSTEM.sub("", source)
     source = _CAST.sub(r"mpsprobe_metal::pointer_to<\1>(", source)
+    for alike in reversed([*_ALIKE.finditer(source)]):
+        begin, end = alike.end(), _closing(source, alike.end()) + 1
+        body = f"{{ return mpsprobe_metal::once(data, size, [&] {source[begin:end]}); }}"
+        source = source[:begin] + body + source[end:]
     kernels: dict[str, tuple[Parameter, ...]] = {}
     pieces, callers, at = ['#include "standard.h"\n#line 1 "kernels"\n'], [], 0
     while (head := _KERNEL.search(source, at)) is not None:
