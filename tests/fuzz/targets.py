@@ -275,6 +275,80 @@ def checkpoints(folder: Path) -> Attack:
     return attack
 
 
+def vanishing(folder: Path) -> Attack:
+    """Checkpoints of which a file goes, shrinks, grows or becomes another thing at some line of what reads them."""
+    import torch
+
+    from mpsprobe_hf.checkpoint.build import read_checkpoint
+
+    made = made_module(ROOT / "plugins/mpsprobe-hf/tests/checkpoint/made_checkpoints.py")
+    kept, place = folder / "kept", folder / "read"
+    for name in ("pickles", "gguf", "pipe/unet"):
+        (kept / name).mkdir(parents=True)
+    tensors, part = {"a": ("F32", [3]), "b": ("BF16", [2, 2])}, kept / "pipe/unet"
+    made.sharded(kept / "sharded", tensors, 2, {"architectures": ["A"]})
+    made.safetensors(part / "diffusion_pytorch_model.safetensors", tensors)
+    (part / "config.json").write_text('{"_class_name": "U"}')
+    (kept / "pipe/model_index.json").write_text('{"unet": ["diffusers", "U"]}')
+    torch.save({"a": torch.zeros(3)}, kept / "pickles/pytorch_model.bin")
+    made.gguf(kept / "gguf/a.gguf", [("q", [256], 12, 0)], [made.pair("general.name", 8, made.text("x"))], size=160)
+    shutil.copytree(kept, place)
+    lines, at, then = 0, -1, lambda: None
+
+    def traced(frame: Any, event: str, _: object) -> Any:
+        nonlocal lines
+        if "mpsprobe_hf/checkpoint" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            lines += 1
+            if lines == at:
+                then()
+        return traced
+
+    def read(name: str) -> int:
+        nonlocal lines
+        lines = 0
+        sys.settrace(traced)
+        try:
+            read_checkpoint(name, place / name, "2.13.0")
+        except MpsprobeError:
+            pass
+        finally:
+            sys.settrace(None)
+        return lines
+
+    longest = {one.name: read(one.name) for one in kept.iterdir()}
+
+    def attack(random: Random) -> None:
+        nonlocal at, then
+        name = random.choice(sorted(longest))
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(kept, place)
+        files = [one for one in sorted((place / name).rglob("*")) if one.is_file()]
+        path = random.choice(files)
+        data = path.read_bytes()
+
+        def new(content: bytes) -> None:
+            path.unlink()
+            path.write_bytes(content)
+
+        ways: tuple[Callable[[], object], ...] = (
+            path.unlink,
+            lambda: path.write_bytes(data[: random.randrange(len(data))]),
+            lambda: path.write_bytes(data * 2),
+            lambda: new(bytes_changed(data, random)),
+            lambda: new(random.choice(files).read_bytes()),
+            lambda: (path.unlink(), path.mkdir()),
+            lambda: (path.unlink(), path.symlink_to(path)),
+            lambda: (path.unlink(), path.symlink_to("/etc/passwd")),
+            lambda: shutil.rmtree(place),
+        )
+        at, then = random.randint(1, longest[name]), random.choice(ways)  # type: ignore[assignment]
+        read(name)
+
+    return attack
+
+
 def expectations(_: Path) -> Attack:
     """Lists of what PyTorch's own tests expect, their digests made anew: read and asked."""
     from mpsprobe_tables.encoding import seal
@@ -480,6 +554,7 @@ TARGETS: dict[str, Callable[[Path], Attack]] = {
         machos,
         wheels,
         checkpoints,
+        vanishing,
         expectations,
         settings,
         workloads,
