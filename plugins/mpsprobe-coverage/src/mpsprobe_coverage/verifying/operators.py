@@ -147,7 +147,8 @@ class Checking(Drawing):
         self.skipped[operator_name(func)] = f"the CPU cannot compute it: {str(error).splitlines()[0][:120]}"
 
     def _add(self, func: Any, origin: Origin, before: Any, result: Any, number: int, one: Wrong) -> None:
-        call = Call(func, *before, specs_in(before), specs_in(result))
+        args, kwargs = before
+        call = Call(func, args, kwargs, specs_in(before), specs_in(result))
         scalars = [leaf for leaf in leaves(before) if not isinstance(leaf, (torch.Tensor, float))]
         key = (func, call.inputs, self.phase, repr(scalars)[:500])
         if key in self.wrong:
@@ -195,7 +196,8 @@ class Checking(Drawing):
         nan = any(bool(one.isnan().any()) for one in strange)
         if not nan and not all(map(all_finite, exact)):
             return  # infinite, as it should be
-        place = self._place(Call(func, *before, specs_in(before), specs_in(got)), origin)
+        args, kwargs = before
+        place = self._place(Call(func, args, kwargs, specs_in(before), specs_in(got)), origin)
         known = {(one.operator, one.phase, one.module, one.call_site) for one in self.begins}
         if (place["operator"], self.phase, place["module"], place["call_site"]) not in known:
             cpu_too = not all(map(all_finite, by_cpu()))
