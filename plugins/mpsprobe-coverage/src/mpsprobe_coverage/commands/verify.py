@@ -101,14 +101,10 @@ def _script(program: tuple[str, ...], registry: Registry, wanted: str, showing: 
 
 def place(registry: Registry, wanted: str, asked: RunOptions) -> str:
     """The device; ``cpu`` for the question about half precision."""
-    from mpsprobe_coverage.verifying.device_to_compare import nowhere, there
+    from mpsprobe_coverage.verifying.device_to_compare import there
 
     half = asked.dtype in HALVES or asked.autocast is not None
-    found = there(registry, wanted)
-    if found is None and half:
-        return "cpu"
-    if found is None:
-        raise nowhere(registry)
+    found = there(registry, wanted, "cpu" if half else None)
     if found == "cpu" and not half:
         raise UsageError("the CPU is what devices are compared with", "Name another device, or --dtype float16.")
     return found

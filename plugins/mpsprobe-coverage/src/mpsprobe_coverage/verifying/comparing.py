@@ -98,8 +98,6 @@ def compared(
     if got.shape != exact.shape:
         why = f"its shape is {tuple(got.shape)}, not {tuple(exact.shape)}"
         return Wrong(math.inf, math.inf, 0.0, got.numel(), got.numel(), why=why)
-    if not got.numel():
-        return None
     if not (got.is_floating_point() or got.is_complex()):
         return _worst(torch.where(got != exact.to(got.dtype), math.inf, 0.0), got, exact, 0.0)
     if all_within(got, exact, allowed):
@@ -114,12 +112,8 @@ def compared(
     cpu_error = 0.0
     if same is not None and same.shape == got.shape:
         by_cpu = _excess(same.to(wide), judge, bound, got.dtype)
-        finite = by_cpu[torch.isfinite(by_cpu)]
-        noise = float(finite.max()) if finite.numel() else 0.0
-        excess = torch.where(by_cpu <= 1.0, excess, torch.zeros_like(excess)) / max(1.0, NOISE * noise)
-        distance = (same.to(wide) - judge).abs()
-        distance = distance[torch.isfinite(distance)]
-        cpu_error = float(distance.max()) if distance.numel() else 0.0
+        excess = torch.where(by_cpu <= 1.0, excess, 0.0) / max(1.0, NOISE * _largest(by_cpu))
+        cpu_error = _largest((same.to(wide) - judge).abs())
     for off in unsure() if float(excess.max()) > 1.0 else ():
         excess = torch.where((device - judge).abs() < off, 0.0, excess)
     return _worst(excess, got, exact, cpu_error)
@@ -151,9 +145,14 @@ def _pieces(value: torch.Tensor, right: torch.Tensor) -> Iterator[tuple[torch.Te
     yield from zip(fetched(flat), judge.split(PIECE), strict=True) if flat.numel() else ()
 
 
+def _largest(values: torch.Tensor) -> float:
+    """Of those that are finite, and none below zero."""
+    return float(torch.where(torch.isfinite(values), values, 0.0).max())
+
+
 def _bound(exact: torch.Tensor, allowed: Tolerance, dtype: torch.dtype) -> torch.Tensor:
     size = exact.abs()
-    finite = torch.where(torch.isfinite(size), size, torch.zeros_like(size))
+    finite = torch.where(torch.isfinite(size), size, 0.0)
     scale = float(finite.square().mean().sqrt())
     return finite.mul_(allowed.rtol).add_(allowed.atol * scale + smallest(dtype))
 
@@ -172,19 +171,15 @@ def _excess(value: torch.Tensor, exact: torch.Tensor, bound: torch.Tensor, dtype
 def _worst(excess: torch.Tensor, got: torch.Tensor, exact: torch.Tensor, cpu_error: float) -> Wrong | None:
     excess = torch.nan_to_num(excess, nan=0.0, posinf=math.inf)
     wrong = excess > 1.0
-    count = int(wrong.sum())
-    if not count:
+    if not (count := int(wrong.sum())):
         return None
     flat = int(excess.argmax())
     at = tuple(int(one) for one in torch.unravel_index(torch.tensor(flat), excess.shape)) if excess.dim() else ()
-    there, right = (_number(one.reshape(-1)[flat]) for one in (got, exact))
-    distance = (got.double() - exact.double()).abs() if not got.is_complex() else (got - exact).abs()
-    error = float(distance[wrong].nan_to_num(nan=math.inf, posinf=math.inf).max())
+    device, judge = (one.to(torch.complex128 if got.is_complex() else torch.float64) for one in (got, exact))
+    error = float((device - judge).abs()[wrong].nan_to_num(nan=math.inf, posinf=math.inf).max())
+    numbers = (one.reshape(-1)[flat] for one in (got, exact))
+    there, right = (float(one.abs() if one.is_complex() else one) for one in numbers)
     return Wrong(float(excess.max()), error, cpu_error, count, got.numel(), at, there, right)
-
-
-def _number(value: torch.Tensor) -> float:
-    return float(value.abs() if value.is_complex() else value)
 
 
 class Distance(NamedTuple):
@@ -225,9 +220,8 @@ def _norm(tensor: torch.Tensor) -> float:
 
 def all_finite(value: Any) -> bool:
     """Whether ``value`` has no NaN or infinity; without memory for the answer of each element."""
-    if not (isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel()):
-        return True
-    return all(bool(torch.isfinite(end)) for end in torch.aminmax(value))
+    some = isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel() > 0
+    return not some or all(map(math.isfinite, map(float, torch.aminmax(value))))
 
 
 def finite(value: float) -> float | None:

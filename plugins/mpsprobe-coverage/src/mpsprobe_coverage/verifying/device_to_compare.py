@@ -31,27 +31,23 @@ class Virtual:
         return DeviceInfo(type=VIRTUAL, name="virtual MPS device", caveats=["its numbers are those of the CPU"])
 
 
-def there(registry: Registry, name: str) -> str | None:
-    """The device that ``name`` stands for, with ``auto`` the first one that is not the CPU; ``None``: there is none.
+def there(registry: Registry, name: str, otherwise: str | None) -> str:
+    """The device that ``name`` stands for: with ``auto`` the first one that is not the CPU, or ``otherwise``.
 
     Raises:
-        UsageError: the one that was named cannot be used here.
+        UsageError: there is none, or the one that was named cannot be used here.
     """
     if name in (CPU, VIRTUAL):
         return name
-    for candidate in [one for one in registry.devices() if one != CPU] if name == AUTO else [name]:
-        why = registry.device(candidate).unavailable()
-        if why is None:
-            return candidate
-        if name != AUTO:
-            raise UsageError(f"{name} cannot be used here: {why}", WITHOUT)
-    return None
-
-
-def nowhere(registry: Registry) -> UsageError:
-    """What to say where ``there`` found none."""
-    reasons = [f"{one}: {registry.device(one).unavailable()}" for one in registry.devices() if one != CPU]
-    return UsageError(NONE.format(why="; ".join(reasons) or "mpsprobe-devices is not installed"), WITHOUT)
+    asked = [one for one in registry.devices() if one != CPU] if name == AUTO else [name]
+    why = {one: registry.device(one).unavailable() for one in asked}
+    found = next((one for one in asked if why[one] is None), otherwise if name == AUTO else None)
+    if found is not None:
+        return found
+    if name != AUTO:
+        raise UsageError(f"{name} cannot be used here: {why[name]}", WITHOUT)
+    reasons = "; ".join(f"{one}: {reason}" for one, reason in why.items()) or "mpsprobe-devices is not installed"
+    raise UsageError(NONE.format(why=reasons), WITHOUT)
 
 
 @contextmanager

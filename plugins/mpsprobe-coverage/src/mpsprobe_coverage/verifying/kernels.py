@@ -8,8 +8,7 @@ so that what it leaves out, or reads too early, is seen. Then its lanes run once
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -66,19 +65,12 @@ class _Library:
                 run(*args, **sizes)
                 return
             seen.add(shapes)
-            with _apart():
+            device = native_device_now()
+            assert device is not None, "its kernels are launched while it is open"
+            with device.apart(), torch.no_grad(), _disable_current_modes():  # this is none of the program's
                 _check(run, kernel, kernel.places[number], launched, args, sizes)
 
         return launch
-
-
-@contextmanager
-def _apart() -> Iterator[None]:
-    """What is computed here is none of the program's."""
-    device = native_device_now()
-    assert device is not None, "its kernels are launched while it is open"
-    with device.apart(), torch.no_grad(), _disable_current_modes():
-        yield
 
 
 def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args: Any, sizes: Any) -> None:
@@ -131,9 +123,7 @@ def _off(
     if wrong is None or got.is_floating_point() or got.is_complex() or wrong.why:
         return wrong
     by_cpu = same()
-    differ = got != exact
-    if by_cpu is not None:
-        differ &= got != by_cpu
+    differ = (got != exact) & (True if by_cpu is None else got != by_cpu)
     return wrong if int(differ.sum()) > FEW * got.numel() else None
 
 

@@ -85,8 +85,7 @@ class Checking(Drawing):
         name: str = func._schema.name
         if not self.concerns(args, kwargs) or func.is_view or name.startswith(UNINITIALISED):
             return func(*args, **kwargs)
-        self.phase = phase_now()
-        origin = self._attribution.current()
+        self.phase, origin = phase_now(), self._attribution.current()
         if name in NOT_COMPARED:
             self.skipped[name] = NOT_COMPARED[name]
             return func(*args, **kwargs)
@@ -149,7 +148,7 @@ class Checking(Drawing):
 
     def _add(self, func: Any, origin: Origin, before: Any, result: Any, number: int, one: Wrong) -> None:
         args, kwargs = before
-        call = Call(func, args, kwargs, specs_in((args, kwargs)), specs_in(result))
+        call = Call(func, args, kwargs, specs_in(before), specs_in(result))
         scalars = [leaf for leaf in leaves(before) if not isinstance(leaf, (torch.Tensor, float))]
         key = (func, call.inputs, self.phase, repr(scalars)[:500])
         if key in self.wrong:
@@ -186,8 +185,9 @@ class Checking(Drawing):
         """Run it on the device once more, with the same inputs."""
         args, kwargs = given = copied(before, self._device)
         got = copied(_results(func, given, func(*args, **kwargs)), "cpu")
-        exact, by_cpu = _computed(func, before, _wide), partial(_or_none, func, before)
-        return _first_wrong(func, got, exact, by_cpu, before) is not None
+        return (
+            _first_wrong(func, got, _computed(func, before, _wide), partial(_or_none, func, before), before) is not None
+        )
 
     def _nonfinite(self, func: Any, origin: Origin, before: Any, got: Any, exact: Any, by_cpu: Results) -> None:
         strange = [one for one in got if not all_finite(one)]
@@ -197,7 +197,7 @@ class Checking(Drawing):
         if not nan and not all(map(all_finite, exact)):
             return  # infinite, as it should be
         args, kwargs = before
-        place = self._place(Call(func, args, kwargs, specs_in((args, kwargs)), specs_in(got)), origin)
+        place = self._place(Call(func, args, kwargs, specs_in(before), specs_in(got)), origin)
         known = {(one.operator, one.phase, one.module, one.call_site) for one in self.begins}
         if (place["operator"], self.phase, place["module"], place["call_site"]) not in known:
             cpu_too = not all(map(all_finite, by_cpu()))
@@ -276,14 +276,13 @@ def _parts(func: Any, given: Any) -> list[Any]:
 
     An optimizer's update of a whole model would need the model four times.
     """
-    (args, kwargs), tensors = given, tensors_in(given)
-    lists = [one for one in (*args, *kwargs.values()) if isinstance(one, (list, tuple)) and one]
-    size = len(lists[0]) if lists else 0
-    if not func._schema.name.startswith(LISTS) or size < 2 or sum(one.nbytes for one in tensors) <= TOGETHER:
+    args, kwargs = given
+    if not func._schema.name.startswith(LISTS) or sum(one.nbytes for one in tensors_in(given)) <= TOGETHER:
         return [given]
+    size = len(args[0])
+    lists = [one for one in (*args, *kwargs.values()) if isinstance(one, (list, tuple)) and len(one) == size]
     ends, held = [0], 0
-    for number in range(size):
-        needed = sum(one[number].nbytes for one in lists if len(one) == size and isinstance(one[number], torch.Tensor))
+    for number, needed in enumerate(sum(one.nbytes for one in tensors_in(row)) for row in zip(*lists, strict=True)):
         if held and held + needed > TOGETHER:
             ends.append(number)
             held = 0
@@ -300,20 +299,16 @@ def _parts(func: Any, given: Any) -> list[Any]:
 
 def _pieces(func: Any, before: Any, made: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
     """The inputs and results of a call; of one large tensor's update in pieces, as one element has none of another."""
-    tensors = tensors_in(before)
+    tensors = tensors_in((before, made))
     size = max((one.numel() for one in tensors), default=0)
-    large = [one for one in (*tensors, *tensors_in(made)) if one.numel() == size]
-    alone = len(tensors_in(made)) > 1 and sum(one.nbytes for one in tensors) > TOGETHER
-    if not (alone and func._schema.name.startswith(LISTS) and all(one.is_contiguous() for one in large)):
+    large = [one for one in tensors if one.numel() == size]
+    alone = func._schema.name.startswith(LISTS) and sum(one.nbytes for one in tensors_in(before)) > TOGETHER
+    if not alone or len(tensors_in(made)) == 1 or not all(one.is_contiguous() for one in large):
         yield before, made
         return
-
-    def cut(one: Any, start: int) -> Any:
-        there = isinstance(one, torch.Tensor) and one.numel() == size
-        return one.view(-1)[start : start + 4 * PIECE] if there else one
-
     for start in range(0, size, 4 * PIECE):
-        yield tree_map(partial(cut, start=start), (before, made))
+        pieces = {id(one): one.view(-1)[start : start + 4 * PIECE] for one in large}
+        yield tree_map(lambda one, pieces=pieces: pieces.get(id(one), one), (before, made))
 
 
 def _written(func: Any, given: Any) -> list[torch.Tensor]:
@@ -412,8 +407,7 @@ def _same_values(func: Any, before: Any, got: torch.Tensor, exact: torch.Tensor)
     args, kwargs = before
     x, dim = args[0], (args[1] if len(args) > 1 else kwargs.get("dim"))
     if not isinstance(dim, int) or x.dim() == 0:
-        flat = x.flatten()
-        return bool((got >= 0).all() and (got < flat.numel()).all()) and torch.equal(flat[got], flat[exact])
+        x, dim, got, exact = x.flatten(), 0, got.flatten(), exact.flatten()
     if got.dim() < x.dim():
         got, exact = got.unsqueeze(dim), exact.unsqueeze(dim)
     inside = bool((got >= 0).all() and (got < x.shape[dim]).all())

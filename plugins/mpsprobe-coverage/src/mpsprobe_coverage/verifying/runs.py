@@ -180,5 +180,4 @@ def parted(device: Seen, cpu: Seen) -> str | None:
 
 
 def narrowest(model: torch.nn.Module) -> torch.dtype:
-    dtypes = (one.dtype for one in model.parameters() if one.dtype.is_floating_point)
-    return next(dtypes, torch.float32)
+    return next((one.dtype for one in model.parameters() if one.dtype.is_floating_point), torch.float32)

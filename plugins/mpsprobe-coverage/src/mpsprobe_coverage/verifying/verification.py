@@ -116,27 +116,22 @@ class Verification:
         needed = model_bytes * COPIES * (WITH_GRADIENTS if self._options.phase == "training" else 1)
         whole = (free := free_bytes()) is None or needed < free
         self._say(
-            f"verify: {model_bytes >> 20} MiB of weights; the CPU's runs need up to {needed >> 20} MiB and activations"
+            f"verify: {model_bytes >> 20} MiB of weights; the CPU's runs need up to {needed >> 20} MiB, "
+            "activations too; the device's run computes all of it once more, operator by operator"
         )
         if whole:
             self._progress.start(None, "on the CPU")
             start = time.monotonic()
             self._cpu = self._begin(self._run)
             kept = sum(one.nbytes for one in self._right.values())
-            self._say(
-                f"verify: the CPU took {time.monotonic() - start:.1f} s, its outputs {kept >> 20} MiB; "
-                f"the device's run computes all of it once more, operator by operator"
-            )
+            self._say(f"verify: the CPU took {time.monotonic() - start:.1f} s, its outputs {kept >> 20} MiB")
             self._progress.stop()
         windows = [] if whole else list(fitting(self._run.model, (free or 0) // 2))
         if windows:
             counted = f"{len(windows)} window{'s' if len(windows) > 1 else ''}"
             self._note(IN_PARTS.format(windows=counted))
             most = max(_bytes(self._run.model.get_submodule(one)) for one in windows) * COPIES
-            self._say(
-                f"verify: that is more than there is, so modules are compared in {counted} of at most {most >> 20} MiB "
-                "and activations, while the device's run computes all of it once more, operator by operator"
-            )
+            self._say(f"verify: that is more than there is: {counted} of at most {most >> 20} MiB and activations")
         self._progress.start(None, f"on {self._device.name}, operator by operator")
         self._on_device(windows)
         if whole:
@@ -258,17 +253,9 @@ class Verification:
             cpu = self._by_cpu.get(key)
             allowed = max(self._usual, NOISE * cpu.relative if cpu is not None else 0.0)
             wrong = cpu is not None and (not there.relative <= allowed or (there.nonfinite > 0 and cpu.nonfinite == 0))
-            rows.append(
-                ComparedTensor(
-                    what=what,
-                    name=name,
-                    call=number,
-                    error=finite(there.relative),
-                    cpu_error=None if cpu is None else finite(cpu.relative),
-                    nonfinite=there.nonfinite,
-                    wrong=wrong,
-                )
-            )
+            errors = {"error": finite(there.relative), "cpu_error": None if cpu is None else finite(cpu.relative)}
+            row = ComparedTensor(what=what, name=name, call=number, nonfinite=there.nonfinite, wrong=wrong, **errors)
+            rows.append(row)
         return rows
 
 
