@@ -25,6 +25,7 @@ from mpsprobe_coverage.knowledge.kernels.markers import MARKER_STRINGS
 from mpsprobe_coverage.knowledge.kernels.mps import load_table
 from mpsprobe_devkit.testing.commands import run_cli
 from mpsprobe_tables import expectations
+from mpsprobe_tables.audit import running
 from mpsprobe_tables.builder import download, rebuild
 from mpsprobe_tables.builder.rebuild import Rebuilt, Request, from_files, review
 from mpsprobe_tables.builder.wheel import METAL
@@ -251,9 +252,16 @@ def test_what_was_not_learned_before_it_was_killed_is_learned_by_the_next(
 ) -> None:
     monkeypatch.setattr(expectations, "expectation_releases", lambda: ("2.13.0", "9.0.0"))
     monkeypatch.setattr(concurrent.futures.Future, "result", lambda _: b"learned")
-    monkeypatch.setattr(concurrent.futures.ProcessPoolExecutor, "submit", lambda *_: concurrent.futures.Future())
+    ends_with_parent = []
+
+    def submit(pool: Any, *_: object) -> concurrent.futures.Future[bytes]:
+        ends_with_parent.append(pool._initializer is running.start)
+        return concurrent.futures.Future()
+
+    monkeypatch.setattr(concurrent.futures.ProcessPoolExecutor, "submit", submit)
     assert "written: lists.refusals" in run([])[0]
     assert (data / "lists.refusals").read_bytes() == b"learned"
+    assert ends_with_parent == [True]  # one whose parent was killed would learn on, with pools of its own
 
 
 def test_a_reader_that_gives_other_files_than_the_shipped_ones_writes_nothing(

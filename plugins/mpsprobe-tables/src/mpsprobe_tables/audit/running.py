@@ -314,7 +314,7 @@ def in_processes(function: Callable[[P], R], pieces: Sequence[P], jobs: int) -> 
     if jobs == 1 or len(pieces) == 1:
         yield from map(function, pieces)
     else:
-        with ProcessPoolExecutor(jobs, get_context("spawn"), _start) as pool:
+        with ProcessPoolExecutor(jobs, get_context("spawn"), start) as pool:
             yield from pool.map(function, pieces)
 
 
@@ -338,7 +338,8 @@ def work(task: Task) -> list[Pair]:
     return run_entries(task.keys, task.dtype, tables, lists=task.lists, outcomes=_outcomes)
 
 
-def _start() -> None:
+def start() -> None:
+    """Begin a process of a pool of ours."""
     faulthandler.enable()  # a kernel that ends the process says on standard error which entry called it
     torch.set_num_threads(1)  # the processes are as many as the CPUs
     threading.Thread(target=_end_with_parent, daemon=True).start()

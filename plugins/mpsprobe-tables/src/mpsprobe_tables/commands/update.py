@@ -85,9 +85,11 @@ def update(jobs: int) -> None:
             lines.append(f"written: {file.name}")
         if behind or any(one.expectations is not None and not one.files[0].shipped for one in built):
             from mpsprobe_tables.audit.learn import learn
+            from mpsprobe_tables.audit.running import start
 
             progress.start(None, "entries on the virtual devices of each list, some minutes")
-            with ProcessPoolExecutor(1, get_context("spawn")) as fresh:  # this process remembers the old files
+            # This process remembers the old files.
+            with ProcessPoolExecutor(1, get_context("spawn"), start) as fresh:
                 write_atomically(folder / FILE, fresh.submit(learn, SilentProgress(), jobs).result())
             lines.append(f"written: {FILE}")
     write_stdout("\n".join([*lines, "", AFTERWARDS]))
