@@ -9,7 +9,7 @@ from pydantic import Field
 
 from mpsprobe.declarations import Verdict
 from mpsprobe.schemas.memory import MemoryFigures, MemoryFit, MemoryPrediction
-from mpsprobe.schemas.record import Every, Exportable, First, Local, Record, Sum, Unite
+from mpsprobe.schemas.record import Exportable, First, Local, Record, Sum, Unite
 from mpsprobe.schemas.run import AnyTarget, Environment, WorkloadInfo
 from mpsprobe.schemas.time import TimePrediction
 
@@ -214,7 +214,7 @@ class AdvisoryMatch(Record):
     modules: Unite[list[str]] = Field(default=[], description="Where in the model they are, as paths of modules.")
     call_sites: Unite[list[str]] = Field(default=[], description="Where in the source, as `file:line`.")
     only_if: str | None = Field(default=None, description="As of operators: when it is made; `null`: always.")
-    undecided: Every[bool] = Field(
+    undecided: bool = Field(
         default=False, description="Whether `condition` is about values that are not known: it may apply to no call."
     )
 
