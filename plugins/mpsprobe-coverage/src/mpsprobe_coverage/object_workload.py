@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from mpsprobe.declarations import DTYPES
 from mpsprobe.errors import UsageError
-from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe.protocols import GenerateOptions, RunOptions, TorchRun
 
 INPUTS = "a tensor, a tuple of positional or a dict of keyword arguments; () where there are none"
 HELD = {"cpu", "meta"}
@@ -141,7 +141,7 @@ class Given:
         return replace(run, model=model, architecture=architecture, call=call, correct=None)
 
 
-def _generate(options: RunOptions, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def _generate(options: GenerateOptions, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     how: dict[str, Any] = {"max_new_tokens": options.new_tokens, **DECODINGS[options.decoding]}
     if options.cache != "dynamic":
         how["cache_implementation"] = options.cache

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mpsprobe.errors import UsageError, WorkloadError
-from mpsprobe.protocols import RunOptions
+from mpsprobe.protocols import GenerateOptions
 from mpsprobe.suggestions import printable
 from mpsprobe_hf.sizes import Field
 
@@ -70,7 +70,7 @@ def prompt(fields: Iterable[Field], *, timed: bool = False) -> tuple[Field, ...]
     return given
 
 
-def arguments(options: RunOptions) -> dict[str, Any]:
+def arguments(options: GenerateOptions) -> dict[str, Any]:
     """The arguments of ``generate()`` besides the prompt."""
     asked: dict[str, Any] = {"max_new_tokens": options.new_tokens, **DECODINGS[options.decoding]}
     if options.cache != "dynamic":
@@ -130,14 +130,14 @@ ARGUMENTS: Mapping[str, Callable[[Any, Mapping[str, Any], Mapping[str, Any]], di
 """Model type → the arguments of its ``generate()`` from configuration, prompt and what others are given."""
 
 
-def note(options: RunOptions) -> str:
+def note(options: GenerateOptions) -> str:
     """What was asked for, for the report."""
     what = "one token" if options.new_tokens == 1 else f"{options.new_tokens} tokens"
     timed = ", with the time of each word" if options.word_timestamps else ""
     return f"generate() of {what}: {options.decoding}, {options.cache} cache{timed}"
 
 
-def generating(model: Any, options: RunOptions) -> Any:
+def generating(model: Any, options: GenerateOptions) -> Any:
     """``TorchRun.call`` for ``model``. Raises UsageError: words cannot have times."""
     if options.word_timestamps and not hasattr(model, "_extract_token_timestamps"):
         raise UsageError(f"{type(model).__name__} gives words no times", "Leave out --word-timestamps.")
