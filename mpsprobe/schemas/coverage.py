@@ -390,7 +390,7 @@ class CoverageReport(Exportable):
     @property
     def findings(self) -> list[OperatorFinding]:
         """The operators that are not native."""
-        return [one for one in self.operators if one.verdict != "native"]
+        return [operator for operator in self.operators if operator.verdict != "native"]
 
     def __iter__(self) -> Iterator[OperatorFinding]:  # type: ignore[override]  # pydantic's own gives fields
         """Its operators, the worst verdicts first."""
@@ -428,7 +428,7 @@ class MatrixReport(Exportable):
     @property
     def findings(self) -> list[OperatorFinding]:
         """The operators that are not native on the newest of the releases; each of ``releases`` has its own."""
-        return [one for one in self.operators if one.verdict != "native"]
+        return [operator for operator in self.operators if operator.verdict != "native"]
 
     def __iter__(self) -> Iterator[MatrixCell]:  # type: ignore[override]  # pydantic's own gives fields
         """Its releases, the oldest first."""
