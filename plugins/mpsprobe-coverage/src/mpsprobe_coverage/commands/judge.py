@@ -37,7 +37,7 @@ class Judging:
         Raises:
             UsageError: flags that do not go together, or there is no such release.
         """
-        options = RunOptions(**{one.name: asked[one.name] for one in fields(RunOptions) if one.name in asked})
+        options = RunOptions(**{field.name: asked[field.name] for field in fields(RunOptions) if field.name in asked})
         release, explain = asked.get("torch_release", "installed"), asked.get("explain", False)
         if explain and ("," in release or release == ALL):
             raise UsageError("--explain is about one torch release", "Name one with --torch.")

@@ -104,14 +104,14 @@ def place(registry: Registry, wanted: str, asked: RunOptions) -> str:
     from mpsprobe_coverage.verifying.device_to_compare import nowhere, there
 
     half = asked.dtype in HALVES or asked.autocast is not None
-    found = there(registry, wanted)
-    if found is None and half:
+    devices = there(registry, wanted)
+    if devices is None and half:
         return "cpu"
-    if found is None:
+    if devices is None:
         raise nowhere(registry)
-    if found == "cpu" and not half:
+    if devices == "cpu" and not half:
         raise UsageError("the CPU is what devices are compared with", "Name another device, or --dtype float16.")
-    return found
+    return devices
 
 
 def verified(

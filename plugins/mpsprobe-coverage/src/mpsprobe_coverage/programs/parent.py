@@ -80,7 +80,9 @@ def run(program: Sequence[str], as_module: bool, **settings: Any) -> Ended:
             break
     first = runs[0].report
     whole = first and (len(runs) > 1 or ways.notes())
-    return replace(runs[0], report=_united(first, [one.report for one in runs], ways)) if first and whole else runs[0]
+    return (
+        replace(runs[0], report=_united(first, [ended.report for ended in runs], ways)) if first and whole else runs[0]
+    )
 
 
 def verify(program: Sequence[str], device: str) -> tuple[int, VerificationReport | None]:

@@ -75,7 +75,9 @@ class Wrong(NamedTuple):
     why: str = ""
 
     def fields(self) -> dict[str, Any]:
-        return {name: finite(one) if isinstance(one, float) else one for name, one in self._asdict().items()}
+        return {
+            name: finite(figure) if isinstance(figure, float) else figure for name, figure in self._asdict().items()
+        }
 
 
 def compared(
@@ -148,7 +150,7 @@ def all_within(got: torch.Tensor, exact: torch.Tensor, allowed: Tolerance, share
 def _pieces(value: torch.Tensor, right: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Both on the CPU, a piece at a time: neither needs memory for the whole, and what is compared is near at hand."""
     if alike(value, right):
-        flat, judge = (one.detach().as_strided((one.numel(),), (1,)) for one in (value, right))
+        flat, judge = (tensor.detach().as_strided((tensor.numel(),), (1,)) for tensor in (value, right))
     else:  # a device's own copy of a strided tensor is one of the things that may be wrong
         value = to_device(value, "cpu") if value.device.type != "cpu" else value
         flat, judge = value.reshape(-1), right.reshape(-1)
@@ -165,13 +167,13 @@ def _bound(exact: torch.Tensor, allowed: Tolerance, dtype: torch.dtype) -> torch
 
 def _excess(value: torch.Tensor, exact: torch.Tensor, bound: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The error of each element as a multiple of its bound: zero where neither is finite, in the same way."""
-    found = (value - exact).abs_().div_(bound)
-    strange = ~torch.isfinite(found)
+    error = (value - exact).abs_().div_(bound)
+    strange = ~torch.isfinite(error)
     if strange.any():
         narrow = exact.to(dtype).to(exact.dtype)  # beyond the range of the dtype it is infinite
         alike = (value == narrow) | (value.isnan() & narrow.isnan())
-        found = torch.where(strange, torch.where(alike, 0.0, math.inf), found)
-    return found
+        error = torch.where(strange, torch.where(alike, 0.0, math.inf), error)
+    return error
 
 
 def _worst(excess: torch.Tensor, got: torch.Tensor, exact: torch.Tensor, cpu_error: float) -> Wrong | None:
@@ -181,8 +183,8 @@ def _worst(excess: torch.Tensor, got: torch.Tensor, exact: torch.Tensor, cpu_err
     if not count:
         return None
     flat = int(excess.argmax())
-    at = tuple(int(one) for one in torch.unravel_index(torch.tensor(flat), excess.shape)) if excess.dim() else ()
-    there, right = (_number(one.reshape(-1)[flat]) for one in (got, exact))
+    at = tuple(int(index) for index in torch.unravel_index(torch.tensor(flat), excess.shape)) if excess.dim() else ()
+    there, right = (_number(tensor.reshape(-1)[flat]) for tensor in (got, exact))
     distance = (got.double() - exact.double()).abs() if not got.is_complex() else (got - exact).abs()
     error = float(distance[wrong].nan_to_num(nan=math.inf, posinf=math.inf).max())
     return Wrong(float(excess.max()), error, cpu_error, count, got.numel(), at, there, right)
@@ -221,9 +223,9 @@ def distance(value: torch.Tensor, exact: torch.Tensor) -> Distance | None:
 
 
 def _norm(tensor: torch.Tensor) -> float:
-    found = float(torch.linalg.vector_norm(tensor))
-    if not found or FAINT < found < math.inf:
-        return found
+    norm = float(torch.linalg.vector_norm(tensor))
+    if not norm or FAINT < norm < math.inf:
+        return norm
     wide = tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
     return float(torch.linalg.vector_norm(wide))  # float32 has no squares of such elements
 

@@ -80,17 +80,17 @@ class Copies:
         self._known[storage._cdata] = StorageWeakRef(storage), about, memory
         if self._held > self._most:
             self._known = {key: one for key, one in self._known.items() if not one[0].expired()}
-            self._held = sum(one[2].nbytes for one in self._known.values())
+            self._held = sum(copy_[2].nbytes for copy_ in self._known.values())
             while self._held > MOST_KEPT:
                 self._held -= self._known.pop(next(iter(self._known)))[2].nbytes
             self._most = min(self._held + LEAST_KEPT, MOST_KEPT)
 
 
-def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+def alike(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether both lie in memory in the same way, without holes."""
-    if not all(part.layout is torch.strided and not part.is_conj() and not part.is_neg() for part in (one, other)):
+    if not all(part.layout is torch.strided and not part.is_conj() and not part.is_neg() for part in (tensor, other)):
         return False
-    return one.shape == other.shape and one.stride() == other.stride() and _span(one) == one.numel() > 0
+    return tensor.shape == other.shape and tensor.stride() == other.stride() and _span(tensor) == tensor.numel() > 0
 
 
 def _span(tensor: torch.Tensor) -> int:

@@ -39,7 +39,7 @@ def there(registry: Registry, name: str) -> str | None:
     """
     if name in (CPU, VIRTUAL):
         return name
-    for candidate in [one for one in registry.devices() if one != CPU] if name == AUTO else [name]:
+    for candidate in [device for device in registry.devices() if device != CPU] if name == AUTO else [name]:
         why = registry.device(candidate).unavailable()
         if why is None:
             return candidate
@@ -50,7 +50,7 @@ def there(registry: Registry, name: str) -> str | None:
 
 def nowhere(registry: Registry) -> UsageError:
     """What to say where ``there`` found none."""
-    reasons = [f"{one}: {registry.device(one).unavailable()}" for one in registry.devices() if one != CPU]
+    reasons = [f"{device}: {registry.device(device).unavailable()}" for device in registry.devices() if device != CPU]
     return UsageError(NONE.format(why="; ".join(reasons) or "mpsprobe-devices is not installed"), WITHOUT)
 
 

@@ -59,9 +59,9 @@ class _Library:
         def launch(*args: Any, **sizes: Any) -> None:
             number = launched.phases.total() % (len(kernel.places) or 1)
             launched.add(args)
-            tensors = [one for one in args if isinstance(one, torch.Tensor)]
-            shapes = (number, *(tuple(one.shape) for one in tensors))
-            if not kernel.places or shapes in seen or any(one.nbytes > LARGEST for one in tensors):
+            tensors = [argument for argument in args if isinstance(argument, torch.Tensor)]
+            shapes = (number, *(tuple(tensor.shape) for tensor in tensors))
+            if not kernel.places or shapes in seen or any(tensor.nbytes > LARGEST for tensor in tensors):
                 run(*args, **sizes)
                 return
             seen.add(shapes)
@@ -81,14 +81,16 @@ def _apart() -> Iterator[None]:
 
 
 def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args: Any, sizes: Any) -> None:
-    tensors, numbers = [_here(one) for one in args[: len(place.inputs)]], args[len(place.inputs) :]
-    written, read = tensors[: len(place.outputs)], {one.data_ptr() for one in tensors[len(place.outputs) :]}
-    fresh = [not over and one.data_ptr() not in read for one, (_, over) in zip(written, place.outputs, strict=True)]
-    before = [_kept(one) for one in tensors]
-    again = [_kept(one) for one in tensors]
-    for one, other, is_fresh in zip(written, again, fresh, strict=False):
+    tensors, numbers = [_here(argument) for argument in args[: len(place.inputs)]], args[len(place.inputs) :]
+    written, read = tensors[: len(place.outputs)], {tensor.data_ptr() for tensor in tensors[len(place.outputs) :]}
+    fresh = [
+        not over and tensor.data_ptr() not in read for tensor, (_, over) in zip(written, place.outputs, strict=True)
+    ]
+    before = [_kept(tensor) for tensor in tensors]
+    again = [_kept(tensor) for tensor in tensors]
+    for first, other, is_fresh in zip(written, again, fresh, strict=False):
         if is_fresh:
-            _fill(one)
+            _fill(first)
             _fill(other)
     run(*args, **sizes)
     run(*again, *numbers, backwards=True, **sizes)
@@ -103,15 +105,18 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
     values = [_Values(known, dict(zip(place.sizes, numbers, strict=False)), wide=wide) for wide in (True, False)]
     # A node that is written into a part of a buffer has other sizes, and is not what the kernel's output is.
     nodes = [
-        node if node is not None and _is_value(node, one) else None
-        for (node, _), one in zip(place.outputs, written, strict=True)
+        node if node is not None and _is_value(node, tensor) else None
+        for (node, _), tensor in zip(place.outputs, written, strict=True)
     ]
     drawn = {node: got for node, got in zip(nodes, written, strict=True) if values[0].or_none(node) is None}
     for part in values:  # what the kernel drew, and has written, is where its other results come from
         part.know(drawn)
     for number, node in enumerate(nodes):
         got, name = written[number], run.parameters[number].name
-        allowed = max((tolerance_of(one, got.dtype) for one in kernel.operators or ("",)), key=lambda one: one.rtol)
+        allowed = max(
+            (tolerance_of(operator, got.dtype) for operator in kernel.operators or ("",)),
+            key=lambda tolerance: tolerance.rtol,
+        )
         if (wrong := _off(again[number], got, lambda: None, allowed)) is not None:
             launched.faults.append(f"{name} has other numbers when threads run in the opposite order{_at(wrong)}")
         elif node not in drawn:

@@ -92,13 +92,13 @@ class Checking(Drawing):
             self.skipped[name] = NOT_COMPARED[name]
             return func(*args, **kwargs)
         results = [self._checked(func, origin, part) for part in _parts(func, (args, kwargs))]
-        return results[0] if len(results) == 1 else [one for part in results for one in part or ()] or None
+        return results[0] if len(results) == 1 else [tensor for part in results for tensor in part or ()] or None
 
     def _checked(self, func: Any, origin: Origin, given: Any) -> Any:
         # What it writes cannot be looked at once more afterwards
         written = _written(func, given)
-        for one in written:
-            self.copies.drop(place(one))
+        for tensor in written:
+            self.copies.drop(place(tensor))
         kept = {id(one): to_device(one, "cpu") for one in written}
 
         def inputs(fresh: bool) -> Any:
@@ -113,7 +113,7 @@ class Checking(Drawing):
 
     def concerns(self, args: Any, kwargs: Any) -> bool:
         """Whether a call is one on the device."""
-        there = any(one.device.type == self._device for one in tensors_in((args, kwargs)))
+        there = any(tensor.device.type == self._device for tensor in tensors_in((args, kwargs)))
         return there or _asks(kwargs, self._device)
 
     def _check(
@@ -159,7 +159,7 @@ class Checking(Drawing):
     def _skip(self, func: Any, error: Exception) -> None:
         self.skipped[operator_name(func)] = f"the CPU cannot compute it: {str(error).splitlines()[0][:120]}"
 
-    def _add(self, func: Any, origin: Origin, before: Any, result: Any, number: int, one: Wrong) -> None:
+    def _add(self, func: Any, origin: Origin, before: Any, result: Any, number: int, wrong: Wrong) -> None:
         args, kwargs = before
         call = Call(func, args, kwargs, specs_in((args, kwargs)), specs_in(result))
         key = (func, call.inputs, self.phase, _scalars(before))
@@ -173,7 +173,7 @@ class Checking(Drawing):
         report = WrongOperator(
             **self._place(call, origin),
             **tolerance_of(func._schema.name, dtype)._asdict(),
-            **one.fields(),
+            **wrong.fields(),
             dtype=dtype_name(dtype),
             result=number,
             calls=1,
@@ -190,7 +190,7 @@ class Checking(Drawing):
             "module": None if origin.module is None else origin.module or ROOT,
             "call_site": None if origin.file is None else site(origin.file, origin.line),
             "inputs": [repr(spec) for spec in call.inputs],
-            "layouts": [f"{one!r} strides {list(one.stride)}" for one in call.inputs if not is_contiguous(one)],
+            "layouts": [f"{spec!r} strides {list(spec.stride)}" for spec in call.inputs if not is_contiguous(spec)],
             "example": example(call),
         }
 
@@ -211,7 +211,7 @@ class Checking(Drawing):
             return  # infinite, as it should be
         args, kwargs = before
         place = self._place(Call(func, args, kwargs, specs_in((args, kwargs)), specs_in(got)), origin)
-        known = {(one.operator, one.phase, one.module, one.call_site) for one in self.begins}
+        known = {(origin.operator, origin.phase, origin.module, origin.call_site) for origin in self.begins}
         if (place["operator"], self.phase, place["module"], place["call_site"]) not in known:
             cpu_too = not all(map(all_finite, by_cpu() or []))
             self.begins.append(NonfiniteOrigin(what="NaN" if nan else "infinity", cpu_too=cpu_too, **place))
@@ -254,7 +254,9 @@ def _computed(func: Any, before: Any, change: Change | None = None) -> list[Any]
     """Its results on the CPU, and what it wrote; of inputs that ``change`` made, if there is one."""
     args, kwargs = given = before if change is None else tree_map(change, before)
     if written := set(map(id, _written(func, given))):
-        args, kwargs = copied(given, "cpu", lambda one: to_device(one, "cpu") if id(one) in written else one)
+        args, kwargs = copied(
+            given, "cpu", lambda tensor: to_device(tensor, "cpu") if id(tensor) in written else tensor
+        )
     instead = ELSEWHERE.get(func._schema.name)
     result = func(*args, **kwargs) if instead is None else instead(*args, **kwargs)
     return _results(func, (args, kwargs), result)
@@ -290,13 +292,17 @@ def _parts(func: Any, given: Any) -> list[Any]:
     An optimizer's update of a whole model would need the model four times.
     """
     (args, kwargs), tensors = given, tensors_in(given)
-    lists = [one for one in (*args, *kwargs.values()) if isinstance(one, (list, tuple)) and one]
+    lists = [argument for argument in (*args, *kwargs.values()) if isinstance(argument, (list, tuple)) and argument]
     size = len(lists[0]) if lists else 0
-    if not func._schema.name.startswith(LISTS) or size < 2 or sum(one.nbytes for one in tensors) <= TOGETHER:
+    if not func._schema.name.startswith(LISTS) or size < 2 or sum(tensor.nbytes for tensor in tensors) <= TOGETHER:
         return [given]
     ends, held = [0], 0
     for number in range(size):
-        needed = sum(one[number].nbytes for one in lists if len(one) == size and isinstance(one[number], torch.Tensor))
+        needed = sum(
+            tensors[number].nbytes
+            for tensors in lists
+            if len(tensors) == size and isinstance(tensors[number], torch.Tensor)
+        )
         if held and held + needed > TOGETHER:
             ends.append(number)
             held = 0
@@ -314,10 +320,10 @@ def _parts(func: Any, given: Any) -> list[Any]:
 def _pieces(func: Any, before: Any, made: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
     """The inputs and results of a call; of one large tensor's update in pieces, as one element has none of another."""
     tensors = tensors_in(before)
-    size = max((one.numel() for one in tensors), default=0)
-    large = [one for one in (*tensors, *tensors_in(made)) if one.numel() == size]
-    alone = len(tensors_in(made)) > 1 and sum(one.nbytes for one in tensors) > TOGETHER
-    if not (alone and func._schema.name.startswith(LISTS) and all(one.is_contiguous() for one in large)):
+    size = max((tensor.numel() for tensor in tensors), default=0)
+    large = [tensor for tensor in (*tensors, *tensors_in(made)) if tensor.numel() == size]
+    alone = len(tensors_in(made)) > 1 and sum(tensor.nbytes for tensor in tensors) > TOGETHER
+    if not (alone and func._schema.name.startswith(LISTS) and all(tensor.is_contiguous() for tensor in large)):
         yield before, made
         return
 
@@ -332,24 +338,30 @@ def _pieces(func: Any, before: Any, made: list[Any]) -> Iterator[tuple[Any, list
 def _written(func: Any, given: Any) -> list[torch.Tensor]:
     """The tensors that a call writes, and those that share memory with them."""
     args, kwargs = given
-    values = dict(zip((one.name for one in func._schema.arguments), args, strict=False)) | kwargs
-    declared = [values.get(one.name) for one in func._schema.arguments if one.alias_info and one.alias_info.is_write]
+    values = dict(zip((argument.name for argument in func._schema.arguments), args, strict=False)) | kwargs
+    declared = [
+        values.get(argument.name)
+        for argument in func._schema.arguments
+        if argument.alias_info and argument.alias_info.is_write
+    ]
     written = tensors_in(given if UNDECLARED in func._schema.name else declared)
     places = set(map(place, written))
-    return [one for one in tensors_in(given) if place(one) in places] if places else []
+    return [tensor for tensor in tensors_in(given) if place(tensor) in places] if places else []
 
 
 def _results(func: Any, given: Any, result: Any) -> list[Any]:
     """The tensors that a call returns, each ``None`` too, then those that it writes and does not return."""
     args, kwargs = given
-    found = list(result) if isinstance(result, (tuple, list)) else [result]
-    found = [one for part in found for one in (part if isinstance(part, (tuple, list)) else [part])]
-    returned = any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.returns)
+    values = list(result) if isinstance(result, (tuple, list)) else [result]
+    values = [one for part in values for one in (part if isinstance(part, (tuple, list)) else [part])]
+    returned = any(
+        returned.alias_info is not None and returned.alias_info.is_write for returned in func._schema.returns
+    )
     for position, argument in enumerate(func._schema.arguments if not returned else ()):
         if argument.alias_info is not None and argument.alias_info.is_write:
             value = args[position] if position < len(args) else kwargs.get(argument.name)
-            found += tree_leaves(value)
-    return found
+            values += tree_leaves(value)
+    return values
 
 
 def _as_near(func: Any, got: list[Any], near: list[Any]) -> bool:
@@ -404,15 +416,15 @@ def _unsure(func: Any, before: Any, exact: torch.Tensor, number: int) -> list[to
     bounds = [] if near is None else [NOISE * (near - exact).abs().max()]
     if torch.Tag.pointwise not in func.tags:
         summed = _nth(partial(_or_none, func, before, _magnitudes), number)
-        count = max((one.numel() for one in tensors_in(before)), default=1)
+        count = max((tensor.numel() for tensor in tensors_in(before)), default=1)
         unit = torch.finfo(torch.float32).eps / 2
         bounds += [] if summed is None else [summed.abs() * (unit * math.log2(max(2, count)))]
-    return [one for one in bounds if one.shape in ((), exact.shape)]
+    return [bound for bound in bounds if bound.shape in ((), exact.shape)]
 
 
 def _nth(results: Results, number: int) -> torch.Tensor | None:
-    found = results()
-    return found[number] if found is not None and number < len(found) else None
+    values = results()
+    return values[number] if values is not None and number < len(values) else None
 
 
 def _same_values(func: Any, before: Any, got: torch.Tensor, exact: torch.Tensor) -> bool:

@@ -74,7 +74,7 @@ class Following(TorchStep):
 
     def forward(self) -> Any:
         output = super().forward()
-        self.seen.result = [one.detach() for one in floats(output)]
+        self.seen.result = [tensor.detach() for tensor in floats(output)]
         return output
 
     def loss(self) -> Any:
@@ -118,7 +118,7 @@ class Following(TorchStep):
 def floats(values: Any) -> list[torch.Tensor]:
     """The floating-point tensors of an output; those of transformers are dicts, though registered as other things."""
     values = dict(values) if isinstance(values, dict) else values
-    return [one for one in tree_leaves(values) if isinstance(one, torch.Tensor) and one.is_floating_point()]
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
 
 
 def placed(run: TorchRun, device: str, *, wide: bool = False, copied: bool = True) -> TorchRun:
@@ -150,8 +150,8 @@ def built(workload: Any, options: RunOptions) -> TorchRun:
         WorkloadError: it is none of torch, or its inputs have no values.
     """
     run = stepping.built(workload, options)
-    tensors = [one for one in tree_leaves((run.args, dict(run.kwargs))) if isinstance(one, torch.Tensor)]
-    if any(one.is_meta for one in (*tensors, *run.model.parameters())):
+    tensors = [leaf for leaf in tree_leaves((run.args, dict(run.kwargs))) if isinstance(leaf, torch.Tensor)]
+    if any(tensor.is_meta for tensor in (*tensors, *run.model.parameters())):
         why = f"'{workload.name}' has tensors without values (on the device 'meta')"
         raise WorkloadError(why, "Hand over a model and inputs on the CPU, with values.")
     with as_before(run.model.modules()):  # what it keeps for its next call would stay on the CPU
@@ -160,8 +160,8 @@ def built(workload: Any, options: RunOptions) -> TorchRun:
 
 def all_equal(model: torch.nn.Module) -> bool:
     """Whether every weight of more than one dimension is one number everywhere: then no error of a kernel shows."""
-    weights = [one for one in model.parameters() if one.dim() > 1 and one.numel() > 1]
-    return bool(weights) and all(bool((one == one.flatten()[0]).all()) for one in weights)
+    weights = [parameter for parameter in model.parameters() if parameter.dim() > 1 and parameter.numel() > 1]
+    return bool(weights) and all(bool((weight == weight.flatten()[0]).all()) for weight in weights)
 
 
 def parted(device: Seen, cpu: Seen) -> str | None:
@@ -178,5 +178,5 @@ def parted(device: Seen, cpu: Seen) -> str | None:
 
 
 def narrowest(model: torch.nn.Module) -> torch.dtype:
-    dtypes = (one.dtype for one in model.parameters() if one.dtype.is_floating_point)
+    dtypes = (parameter.dtype for parameter in model.parameters() if parameter.dtype.is_floating_point)
     return next(dtypes, torch.float32)

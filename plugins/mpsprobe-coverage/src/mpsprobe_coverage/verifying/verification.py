@@ -120,7 +120,7 @@ class Verification:
             self._progress.start(None, "on the CPU")
             start = time.monotonic()
             self._right = self._cpu = self._on_cpu(self._run, wide=False)
-            kept = sum(one.nbytes for one in self._cpu.kept.values())
+            kept = sum(kept.nbytes for kept in self._cpu.kept.values())
             self._say(
                 f"verify: the CPU took {time.monotonic() - start:.1f} s, its outputs {kept >> 20} MiB; "
                 f"the device's run computes all of it once more, operator by operator"
@@ -130,7 +130,7 @@ class Verification:
         if windows:
             counted = f"{len(windows)} window{'s' if len(windows) > 1 else ''}"
             self._note(IN_PARTS.format(windows=counted))
-            most = max(_bytes(self._run.model.get_submodule(one)) for one in windows) * COPIES
+            most = max(_bytes(self._run.model.get_submodule(window)) for window in windows) * COPIES
             self._say(
                 f"verify: that is more than there is, so modules are compared in {counted} of at most {most >> 20} MiB "
                 "and activations, while the device's run computes all of it once more, operator by operator"
@@ -141,8 +141,8 @@ class Verification:
             self._progress.start(None, "on the CPU, in float64")
             judged = self._on_cpu(self._run, Seen(kept=differ), wide=True, compare=_both).compared
             both = {key: pair for key, pair in judged.items() if None not in pair}
-            self._cpu.compared = {key: one for key, (one, _) in both.items()}
-            self._there.compared |= {key: one for key, (_, one) in both.items()}
+            self._cpu.compared = {key: ours for key, (ours, _) in both.items()}
+            self._there.compared |= {key: theirs for key, (_, theirs) in both.items()}
 
     def _differ(self) -> dict[Key, Any]:
         """The CPU's and the device's tensors, where float64 has to judge them: empty where it need not run.
@@ -151,8 +151,8 @@ class Verification:
         bias may be zero but for that, and not of parameters, which an optimizer's square roots make of gradients.
         """
         seen, sizes = self._there.compared, Counter[Any]()
-        for key, one in seen.items():
-            sizes[_together(key)] = max(one.size, sizes[_together(key)])
+        for key, compared in seen.items():
+            sizes[_together(key)] = max(compared.size, sizes[_together(key)])
         differ = {key: (self._cpu.kept[key], one.value) for key, one in seen.items() if one.value is not None}
         self._cpu.kept = {}
         suspect = self.checking.wrong or self.checking.begins or self.checking.skipped
@@ -165,10 +165,10 @@ class Verification:
 
     def _compare(self, value: torch.Tensor, right: torch.Tensor) -> Distance | None:
         """How far a tensor of the device is from the CPU's; with a copy where it may be wrong."""
-        found = distance(value, right)
-        if found is None or (found.relative <= self._near and not found.nonfinite):
-            return found
-        return found._replace(value=to_device(value, "cpu"))
+        difference = distance(value, right)
+        if difference is None or (difference.relative <= self._near and not difference.nonfinite):
+            return difference
+        return difference._replace(value=to_device(value, "cpu"))
 
     def _on_cpu(
         self,
@@ -272,32 +272,32 @@ def reported(
         environment=collect_environment(),
         calls=checking.calls,
         operators=dict(checking.operators),
-        wrong=[_with_advisories(one, release) for one in checking.wrong.values()],
+        wrong=[_with_advisories(wrong, release) for wrong in checking.wrong.values()],
         nonfinite=checking.begins,
         skipped=checking.skipped,
         **more,
     )
 
 
-def _with_advisories(found: Found, release: str | None) -> WrongOperator:
-    advisories = [] if release is None else known_wrong(found.call, found.report.phase, release)
-    return found.report.model_copy(update={"calls": found.calls, "advisories": advisories})
+def _with_advisories(wrong: Found, release: str | None) -> WrongOperator:
+    advisories = [] if release is None else known_wrong(wrong.call, wrong.report.phase, release)
+    return wrong.report.model_copy(update={"calls": wrong.calls, "advisories": advisories})
 
 
 def known_wrong(call: Call, phase: str, release: str) -> list[KnownWrong]:
     """The advisories that ``call`` matches on ``release``, on the macOS that this is if it is one."""
     macos = platform.mac_ver()[0] or None
-    found = []
-    for one in _as_on_mps(call):
-        for entry in entries_about(operator_name(one.func)):
+    advisories = []
+    for variant in _as_on_mps(call):
+        for entry in entries_about(operator_name(variant.func)):
             if entry.effect != "numbers" or not entry.affects(release, None, macos):
                 continue
             asked = dict.fromkeys(entry.conditions)  # what only the moment of the call tells is not known afterwards
-            answer = matches(entry, one, "training" if phase != "forward" else "inference", asked)
+            answer = matches(entry, variant, "training" if phase != "forward" else "inference", asked)
             if answer is not False:
                 known = KnownWrong(id=entry.id, title=entry.title, fixed=entry.torch.fixed, undecided=answer is None)
-                found.append(known)
-    return sorted(found, key=lambda known: known.undecided)
+                advisories.append(known)
+    return sorted(advisories, key=lambda known: known.undecided)
 
 
 def _as_on_mps(call: Call) -> Iterator[Call]:
@@ -329,7 +329,7 @@ def _together(key: Key) -> Any:
 
 
 def _bytes(module: torch.nn.Module) -> int:
-    return sum(one.nbytes for one in module.parameters())
+    return sum(parameter.nbytes for parameter in module.parameters())
 
 
 def fitting(module: torch.nn.Module, free: int, name: str = "") -> Iterator[str]:
