@@ -106,7 +106,7 @@ class Names:
         return self._pipeline(name, table) if of_pipeline else self._model(name, table)
 
     def _pipeline(self, name: str, table: Table) -> Pipeline:
-        components = {key: self._component(one) for key, one in table["components"].items()}
+        components = {key: self._component(component) for key, component in table["components"].items()}
         more = {"components": components, "requires": tuple(table.get("requires", ()))}
         return Pipeline(**{"name": name, **table, **more})
 
@@ -195,7 +195,7 @@ class Names:
 
     def _check(self, table: Table, form: Table) -> None:
         inside = [(table.get("training"), OF_ARCHITECTURE), (table.get("generate"), OF_INPUTS)]
-        for words, allowed in ((table, form), *((one, of) for one, of in inside if isinstance(one, dict))):
+        for words, allowed in ((table, form), *((part, of) for part, of in inside if isinstance(part, dict))):
             self._among("key", words, allowed)
             for key, value in words.items():
                 kind = allowed[key]
@@ -247,5 +247,5 @@ class Names:
 def with_none(value: Any) -> Any:
     """``value`` with ``None`` for each ``"$none"``, which TOML has no word for."""
     if isinstance(value, dict):
-        return {key: with_none(one) for key, one in value.items()}
+        return {key: with_none(inner) for key, inner in value.items()}
     return None if value == "$none" else value

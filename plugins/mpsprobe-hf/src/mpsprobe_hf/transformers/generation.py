@@ -35,9 +35,9 @@ def generating_class_name(model_type: str) -> str:
     from transformers.models.auto import modeling_auto
 
     for mapping in HEADS:
-        found = getattr(modeling_auto, mapping, {}).get(model_type)
-        if found:
-            return str(found if isinstance(found, str) else found[0])
+        names = getattr(modeling_auto, mapping, {}).get(model_type)
+        if names:
+            return str(names if isinstance(names, str) else names[0])
     return ""
 
 
@@ -63,9 +63,9 @@ def prompt(fields: Iterable[Field], *, timed: bool = False) -> tuple[Field, ...]
         fields: of a forward pass.
         timed: words get times, which needs the place where the sound ends.
     """
-    given = tuple(one for one in fields if not one.name.startswith("decoder_"))
-    sound = next((one for one in given if one.name == "input_features"), None)
-    if timed and sound is not None and all(one.name != "attention_mask" for one in given):
+    given = tuple(field for field in fields if not field.name.startswith("decoder_"))
+    sound = next((field for field in given if field.name == "input_features"), None)
+    if timed and sound is not None and all(field.name != "attention_mask" for field in given):
         given += (Field("attention_mask", "ones", (sound.shape[0], sound.shape[-1])),)
     return given
 
@@ -147,8 +147,8 @@ def generating(model: Any, options: GenerateOptions) -> Any:
             setattr(model.generation_config, name, value)
 
     accepted = inspect.signature(model.generate).parameters.values()
-    anything = any(one.kind is one.VAR_KEYWORD for one in accepted)
-    names = {one.name for one in accepted}
+    anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted)
+    names = {parameter.name for parameter in accepted}
 
     def run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         own = ARGUMENTS.get(model.config.model_type)
