@@ -51,9 +51,9 @@ def __getattr__(name: str) -> object:
         from mpsprobe.errors import MissingPackage
 
         raise MissingPackage(f"mpsprobe.{name}", error.name.replace("_", "-")) from error
-    found: object = getattr(module, name)
-    globals()[name] = found
-    return found
+    attribute: object = getattr(module, name)
+    globals()[name] = attribute
+    return attribute
 
 
 def __dir__() -> list[str]:

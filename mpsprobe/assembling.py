@@ -76,7 +76,7 @@ class Tally:
 
 def worst_first(findings: Iterable[OperatorFinding]) -> list[OperatorFinding]:
     """In the order of a report: the worst verdicts first, then by calls."""
-    return sorted(findings, key=lambda one: (-SEVERITY[one.verdict], -one.calls, one.operator))
+    return sorted(findings, key=lambda finding: (-SEVERITY[finding.verdict], -finding.calls, finding.operator))
 
 
 def summary_of(operators: Sequence[OperatorFinding], **others: Any) -> CoverageSummary:
@@ -90,16 +90,16 @@ def summary_of(operators: Sequence[OperatorFinding], **others: Any) -> CoverageS
 
     worst: dict[str, Verdict] = {}
     calls: Counter[Verdict] = Counter()
-    for one in operators:
-        calls[one.verdict] += one.calls
-        worst.setdefault(one.operator, one.verdict)
+    for operator in operators:
+        calls[operator.verdict] += operator.calls
+        worst.setdefault(operator.operator, operator.verdict)
     counted = Counter(worst.values())
     return CoverageSummary(
         calls=calls.total(),
         operators=len(worst),
         calls_by_verdict={verdict: calls[verdict] for verdict in SEVERITY if calls[verdict]},
         operators_by_verdict={verdict: counted[verdict] for verdict in SEVERITY if counted[verdict]},
-        calls_registered_only=sum(one.calls for one in operators if one.evidence == REGISTERED_ONLY),
+        calls_registered_only=sum(finding.calls for finding in operators if finding.evidence == REGISTERED_ONLY),
         **others,
     )
 
@@ -114,7 +114,7 @@ def report_of(operators: list[OperatorFinding], summary: Mapping[str, Any], **fi
     """
     from mpsprobe.schemas import CoverageReport
 
-    known = [one for one in fields.get("advisories", ()) if not one.undecided]
+    known = [match for match in fields.get("advisories", ()) if not match.undecided]
     counts = summary_of(operators, advisories=len(known), **summary)
     return CoverageReport(operators=operators, summary=counts, **{"method": "predicted", **fields})
 
@@ -131,12 +131,14 @@ def merged(reports: Sequence[CoverageReport]) -> CoverageReport:
         return reports[0]
     whole = folded(reports)
     operators = [
-        one.model_copy(update={"shapes": one.shapes[:SHAPES_SHOWN], "examples": one.examples[:SHAPES_SHOWN]})
-        for one in worst_first(whole.operators)
+        finding.model_copy(
+            update={"shapes": finding.shapes[:SHAPES_SHOWN], "examples": finding.examples[:SHAPES_SHOWN]}
+        )
+        for finding in worst_first(whole.operators)
     ]
     known = whole.summary.model_dump(include=OF_A_RUN)
     # What ended a worker is the cause of what ended the program that waited for it.
-    failure = next((one.failure for one in reversed(reports) if one.failure), None)
+    failure = next((report.failure for report in reversed(reports) if report.failure), None)
     summary = summary_of(operators, advisories=len(applying(whole)), **known)
     return whole.model_copy(update={"operators": operators, "summary": summary, "failure": failure})
 
@@ -152,8 +154,8 @@ def matrix_fields(reports: Sequence[Any]) -> dict[str, Any]:
     """``matrix_of`` as the fields of a report, which are a document where ``reports`` are (``views.as_it_is``)."""
     newest = reports[-1]
     cells = [_cell(report) for report in reports]
-    native = [*takewhile(lambda one: not one["findings"] and one["failure"] is None, reversed(cells))]
-    advisories = {one.id: one for report in reports for one in applying(report)}
+    native = [*takewhile(lambda cell: not cell["findings"] and cell["failure"] is None, reversed(cells))]
+    advisories = {match.id: match for report in reports for match in applying(report)}
     return {
         "kind": "coverage-matrix",
         "schema_version": 1,
@@ -176,8 +178,12 @@ def _cell(report: Any) -> dict[str, Any]:
         "summary": report.summary.model_copy(update={"native_since": None, "graphs": None}),
         "memory": {name: getattr(memory, name) for name in OF_A_CELL} if memory and not report.failure else None,
         "fit": memory.fit if memory else None,
-        "findings": {one.operator: one.verdict for one in reversed(report.operators) if one.verdict != "native"},
-        "advisories": [one.id for one in applying(report)],
+        "findings": {
+            operator.operator: operator.verdict
+            for operator in reversed(report.operators)
+            if operator.verdict != "native"
+        },
+        "advisories": [match.id for match in applying(report)],
         "failure": report.failure,
     }
 

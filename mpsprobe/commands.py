@@ -63,7 +63,7 @@ class Command(click.Command):
         """Write the options by section; the sections in the order of their first option."""
         sections: dict[str, list[tuple[str, str]]] = {}
         left = 0
-        for option in (one for one in self.get_params(ctx) if isinstance(one, click.Option)):
+        for option in (parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)):
             section = sections.setdefault(getattr(option, "section", "More"), [])
             if _WHOLE in ctx.meta:
                 section += filter(None, [option.get_help_record(ctx)])
@@ -113,12 +113,12 @@ class OpenGroup(click.Group):
 
     def declared(self, registry: Registry) -> Mapping[str, CommandDeclaration]:
         """The commands that plugins add, by their last word; the group's own are not among them."""
-        found = {}
+        commands = {}
         for name, declaration in registry.declared("command").items():
             last = name.removeprefix(self.prefix)
             if name.startswith(self.prefix) and " " not in last and last not in self.commands:
-                found[last] = declaration
-        return found
+                commands[last] = declaration
+        return commands
 
     @property
     def later(self) -> frozenset[str]:
@@ -142,7 +142,7 @@ class OpenGroup(click.Group):
         try:
             command: click.Command = registry.made("command", name)
         except UnknownName:
-            known = [self.prefix + one for one in self.list_commands(ctx)]
+            known = [self.prefix + command for command in self.list_commands(ctx)]
             hint = registry.lacking(self.more) or f"mpsprobe {self.prefix}--help lists all."
             raise UnknownName("command", name, known, hint) from None
         name_variables(command, f"{PREFIX}_{name.replace(' ', '_').replace('-', '_')}")

@@ -21,12 +21,12 @@ ASKED = (GUESSED, TRIED, LOOPED)
 
 def guesses(report: CoverageReport | MatrixReport) -> list[DataDependence]:
     """Where the program took the course of a guess: what lies on the other one was not judged."""
-    return [one for one in report.data_dependence if one.assumed.startswith(GUESSED)]
+    return [read for read in report.data_dependence if read.assumed.startswith(GUESSED)]
 
 
 def loops(report: CoverageReport | MatrixReport) -> list[DataDependence]:
     """Where a loop ran once, of which only values say how often it runs."""
-    return [one for one in report.data_dependence if one.assumed.startswith(LOOPED)]
+    return [read for read in report.data_dependence if read.assumed.startswith(LOOPED)]
 
 
 def unwatched(report: CoverageReport | MatrixReport) -> int:
@@ -37,7 +37,7 @@ def unwatched(report: CoverageReport | MatrixReport) -> int:
 
 def applying(report: CoverageReport | MatrixReport) -> list[AdvisoryMatch]:
     """The known wrong results that apply, without those of which that depends on values that are not known."""
-    return [one for one in report.advisories if not one.undecided]
+    return [advisory for advisory in report.advisories if not advisory.undecided]
 
 
 def exceeds(fit: MemoryFit) -> bool:

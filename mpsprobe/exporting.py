@@ -161,7 +161,7 @@ def further(registry: Registry, text: str, stem: str, kind: str) -> tuple[str, s
 def _check_kind(registry: Registry, name: str, kind: str) -> None:
     kinds = registry.exporter_declaration(name).kinds
     if kind not in kinds:
-        able = ", ".join(other for other, one in registry.exporters().items() if kind in one.kinds)
+        able = ", ".join(other for other, exporter in registry.exporters().items() if kind in exporter.kinds)
         problem = f"the exporter '{name}' reads {', '.join(kinds)}; this report is a '{printable(kind)}'"
         raise UsageError(problem, f"Formats for it: {able}." if able else None)
 

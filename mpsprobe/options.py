@@ -103,8 +103,8 @@ def complete_workload(_ctx: click.Context, _param: click.Parameter, incomplete: 
 
     from mpsprobe.plugins.registry import get_registry
 
-    found = [CompletionItem(name) for name in get_registry().workloads() if name.startswith(incomplete)]
-    return found or [CompletionItem(incomplete, type="file")]
+    completions = [CompletionItem(name) for name in get_registry().workloads() if name.startswith(incomplete)]
+    return completions or [CompletionItem(incomplete, type="file")]
 
 
 workloads_argument = click.argument("names", nargs=-1, metavar="[WORKLOAD]...", shell_complete=complete_workload)

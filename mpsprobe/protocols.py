@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mpsprobe.schemas.run import WorkloadInfo
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MacOptions:
     """The Mac to judge for, which travels whole from the flags to what judges. ``None``: any, with a new macOS.
 
@@ -25,9 +25,34 @@ class MacOptions:
     memory: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions(MacOptions):
-    """What the user asked of a run, and the Mac to judge for. ``None``: as the workload is used in practice.
+@dataclass(frozen=True)
+class GenerateOptions:
+    """What ``generate`` is asked for, in the words of the flags.
+
+    Attributes:
+        new_tokens, decoding, cache, word_timestamps: how many; how one is chosen; where keys are kept; of sound.
+    """
+
+    new_tokens: int = 8
+    decoding: str = "greedy"
+    cache: str = "dynamic"
+    word_timestamps: bool = False
+
+
+@dataclass(frozen=True)
+class TensorflowOptions:
+    """What only workloads of TensorFlow have.
+
+    Attributes:
+        graph: which operations: ``plain`` as they are placed, ``optimized`` by grappler, or ``eager``.
+    """
+
+    graph: str = "plain"
+
+
+@dataclass(frozen=True)
+class RunOptions(MacOptions, GenerateOptions, TensorflowOptions):
+    """What the user asked of a run: of any framework here. ``None``: as the workload is used in practice.
 
     Attributes:
         phase: ``inference``, ``training`` or ``generate``.
@@ -40,8 +65,6 @@ class RunOptions(MacOptions):
         lora, lora_rank: train LoRA adapters of that rank instead of the whole model.
         allocations: keep every allocation in the report.
         backend: whose kernels a scanner judges by; a plugin brings the tables of another one than MPS.
-        new_tokens, decoding, cache, word_timestamps: what ``generate`` is asked for, in the words of the flags.
-        graph: of TensorFlow, which operations: ``plain`` as they are placed, ``optimized`` by grappler, or ``eager``.
     """
 
     phase: str = "inference"
@@ -58,11 +81,6 @@ class RunOptions(MacOptions):
     lora_rank: int = 16
     allocations: bool = False
     backend: str = "mps"
-    new_tokens: int = 8
-    decoding: str = "greedy"
-    cache: str = "dynamic"
-    word_timestamps: bool = False
-    graph: str = "plain"
 
 
 @dataclass(slots=True)

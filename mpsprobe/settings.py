@@ -67,9 +67,9 @@ def advisory_files(start: str | os.PathLike[str] = ".") -> tuple[str, ...]:
     files = table.get(_ADVISORIES)
     if files is None or isinstance(files, dict):
         return ()
-    if not isinstance(files, list) or not all(isinstance(one, str) for one in files):
+    if not isinstance(files, list) or not all(isinstance(file, str) for file in files):
         raise UsageError(f"{printable(path)}: tool.mpsprobe.advisories should be a list of paths")
-    return tuple(os.path.join(os.path.dirname(path), one) for one in files)
+    return tuple(os.path.join(os.path.dirname(path), file) for file in files)
 
 
 def _table_near(start: str | os.PathLike[str], word: bytes = b"mpsprobe") -> tuple[str, Mapping[str, Any]]:
@@ -111,7 +111,7 @@ def _parameter(key: str, value: Any) -> str:
 
 def _checked(value: Any, where: str, path: str) -> Any:
     if isinstance(value, dict):
-        return {_parameter(key, one): _checked(one, f"{where}.{key}", path) for key, one in value.items()}
+        return {_parameter(key, given): _checked(given, f"{where}.{key}", path) for key, given in value.items()}
     items = value if isinstance(value, list) else [value]
     if not all(isinstance(item, (str, int, float, bool)) for item in items):
         problem = "should be text, a number, true or false, or a list of these"

@@ -33,11 +33,11 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     lowered: dict[str, str] = {}
     for candidate in candidates:
         lowered.setdefault(candidate.lower(), candidate)
-    found = [lowered[match] for match in difflib.get_close_matches(asked, list(lowered), n=count, cutoff=0.6)]
+    matches = [lowered[match] for match in difflib.get_close_matches(asked, list(lowered), n=count, cutoff=0.6)]
     if len(asked) >= 3:
         contained = [c for low, c in lowered.items() if asked in low or (len(low) >= 3 and low in asked)]
-        found += sorted(contained, key=lambda c: (not c.lower().startswith(asked), len(c)))
-    return list(dict.fromkeys(found))[:count]
+        matches += sorted(contained, key=lambda c: (not c.lower().startswith(asked), len(c)))
+    return list(dict.fromkeys(matches))[:count]
 
 
 def printable(text: str) -> str:

@@ -48,7 +48,7 @@ def declare(name: str) -> WorkloadDeclaration | None:
     if not os.path.isfile(path):  # noqa: PTH113
         raise WorkloadError(f"there is no file '{shown}'", _near_files(path))
     if not function:
-        known = [f"{shown}:{one}" for one in _public(path)]
+        known = [f"{shown}:{function}" for function in _public(path)]
         raise WorkloadError(
             f"'{printable(name)}' does not say which function makes the model",
             f"Name it after a colon: {' or '.join(known[:3]) or shown + ':FUNCTION'}",
@@ -150,9 +150,17 @@ class UserWorkload:
         except (TypeError, ValueError):  # built in, without a signature
             return {}
         variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        by_name = {name for name, one in parameters.items() if one.kind not in (*variable, one.POSITIONAL_ONLY)}
-        needed = [name for name, one in parameters.items() if one.default is one.empty and one.kind not in variable]
-        if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        by_name = {
+            name
+            for name, parameter in parameters.items()
+            if parameter.kind not in (*variable, parameter.POSITIONAL_ONLY)
+        }
+        needed = [
+            name
+            for name, parameter in parameters.items()
+            if parameter.default is parameter.empty and parameter.kind not in variable
+        ]
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
             by_name |= set(OPTIONS)
         arguments: dict[str, Any] = {}
         for option in OPTIONS:
@@ -292,20 +300,20 @@ def _own_lines(error: BaseException, path: Path) -> str:
 def _near_files(path: Path) -> str:
     folder = path.parent
     try:
-        known = [one.name for one in folder.iterdir() if one.suffix.lower() == ".py"]
+        known = [path.name for path in folder.iterdir() if path.suffix.lower() == ".py"]
     except OSError:
         return f"There is no folder '{printable(str(folder))}' either."
     near = nearest(path.name, known)
-    return f"Did you mean {' or '.join(str(folder / one) for one in near)}?" if near else "Check the path."
+    return f"Did you mean {' or '.join(str(folder / name) for name in near)}?" if near else "Check the path."
 
 
 def _is_module(value: Any) -> bool:
-    return all(callable(getattr(value, one, None)) for one in ("named_parameters", "train", "__call__"))
+    return all(callable(getattr(value, name, None)) for name in ("named_parameters", "train", "__call__"))
 
 
 def _shape_of(value: Any) -> str:
     if isinstance(value, tuple):
-        return f"a tuple of {', '.join(type(one).__name__ for one in value) or 'nothing'}"
+        return f"a tuple of {', '.join(type(part).__name__ for part in value) or 'nothing'}"
     if _is_module(value) and not isinstance(value, type):
         return f"a model ({type(value).__name__}) without inputs"
     return "nothing" if value is None else an(type(value).__name__)

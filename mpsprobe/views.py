@@ -102,10 +102,10 @@ class _Reader:
             return self.model(schema["$ref"], value)
         kind = schema.get("type")
         if kind == "array" and type(value) is list and len(value) >= schema.get("minItems", 0):
-            return [self.any(schema["items"], one) for one in value]
+            return [self.any(schema["items"], part) for part in value]
         if kind == "object" and isinstance(value, dict):
             names = schema.get("propertyNames", {"type": "string"})
-            return {self.any(names, one): self.any(schema["additionalProperties"], of) for one, of in value.items()}
+            return {self.any(names, key): self.any(schema["additionalProperties"], of) for key, of in value.items()}
         if kind in ("number", "integer") and type(value) in (int, float) and value < schema.get("minimum", value):
             raise _NotAsItIs
         if kind == "number" and type(value) in (int, float) and math.isfinite(value):

@@ -144,16 +144,16 @@ def write(key: str, content: bytes) -> bool:
 
 def kept() -> list[Kept]:
     """The answers that there are, the oldest first."""
-    return sorted(_files(SUFFIX), key=lambda one: one.written)
+    return sorted(_files(SUFFIX), key=lambda file: file.written)
 
 
 def clear() -> tuple[int, int]:
     """Delete every answer; how many these were, and their bytes."""
     count = size = 0
-    for one in (*_files(SUFFIX), *_files(UNFINISHED)):
+    for file in (*_files(SUFFIX), *_files(UNFINISHED)):
         with contextlib.suppress(FileNotFoundError):  # another process was faster
-            os.unlink(one.path)
-            count, size = count + 1, size + one.size
+            os.unlink(file.path)
+            count, size = count + 1, size + file.size
     return count, size
 
 
@@ -175,15 +175,15 @@ def is_own(path: str) -> bool:
 
 def _make_room() -> None:
     """Delete the oldest answers until the rest is within the bounds, and what killed processes left behind."""
-    found = kept()
-    size = sum(one.size for one in found)
+    files = kept()
+    size = sum(one.size for one in files)
     gone = [one for one in _files(UNFINISHED) if abs(time.time() - one.written) > ABANDONED_S]
-    while found and (len(found) > MOST_ENTRIES or size > MOST_BYTES):
-        gone.append(found.pop(0))
+    while files and (len(files) > MOST_ENTRIES or size > MOST_BYTES):
+        gone.append(files.pop(0))
         size -= gone[-1].size
-    for one in gone:
+    for file in gone:
         with contextlib.suppress(OSError):
-            os.unlink(one.path)
+            os.unlink(file.path)
 
 
 def _files(suffix: str) -> Iterator[Kept]:

@@ -63,7 +63,7 @@ class Question:
         cached: bool | None = None,
     ) -> None:
         self.command, self.workload = command, workload
-        usual = {**(usual or {}), **{one.name: one.default for one in fields(RunOptions)}}
+        usual = {**(usual or {}), **{field.name: field.default for field in fields(RunOptions)}}
         given = {name: value for name, value in options.items() if value is not None and value != usual.get(name)}
         self.options: dict[str, Any] = json.loads(json.dumps(given, default=_plain))
         file = workload.rpartition(":")[0] or workload
@@ -98,10 +98,10 @@ class Question:
             return ""
         path: tuple[object, ...] = ()
         if self._file:  # a checkpoint, or a file of names
-            found = stamps(self._file)
-            if found is None:
+            stamped = stamps(self._file)
+            if stamped is None:
                 return ""
-            path = (os.path.realpath(self._file), *found)
+            path = (os.path.realpath(self._file), *stamped)
         elif os.sep in self.workload or "/" in self.workload:
             path = (os.path.realpath("."),)
         return digest([json.dumps(self.asked, sort_keys=True), path, self.around])

@@ -39,12 +39,12 @@ def digest(parts: Iterable[object]) -> str:
     """A name for ``parts``, the same for the same ones only."""
     import hashlib  # with OpenSSL it takes 3 ms, and not every question asks the cache
 
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for part in parts:
         text = repr(part).encode("utf-8", "backslashreplace")
-        found.update(b"%d:" % len(text))
-        found.update(text)
-    return found.hexdigest()[:40]
+        hashed.update(b"%d:" % len(text))
+        hashed.update(text)
+    return hashed.hexdigest()[:40]
 
 
 def surroundings(registry: Registry) -> str:
@@ -54,18 +54,18 @@ def surroundings(registry: Registry) -> str:
 
 def stamps(path: str) -> list[tuple[object, ...]] | None:
     """Name, size and times of the file ``path``, or of every file below a folder; ``None`` for too many."""
-    found: list[tuple[object, ...]] = []
+    parts: list[tuple[object, ...]] = []
     if not os.path.isdir(path):
         with contextlib.suppress(OSError):
-            found.append((path, *_stamp(os.stat(path))))
+            parts.append((path, *_stamp(os.stat(path))))
     for at, folders, files in os.walk(path, followlinks=True):
         folders[:] = [name for name in folders if name not in NO_SOURCE and not name.startswith(".")]
         for file in (os.path.join(at, name) for name in files):
             with contextlib.suppress(OSError):  # a link that leads nowhere
-                found.append((file, *_stamp(os.stat(file))))
-        if len(found) + len(folders) > MOST_FILES:
+                parts.append((file, *_stamp(os.stat(file))))
+        if len(parts) + len(folders) > MOST_FILES:
             return None
-    return sorted(found)
+    return sorted(parts)
 
 
 def _python() -> tuple[object, ...]:
@@ -87,12 +87,12 @@ def _variables() -> Iterator[tuple[str, str]]:
 def _plugins(registry: Registry) -> Iterator[tuple[object, ...]]:
     packages = {"mpsprobe", *LIBRARIES}
     for plugin in registry.plugins():
-        found = plugin.found
-        yield found.name, found.distribution, found.version, found.target, found.file, plugin.status, plugin.hooks
-        if found.file is not None:
-            yield found.name, stamps(str(found.file))
+        origin = plugin.found
+        yield origin.name, origin.distribution, origin.version, origin.target, origin.file, plugin.status, plugin.hooks
+        if origin.file is not None:
+            yield origin.name, stamps(str(origin.file))
         else:
-            packages.add(found.target.partition(".")[0].partition(":")[0])
+            packages.add(origin.target.partition(".")[0].partition(":")[0])
     for package in sorted(packages):
         folder = _folder_of(package)
         if folder is not None and not any(part in folder.split(os.sep) for part in PACKAGES):
@@ -114,26 +114,26 @@ def _installed() -> Iterator[tuple[object, ...]]:
 
     A folder without an installed distribution, such as that of a program, counts only if it hides a library.
     """
-    for entry in dict.fromkeys(os.path.abspath(one) for one in sys.path):
-        found = _named(entry, INSTALLED) or _named(entry, LIBRARIES)
-        if found:
-            yield entry, *found
+    for entry in dict.fromkeys(os.path.abspath(folder) for folder in sys.path):
+        metadata = _named(entry, INSTALLED) or _named(entry, LIBRARIES)
+        if metadata:
+            yield entry, *metadata
 
 
 def _named(folder: str, suffixes: tuple[str, ...]) -> list[tuple[object, ...]]:
     """Name, size and times of each entry whose name ends with one of ``suffixes``, or is one without its extension."""
-    found: list[tuple[object, ...]] = []
+    files: list[tuple[object, ...]] = []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.endswith(suffixes) or entry.name.partition(".")[0] in suffixes:
                     with contextlib.suppress(OSError):  # a link that leads nowhere
-                        found.append((entry.name, *_stamp(entry.stat())))
+                        files.append((entry.name, *_stamp(entry.stat())))
     except NotADirectoryError:  # a zip file
-        found.append(("", *_stamp(os.stat(folder))))
+        files.append(("", *_stamp(os.stat(folder))))
     except OSError:
         return []
-    return sorted(found)
+    return sorted(files)
 
 
 def _stamp(about: os.stat_result) -> tuple[int, int, int]:

@@ -58,7 +58,7 @@ def doctor(ctx: click.Context, path: str | None, mac: str | None, format_name: s
 
 
 def _pairs(text: str | None) -> dict[str, Any]:
-    pairs = dict(one.partition("=")[::2] for one in text.split(",")) if text else {}
+    pairs = dict(word.partition("=")[::2] for word in text.split(",")) if text else {}
     for name, value in pairs.items():
         if name not in MAC:
             raise UnknownName("part of a Mac", name, MAC, "Name them so: --for macos=14,torch=2.15.0,chip=m1.")

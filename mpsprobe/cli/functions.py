@@ -146,8 +146,8 @@ def compare(old: Report | str | Path, new: Report | str | Path, *, threshold: fl
     from mpsprobe.engine.comparing_coverage import compare_coverage, compare_matrices
 
     (old, before), (new, after) = (
-        (load_report(one), str(one)) if isinstance(one, (str, Path)) else (_known(one, word), word)
-        for one, word in ((old, "old"), (new, "new"))
+        (load_report(report), str(report)) if isinstance(report, (str, Path)) else (_known(report, word), word)
+        for report, word in ((old, "old"), (new, "new"))
     )
     if old.kind != new.kind:
         kinds = f"{printable(before)} is a '{old.kind}' and {printable(after)} is a '{new.kind}'"

@@ -115,7 +115,9 @@ def in_words(error: click.ClickException) -> MpsprobeError:
         if error.option_name in (name for option in main_group.params for name in option.opts):
             hint = f"It stands before the command: mpsprobe {error.option_name} …"
             return UsageError(f"'{context.command_path}' has no option '{error.option_name}'", hint)
-        options = [one for one in context.command.get_params(context) if isinstance(one, click.Option)]
+        options = [
+            parameter for parameter in context.command.get_params(context) if isinstance(parameter, click.Option)
+        ]
         known = [name for option in options for name in (*option.opts, *option.secondary_opts)]
         listing = max((name for name in known if name.startswith("--help")), key=len)
         bare = {name.lstrip("-"): name for name in known}  # dashes are near to dashes

@@ -50,7 +50,7 @@ def list_command(format_name: str) -> None:
 
 
 @plugins.command("show")
-@click.argument("name", shell_complete=completing(lambda: [one.found.name for one in get_registry().plugins()]))
+@click.argument("name", shell_complete=completing(lambda: [plugin.found.name for plugin in get_registry().plugins()]))
 @FORMAT_OPTION
 def show_command(name: str, format_name: str) -> None:
     """All that is known of the plugin NAME (its own name, or its distribution's)."""

@@ -28,18 +28,18 @@ def chips(device: DeviceInfo) -> Iterator[str]:
 def chip_times(cell: ProfileCell, scan: CoverageReport) -> ChipTimes | None:
     """None where nothing was predicted of the chip, or no operator has a time of the device."""
     time = scan.time
-    predicted = {} if time is None else {one.operator: one for one in time.by_operator}
+    predicted = {} if time is None else {share.operator: share for share in time.by_operator}
     took: dict[str, float] = {}  # milliseconds of a step
-    alone = any(one.source == WAITED_FOR for one in cell.operators)
-    for one in cell.operators:
-        if one.operator in predicted and one.self_device_ns is not None and cell.profiled_steps:
-            took[one.operator] = one.self_device_ns / cell.profiled_steps / 1e6
+    alone = any(timed.source == WAITED_FOR for timed in cell.operators)
+    for operator in cell.operators:
+        if operator.operator in predicted and operator.self_device_ns is not None and cell.profiled_steps:
+            took[operator.operator] = operator.self_device_ns / cell.profiled_steps / 1e6
     whole = sum(took.values())
     if time is None or not whole:
         return None
 
-    def likely(one: OperatorTimeShare) -> float:
-        return one.alone_ms if alone else one.ms
+    def likely(share: OperatorTimeShare) -> float:
+        return share.alone_ms if alone else share.ms
 
     kinds: dict[str, list[str]] = defaultdict(list)
     for name in took:
@@ -63,13 +63,13 @@ def chip_times(cell: ProfileCell, scan: CoverageReport) -> ChipTimes | None:
         chip=time.chip,
         gpu_cores=time.gpu_cores,
         step_ms=time.step_ms,
-        by_class=sorted(by_class, key=lambda one: -one.measured_ms),
+        by_class=sorted(by_class, key=lambda share: -share.measured_ms),
         slow=sorted(slow, key=lambda one: -one.measured_ms),
     )
 
 
 def _remedy(operator: str, scan: CoverageReport) -> str | None:
     """What an advisory about calls of ``operator`` says, or the finding about it."""
-    said = (one.workaround for one in scan.advisories if operator in one.operators)
-    found = (one.advice for one in scan.operators if one.operator == operator and one.advice)
-    return next(said, None) or next(found, None)
+    said = (advisory.workaround for advisory in scan.advisories if operator in advisory.operators)
+    advice = (finding.advice for finding in scan.operators if finding.operator == operator and finding.advice)
+    return next(said, None) or next(advice, None)

@@ -160,7 +160,7 @@ def _samples(cell: ProfileCell) -> dict[tuple[QuantityKind, str], list[list[floa
         ("first_call", "first call"): [[bounded(spent)] for spent in cell.first_call_ns],
     }
     for name in cell.phases:
-        spent = [bounded(one) for one in cell.phase_samples_ns.get(name, [])]
+        spent = [bounded(sample) for sample in cell.phase_samples_ns.get(name, [])]
         size, rest = divmod(len(spent), len(steps) or 1)
         starts = range(0, len(spent), size) if size and not rest else ()
         samples["phase", name] = [spent[start : start + size] for start in starts]
@@ -295,24 +295,26 @@ def _operators(before: ProfileCell, after: ProfileCell) -> list[ComparedOperator
     """Calls and self time of each operator in one profiled step, the largest difference first."""
     if not before.operators or not after.operators:
         return []
-    timed = [[one.self_device_ns is not None for one in cell.operators] for cell in (before, after)]
+    timed = [[operator.self_device_ns is not None for operator in cell.operators] for cell in (before, after)]
     clock: Literal["device", "host"] = "device" if all(map(any, timed)) else "host"
     olds, news = _per_step(before, clock), _per_step(after, clock)
     operators = []
     for name in dict.fromkeys([*news, *olds]):
         ratio = quotient(olds[name]["ns"], news[name]["ns"]) if name in olds and name in news else None
         operators.append(ComparedOperator(clock=clock, ratio=ratio, **_sides(name, olds, news)))
-    return sorted(operators, key=lambda one: (-abs((one.new_ns or 0) - (one.old_ns or 0)), one.operator))
+    return sorted(
+        operators, key=lambda operator: (-abs((operator.new_ns or 0) - (operator.old_ns or 0)), operator.operator)
+    )
 
 
 def _per_step(cell: ProfileCell, clock: str) -> dict[str, dict[str, float]]:
     """Calls and self time of each operator for one step; an operator without device time has none of it."""
     steps = max(cell.profiled_steps, 1)
     totals: dict[str, dict[str, float]] = {}
-    for one in cell.operators:
-        total = totals.setdefault(one.operator, {"calls": 0.0, "ns": 0.0})
-        own = (one.self_device_ns or 0) if clock == "device" else one.self_host_ns
-        total["calls"] += bounded(one.calls) / steps
+    for operator in cell.operators:
+        total = totals.setdefault(operator.operator, {"calls": 0.0, "ns": 0.0})
+        own = (operator.self_device_ns or 0) if clock == "device" else operator.self_host_ns
+        total["calls"] += bounded(operator.calls) / steps
         total["ns"] += bounded(own) / steps
     return totals
 
@@ -323,7 +325,7 @@ def _fallbacks(before: ProfileCell, after: ProfileCell) -> list[ComparedFallback
     names = dict.fromkeys([*news, *olds])
     fallbacks = [ComparedFallback(**_sides(name, olds, news), regression=name not in olds) for name in names]
     order = {"new": 0, "gone": 1, "both": 2}
-    return sorted(fallbacks, key=lambda one: (order[one.presence], one.operator))
+    return sorted(fallbacks, key=lambda fallback: (order[fallback.presence], fallback.operator))
 
 
 def _once(costs: Sequence[FallbackCost]) -> dict[str, dict[str, Any]]:

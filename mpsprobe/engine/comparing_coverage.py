@@ -46,7 +46,7 @@ def compare_matrices(old: MatrixReport, new: MatrixReport, sources: tuple[str, s
     for cells in shared:
         # A cell lists what is not native; what it does not list is native there, or not called.
         native: dict[str, Verdict] = dict.fromkeys((name for cell in cells for name in cell.findings), "native")
-        before, after = (_Run(native | one.findings, one.advisories, one.failure, one.memory) for one in cells)
+        before, after = (_Run(native | cell.findings, cell.advisories, cell.failure, cell.memory) for cell in cells)
         pairs.append((cells[1].target.version, before, after))
     report = _compared(old, new, sources, pairs)
     left = [
@@ -133,4 +133,4 @@ def _verdicts(before: _Run, after: _Run, release: str | None) -> tuple[list[Comp
         changes.append(
             ComparedVerdict(operator=name, release=release, old=old, new=new, change=change, regression=regression)
         )
-    return sorted(changes, key=lambda one: (not one.regression, _ORDER[one.change], one.operator)), same
+    return sorted(changes, key=lambda change: (not change.regression, _ORDER[change.change], change.operator)), same

@@ -36,40 +36,40 @@ def side(report: ProfileReport | CoverageReport | MatrixReport, source: str) -> 
 def profile_conditions(
     old: ProfileReport, new: ProfileReport, paired: Sequence[tuple[ProfileCell, ProfileCell]]
 ) -> list[ChangedCondition]:
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for kind in dict.fromkeys(cell.device for _, cell in paired):
         nothing = DeviceInfo(type=kind, name="")
-        one, other = (next((info for info in part.devices if info.type == kind), nothing) for part in (old, new))
-        found.append((f"device {kind}", one.name or UNKNOWN, other.name or UNKNOWN))
-        names = dict.fromkeys([*one.capabilities, *other.capabilities])
-        found += [(f"{kind} {name}", one.capabilities.get(name), other.capabilities.get(name)) for name in names]
-    found += _environments(old.environment, new.environment)
-    found += [(name, getattr(old.plan, name), getattr(new.plan, name)) for name in _PLAN]
+        older, other = (next((info for info in part.devices if info.type == kind), nothing) for part in (old, new))
+        pairs.append((f"device {kind}", older.name or UNKNOWN, other.name or UNKNOWN))
+        names = dict.fromkeys([*older.capabilities, *other.capabilities])
+        pairs += [(f"{kind} {name}", older.capabilities.get(name), other.capabilities.get(name)) for name in names]
+    pairs += _environments(old.environment, new.environment)
+    pairs += [(name, getattr(old.plan, name), getattr(new.plan, name)) for name in _PLAN]
     for before, after in paired:
         info, later = old.workload_of(before), new.workload_of(after)
-        found += [(f"{after.workload}: {name}", getattr(info, name), getattr(later, name)) for name in _WORKLOAD]
+        pairs += [(f"{after.workload}: {name}", getattr(info, name), getattr(later, name)) for name in _WORKLOAD]
         if before.operators and after.operators:
-            old_timers, new_timers = ({one.source for one in cell.operators} for cell in (before, after))
-            found.append(("what timed the operators", ", ".join(sorted(old_timers)), ", ".join(sorted(new_timers))))
+            old_timers, new_timers = ({operator.source for operator in cell.operators} for cell in (before, after))
+            pairs.append(("what timed the operators", ", ".join(sorted(old_timers)), ", ".join(sorted(new_timers))))
     if old.predicted_with and new.predicted_with:
-        found += [("kernel table of predicted fallbacks", old.predicted_with.wheel, new.predicted_with.wheel)]
-    found += [("measured to its end", old.complete, new.complete)]
-    return _changed(found)
+        pairs += [("kernel table of predicted fallbacks", old.predicted_with.wheel, new.predicted_with.wheel)]
+    pairs += [("measured to its end", old.complete, new.complete)]
+    return _changed(pairs)
 
 
 def coverage_conditions(
     old: CoverageReport | MatrixReport, new: CoverageReport | MatrixReport
 ) -> list[ChangedCondition]:
-    found: list[Pair] = [
+    pairs: list[Pair] = [
         (f"workload: {name}", getattr(old.workload, name), getattr(new.workload, name))
         for name in WorkloadInfo.model_fields
         if name != "notes"
     ]
     if isinstance(old, CoverageReport) and isinstance(new, CoverageReport):
         target, later = old.target, new.target
-        found += [(f"judged: {name}", getattr(target, name, None), getattr(later, name, None)) for name in _TARGET]
-    found += [("method", old.method, new.method), *_environments(old.environment, new.environment)]
-    return _changed(found)
+        pairs += [(f"judged: {name}", getattr(target, name, None), getattr(later, name, None)) for name in _TARGET]
+    pairs += [("method", old.method, new.method), *_environments(old.environment, new.environment)]
+    return _changed(pairs)
 
 
 def _environments(old: Environment | None, new: Environment | None) -> list[Pair]:
@@ -78,9 +78,9 @@ def _environments(old: Environment | None, new: Environment | None) -> list[Pair
     return [(name.replace("_", " "), getattr(old, name), getattr(new, name)) for name in _ENVIRONMENT]
 
 
-def _changed(found: Iterable[Pair]) -> list[ChangedCondition]:
-    changed = [ChangedCondition(what=what, old=_words(old), new=_words(new)) for what, old, new in found if old != new]
-    return list({(one.what, one.old, one.new): one for one in changed}.values())
+def _changed(pairs: Iterable[Pair]) -> list[ChangedCondition]:
+    changed = [ChangedCondition(what=what, old=_words(old), new=_words(new)) for what, old, new in pairs if old != new]
+    return list({(condition.what, condition.old, condition.new): condition for condition in changed}.values())
 
 
 def _words(value: object) -> str:

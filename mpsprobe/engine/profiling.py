@@ -184,7 +184,9 @@ def _merged(cells: Sequence[ProfileCell], report: ProfileReport) -> ProfileCell:
                 for process, cell in enumerate(cells)
                 for reading in cell.readings
             ],
-            "unavailable": list({(one.probe, one.reason): one for cell in cells for one in cell.unavailable}.values()),
+            "unavailable": list(
+                {(reason.probe, reason.reason): reason for cell in cells for reason in cell.unavailable}.values()
+            ),
             "notes": notes,
             "failure": next((cell.failure for cell in cells if cell.failure is not None), None),
         }
@@ -204,7 +206,7 @@ def timed(
             for duration, mark in zip(spent, outliers(spent), strict=True)
         ],
         "step": step,
-        "phases": {name: found for name, found in phases.items() if found is not None},
+        "phases": {name: phase for name, phase in phases.items() if phase is not None},
         "phase_samples_ns": {name: list(chain(*samples)) for name, samples in phases_ns.items()},
         "throughput": throughput(info, step),
     }

@@ -42,7 +42,7 @@ def compare_processes(old: Sequence[float], new: Sequence[float]) -> Outcome:
     The ratio is that of the geometric means, and its interval the one that belongs to the test: a bootstrap of three
     processes could not reach beyond the smallest and the largest of them.
     """
-    olds, news = [math.log(one) for one in old], [math.log(one) for one in new]
+    olds, news = [math.log(sample) for sample in old], [math.log(sample) for sample in new]
     shift = fmean(news) - fmean(olds)
     first, second = variance(olds) / len(olds), variance(news) / len(news)
     error = math.sqrt(first + second)
@@ -53,7 +53,7 @@ def compare_processes(old: Sequence[float], new: Sequence[float]) -> Outcome:
         return Outcome(*means, ratio, ratio, ratio, p_value, smallest, "Mann-Whitney")
     freedom = (first + second) ** 2 / (first**2 / (len(olds) - 1) + second**2 / (len(news) - 1))
     half = student_quantile(1 - LEVEL / 2, freedom) * error
-    ratio, low, high = (math.exp(one) for one in (shift, shift - half, shift + half))
+    ratio, low, high = (math.exp(shift_) for shift_ in (shift, shift - half, shift + half))
     p_value = min(1.0, 2 * student_tail(abs(shift) / error, freedom))
     return Outcome(*means, ratio, low, high, p_value, smallest=0.0, test="Welch")
 
@@ -149,9 +149,9 @@ def _growth(samples: Sequence[float]) -> float:
     count = len(samples)
     # Equal samples share a rank: in the order of their places they would look like a trend.
     ranks = [rank - (count + 1) / 2 for rank in statistics.ranks(samples)]
-    spread = math.fsum(one * one for one in ranks)
+    spread = math.fsum(rank * rank for rank in ranks)
     if not spread:
         return 1.0
-    together = math.fsum(one * following for one, following in pairwise(ranks))
+    together = math.fsum(rank * following for rank, following in pairwise(ranks))
     correlation = min(max(together / spread, 0.0), _MOST_CORRELATED)
     return (1 + correlation) / (1 - correlation)

@@ -114,7 +114,7 @@ def mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
 def ranks(samples: Sequence[float]) -> list[float]:
     """Ranks from 1; equal samples share their mean."""
     ordered = sorted(samples)
-    return [(bisect_left(ordered, one) + bisect_right(ordered, one) + 1) / 2 for one in samples]
+    return [(bisect_left(ordered, sample) + bisect_right(ordered, sample) + 1) / 2 for sample in samples]
 
 
 def resampled_medians(samples: Sequence[float], generator: random.Random) -> list[float]:

@@ -133,12 +133,12 @@ def _set_path(before: list[str]) -> None:
 @contextlib.contextmanager
 def _importers_are_kept() -> Iterator[None]:
     """What finds modules afterwards finds them again; what is new stays, where it was put."""
-    kept: list[tuple[Any, list[Any]]] = [(found, list(found)) for found in (sys.meta_path, sys.path_hooks)]
+    kept: list[tuple[Any, list[Any]]] = [(finders, list(finders)) for finders in (sys.meta_path, sys.path_hooks)]
     try:
         yield
     finally:
         for now, before in kept:
-            now[:] = [*(one for one in before if one not in now), *now]
+            now[:] = [*(finder for finder in before if finder not in now), *now]
 
 
 FEW: Mapping[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {

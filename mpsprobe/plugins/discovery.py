@@ -47,8 +47,8 @@ CORE = FoundPlugin(name="core", distribution="mpsprobe", version=__version__, ta
 
 
 def find_plugins() -> list[FoundPlugin]:
-    found = [plugin for _, read in _distributions() for plugin in _plugins(read)]
-    return [CORE, *sorted(found, key=lambda plugin: (plugin.distribution, plugin.name))]
+    plugins = [plugin for _, read in _distributions() for plugin in _plugins(read)]
+    return [CORE, *sorted(plugins, key=lambda plugin: (plugin.distribution, plugin.name))]
 
 
 def installed(names: Collection[str]) -> dict[str, tuple[str, str]]:

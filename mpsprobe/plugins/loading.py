@@ -77,55 +77,55 @@ def load(manager: pluggy.PluginManager, found: FoundPlugin) -> Plugin:
     return plugin
 
 
-def _named_if_interrupted(found: FoundPlugin, doing: str, function: Callable[[], Any]) -> Outcome:
+def _named_if_interrupted(plugin: FoundPlugin, doing: str, function: Callable[[], Any]) -> Outcome:
     """``outcome_of``; after Ctrl-C a line says whose code ran: one that never ends would hold every command."""
     try:
         return outcome_of(function)
     except KeyboardInterrupt:
-        if found != CORE:
-            name, owner = printable(found.name), printable(found.owner)
+        if plugin != CORE:
+            name, owner = printable(plugin.name), printable(plugin.owner)
             tell_on_stderr(f"interrupted in plugin '{name}' of {owner}, {doing}: -p no:{name} leaves it out")
         raise
 
 
-def imported(found: FoundPlugin) -> Any:
+def imported(plugin: FoundPlugin) -> Any:
     """What the entry point names; raises whatever its import raises.
 
     A single file becomes the module that its declarations' targets (``name:attribute``) name.
     """
-    if found.file is None:
-        return resolve(found.target) if ":" in found.target else importlib.import_module(found.target)
+    if plugin.file is None:
+        return resolve(plugin.target) if ":" in plugin.target else importlib.import_module(plugin.target)
     from importlib.util import module_from_spec, spec_from_file_location
 
-    spec = spec_from_file_location(found.target, found.file)
+    spec = spec_from_file_location(plugin.target, plugin.file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{found.file} is not a Python file")
+        raise ImportError(f"{plugin.file} is not a Python file")
     module = module_from_spec(spec)
-    sys.modules[found.target] = module
+    sys.modules[plugin.target] = module
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[found.target]
+        del sys.modules[plugin.target]
         raise
     return module
 
 
-def _missing(found: FoundPlugin) -> str:
+def _missing(plugin: FoundPlugin) -> str:
     """What the distribution needs and does not have here, for the message of a failed import."""
-    lacking = ", ".join(dict.fromkeys(unmet(found.distribution))) if found.file is None else ""
+    lacking = ", ".join(dict.fromkeys(unmet(plugin.distribution))) if plugin.file is None else ""
     return f" (not installed, or in another version: {printable(lacking)})" if lacking else ""
 
 
-def _registered(manager: pluggy.PluginManager, found: FoundPlugin, module: Any) -> Plugin:
-    name = f"{found.distribution}:{found.name}"  # two distributions may use one name for their entry points
+def _registered(manager: pluggy.PluginManager, plugin: FoundPlugin, module: Any) -> Plugin:
+    name = f"{plugin.distribution}:{plugin.name}"  # two distributions may use one name for their entry points
     try:
         manager.register(module, name)
         implementations, problems = _checked_hooks(manager, module)
     except (pluggy.PluginValidationError, ValueError, HookFailed) as wrong:
         if manager.has_plugin(name):
             manager.unregister(name=name)
-        return Plugin(found, "failed", one_line(str(wrong)))
-    return Plugin(found, problems=problems, implementations=implementations)
+        return Plugin(plugin, "failed", one_line(str(wrong)))
+    return Plugin(plugin, problems=problems, implementations=implementations)
 
 
 def _checked_hooks(manager: pluggy.PluginManager, module: Any) -> tuple[dict[str, pluggy.HookImpl], list[str]]:

@@ -278,11 +278,15 @@ class Registry:
             distribution: of ours, or ``EVERYTHING`` for all that users install.
         """
         wanted = FOR_USERS if distribution == EVERYTHING else {distribution}
-        found = {plugin.found.distribution: plugin for plugin in self.plugins() if plugin.found.distribution in wanted}
-        for plugin in found.values():
+        distributions = {
+            plugin.found.distribution: plugin for plugin in self.plugins() if plugin.found.distribution in wanted
+        }
+        for plugin in distributions.values():
             if plugin.status != "ok":
                 return f"{plugin.owner} is installed but {plugin.status}: {plugin.reason}"
-        return None if set(found) == wanted else f"More of them come with plugins: {install_command(distribution)}"
+        return (
+            None if set(distributions) == wanted else f"More of them come with plugins: {install_command(distribution)}"
+        )
 
     def hint(self, kind: str) -> str | None:
         """What to do where nobody has a name of ``kind``: which plugin of ours is not there, or which names are."""
@@ -338,11 +342,11 @@ class Registry:
             self._tell(f"{_called(plugin)}: {'; '.join(plugin.problems)}")
         return plugin
 
-    def _refuse_unknown_blocks(self, found: list[FoundPlugin]) -> None:
+    def _refuse_unknown_blocks(self, plugins: list[FoundPlugin]) -> None:
         """A misspelt ``-p no:NAME`` would load just what the user wanted to keep out."""
         if CORE.name in self.blocked:
             raise UsageError("the plugin 'core' holds the commands of mpsprobe itself and cannot be switched off")
-        known = {"*", *(plugin.name for plugin in found), *(plugin.distribution for plugin in found)}
+        known = {"*", *(plugin.name for plugin in plugins), *(plugin.distribution for plugin in plugins)}
         for name in sorted(self.blocked - known):
             self._tell(f"{UnknownName('plugin', name, known).message} (nothing was switched off for it)")
 

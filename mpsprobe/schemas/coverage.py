@@ -9,7 +9,7 @@ from pydantic import Field
 
 from mpsprobe.declarations import Verdict
 from mpsprobe.schemas.memory import MemoryFigures, MemoryFit, MemoryPrediction
-from mpsprobe.schemas.record import Every, Exportable, First, Local, Record, Sum, Unite
+from mpsprobe.schemas.record import Exportable, First, Local, Record, Sum, Unite
 from mpsprobe.schemas.run import AnyTarget, Environment, WorkloadInfo
 from mpsprobe.schemas.time import TimePrediction
 
@@ -214,7 +214,7 @@ class AdvisoryMatch(Record):
     modules: Unite[list[str]] = Field(default=[], description="Where in the model they are, as paths of modules.")
     call_sites: Unite[list[str]] = Field(default=[], description="Where in the source, as `file:line`.")
     only_if: str | None = Field(default=None, description="As of operators: when it is made; `null`: always.")
-    undecided: Every[bool] = Field(
+    undecided: bool = Field(
         default=False, description="Whether `condition` is about values that are not known: it may apply to no call."
     )
 
@@ -390,7 +390,7 @@ class CoverageReport(Exportable):
     @property
     def findings(self) -> list[OperatorFinding]:
         """The operators that are not native."""
-        return [one for one in self.operators if one.verdict != "native"]
+        return [operator for operator in self.operators if operator.verdict != "native"]
 
     def __iter__(self) -> Iterator[OperatorFinding]:  # type: ignore[override]  # pydantic's own gives fields
         """Its operators, the worst verdicts first."""
@@ -428,7 +428,7 @@ class MatrixReport(Exportable):
     @property
     def findings(self) -> list[OperatorFinding]:
         """The operators that are not native on the newest of the releases; each of ``releases`` has its own."""
-        return [one for one in self.operators if one.verdict != "native"]
+        return [operator for operator in self.operators if operator.verdict != "native"]
 
     def __iter__(self) -> Iterator[MatrixCell]:  # type: ignore[override]  # pydantic's own gives fields
         """Its releases, the oldest first."""

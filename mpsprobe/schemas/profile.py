@@ -254,5 +254,7 @@ class ProfileReport(Exportable):
 
     def workload_of(self, cell: ProfileCell) -> WorkloadInfo:
         """What ``cell`` ran; the first workload where the report does not say (a damaged one)."""
-        same = (one for one in self.workloads if (one.name, one.phase) == (cell.workload, cell.phase))
+        same = (
+            workload for workload in self.workloads if (workload.name, workload.phase) == (cell.workload, cell.phase)
+        )
         return next(same, self.workloads[0])

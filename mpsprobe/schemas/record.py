@@ -20,8 +20,6 @@ Unite = Annotated[T, Field(json_schema_extra={"fold": "unite"})]
 """A field that then has what is distinct in all of them."""
 First = Annotated[T, Field(json_schema_extra={"fold": "first"})]
 """A field that then is that of the first which has one. Fields without a word tell records apart."""
-Every = Annotated[T, Field(json_schema_extra={"fold": "every"})]
-"""A field that then is true if it is true in all of them."""
 Local = Annotated[str, AfterValidator(without_home)]
 """Text in which a path of this machine may stand, as a person or an exception names it: reports are handed on."""
 

@@ -71,7 +71,7 @@ class UpgradeReport(Exportable):
     @property
     def fallbacks_gone(self) -> list[str]:
         """The operators that the old release runs on the CPU, and the new one on the GPU."""
-        return [one.operator for one in self.gained if one.old == "fallback"]
+        return [change.operator for change in self.gained if change.old == "fallback"]
 
 
 class RankedOperator(Record):

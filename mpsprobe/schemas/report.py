@@ -42,7 +42,9 @@ KnownReport = (
 Report = KnownReport | UnknownReport
 """What everything before produces and everything after reads."""
 
-KINDS: dict[str, type[KnownReport]] = {one.model_fields["kind"].default: one for one in get_args(KnownReport)}
+KINDS: dict[str, type[KnownReport]] = {
+    argument.model_fields["kind"].default: argument for argument in get_args(KnownReport)
+}
 """The schema of each kind, by the ``kind`` in the document."""
 HOW_MADE = "A report is what '--format json' or '-o' wrote."
 """What errors say to somebody who gave another file."""

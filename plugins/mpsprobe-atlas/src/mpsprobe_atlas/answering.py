@@ -77,13 +77,13 @@ def swept_workloads() -> list[SweptWorkload]:
     path = data_file()
     if not os.path.exists(path):
         return []
-    found: dict[str, dict[str, None]] = {}
+    workloads: dict[str, dict[str, None]] = {}
     with Store(path) as store:
         for workload, _, phase, _, state in store.states():
-            phases = found.setdefault(workload, {})
+            phases = workloads.setdefault(workload, {})
             if state == "answered":
                 phases[phase] = None
-    return [SweptWorkload(name, tuple(phases)) for name, phases in found.items()]
+    return [SweptWorkload(name, tuple(phases)) for name, phases in workloads.items()]
 
 
 def _answer(row: Row, options: Mapping[str, Any], differences: Sequence[str], wanted: str) -> KnownAnswer | None:
@@ -154,16 +154,16 @@ def _is_for_that_mac(report: dict[str, Any], fits: Mapping[int, str], options: M
     macs = macs_asked(replace(RunOptions(), chip=options["chip"], memory=options["memory"]))
     if options["chip"]:
         release, oldest = report["target"]["torch"], report["target"].get("macos_minimum")
-        known = named(one["id"] for one in report["advisories"])
-        affecting = {one.id for one in known if one.affects(release, oldest, None, options["chip"])}
-        report["advisories"] = [one for one in report["advisories"] if one["id"] in affecting]
-        report["summary"]["advisories"] = sum(not one.get("undecided") for one in report["advisories"])
+        known = named(match["id"] for match in report["advisories"])
+        affecting = {advisory.id for advisory in known if advisory.affects(release, oldest, None, options["chip"])}
+        report["advisories"] = [match for match in report["advisories"] if match["id"] in affecting]
+        report["summary"]["advisories"] = sum(not match.get("undecided") for match in report["advisories"])
         report["summary"]["advisories_compared"] = number_for(release, oldest, None, options["chip"])
     if macs and report["memory"] is not None:
         if any(mac.memory not in fits for mac in macs):
             return False
-        found = [_fit(mac, fits[mac.memory], report["memory"]) for mac in macs]
-        report["memory"] |= {"fit": found[0]} if len(found) == 1 else {"fits": found}
+        answers = [_fit(mac, fits[mac.memory], report["memory"]) for mac in macs]
+        report["memory"] |= {"fit": answers[0]} if len(answers) == 1 else {"fits": answers}
     return True
 
 
@@ -193,7 +193,7 @@ def _fit(mac: Mac, answer: str, memory: Mapping[str, Any]) -> dict[str, Any]:
         "answer": answer,
         **ends,
         "basis": "neighbours" if known.recommended.basis == "neighbours" else "published",
-        "sources": sorted({one.source for one in (*known.recommended.figures, *known.largest_buffer.figures)}),
+        "sources": sorted({figure.source for figure in (*known.recommended.figures, *known.largest_buffer.figures)}),
     }
 
 

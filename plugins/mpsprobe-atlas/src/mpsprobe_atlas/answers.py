@@ -66,7 +66,9 @@ def pack(
     body = b"\n".join((*shapes, *[*parts][known:]))
     releases_of: dict[tuple[str, str], list[int]] = {}
     for number, report in enumerate(reports.values()):
-        for verdict in dict.fromkeys((one["operator"], one["verdict"]) for one in report.get("operators", ())):
+        for verdict in dict.fromkeys(
+            (finding["operator"], finding["verdict"]) for finding in report.get("operators", ())
+        ):
             releases_of.setdefault(verdict, []).append(number)
     head = {
         "format": FORMAT,
@@ -104,17 +106,17 @@ def decompressed(body: bytes, most: int = LARGEST_BODY) -> bytes:
 def _numbered(value: Any, parts: dict[bytes, int], depth: int = 2) -> Any:
     """``value`` with the numbers of its parts in ``parts``, which are its keys' values, or what is in these."""
     if depth and isinstance(value, Mapping):
-        return {key: _numbered(one, parts, depth - 1) for key, one in value.items()}
+        return {key: _numbered(inner, parts, depth - 1) for key, inner in value.items()}
     if depth and isinstance(value, list):
-        return [_numbered(one, parts, depth - 1) for one in value]
+        return [_numbered(part, parts, depth - 1) for part in value]
     return parts.setdefault(_json(value), len(parts))
 
 
 def _filled(shape: Any, part: Callable[[int], Any]) -> Any:
     if isinstance(shape, dict):
-        return {key: _filled(one, part) for key, one in shape.items()}
+        return {key: _filled(inner, part) for key, inner in shape.items()}
     if isinstance(shape, list):
-        return [_filled(one, part) for one in shape]
+        return [_filled(inner, part) for inner in shape]
     return part(shape)
 
 
@@ -137,7 +139,7 @@ class Segment:
         document = json.loads(self.head)
         if document["format"] > FORMAT:
             raise ReportError("an answer of the atlas was written by a newer mpsprobe-atlas", "Update mpsprobe-atlas.")
-        self.releases = tuple(str(one) for one in document["releases"])
+        self.releases = tuple(str(release) for release in document["releases"])
         self.length = int(document["length"])  # of the body, when it is not compressed
         if self.length not in range(LARGEST_BODY):
             raise ValueError("the body is too large")
@@ -181,7 +183,11 @@ class PackedReport:
     def operators(self, *, native: bool) -> list[Mapping[str, Any]]:
         """Those of the report, without those that are ``native`` where these are not asked for: most, and large."""
         with self._said():
-            return [self._part(one) for one in self._shape["operators"] if native or NATIVE not in self._parts[one]]
+            return [
+                self._part(finding)
+                for finding in self._shape["operators"]
+                if native or NATIVE not in self._parts[finding]
+            ]
 
     def _part(self, number: int) -> Any:
         if number not in self._read:
@@ -201,15 +207,19 @@ class Answers:
         self.segments = [Segment(data)]
         while self.segments[-1].end < len(data):
             self.segments.append(Segment(data, self.segments[-1].end))
-        self.releases = tuple(release for one in self.segments for release in one.releases)  # oldest first
-        self.stopped = frozenset(release for one in self.segments for release in one.stopped)  # before their end
+        self.releases = tuple(release for segment in self.segments for release in segment.releases)  # oldest first
+        self.stopped = frozenset(
+            release for segment in self.segments for release in segment.stopped
+        )  # before their end
         # Release → bytes of memory → fits, pressure, raises or unclear.
-        self.fits: dict[str, dict[int, str]] = {key: of for one in self.segments for key, of in one.fits.items()}
+        self.fits: dict[str, dict[int, str]] = {
+            key: of for segment in self.segments for key, of in segment.fits.items()
+        }
 
     def parts(self) -> Iterator[bytes]:
         """The lines that shapes of reports name by their numbers."""
-        for one in self.segments:
-            yield from one.body.split(b"\n")[len(one.releases) :]
+        for segment in self.segments:
+            yield from segment.body.split(b"\n")[len(segment.releases) :]
 
     def report(self, release: str) -> dict[str, Any]:
         """The document of a ``CoverageReport``; a new one at each call."""
@@ -222,22 +232,22 @@ class Answers:
         """That of every release, oldest first."""
         parts: list[bytes] = []
         read: dict[int, Any] = {}
-        for one in self.segments:
-            lines = one.body.split(b"\n")
-            parts += lines[len(one.releases) :]
-            yield from (PackedReport(*of, parts, read) for of in zip(one.releases, lines, strict=False))
+        for segment in self.segments:
+            lines = segment.body.split(b"\n")
+            parts += lines[len(segment.releases) :]
+            yield from (PackedReport(*of, parts, read) for of in zip(segment.releases, lines, strict=False))
 
     def findings(self) -> list[OperatorAnswer]:
         """Every operator with each of its verdicts, and in which releases it has that."""
         releases: dict[tuple[str, str], list[str]] = {}
-        for one in self.segments:
-            for operator, verdict, named in one.operators:
+        for segment in self.segments:
+            for operator, verdict, named in segment.operators:
                 releases.setdefault((operator, verdict), []).extend(named)
-        return [OperatorAnswer(*verdict, tuple(found)) for verdict, found in releases.items()]
+        return [OperatorAnswer(*verdict, tuple(release)) for verdict, release in releases.items()]
 
     def operators(self) -> frozenset[str]:
         """What the workload calls on any release."""
-        return frozenset(operator for one in self.segments for operator, _, _ in one.operators)
+        return frozenset(operator for segment in self.segments for operator, _, _ in segment.operators)
 
 
 def with_releases(earlier: bytes, reports: Mapping[str, Any], fits: Mapping[str, Mapping[int, str]]) -> bytes:
@@ -246,7 +256,7 @@ def with_releases(earlier: bytes, reports: Mapping[str, Any], fits: Mapping[str,
     if min(map(release_key, reports)) > max(map(release_key, known.releases)):
         return earlier + pack(reports, fits, known)
     every = {**{release: known.report(release) for release in known.releases}, **reports}
-    return pack({one: every[one] for one in sorted(every, key=release_key)}, {**known.fits, **fits})
+    return pack({release: every[release] for release in sorted(every, key=release_key)}, {**known.fits, **fits})
 
 
 def release_key(release: str) -> tuple[int, ...]:
@@ -261,7 +271,7 @@ def for_shipping(answers: Answers, earlier: Answers | None = None) -> Answers:
     plain = {release: _without_curve(answers.report(release)) for release in answers.releases}
     reports = {**plain, **{release: answers.report(release) for release in answers.releases[-1:]}}
     known = earlier.releases if earlier is not None else ()
-    further = {release: one for release, one in reports.items() if release not in known}
+    further = {release: report for release, report in reports.items() if release not in known}
     if earlier is None or any(
         (plain.get(release), answers.fits.get(release))
         != (_without_curve(earlier.report(release)), earlier.fits.get(release))
@@ -283,7 +293,7 @@ def _without_curve(report: dict[str, Any]) -> dict[str, Any]:
 
 def packed(answers: Answers) -> bytes:
     """What ``unpack`` reads, not compressed."""
-    return b"".join(joined(one.head, one.body) for one in answers.segments)
+    return b"".join(joined(segment.head, segment.body) for segment in answers.segments)
 
 
 def unpack(data: bytes) -> Answers:

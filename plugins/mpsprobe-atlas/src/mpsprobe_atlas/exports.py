@@ -66,8 +66,8 @@ def json_document(store: Store, *, native: bool) -> Iterator[bytes]:
     for name, (rows_of, _) in KINDS.items():
         yield f',\n"{name}": ['.encode()
         comma = b"\n"
-        for one in judged(store, native=native and name == OPERATORS):
-            for row in rows_of(one):
+        for entry in judged(store, native=native and name == OPERATORS):
+            for row in rows_of(entry):
                 yield comma + json.dumps(row, ensure_ascii=False).encode()
                 comma = b",\n"
         yield b"\n]"
@@ -90,9 +90,9 @@ def write_parquet(store: Store, folder: Path, *, native: bool = False) -> list[P
                 schema = pyarrow.schema([(name, _type(pyarrow, name)) for name in names])
                 writer = files.enter_context(parquet.ParquetWriter(path, schema, compression="zstd"))
                 tables.append((rows_of, schema, writer, []))
-            for one in judged(store, native=native):
+            for row in judged(store, native=native):
                 for rows_of, schema, writer, rows in tables:
-                    rows += rows_of(one)
+                    rows += rows_of(row)
                     if len(rows) >= GROUP:
                         writer.write_table(pyarrow.Table.from_pylist(rows, schema))
                         rows.clear()

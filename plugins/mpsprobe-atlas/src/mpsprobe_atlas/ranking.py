@@ -32,16 +32,16 @@ class Met:
 
     def verdicts(self, operator: str) -> set[str]:
         """That architectures meet it under."""
-        return {one for phases in self.operators.get(operator, {}).values() for one in phases.values()}
+        return {phase for phases in self.operators.get(operator, {}).values() for phase in phases.values()}
 
     def met(self, *verdicts: str) -> dict[str, set[str]]:
         """Operator → the architectures that meet it under one of ``verdicts``."""
-        found = {}
+        counts = {}
         for operator, by_architecture in self.operators.items():
             those = {name for name, phases in by_architecture.items() if set(verdicts) & set(phases.values())}
             if those:
-                found[operator] = those
-        return found
+                counts[operator] = those
+        return counts
 
     def blocked(self, *verdicts: str) -> dict[str, set[str]]:
         """Architecture → the operators that it meets under one of ``verdicts``, or that block it."""
@@ -54,24 +54,24 @@ class Met:
 
 def gather(rows: Iterable[Judged], releases: Sequence[str], phases: Collection[str] = ()) -> dict[str, Met]:
     """What each release, oldest first, does with all architectures; for no ``phases`` all count."""
-    found = {release: Met() for release in releases}
-    for one in rows:
-        if phases and one.row.phase not in phases:
+    by_release = {release: Met() for release in releases}
+    for row in rows:
+        if phases and row.row.phase not in phases:
             continue
-        for release, run in one.runs.items():
-            met = found.get(release)
+        for release, run in row.runs.items():
+            met = by_release.get(release)
             if met is None:
                 continue
             if run.state != "native":
-                met.clean.discard(one.architecture)
-            elif one.architecture not in met.known:
-                met.clean.add(one.architecture)
-            met.known.add(one.architecture)
+                met.clean.discard(row.architecture)
+            elif row.architecture not in met.known:
+                met.clean.add(row.architecture)
+            met.known.add(row.architecture)
             for operator, verdict in run.verdicts.items():
-                by_phase = met.operators.setdefault(operator, {}).setdefault(one.architecture, {})
-                if SEVERITY[verdict] >= SEVERITY[by_phase.get(one.row.phase, "native")]:
-                    by_phase[one.row.phase] = verdict
-    return found
+                by_phase = met.operators.setdefault(operator, {}).setdefault(row.architecture, {})
+                if SEVERITY[verdict] >= SEVERITY[by_phase.get(row.row.phase, "native")]:
+                    by_phase[row.row.phase] = verdict
+    return by_release
 
 
 def ranked(found: Mapping[str, Met], release: str, verdicts: Sequence[str] = BLOCKING) -> list[RankedOperator]:
@@ -81,7 +81,7 @@ def ranked(found: Mapping[str, Met], release: str, verdicts: Sequence[str] = BLO
     met, met_with = found[release], found[release].met(*verdicts)
     blockers = met.blocked(*verdicts)
     later = list(found)[list(found).index(release) :]
-    every = {one: found[one].met(*verdicts) for one in later}
+    every = {newer: found[newer].met(*verdicts) for newer in later}
     rows = [
         RankedOperator.model_validate(
             {
@@ -95,7 +95,7 @@ def ranked(found: Mapping[str, Met], release: str, verdicts: Sequence[str] = BLO
         )
         for operator, names in met_with.items()
     ]
-    return sorted(rows, key=lambda one: (-len(one.architectures), -len(one.alone), one.operator))
+    return sorted(rows, key=lambda row: (-len(row.architectures), -len(row.alone), row.operator))
 
 
 def rewritten(
@@ -106,15 +106,15 @@ def rewritten(
 
     blocked = found[release].blocked()
     rows, all_of_them = [], set()
-    for one in rewrites:
-        operators = set(one.operators)
+    for rewrite in rewrites:
+        operators = set(rewrite.operators)
         all_of_them |= operators
         names = sorted(name for name, blockers in blocked.items() if blockers & operators)
         if names:
             alone = [name for name in names if blocked[name] <= operators]
             met = sorted(operators & set().union(*(blocked[name] for name in names)))
-            rows.append(RankedRewrite(name=one.name, operators=met, architectures=names, alone=alone))
-    rows.sort(key=lambda one: (-len(one.alone), -len(one.architectures), one.name))
+            rows.append(RankedRewrite(name=rewrite.name, operators=met, architectures=names, alone=alone))
+    rows.sort(key=lambda row: (-len(row.alone), -len(row.architectures), row.name))
     return rows, sum(blockers <= all_of_them for blockers in blocked.values())
 
 
@@ -158,29 +158,29 @@ class Operator:
 
     def ordered_examples(self) -> list[Example]:
         """The calls that most workloads make come first."""
-        found = [Example(call, names) for call, names in self.examples.items()]
-        return sorted(found, key=lambda one: (-len(one.callers), one.call))[:MOST_EXAMPLES]
+        examples = [Example(call, names) for call, names in self.examples.items()]
+        return sorted(examples, key=lambda example: (-len(example.callers), example.call))[:MOST_EXAMPLES]
 
 
 def operators(rows: Iterable[Judged]) -> dict[str, Operator]:
     """Every operator that is not native for some row in some release, by name."""
     found: dict[str, Operator] = {}
-    for one in rows:
+    for row in rows:
         seen: set[int] = set()
-        for release, run in reversed([*one.runs.items()]):
+        for release, run in reversed([*row.runs.items()]):
             for number in run.findings:
                 if number in seen:
                     continue
                 seen.add(number)
-                finding = one.findings[number]
+                finding = row.findings[number]
                 operator = found.setdefault(finding["operator"], Operator(finding["operator"]))
-                _add(operator, one, release, finding)
+                _add(operator, row, release, finding)
     return dict(sorted(found.items()))
 
 
-def _add(operator: Operator, one: Judged, release: str, finding: Mapping[str, Any]) -> None:
-    workload = one.row.workload
-    caller = (workload, one.row.phase)
+def _add(operator: Operator, judged: Judged, release: str, finding: Mapping[str, Any]) -> None:
+    workload = judged.row.workload
+    caller = (workload, judged.row.phase)
     if caller not in operator.callers:
         operator.callers[caller] = finding["calls"]
         operator.dtypes.update(finding["dtypes"])
@@ -228,7 +228,7 @@ def tracker_text(operator: Operator, met: Mapping[str, Met], versions: Mapping[s
     examples = operator.ordered_examples()
     if examples:
         lines += ["", "With these calls (shape, strides, dtype):", "", "```python"]
-        lines += [one.call for one in examples[:MOST_ROWS]]
+        lines += [example.call for example in examples[:MOST_ROWS]]
         lines += [f"# and {len(examples) - MOST_ROWS} more"] if examples[MOST_ROWS:] else []
         lines += ["```"]
     made = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
@@ -239,7 +239,7 @@ def tracker_text(operator: Operator, met: Mapping[str, Met], versions: Mapping[s
 def _history(state: Mapping[str, Sequence[str]]) -> list[str]:
     """Rows of a table: the newest releases first, neighbours that are alike as one."""
     rows = []
-    for verdicts, run in groupby(reversed([*state.items()]), key=lambda one: one[1]):
+    for verdicts, run in groupby(reversed([*state.items()]), key=lambda pair: pair[1]):
         names = [release for release, _ in run]
         span = names[0] if len(names) == 1 else f"{names[-1]} to {names[0]}"
         rows.append(f"| {span} | {', '.join(verdicts) or 'native, or not met'} |")

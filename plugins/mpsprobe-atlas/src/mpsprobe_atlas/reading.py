@@ -92,12 +92,12 @@ def heads(store: Store) -> Iterator[Judged]:
         with _said(row):
             answers = unpack(row.answer or b"")
             verdicts: dict[str, dict[str, str]] = {release: {} for release in answers.releases}
-            for one in answers.findings():
-                for release in one.releases if one.verdict not in FINE else ():
-                    _add(verdicts[release], one.operator, one.verdict)
+            for finding in answers.findings():
+                for release in finding.releases if finding.verdict not in FINE else ():
+                    _add(verdicts[release], finding.operator, finding.verdict)
             runs = {
-                release: Run(found, failure="it stopped" if release in answers.stopped else None)
-                for release, found in verdicts.items()
+                release: Run(verdict, failure="it stopped" if release in answers.stopped else None)
+                for release, verdict in verdicts.items()
             }
         yield Judged(replace(row, answer=None), names[row.workload], runs)
 
@@ -132,18 +132,18 @@ def _read(row: Row, names: Mapping[str, str], native: bool) -> Judged:
                 _check(finding, _OF_FINDINGS)
                 findings.append(finding)
             of_run.append(number)
-        applying = [one for one in report.value("advisories") if not one.get("undecided")]
+        applying = [match for match in report.value("advisories") if not match.get("undecided")]
         for advisory in applying:
             if advisories.setdefault(advisory["id"], advisory) is advisory:
                 _check(advisory, _OF_ADVISORIES)
         failure = report.value("failure")
         figures = [report.value(*path) for path in _FIGURES]
-        if not all(isinstance(one, int | None) for one in figures):
+        if not all(isinstance(figure, int | None) for figure in figures):
             raise TypeError("a figure is no whole number")
         runs[report.release] = Run(
             verdicts,
             tuple(of_run),
-            {one["id"]: one["calls"] for one in applying},
+            {match["id"]: match["calls"] for match in applying},
             f"{failure['error']}: {failure['message']}" if failure else None,
             *figures,
         )
@@ -163,7 +163,7 @@ def _check(found: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
     """Whether what is read of it later is there, and of the right kind."""
     for name, kind in kinds.items():
         value = found[name]
-        if not isinstance(value, kind) or (kind is list and not all(isinstance(one, str) for one in value)):
+        if not isinstance(value, kind) or (kind is list and not all(isinstance(part, str) for part in value)):
             raise TypeError(f"{name} of a finding")
 
 

@@ -96,7 +96,7 @@ class Example:
 
 def sample_file(operator: str, examples: Iterable[Example], version: str, source: str) -> str:
     """The file; empty where there is no call that can be written."""
-    parts = [found for one in examples if (found := _sample(one)) is not None]
+    parts = [sample for example in examples if (sample := _sample(example)) is not None]
     if not parts:
         return ""
     file = f"samples_{operator.rpartition('::')[2].replace('.', '_')}.py"
@@ -106,10 +106,10 @@ def sample_file(operator: str, examples: Iterable[Example], version: str, source
     return head + "\n".join(parts) + "\n" + TAIL
 
 
-def _sample(one: Example) -> str | None:
+def _sample(example: Example) -> str | None:
     """One call as a sample; ``None`` where its text is none that we wrote: it may come from anybody's store."""
     try:
-        tree = ast.parse(one.call, mode="eval").body
+        tree = ast.parse(example.call, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     # An overload: ``torch.ops.aten.linalg_qr.out``.
@@ -126,8 +126,8 @@ def _sample(one: Example) -> str | None:
     first, *rest = map(ast.unparse, tree.args)
     args = f"({', '.join(rest)},)" if rest else "()"
     kwargs = ", ".join(f"{word.arg!r}: {ast.unparse(word.value)}" for word in tree.keywords)
-    more = f" and {len(one.callers) - 4} more" if len(one.callers) > 4 else ""
-    who = ", ".join(map(_plain, one.callers[:4])) + more
+    more = f" and {len(example.callers) - 4} more" if len(example.callers) > 4 else ""
+    who = ", ".join(map(_plain, example.callers[:4])) + more
     return f"    # {who}\n    yield Sample({ast.unparse(tree.func)}, {first}, {args}, {{{kwargs}}})"
 
 

@@ -82,13 +82,13 @@ def _remove(folder: Path) -> None:
 
 def _placed(answers: dict[Key, Answers], blocks: dict[str, list[_Place]]) -> Iterator[dict[_Place, Segment]]:
     """The segments of all answers by blocks: in those that there were before, and new ones in further blocks."""
-    left = {(key, number): one for key, of in answers.items() for number, one in enumerate(of.segments)}
+    left = {(key, number): segment for key, of in answers.items() for number, segment in enumerate(of.segments)}
     for places in blocks.values():
         if block := {place: left.pop(place) for place in places if place in left}:
             yield block
     new: dict[_Place, Segment] = {}
     for place in sorted(left):
-        if new and sum(one.length for one in new.values()) + left[place].length > BLOCK:
+        if new and sum(part.length for part in new.values()) + left[place].length > BLOCK:
             yield new
             new = {}
         new[place] = left[place]

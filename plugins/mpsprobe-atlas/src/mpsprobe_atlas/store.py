@@ -55,7 +55,7 @@ CREATE TABLE parts (
 """
 
 
-_TABLES = frozenset(one.strip() for one in _SCHEMA.split(";"))
+_TABLES = frozenset(statement.strip() for statement in _SCHEMA.split(";"))
 LARGEST_VALUE = 2**28
 """Bytes of one text or answer; SQLite reads no larger one."""
 
@@ -103,7 +103,7 @@ class Row:
                 raise TypeError(f"{name} is {type(getattr(self, name)).__name__}")
 
 
-_COLUMNS = [one.name for one in fields(Row)]
+_COLUMNS = [field.name for field in fields(Row)]
 _KINDS = (
     *[str] * 5, *[str | None] * 2, float | int, int | None, int, str, str | None, int | None, *[str | None] * 2,
     bytes | None,
@@ -133,7 +133,7 @@ class Store:
     def _connect(self, how: str) -> None:
         self._heads, self._text = lru_cache(KEPT)(self._read_heads), lru_cache(KEPT)(self._read)
         path = os.path.abspath(self.path).replace(os.sep, "/")
-        quoted = "".join(chr(one) if one in PLAIN else f"%{one:02x}" for one in os.fsencode(path))
+        quoted = "".join(chr(byte) if byte in PLAIN else f"%{byte:02x}" for byte in os.fsencode(path))
         root = "" if quoted.startswith("/") else "/"  # before the letter of a drive
         self._database = sqlite3.connect(f"file://{root}{quoted}?{how}", uri=True, isolation_level=None, timeout=30)
         self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
@@ -205,8 +205,8 @@ class Store:
     def heads(self) -> Iterator[Row]:
         """Every row with an answer of which the head alone can be read: ``findings`` and ``fits``, no report."""
         with self._said("read"):
-            found = self._database.execute(f"SELECT {_OF_A_ROW}, answer FROM {_ROWS} WHERE state = 'answered'")
-            for number, *columns in found:
+            rows = self._database.execute(f"SELECT {_OF_A_ROW}, answer FROM {_ROWS} WHERE state = 'answered'")
+            for number, *columns in rows:
                 row = Row(*columns)
                 if self.folder is not None:
                     heads = (self._heads(block)[place] for block, place, _ in self._parts(number))
@@ -228,8 +228,8 @@ class Store:
     def _read_heads(self, block: str) -> list[dict[str, Any]]:
         """Of all segments in a block, which begins with them."""
         end = self._database.execute("SELECT heads FROM blocks WHERE name = ?", (block,)).fetchone()[0]
-        found: list[dict[str, Any]] = json.loads(self._read(block, end))
-        return found
+        answers: list[dict[str, Any]] = json.loads(self._read(block, end))
+        return answers
 
     def _segment(self, block: str, place: int, start: int) -> bytes:
         head = self._heads(block)[place]
@@ -346,7 +346,9 @@ class WritableStore(Store):
         with self._said("write"):
             if row.rules is not None:
                 self._database.execute("INSERT OR IGNORE INTO rules (text) VALUES (?)", (row.rules,))
-            values = ", ".join("(SELECT id FROM rules WHERE text = ?)" if one == "rules" else "?" for one in _COLUMNS)
+            values = ", ".join(
+                "(SELECT id FROM rules WHERE text = ?)" if column == "rules" else "?" for column in _COLUMNS
+            )
             added = f"INSERT OR REPLACE INTO rows ({', '.join(_COLUMNS)}) VALUES ({values})"
             number = self._database.execute(added, astuple(row)).lastrowid
         assert number is not None

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from mpsprobe.declarations import DTYPES
 from mpsprobe.errors import UsageError
-from mpsprobe.protocols import RunOptions, TorchRun
+from mpsprobe.protocols import GenerateOptions, RunOptions, TorchRun
 
 INPUTS = "a tensor, a tuple of positional or a dict of keyword arguments; () where there are none"
 HELD = {"cpu", "meta"}
@@ -60,7 +60,7 @@ def given(model: object, inputs: object) -> Given | None:
         named |= inputs
     else:
         args += tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-    others = [one for one in tree_leaves((args, named)) if isinstance(one, torch.nn.Module)]
+    others = [leaf for leaf in tree_leaves((args, named)) if isinstance(leaf, torch.nn.Module)]
     module = function if is_module and not others else Function(function, others)
     return Given(TorchRun(module, args, named, notes=notes))
 
@@ -141,7 +141,7 @@ class Given:
         return replace(run, model=model, architecture=architecture, call=call, correct=None)
 
 
-def _generate(options: RunOptions, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def _generate(options: GenerateOptions, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     how: dict[str, Any] = {"max_new_tokens": options.new_tokens, **DECODINGS[options.decoding]}
     if options.cache != "dynamic":
         how["cache_implementation"] = options.cache
@@ -152,8 +152,8 @@ def _generate(options: RunOptions, model: Any, args: tuple[Any, ...], kwargs: Ma
 
 
 def _check_places(name: str, model: torch.nn.Module, inputs: Any) -> None:
-    tensors = [("the model", one) for one in (*model.parameters(), *model.buffers())]
-    tensors += [("an input", one) for one in tree_leaves(inputs) if isinstance(one, torch.Tensor)]
+    tensors = [("the model", parameter) for parameter in (*model.parameters(), *model.buffers())]
+    tensors += [("an input", leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
     for what, tensor in tensors:
         if tensor.device.type not in HELD:
             raise UsageError(

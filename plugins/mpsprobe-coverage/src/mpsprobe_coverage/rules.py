@@ -34,7 +34,11 @@ class Rules(NamedTuple):
 
     def entries(self, operators: Iterable[str]) -> str:
         """The digest of all entries about any of ``operators``."""
-        named = (f"{one} {self.operators[one]}\n" for one in sorted(set(operators)) if one in self.operators)
+        named = (
+            f"{operator} {self.operators[operator]}\n"
+            for operator in sorted(set(operators))
+            if operator in self.operators
+        )
         return _digest("".join(named).encode())
 
     def digest(self) -> str:
@@ -92,7 +96,7 @@ def _entries(text: str) -> Iterator[tuple[str, bytes]]:
 
 def _names() -> Iterator[str]:
     for folder, folders, files in os.walk(os.path.join(HERE, ROOM)):
-        folders[:] = sorted(one for one in folders if one != "__pycache__")
+        folders[:] = sorted(folder for folder in folders if folder != "__pycache__")
         inside = os.path.relpath(folder, HERE).replace(os.sep, "/")
         yield from (f"{inside}/{name}" for name in sorted(files))
 

@@ -23,14 +23,14 @@ C_INTEGER = re.compile(r"\s*([+-]?[0-9]{1,20})")  # what std::stoi reads of a te
 
 def findings(environment: Mapping[str, Any]) -> list[DoctorFinding]:
     """Findings about this machine; imports torch only on a Mac, where the GPU can be asked for."""
-    found = list(variables(os.environ))
+    names = list(variables(os.environ))
     if environment.get("torch") is None:
-        found.insert(0, DoctorFinding("error", "torch is not installed", f"Install it: {install_command('torch')}"))
+        names.insert(0, DoctorFinding("error", "torch is not installed", f"Install it: {install_command('torch')}"))
     if platform.system() != "Darwin":
-        found.append(DoctorFinding("note", "MPS needs a Mac with Apple silicon", "Predictions need none."))
+        names.append(DoctorFinding("note", "MPS needs a Mac with Apple silicon", "Predictions need none."))
     elif environment.get("torch") is not None:
-        found.append(_gpu())
-    return found
+        names.append(_gpu())
+    return names
 
 
 def _gpu() -> DoctorFinding:

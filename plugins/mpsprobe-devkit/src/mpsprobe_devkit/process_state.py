@@ -83,7 +83,9 @@ def _parts() -> dict[str, Part]:
         "the handlers of the root logger": (lambda: list(root.handlers), None),
         "the level of the root logger": (lambda: root.level, root.setLevel),
         "Python's random numbers": (random.getstate, random.setstate),
-        **{f"the handler of {one}": (partial(signal.getsignal, getattr(signal, one)), None) for one in signals},
+        **{
+            f"the handler of {number}": (partial(signal.getsignal, getattr(signal, number)), None) for number in signals
+        },
         **(_of_numpy(numpy) if numpy is not None else {}),
         **(_of_torch(torch) if hasattr(torch, "get_default_dtype") else {}),
     }

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from mpsprobe_exporters.supported import AnyReport
 
 FIELDS: Fields[AnyReport, schemas.AdvisoryMatch] = (
-    (Column("advisory", "name"), lambda _, one: one.id),
-    (Column("title"), lambda _, one: one.title),
-    (Column("if"), lambda _, one: one.condition if one.undecided else None),
-    (Column("only if"), lambda _, one: one.only_if),
-    (Column("do", "advice"), lambda _, one: one.workaround),
-    (Column("where", "places"), lambda report, one: _places(report, one)),
-    (Column("calls"), lambda _, one: _calls(one)),
-    (Column("when"), lambda _, one: None if one.undecided else one.condition),
-    (Column("what"), lambda _, one: one.symptom),
-    (Column("here on"), lambda report, one: _here(report, one)),
-    (Column("torch"), lambda _, one: releases(one.torch)),
-    (Column("macOS"), lambda _, one: systems(one.macos)),
-    (Column("hardware"), lambda _, one: one.hardware),
-    (Column("sources", "places"), lambda _, one: tuple(map(sources.reference, one.sources))),
+    (Column("advisory", "name"), lambda _, match: match.id),
+    (Column("title"), lambda _, match: match.title),
+    (Column("if"), lambda _, match: match.condition if match.undecided else None),
+    (Column("only if"), lambda _, match: match.only_if),
+    (Column("do", "advice"), lambda _, match: match.workaround),
+    (Column("where", "places"), lambda report, match: _places(report, match)),
+    (Column("calls"), lambda _, match: _calls(match)),
+    (Column("when"), lambda _, match: None if match.undecided else match.condition),
+    (Column("what"), lambda _, match: match.symptom),
+    (Column("here on"), lambda report, match: _here(report, match)),
+    (Column("torch"), lambda _, match: releases(match.torch)),
+    (Column("macOS"), lambda _, match: systems(match.macos)),
+    (Column("hardware"), lambda _, match: match.hardware),
+    (Column("sources", "places"), lambda _, match: tuple(map(sources.reference, match.sources))),
 )
 
 
@@ -40,22 +40,22 @@ def table(report: AnyReport, matches: Sequence[schemas.AdvisoryMatch] | None = N
     matches = report.advisories if matches is None else matches
     software = backends.software(backends.target(report))
     columns = tuple(Column(software) if column.title == "torch" else column for column, _ in FIELDS)
-    return Table(columns, [tuple(of(report, one) for _, of in FIELDS) for one in matches], entries=True)
+    return Table(columns, [tuple(of(report, match) for _, of in FIELDS) for match in matches], entries=True)
 
 
-def _places(report: AnyReport, one: schemas.AdvisoryMatch) -> tuple[Place, ...]:
-    return (*map(Place, fold_names(one.modules)), *sources.lines(one.call_sites, report.environment))
+def _places(report: AnyReport, match: schemas.AdvisoryMatch) -> tuple[Place, ...]:
+    return (*map(Place, fold_names(match.modules)), *sources.lines(match.call_sites, report.environment))
 
 
-def _calls(one: schemas.AdvisoryMatch) -> str:
-    phases = ", ".join(f"{one_line(phase)} {number(count)}" for phase, count in one.phases.items())
-    return f"{number(one.calls)} of {', '.join(map(one_line, one.operators))} ({phases})"
+def _calls(match: schemas.AdvisoryMatch) -> str:
+    phases = ", ".join(f"{one_line(phase)} {number(count)}" for phase, count in match.phases.items())
+    return f"{number(match.calls)} of {', '.join(map(one_line, match.operators))} ({phases})"
 
 
-def _here(report: AnyReport, one: schemas.AdvisoryMatch) -> str | None:
+def _here(report: AnyReport, match: schemas.AdvisoryMatch) -> str | None:
     if report.kind == "coverage":
         return None
-    return ranges(report, [one.id in cell.advisories for cell in report.releases])
+    return ranges(report, [match.id in cell.advisories for cell in report.releases])
 
 
 def ranges(report: schemas.MatrixReport, having: Sequence[bool]) -> str:
@@ -65,27 +65,27 @@ def ranges(report: schemas.MatrixReport, having: Sequence[bool]) -> str:
     return ", ".join(spans) or "-"
 
 
-def releases(one: schemas.AffectedRange, *, brief: bool = False) -> str:
+def releases(affected_range: schemas.AffectedRange, *, brief: bool = False) -> str:
     """``from 2.8.0, fixed in 2.11.0``; what is not established is said to be, unless ``brief``."""
-    if one.every:
+    if affected_range.every:
         return "every version"
-    if one.since is not None:
-        start = f"from {one.since}"
-    elif one.seen:
-        start = f"seen on {' and '.join(one.seen)}{'' if brief else ' (earlier ones: not established)'}"
+    if affected_range.since is not None:
+        start = f"from {affected_range.since}"
+    elif affected_range.seen:
+        start = f"seen on {' and '.join(affected_range.seen)}{'' if brief else ' (earlier ones: not established)'}"
     else:
-        return f"before {one.fixed}" if one.fixed is not None else "not established"
-    if one.fixed is not None:
-        return f"{start}, fixed in {one.fixed}"
+        return f"before {affected_range.fixed}" if affected_range.fixed is not None else "not established"
+    if affected_range.fixed is not None:
+        return f"{start}, fixed in {affected_range.fixed}"
     fixed = "fixed later" if brief else "fixed later (where: not established)"
-    return f"{start}, {'no fix known' if one.open else fixed}"
+    return f"{start}, {'no fix known' if affected_range.open else fixed}"
 
 
-def systems(one: schemas.AffectedSystems) -> str:
+def systems(affected_systems: schemas.AffectedSystems) -> str:
     """``15.0 and newer``; what is not established is said to be."""
-    before = f"before {one.fixed}" if one.fixed is not None else ""
-    if one.since is not None:
-        return f"from {one.since} to {before}" if before else f"{one.since} and newer"
-    if one.every or not one.seen:
-        return "every version" if one.every else before or "not established"
-    return ", ".join([f"seen on {' and '.join(one.seen)}", *([before] if before else [])])
+    before = f"before {affected_systems.fixed}" if affected_systems.fixed is not None else ""
+    if affected_systems.since is not None:
+        return f"from {affected_systems.since} to {before}" if before else f"{affected_systems.since} and newer"
+    if affected_systems.every or not affected_systems.seen:
+        return "every version" if affected_systems.every else before or "not established"
+    return ", ".join([f"seen on {' and '.join(affected_systems.seen)}", *([before] if before else [])])

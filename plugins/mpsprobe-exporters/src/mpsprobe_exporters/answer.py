@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from mpsprobe import schemas
     from mpsprobe_exporters.supported import AnyReport
 
-FINDINGS = tuple(sorted((verdict for verdict in SEVERITY if SEVERITY[verdict]), key=lambda one: -SEVERITY[one]))
+FINDINGS = tuple(
+    sorted((verdict for verdict in SEVERITY if SEVERITY[verdict]), key=lambda found_verdict: -SEVERITY[found_verdict])
+)
 """The verdicts that are findings, the worst first."""
 SAYS = {
     "missing": ("has no {} kernel", "have no {} kernel"),
@@ -57,7 +59,10 @@ def findings(report: AnyReport) -> list[schemas.OperatorFinding]:
 
 
 def natives(report: AnyReport) -> list[schemas.OperatorFinding]:
-    return sorted((one for one in report.operators if one.verdict == "native"), key=lambda o: (-o.calls, o.operator))
+    return sorted(
+        (operator for operator in report.operators if operator.verdict == "native"),
+        key=lambda o: (-o.calls, o.operator),
+    )
 
 
 def short_answer(report: AnyReport) -> list[str]:
@@ -114,10 +119,10 @@ def _advised(report: schemas.CoverageReport) -> str:
     return ", ".join(filter(None, (said, more)))
 
 
-def is_error(one: schemas.OperatorFinding) -> bool:
+def is_error(finding: schemas.OperatorFinding) -> bool:
     """Whether a finding is an error of the program, which no release cures: a tensor on the CPU, or of float64."""
-    of_dtype = one.source == "dtype" and one.native_since is None
-    return one.verdict == "unsupported" and (of_dtype or one.source == "device")
+    of_dtype = finding.source == "dtype" and finding.native_since is None
+    return finding.verdict == "unsupported" and (of_dtype or finding.source == "device")
 
 
 def only_cuda(report: schemas.CoverageReport) -> str:
@@ -133,10 +138,10 @@ def _of_release(report: schemas.CoverageReport, not_native: list[schemas.Operato
     if line := only_cuda(report):
         return [f"the program would run on the CPU of a Mac: {line} looks only for CUDA"]
     summary, target = report.summary, report.target
-    release, gaps = backends.on_release(target), [one for one in not_native if not is_error(one)]
+    release, gaps = backends.on_release(target), [finding for finding in not_native if not is_error(finding)]
     errors = _errors(report)
     if errors:
-        worst = {one.operator: one.verdict for one in reversed(gaps)}
+        worst = {gap.operator: gap.verdict for gap in reversed(gaps)}
         counts = {**Counter(worst.values()), "native": summary.operators_by_verdict.get("native", 0)}
         summary = summary.model_copy(update={"operators_by_verdict": counts})
     answer, *parts = _verdicts(summary, release, backends.label(target), judged=judged, calls=True)
@@ -146,7 +151,7 @@ def _of_release(report: schemas.CoverageReport, not_native: list[schemas.Operato
         parts, answer = ([*parts, remedy], answer) if parts else ([], f"{answer}; {remedy}")
     if errors:
         answer = f"{errors}; {answer}" if any(counts.values()) else errors
-    if ending := [one.operator for one in not_native if one.ends_process]:
+    if ending := [finding.operator for finding in not_native if finding.ends_process]:
         calls = f"a call of {one_line(ending[0])} ends"
         calls = calls if len(ending) == 1 else f"calls of {number(len(ending))} operators end"
         parts.append(f"{calls} the process, which no try catches")
@@ -159,7 +164,7 @@ def _of_release(report: schemas.CoverageReport, not_native: list[schemas.Operato
 
 def _only_if(not_native: list[schemas.OperatorFinding]) -> str:
     """On which branches alone the findings are called, where there is none that always is."""
-    conditions = {one.only_if or "" for one in not_native}
+    conditions = {finding.only_if or "" for finding in not_native}
     if "" in conditions:
         return ""
     several = "each only if a boolean has one of its values"
@@ -168,11 +173,13 @@ def _only_if(not_native: list[schemas.OperatorFinding]) -> str:
 
 def _errors(report: schemas.CoverageReport) -> str:
     """``1 error in the program: float64 at model.py:26``; empty where there is none."""
-    errors, first = [one for one in report.operators if is_error(one)], report.first_refused_tensor
+    errors, first = [operator for operator in report.operators if is_error(operator)], report.first_refused_tensor
     if not errors:
         return ""
-    wide = first is not None and any(one.source == "dtype" for one in errors)
-    lines = list(dict.fromkeys(call_site(at) for one in errors if one.source == "device" for at in one.call_sites))
+    wide = first is not None and any(error.source == "dtype" for error in errors)
+    lines = list(
+        dict.fromkeys(call_site(at) for error in errors if error.source == "device" for at in error.call_sites)
+    )
     causes = [f"{one_line(first.dtype)} {_place_of(first)}"] if first and wide else []
     causes += [f"a tensor on the CPU at {listed(shortened(lines, 2))}"] if lines else []
     count = plural(wide + len(lines) or len(errors), "error")
@@ -253,8 +260,8 @@ def _remedy(not_native: list[schemas.OperatorFinding], release: str) -> str:
     if certain and len(systems) == len(certain):
         return f"macOS {one_line(max(systems, key=release_key))} changes that"
     cures: dict[str, list[str | None]] = {}
-    for one in certain:
-        cures.setdefault(one.operator, []).append(since(one, release))
+    for finding in certain:
+        cures.setdefault(finding.operator, []).append(since(finding, release))
     cured = [cure for each in cures.values() if None not in each for cure in each if cure is not None]
     if not cured:
         return "no release up to now changes that" if cures else ""
@@ -275,7 +282,7 @@ def _unproven(guessed: list[schemas.DataDependence], unwatched_processes: int) -
 
 
 def guessed_at(guessed: list[schemas.DataDependence]) -> str:
-    return listed(shortened(list(dict.fromkeys(call_site(at) for one in guessed for at in one.call_sites)), 2))
+    return listed(shortened(list(dict.fromkeys(call_site(at) for read in guessed for at in read.call_sites)), 2))
 
 
 def failure_sentence(failure: schemas.RunFailure) -> str:
@@ -305,10 +312,10 @@ def compositions(report: AnyReport) -> list[tuple[str, int, str]]:
     """
     there = one_line(backends.release(backends.target(report)))
     composed: dict[str, dict[str, int]] = {}
-    for one in report.operators:
-        for name, calls in one.composed_by.items():
+    for operator in report.operators:
+        for name, calls in operator.composed_by.items():
             by_operator = composed.setdefault(name, {})
-            by_operator[one.operator] = by_operator.get(one.operator, 0) + calls
+            by_operator[operator.operator] = by_operator.get(operator.operator, 0) + calls
     lines = []
     for name, by_operator in composed.items():
         operators = ", ".join(shortened(list(map(one_line, by_operator)), 3))

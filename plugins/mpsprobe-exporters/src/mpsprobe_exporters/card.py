@@ -102,15 +102,15 @@ def _svg(made: card.Card, palette: Palette, style: Markup | None = None) -> Mark
         for number, line in enumerate(lines):
             y = 150 + number * (size + 12) + (len(lines) == 1) * 28
             yield text(MARGIN, y, size, "ink", line, bold=True)
-        for number, one in enumerate(made.lights):
+        for number, light in enumerate(made.lights):
             y = 300 + number * 58
             mark = element(
-                "path", d=SIGNS[one.color], fill="none", stroke_width=4, stroke=palette["paper"], class_="sign"
+                "path", d=SIGNS[light.color], fill="none", stroke_width=4, stroke=palette["paper"], class_="sign"
             )
-            disc = element("circle", r=19, **_filled(one.color, palette))
+            disc = element("circle", r=19, **_filled(light.color, palette))
             yield element("g", disc, mark, transform=f"translate({MARGIN + 20} {y - 9})")
-            yield text(MARGIN + 58, y, 28, "ink", one.about, bold=True)
-            yield text(MARGIN + 240, y, 26, "quiet", one_line(one.said, 58))
+            yield text(MARGIN + 58, y, 28, "ink", light.about, bold=True)
+            yield text(MARGIN + 240, y, 26, "quiet", one_line(light.said, 58))
         yield element("rect", x=MARGIN, y=512, width=WIDTH - 2 * MARGIN, height=54, rx=10, **_filled("box", palette))
         yield text(MARGIN + 22, 547, 24, "ink", f"$ {one_line(made.command, 66)}", font=MONO)
         yield text(MARGIN, 602, 20, "quiet", one_line(made.made, 100))
@@ -140,9 +140,9 @@ def _badge(made: card.Card) -> Markup:
     said = one_line(made.sentence.removeprefix(f"{made.name} "), 60)
     first, second = 7 * len("MPS") + 6, round(6.4 * len(said))
     left, width = first + 14, first + second + 32
-    colors = [one.color for one in made.lights]
+    colors = [light.color for light in made.lights]
     otherwise = "good" if colors[0] == "good" else "unknown"
-    color = next((one for one in ("bad", "caution") if one in colors), otherwise)
+    color = next((level for level in ("bad", "caution") if level in colors), otherwise)
     label = {"y": 14, "font_size": 11, "font_family": "Verdana, 'DejaVu Sans', sans-serif", "fill": "#ffffff"}
     return element(
         "svg",

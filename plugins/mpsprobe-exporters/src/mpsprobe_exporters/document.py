@@ -114,7 +114,7 @@ def table(
     most: int | None = None,
 ) -> list[Block]:
     """A row for each item, as blocks of a section; nothing for no items. The others are attributes of ``Table``."""
-    rows = [tuple(of(context, one) for _, of in fields) for one in items]
+    rows = [tuple(of(context, row) for _, of in fields) for row in items]
     columns = tuple(column for column, _ in fields)
     return [Table(columns, rows, caption, entries, filtered, most)] if rows else []
 
@@ -123,7 +123,7 @@ def records(fields: Fields[Context, Found], context: Context, items: Iterable[Fo
     """The rows of a CSV file: the keys of the columns that have one, then a row for each item."""
     keyed = [(column.key, of) for column, of in fields if column.key]
     yield tuple(key for key, _ in keyed)
-    yield from (tuple(of(context, one) for _, of in keyed) for one in items)
+    yield from (tuple(of(context, row) for _, of in keyed) for row in items)
 
 
 class Part(NamedTuple):
@@ -258,7 +258,7 @@ def written(cell: Cell, kind: Kind, most: int | None = None) -> str:
     if isinstance(cell, Mapping):
         parts = ", ".join(f"{one_line(name, 40)} {units.number(count)}" for name, count in cell.items())
         return f"{units.number(sum(cell.values()))} ({parts})"
-    return ", ".join(shortened([one_line(one.text if isinstance(one, Place) else one) for one in cell], most))
+    return ", ".join(shortened([one_line(name.text if isinstance(name, Place) else name) for name in cell], most))
 
 
 def folded(grid: Grid) -> list[tuple[str, int]]:

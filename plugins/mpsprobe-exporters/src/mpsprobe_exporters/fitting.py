@@ -134,7 +134,7 @@ def _margin(fit: MemoryFit) -> str:
     if min(margins) >= 0:
         return f"{between(byte_size, *margins)} left"
     if max(margins) < 0:
-        return f"{between(byte_size, *(-one for one in margins))} too little"
+        return f"{between(byte_size, *(-margin for margin in margins))} too little"
     return f"{byte_size(-min(margins))} too little to {byte_size(max(margins))} left"
 
 

@@ -64,12 +64,12 @@ def drawn(block: Block) -> Iterator[str]:
         case model.Paragraph():
             yield f"**{prose(block.text)}**" if block.tone == "bad" else prose(block.text)
         case model.Bullets():
-            named = (f"{code(one.name)}: " if one.name else "" for one in block.lines)
-            yield "\n".join(f"- {name}{prose(one.text)}" for name, one in zip(named, block.lines, strict=True))
+            named = (f"{code(line.name)}: " if line.name else "" for line in block.lines)
+            yield "\n".join(f"- {name}{prose(line.text)}" for name, line in zip(named, block.lines, strict=True))
         case model.Names():
             yield ", ".join(map(code, block.names))
         case model.Tiles():
-            tiles = (f"- {prose(one.title)}: **{prose(one.value)}** {prose(one.below)}" for one in block.tiles)
+            tiles = (f"- {prose(tile.title)}: **{prose(tile.value)}** {prose(tile.below)}" for tile in block.tiles)
             yield "\n".join(map(str.rstrip, tiles))
         case model.Table():
             yield from _tables(block)
@@ -108,7 +108,7 @@ def cell(value: Cell, kind: Kind) -> str:
     if isinstance(value, (str, int, float, Mapping)):
         text = model.written(value, kind)
         return f"**{prose(text)}**" if text in model.BAD else prose(text, 1000)
-    kept = [code(one.text if isinstance(one, model.Place) else one) for one in value[:MOST_PLACES]]
+    kept = [code(name.text if isinstance(name, model.Place) else name) for name in value[:MOST_PLACES]]
     return ", ".join([*kept, *([f"and {len(value) - len(kept):,} more"] if len(value) > len(kept) else [])])
 
 

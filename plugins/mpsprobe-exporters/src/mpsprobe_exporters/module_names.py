@@ -62,7 +62,7 @@ def _merged(members: list[tuple[tuple[int, ...], int]]) -> list[tuple[list[froze
 def _slot(numbers: frozenset[int]) -> str:
     """``7``, ``{0..11}`` or ``{0,2,5..7}``."""
     parts: list[str] = []
-    for _, run in groupby(enumerate(sorted(numbers)), lambda one: one[1] - one[0]):
+    for _, run in groupby(enumerate(sorted(numbers)), lambda number: number[1] - number[0]):
         texts = [str(number) for _, number in run]
         parts += texts if len(texts) < 3 else [f"{texts[0]}..{texts[-1]}"]
     return parts[0] if len(numbers) == 1 else "{" + ",".join(parts) + "}"

@@ -69,5 +69,5 @@ def distinct(names: list[str]) -> list[str]:
     parts = [name.split(", ") for name in names]
     shared = set.intersection(*map(set, parts)) if len(parts) > 1 else set()
     return [
-        ", ".join(part for part in one if part not in shared) or name for one, name in zip(parts, names, strict=True)
+        ", ".join(part for part in own if part not in shared) or name for own, name in zip(parts, names, strict=True)
     ]

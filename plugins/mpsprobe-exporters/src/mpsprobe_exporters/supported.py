@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def supported_report(report: Report, exporter: str) -> Any:
     """``report``, when its kind is one that ``exporter`` declares, and its schema is known here; else an error."""
-    kinds = next(one.kinds for one in mpsprobe_exporters() if one.name == exporter)
+    kinds = next(declared.kinds for declared in mpsprobe_exporters() if declared.name == exporter)
     if report.kind not in kinds or report.schema_version != 1:
         raise ReportError(
             f"the exporter '{exporter}' cannot read a report of kind '{one_line(report.kind, 100)}', "

@@ -40,7 +40,7 @@ def scale_of(size: float, unit: str) -> tuple[float, str]:
     """How many of the smallest unit the one is that ``size`` (not below zero) is written in, and its symbol."""
     near = 0.99995 if unit in ONE_DECIMAL else 0.9995  # what is rounded to 1,000 of a unit is one of the next
     scale = SCALES.get(unit, PLAIN)
-    return next((one for one in scale if size >= one[0] * near), scale[-1])
+    return next((unit for unit in scale if size >= unit[0] * near), scale[-1])
 
 
 def duration(nanoseconds: float) -> str:

@@ -135,26 +135,26 @@ def _torch(environment: Environment) -> str:
 
 def stayed_on_cpu(program: ProgramInfo, *, ran: bool) -> list[str]:
     """What comes before all else: work that the CPU did all along while MPS was there; ``ran``: anything ran on MPS."""
-    stayed = [_stayed(one) for one in program.stayed_on_cpu]
+    stayed = [_stayed(stayed) for stayed in program.stayed_on_cpu]
     lines = [f'{STAYED}: {listed(shortened(stayed, MOST_PLACES))}. Move it there with .to("mps")'] if stayed else []
-    computed = [_computed(one) for one in program.computed_on_cpu]
+    computed = [_computed(computed) for computed in program.computed_on_cpu]
     lines += [f"{COMPUTED}: {listed(shortened(computed, MOST_PLACES))}"] if computed else []
     others = program.processes_unreported
     alone = "in the program itself, but it started others" if others else "no tensor of the program was there"
     return lines if ran else [*lines, f"Nothing ran on MPS: {alone}"]
 
 
-def _stayed(one: schemas.OnTheCpu) -> str:
-    where = f", at {call_site(one.call_site)}" if one.call_site else ""
-    calls, size = plural(one.calls, "call"), byte_size(one.parameters_bytes)
-    return f"{one_line(one.module)} ({calls}{where}; {size} of parameters)"
+def _stayed(stayed: schemas.OnTheCpu) -> str:
+    where = f", at {call_site(stayed.call_site)}" if stayed.call_site else ""
+    calls, size = plural(stayed.calls, "call"), byte_size(stayed.parameters_bytes)
+    return f"{one_line(stayed.module)} ({calls}{where}; {size} of parameters)"
 
 
-def _computed(one: schemas.ComputedOnCpu) -> str:
-    where = call_site(one.call_site) if one.call_site else "a line that is not known"
-    what = " ".join(shortened([one_line(name) for name in one.operators], 1))
-    share = f"{one.share:.0%}" if one.share >= 0.005 else "less than 1%"
-    return f"{where} ({what}, {plural(one.calls, 'call')}; {byte_size(one.data_bytes)}, {share} of all data)"
+def _computed(computed: schemas.ComputedOnCpu) -> str:
+    where = call_site(computed.call_site) if computed.call_site else "a line that is not known"
+    what = " ".join(shortened([one_line(name) for name in computed.operators], 1))
+    share = f"{computed.share:.0%}" if computed.share >= 0.005 else "less than 1%"
+    return f"{where} ({what}, {plural(computed.calls, 'call')}; {byte_size(computed.data_bytes)}, {share} of all data)"
 
 
 def _where(program: ProgramInfo) -> str:

@@ -56,31 +56,31 @@ def fix(
     from mpsprobe_fix.rules import RULES
 
     if listing:
-        write_stdout("".join(f"{one.name}\n    {one.reason}\n    {one.page}\n" for one in RULES.values()))
+        write_stdout("".join(f"{rule.name}\n    {rule.reason}\n    {rule.page}\n" for rule in RULES.values()))
         return
     if not paths:
         raise UsageError("what should be fixed?", "Name files or folders: mpsprobe fix train.py src/")
     rules = _chosen(RULES, only, skip)
-    found = gather(paths)
-    patch = fixed(found, rules, release=release)
+    gathered = gather(paths)
+    patch = fixed(gathered, rules, release=release)
     held = True
     if program is not None:
         from mpsprobe_fix.proof import prove
 
-        patch, reasons = prove(program, release, found, rules, patch, timeout)
+        patch, reasons = prove(program, release, gathered, rules, patch, timeout)
         held = not reasons
         for reason in reasons:
             click.echo(f"not proved: {printable(reason)}", err=True)
-    changed = [one for one in found.sources if one.name in patch.texts]
+    changed = [source for source in gathered.sources if source.name in patch.texts]
     if held and as_diff:
-        write_stdout(diff(found.sources, patch).encode("utf-8"))
+        write_stdout(diff(gathered.sources, patch).encode("utf-8"))
     elif held:
         if not force:
             check_clean(changed)
         written = 0
         try:
-            for one in changed:
-                one.write(patch.texts[one.name])
+            for file in changed:
+                file.write(patch.texts[file.name])
                 written += 1
         finally:
             if written < len(changed):  # Ctrl-C, a full disk
@@ -95,16 +95,18 @@ def _chosen(rules: dict[str, Rule], only: tuple[str, ...] | None, skip: tuple[st
     for name in (*(only or ()), *(skip or ())):
         if name not in rules:
             raise UnknownName("rule", name, rules, "List them: mpsprobe fix --rules")
-    return [one for one in rules.values() if (not only or one.name in only) and one.name not in (skip or ())]
+    return [rule for rule in rules.values() if (not only or rule.name in only) and rule.name not in (skip or ())]
 
 
 def _summary(patch: Patch, files: int, written: bool, proved: bool) -> None:
     for line in patch.complaints:
         path, _, why = line.partition(": ")  # a long path must not hide why
         click.echo(f"{printable(path)}: {printable(why)}", err=True)
-    for one in patch.decisions:
-        click.echo(f"{printable(one.file)}:{one.line}: to decide: {one.text} [{one.rule}]", err=True)
-    counts = Counter(one.rule for one in patch.changes)
+    for decision in patch.decisions:
+        click.echo(
+            f"{printable(decision.file)}:{decision.line}: to decide: {decision.text} [{decision.rule}]", err=True
+        )
+    counts = Counter(change.rule for change in patch.changes)
     words = ", ".join(f"{name} {count}" for name, count in counts.items())
     total = sum(counts.values())
     if not total:

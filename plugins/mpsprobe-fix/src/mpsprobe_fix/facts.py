@@ -76,8 +76,8 @@ class Facts:
                 self.asked.update(names)
             if isinstance(value, ast.IfExp) and "autocast" in code:
                 self.scopes.update(names)
-            if isinstance(value, ast.IfExp) and (found := _TYPES.match(code)) and found[1] == found[2]:
-                self.types.update(dict.fromkeys(names, found[1]))
+            if isinstance(value, ast.IfExp) and (match := _TYPES.match(code)) and match[1] == match[2]:
+                self.types.update(dict.fromkeys(names, match[1]))
             elif isinstance(value, ast.Call) and (module := _WITHOUT_PARAMETERS.fullmatch(ast.unparse(value.func))):
                 self.modules.update(dict.fromkeys(names, module[1]))
 
@@ -139,8 +139,8 @@ def imported(node: ast.Import | ast.ImportFrom) -> dict[str, str]:
     """The names that an import binds, and what each names in full."""
     if isinstance(node, ast.ImportFrom):
         module = f"{'.' * node.level}{node.module or ''}"
-        return {one.asname or one.name: f"{module}.{one.name}" for one in node.names}
-    names = [(one.asname, one.name if one.asname else one.name.split(".")[0]) for one in node.names]
+        return {alias.asname or alias.name: f"{module}.{alias.name}" for alias in node.names}
+    names = [(alias.asname, alias.name if alias.asname else alias.name.split(".")[0]) for alias in node.names]
     return {short or full: full for short, full in names}
 
 
@@ -157,7 +157,7 @@ def parsed(code: str) -> Program | str:
     level: list[ast.AST] = [tree]
     for _ in range(DEEPEST):
         nodes += level
-        level = [inner for one in level for inner in ast.iter_child_nodes(one)]
+        level = [inner for node in level for inner in ast.iter_child_nodes(node)]
     return "is nested too deeply" if level else Program(code, tree, nodes)
 
 
@@ -170,7 +170,7 @@ def facts_of(programs: Sequence[Program], settings: Mapping[str, str]) -> Facts:
                 facts.devices.update(filter(None, map(last_name, _device_arguments(node))))
                 facts.early = facts.early or _forks(node)
                 facts.processes.update(
-                    filter(None, (last_name(one.value) for one in node.keywords if one.arg == "nprocs"))
+                    filter(None, (last_name(keyword_.value) for keyword_ in node.keywords if keyword_.arg == "nprocs"))
                 )
                 facts.placed = facts.placed or getattr(node.func, "attr", "") == "cuda"
                 facts.made.add(program.qualified(node.func))
@@ -178,7 +178,7 @@ def facts_of(programs: Sequence[Program], settings: Mapping[str, str]) -> Facts:
                 facts.early = facts.early or node.value == "CUDA_VISIBLE_DEVICES"
                 facts.placed = facts.placed or CUDA.fullmatch(node.value.replace("mps", "cuda")) is not None
             elif isinstance(node, ast.ClassDef):
-                methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
+                methods = {statement.name for statement in node.body if isinstance(statement, ast.FunctionDef)}
                 if "cuda" in methods and "to" not in methods and not node.bases:
                     facts.own_cuda.add(node.name)
             elif isinstance(node, ast.Assign):
@@ -191,22 +191,24 @@ def facts_of(programs: Sequence[Program], settings: Mapping[str, str]) -> Facts:
 
 
 def _guards(node: ast.If | ast.IfExp) -> bool:
-    return any(places(one) for one in (node.body if isinstance(node.body, list) else [node.body]))
+    return any(places(statement) for statement in (node.body if isinstance(node.body, list) else [node.body]))
 
 
 def inner_functions(nodes: Iterable[ast.AST]) -> set[str]:
     """Names of functions that are defined inside another one, and cannot be sent to a process."""
     outer = (node for node in nodes if isinstance(node, ast.FunctionDef))
-    return {one.name for node in outer for one in node.body if isinstance(one, ast.FunctionDef)}
+    return {statement.name for node in outer for statement in node.body if isinstance(statement, ast.FunctionDef)}
 
 
 def run_at_import(tree: ast.Module) -> set[str]:
     """Functions and classes of a file that are called when it is imported, and those that they call in turn."""
-    defined = {one.name: one for one in tree.body if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
-    waiting = [one for one in tree.body if one not in defined.values() and not is_main(one)]
+    defined = {
+        statement.name: statement for statement in tree.body if isinstance(statement, (ast.FunctionDef, ast.ClassDef))
+    }
+    waiting = [statement for statement in tree.body if statement not in defined.values() and not is_main(statement)]
     found: set[str] = set()
     while waiting:
-        names = {last_name(one.func) for one in ast.walk(waiting.pop()) if isinstance(one, ast.Call)}
+        names = {last_name(inner.func) for inner in ast.walk(waiting.pop()) if isinstance(inner, ast.Call)}
         new = {name for name in names if name in defined} - found
         found |= new
         waiting += [defined[name] for name in new]
@@ -222,8 +224,11 @@ def _is_choice(node: ast.expr) -> bool:
     """Whether a device is chosen inside: ``torch.device("cuda" if torch.cuda.is_available() else "cpu")``; not
     ``True if torch.cuda.is_available() else False``.
     """
-    found = (one for one in ast.walk(node) if isinstance(one, ast.IfExp))
-    return any(not (isinstance(one.body, ast.Constant) and isinstance(one.body.value, bool)) for one in found)
+    conditionals = (inner for inner in ast.walk(node) if isinstance(inner, ast.IfExp))
+    return any(
+        not (isinstance(conditional.body, ast.Constant) and isinstance(conditional.body.value, bool))
+        for conditional in conditionals
+    )
 
 
 def last_name(node: ast.expr | None) -> str | None:
@@ -246,17 +251,21 @@ def _device_arguments(call: ast.Call) -> Iterator[ast.expr]:
         yield from call.args[:1]
     if function == "device" and ast.unparse(call.func) == "torch.device":
         yield from call.args[:1]
-    yield from (one.value for one in call.keywords if one.arg in {"device", "map_location"})
+    yield from (keyword.value for keyword in call.keywords if keyword.arg in {"device", "map_location"})
 
 
 def places(node: ast.AST) -> bool:
     """Whether something below is put on a CUDA device."""
-    for one in ast.walk(node):
-        if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr == "cuda":
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "cuda":
             return True
-        if isinstance(one, ast.Constant) and isinstance(one.value, str) and _PLACE.fullmatch(one.value):
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, str) and _PLACE.fullmatch(inner.value):
             return True
-        if isinstance(one, ast.Attribute) and one.attr[-6:] == "Tensor" and ast.unparse(one).startswith("torch.cuda."):
+        if (
+            isinstance(inner, ast.Attribute)
+            and inner.attr[-6:] == "Tensor"
+            and ast.unparse(inner).startswith("torch.cuda.")
+        ):
             return True
     return False
 
@@ -270,12 +279,16 @@ def conditions(nodes: Iterable[ast.AST]) -> tuple[set[int], set[int]]:
     following: dict[ast.If, list[ast.If]] = {}
     for node in nodes:
         block = getattr(node, "body", None)
-        ifs = [one for one in block if isinstance(one, ast.If)] if isinstance(block, list) else []
-        following |= {one: ifs[number + 1 :] for number, one in enumerate(ifs) if isinstance(one.body[-1], ast.Return)}
+        ifs = [statement for statement in block if isinstance(statement, ast.If)] if isinstance(block, list) else []
+        following |= {
+            branch: ifs[number + 1 :] for number, branch in enumerate(ifs) if isinstance(branch.body[-1], ast.Return)
+        }
         if not isinstance(node, ast.If):
             continue
-        if node.lineno in with_mac or any(_names_mac(one) for one in (*_chain(node), *following.get(node, ()))):
-            with_mac.update(one.lineno for one in _chain(node))
+        if node.lineno in with_mac or any(
+            _names_mac(condition) for condition in (*_chain(node), *following.get(node, ()))
+        ):
+            with_mac.update(statement.lineno for statement in _chain(node))
         elif ASKED in ast.unparse(node.test):
             refuses = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
             if (refuses and any(map(_gives_up, node.body))) or (
@@ -325,7 +338,7 @@ _GROWS = {"add_module", "append", "extend", "insert"}
 
 def _find_sized(programs: Sequence[Program]) -> None:
     """Note in each program where it calls on the device what is refused for some sizes."""
-    asked = [{one.lineno for one in program.nodes if isinstance(one, ast.Call) and _is_sized(one, program)}
+    asked = [{node.lineno for node in program.nodes if isinstance(node, ast.Call) and _is_sized(node, program)}
              for program in programs]  # fmt: skip
     on_device = _on_device(programs) if any(asked) else set()
     for number, (program, lines) in enumerate(zip(programs, asked, strict=True)):
@@ -338,7 +351,7 @@ def _is_sized(call: ast.Call, program: Program) -> bool:
     if rewrite is None or not rewrite.sizes:
         return False
     given = call.args[function in rewrite.functions :][:1]
-    given += [one.value for one in call.keywords if one.arg == rewrite.sizes[1]]
+    given += [keyword.value for keyword in call.keywords if keyword.arg == rewrite.sizes[1]]
     return not given or not {*re.findall(r"\w+", ast.unparse(given[0]))} <= {"1", "None"}
 
 
@@ -349,9 +362,9 @@ def _on_device(programs: Sequence[Program]) -> set[_Key]:
     for file in files:
         for definition in file.definitions:
             made_of[definition.name] |= file.named(definition)
-            for one in (definition, *definition.body):
-                if isinstance(one, ast.FunctionDef) and (one is definition or one.name == "__init__"):
-                    names = [each.arg for each in (*one.args.posonlyargs, *one.args.args)]
+            for statement in (definition, *definition.body):
+                if isinstance(statement, ast.FunctionDef) and (statement is definition or statement.name == "__init__"):
+                    names = [each.arg for each in (*statement.args.posonlyargs, *statement.args.args)]
                     parameters[definition.name].append((file.number, names[names[:1] == ["self"] :]))
     waiting: set[_Key] = set()
     for file in files:
@@ -359,10 +372,12 @@ def _on_device(programs: Sequence[Program]) -> set[_Key]:
         for node in file.program.nodes:
             if isinstance(node, ast.Call):
                 called = last_name(node.func) or ""
-                devices = (one for one in _device_arguments(node) if not _NONE.fullmatch(ast.unparse(one)))
+                devices = (
+                    argument for argument in _device_arguments(node) if not _NONE.fullmatch(ast.unparse(argument))
+                )
                 if called in {"cuda", "prepare"} or any(devices):
                     waiting |= file.parts(node)
-                given = [(one.arg, one.value) for one in node.keywords]
+                given = [(keyword_.arg, keyword_.value) for keyword_ in node.keywords]
                 for number, names in parameters.get(file.names.get(called, called), ()):
                     for name, value in [*zip(names, node.args, strict=False), *given]:
                         made_of[number, name or ""] |= file.parts(value)
@@ -377,11 +392,11 @@ def _on_device(programs: Sequence[Program]) -> set[_Key]:
                         made_of[file.key(part)] |= parts
                         if node in at_import:  # another file may import it
                             made_of[last_name(part) or ""] |= parts
-    found: set[_Key] = set()
+    keys: set[_Key] = set()
     while waiting:
-        found |= waiting
-        waiting = {one for key in waiting for one in made_of[key]} - found
-    return found
+        keys |= waiting
+        waiting = {source for key in waiting for source in made_of[key]} - keys
+    return keys
 
 
 class _File:
@@ -390,11 +405,11 @@ class _File:
     def __init__(self, number: int, program: Program) -> None:
         self.number = number
         self.program = program
-        self.definitions = [one for one in program.nodes if isinstance(one, (ast.ClassDef, ast.FunctionDef))]
+        self.definitions = [node for node in program.nodes if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
         self.names = {short: full.rpartition(".")[2] for short, full in program.names.items()}
-        self.names |= {one.name: one.name for one in self.definitions}
-        classes = (one for one in self.definitions if isinstance(one, ast.ClassDef))
-        self._selves = {inner: one.name for one in classes for inner in ast.walk(one)
+        self.names |= {definition.name: definition.name for definition in self.definitions}
+        classes = (definition for definition in self.definitions if isinstance(definition, ast.ClassDef))
+        self._selves = {inner: class_.name for class_ in classes for inner in ast.walk(class_)
                         if isinstance(inner, ast.Name) and inner.id == "self"}  # fmt: skip
 
     def key(self, node: ast.Name | ast.Attribute) -> _Key:
@@ -404,25 +419,25 @@ class _File:
 
     def parts(self, *nodes: ast.AST | None) -> set[_Key]:
         """What expressions are made of: of ``a.b.c`` only ``c``."""
-        found: set[_Key] = set()
+        keys: set[_Key] = set()
         waiting: list[ast.AST | None] = [*nodes]
         while waiting:
             node = waiting.pop()
             if isinstance(node, (ast.Name, ast.Attribute)):
-                found.add(self.key(node))
+                keys.add(self.key(node))
             elif node is not None:
                 waiting.extend(ast.iter_child_nodes(node))
             if isinstance(node, ast.Call):
-                found.add((self.number, node.lineno))
+                keys.add((self.number, node.lineno))
                 waiting += [node.func.value] if isinstance(node.func, ast.Attribute) else []
-        return found
+        return keys
 
     def named(self, definition: ast.ClassDef | ast.FunctionDef) -> set[_Key]:
         """What a definition takes from outside, and its calls."""
         inner = list(ast.walk(definition))
-        names = [one for one in inner if isinstance(one, ast.Name)]
-        bound = {one.id for one in names if not isinstance(one.ctx, ast.Load)}
-        bound |= {one.arg for one in inner if isinstance(one, ast.arg)}
-        made: set[_Key] = {self.key(one) for one in names if one.id not in bound}
-        made |= {one.attr for one in inner if isinstance(one, ast.Attribute) and self.program.qualified(one)}
-        return made | {(self.number, one.lineno) for one in inner if isinstance(one, ast.Call)}
+        names = [node for node in inner if isinstance(node, ast.Name)]
+        bound = {name.id for name in names if not isinstance(name.ctx, ast.Load)}
+        bound |= {node.arg for node in inner if isinstance(node, ast.arg)}
+        made: set[_Key] = {self.key(name) for name in names if name.id not in bound}
+        made |= {node.attr for node in inner if isinstance(node, ast.Attribute) and self.program.qualified(node)}
+        return made | {(self.number, node.lineno) for node in inner if isinstance(node, ast.Call)}

@@ -115,7 +115,7 @@ def gather(paths: Sequence[str]) -> Found:
 
     Raises UsageError: a path does not exist.
     """
-    found = Found()
+    gathered = Found()
     done: set[Path] = set()
     for given in paths:
         root = Path(given)
@@ -123,19 +123,19 @@ def gather(paths: Sequence[str]) -> Found:
             raise UsageError(f"there is no {printable(given)}", "Name files or folders: mpsprobe fix train.py src/")
         inside = root.resolve() if root.is_dir() else root.resolve().parent
         if root.is_symlink() and not root.resolve().is_relative_to(root.parent.resolve()):
-            found.complaints.append(f"{root}: a symbolic link out of its folder; not changed")
+            gathered.complaints.append(f"{root}: a symbolic link out of its folder; not changed")
             continue
         if not root.is_dir() and root.suffix not in PYTHON | SETTINGS | {NOTEBOOK}:
-            found.complaints.append(f"{root}: not a Python file or notebook; not changed")
-        for path in below(root, found.complaints):
+            gathered.complaints.append(f"{root}: not a Python file or notebook; not changed")
+        for path in below(root, gathered.complaints):
             real = path.resolve()
             if not real.is_relative_to(inside):
                 if path.suffix in PYTHON | {NOTEBOOK}:
-                    found.complaints.append(f"{path}: a symbolic link out of what was named; not changed")
+                    gathered.complaints.append(f"{path}: a symbolic link out of what was named; not changed")
             elif real not in done:
                 done.add(real)
-                _read(path, real, found)
-    return found
+                _read(path, real, gathered)
+    return gathered
 
 
 def below(root: Path, complaints: list[str]) -> Iterator[Path]:
@@ -158,14 +158,14 @@ def is_left_out(folder: Path) -> bool:
     return folder.name.startswith(".") or folder.name in _LEFT_OUT or os.path.exists(folder / "pyvenv.cfg")  # noqa: PTH110
 
 
-def _read(path: Path, real: Path, found: Found) -> None:
+def _read(path: Path, real: Path, gathered: Found) -> None:
     if path.suffix not in PYTHON | SETTINGS | {NOTEBOOK}:
         return
     try:
         data = content(real)
         if path.suffix in SETTINGS:
             hits = _SETTING.finditer(data.decode("utf-8", "replace"))
-            found.settings.update({hit[1].split(".")[-1]: hit[2] for hit in hits})
+            gathered.settings.update({hit[1].split(".")[-1]: hit[2] for hit in hits})
             return
         bom = _BOM if data.startswith(_BOM) else b""
         encoding = "utf-8"
@@ -177,23 +177,23 @@ def _read(path: Path, real: Path, found: Found) -> None:
         writable = real.stat().st_mode & stat.S_IWUSR
         same = source.encoded(text) == data
     except (SyntaxError, ValueError, LookupError, RecursionError) as error:
-        found.complaints.append(f"{path}: cannot be read ({first_line(error)}); not changed")
+        gathered.complaints.append(f"{path}: cannot be read ({first_line(error)}); not changed")
     except OSError as error:
-        found.complaints.append(f"{path}: cannot be read ({error.strerror}); not changed")
+        gathered.complaints.append(f"{path}: cannot be read ({error.strerror}); not changed")
     else:
         if not writable:
-            found.complaints.append(f"{path}: read-only; not changed")
+            gathered.complaints.append(f"{path}: read-only; not changed")
         elif not same:
-            found.complaints.append(f"{path}: cannot be written again as {encoding}; not changed")
+            gathered.complaints.append(f"{path}: cannot be written again as {encoding}; not changed")
         else:
-            found.sources.append(source)
+            gathered.sources.append(source)
 
 
 def check_clean(sources: Sequence[Source]) -> None:
     """Raise a ``UsageError`` where git knows changes of these files that are not committed."""
     folders: dict[Path, list[str]] = {}
-    for one in sources:
-        folders.setdefault(one.path.parent, []).append(one.path.name)
+    for source in sources:
+        folders.setdefault(source.path.parent, []).append(source.path.name)
     for folder, names in folders.items():
         try:
             # An index that is only read starts no hook; names are no patterns.
@@ -211,7 +211,7 @@ def _switched_off(folder: Path) -> dict[str, str]:
     asked = ["config", "--null", "--show-scope", "--name-only", "--get-regexp", r"^filter\."]
     parts = _git(folder, asked, {}).stdout.split("\0")  # scope, name, scope, name, …; what is read is not run
     own = {name.rpartition(".")[0] for scope, name in zip(parts[::2], parts[1::2], strict=False) if scope in _OF_IT}
-    filters = {f"{one}.{key}": value for one in own for key, value in _NO_FILTER.items()}
+    filters = {f"{name}.{key}": value for name in own for key, value in _NO_FILTER.items()}
     return {"core.fsmonitor": "false", "core.hooksPath": os.devnull, **filters}
 
 
@@ -238,7 +238,7 @@ class Notebook:
         cells = _members(text, _spans(text, text.index("{"))["cells"][0])
         for number, (cell, (_, begin, _)) in enumerate(zip(document["cells"], cells, strict=True)):
             lines = cell.get("source") if isinstance(cell, dict) and cell.get("cell_type") == "code" else None
-            code = "".join(lines) if isinstance(lines, list) and all(isinstance(one, str) for one in lines) else lines
+            code = "".join(lines) if isinstance(lines, list) and all(isinstance(line, str) for line in lines) else lines
             if isinstance(code, str) and code and _parses(_hidden(code)):
                 self._codes[number] = code
                 self._spans[number] = _spans(text, begin)["source"]
@@ -284,8 +284,8 @@ def _spans(text: str, at: int) -> dict[str | None, tuple[int, int]]:
 
 
 def _behind(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def _like(old: str, code: str) -> str:

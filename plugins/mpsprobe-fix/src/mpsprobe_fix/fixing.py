@@ -52,11 +52,11 @@ def edit(
     met = {*_met(program, facts), *(seen or ())}
     place = Place(program, file, facts, seen or {})
     table: dict[type[cst.CSTNode], list[tuple[Rule, Edit]]] = {}
-    for one in rules:
-        for change in one.edits:
+    for rule in rules:
+        for change in rule.edits:
             kinds = next(iter(get_type_hints(change).values()))
             for kind in get_args(kinds) or [kinds]:
-                table.setdefault(kind, []).append((one, change))
+                table.setdefault(kind, []).append((rule, change))
     made, done = "", 0
     for first, last in _with_lines(program, met):
         wrapper = MetadataWrapper(cst.parse_module("".join(program.lines[first - 1 : last])), unsafe_skip_copy=True)
@@ -68,7 +68,7 @@ def edit(
 
 def _met(program: Program, facts: Facts) -> Iterator[int]:
     """Lines where a rule may have something to say: those with a word of theirs, and calls that a Mac refuses."""
-    ours = [re.escape(one) for one, full in program.names.items() if WORDS.search(full)]
+    ours = [re.escape(name) for name, full in program.names.items() if WORDS.search(full)]
     words = re.compile("|".join([WORDS.pattern, *ours, *map(re.escape, (*facts.settings, *facts.types))]))
     yield from (number for number, line in enumerate(program.lines, 1) if words.search(line))
     for node in program.nodes:
@@ -141,10 +141,10 @@ def _with_head(code: str, place: Place) -> str:
     needed = {*place.heads, *([torch] if start is None else [])}
     at = start or 0
     for number in range(at, len(body)):
-        one = body[number]
-        is_text = number == 0 and isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
-        used = {inner.id for inner in ast.walk(one) if isinstance(inner, ast.Name)}
-        if not ((bound[number] and isinstance(one, _HEADS)) or is_text) or used & needed:
+        statement = body[number]
+        is_text = number == 0 and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        used = {inner.id for inner in ast.walk(statement) if isinstance(inner, ast.Name)}
+        if not ((bound[number] and isinstance(statement, _HEADS)) or is_text) or used & needed:
             break
         at = number + 1
     while 0 < at < len(body) and body[at].lineno == body[at - 1].end_lineno:
@@ -164,7 +164,7 @@ def _with_head(code: str, place: Place) -> str:
         text += "\n" * (gap if before else 0) + code_of_head.rstrip() + "\n"
         before = kind
     if before == _DEFINED:
-        blank = next((number for number, one in enumerate(lines[line:]) if one.strip()), 2)
+        blank = next((number for number, text in enumerate(lines[line:]) if text.strip()), 2)
         text += "\n" * (2 - blank)
     end = re.search(r"\r\n|\r|\n", code)
     return "".join(lines[:line]) + text.replace("\n", end[0] if end else "\n") + "".join(lines[line:])
@@ -172,8 +172,8 @@ def _with_head(code: str, place: Place) -> str:
 
 def _kind(code: str) -> int:
     """What a statement is, in the order in which they stand at the head."""
-    found = re.match(r"(import |from )|[\w ,]+ = |(def |class )", code)
-    return 4 if not found else _IMPORT if found[1] else _DEFINED if found[2] else _ASSIGNED
+    match = re.match(r"(import |from )|[\w ,]+ = |(def |class )", code)
+    return 4 if not match else _IMPORT if match[1] else _DEFINED if match[2] else _ASSIGNED
 
 
 def _bound_by(statement: ast.stmt) -> dict[str, str]:
@@ -181,7 +181,7 @@ def _bound_by(statement: ast.stmt) -> dict[str, str]:
     if not isinstance(statement, _HEADS):
         return {}
     nodes = ast.walk(statement)
-    return {name: full for one in nodes if isinstance(one, IMPORTS) for name, full in imported(one).items()}
+    return {name: full for node in nodes if isinstance(node, IMPORTS) for name, full in imported(node).items()}
 
 
 def _has_torch(names: Mapping[str, str]) -> bool:
@@ -205,23 +205,25 @@ class Patch:
 
 
 def fixed(
-    found: Found, rules: Sequence[Rule], seen: Seen | None = None, before: Patch | None = None, release: str = ""
+    gathered: Found, rules: Sequence[Rule], seen: Seen | None = None, before: Patch | None = None, release: str = ""
 ) -> Patch:
     """The edits of ``rules`` to all files of ``found``, for a ``release`` of torch, which is the installed one where
     that says nothing else; a second call goes on from the patch ``before``.
     """
-    patch = before or Patch(complaints=list(found.complaints))
+    patch = before or Patch(complaints=list(gathered.complaints))
     programs: dict[str, Program] = {}
-    sources = [one.edited(patch.texts[one.name]) if one.name in patch.texts else one for one in found.sources]
+    sources = [
+        source.edited(patch.texts[source.name]) if source.name in patch.texts else source for source in gathered.sources
+    ]
     for source in sources:
         read = parsed(source.code)
         if isinstance(read, Program):
             programs[source.name] = read
         elif before is None:
             patch.complaints.append(f"{source.name}: {read}; not changed")
-    facts = facts_of([*programs.values()], found.settings)
+    facts = facts_of([*programs.values()], gathered.settings)
     facts.release = tuple(map(int, re.findall(r"\d+", release)[:2])) or _installed()
-    refused = (one for lines in (seen or {}).values() for some in lines.values() for one in some)
+    refused = (refusal for lines in (seen or {}).values() for some in lines.values() for refusal in some)
     facts.refused = {operator for kind, operator in refused if kind == "operator"}
     for source in sources:
         program = programs.get(source.name)
@@ -233,8 +235,10 @@ def fixed(
             patch.complaints.append(f"{source.name}: libcst does not parse it; not changed")
             continue
         patch.changes += made.changes
-        known = {(one.rule, one.file, one.text) for one in patch.decisions if before is not None}
-        patch.decisions += [one for one in made.decisions if (one.rule, one.file, one.text) not in known]
+        known = {(decision.rule, decision.file, decision.text) for decision in patch.decisions if before is not None}
+        patch.decisions += [
+            decision for decision in made.decisions if (decision.rule, decision.file, decision.text) not in known
+        ]
         if made.code != program.code:
             patch.texts[source.name] = source.after(made.code)
     return patch
@@ -265,5 +269,5 @@ def _quoted(name: str) -> str:
     """A name as git writes it: one with control characters, or none of UTF-8, in quotes with octal numbers."""
     if name.isprintable() and not {'"', "\\"} & {*name}:
         return name
-    plain = (chr(one) if 32 <= one < 127 and one not in b'"\\' else f"\\{one:03o}" for one in os.fsencode(name))
+    plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}" for byte in os.fsencode(name))
     return f'"{"".join(plain)}"'

@@ -76,14 +76,14 @@ class Place:
         return self.lines(node)[0]
 
     def lines(self, node: cst.CSTNode) -> range:
-        found = self._positions[node]
-        return range(self._before + found.start.line, self._before + found.end.line + 1)
+        position = self._positions[node]
+        return range(self._before + position.start.line, self._before + position.end.line + 1)
 
     def parent(self, distance: int = 1) -> cst.CSTNode | None:
         return self.around[-distance] if len(self.around) >= distance else None
 
     def inside(self, kind: type[cst.CSTNode]) -> bool:
-        return any(isinstance(one, kind) for one in self.around)
+        return any(isinstance(node, kind) for node in self.around)
 
     @property
     def torch(self) -> str:
@@ -123,13 +123,13 @@ class Place:
         code = code or source(name)
         if re.search(r"\btorch\.", code):
             code = re.sub(r"\btorch\.", f"{self.torch}.", code)
-        if not any(name in _defined(one) for one in self.program.tree.body):
+        if not any(name in _defined(statement) for statement in self.program.tree.body):
             self.heads.setdefault(name, code)
 
     def _constant(self, name: str, value: str) -> str:
         code = f"{name} = {value}"
         same = ast.dump(ast.parse(code).body[0])
-        while any(name in _defined(one) and ast.dump(one) != same for one in self.program.tree.body):
+        while any(name in _defined(statement) and ast.dump(statement) != same for statement in self.program.tree.body):
             name = f"MPS_OR_{name}"
             code = f"{name} = {value}"
             same = ast.dump(ast.parse(code).body[0])
@@ -157,7 +157,7 @@ class Place:
 
 def _defined(statement: ast.stmt) -> set[str]:
     if isinstance(statement, ast.Assign):
-        return {one.id for one in statement.targets if isinstance(one, ast.Name)}
+        return {target.id for target in statement.targets if isinstance(target, ast.Name)}
     return {statement.name} if isinstance(statement, (ast.FunctionDef, ast.ClassDef)) else set()
 
 
@@ -193,11 +193,11 @@ def cuda_index(node: object) -> str | None:
 
 def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg | None:
     """The argument of a call that is given by ``name``, or stands at ``position``."""
-    for number, one in enumerate(call.args):
-        if one.keyword is not None and one.keyword.value == name:
-            return one
-        if one.keyword is None and not one.star and number == position:
-            return one
+    for number, passed in enumerate(call.args):
+        if passed.keyword is not None and passed.keyword.value == name:
+            return passed
+        if passed.keyword is None and not passed.star and number == position:
+            return passed
     return None
 
 
@@ -205,16 +205,18 @@ def with_arguments(
     call: cst.Call, change: Callable[[str, cst.BaseExpression], cst.BaseExpression | None]
 ) -> cst.Call | None:
     """``call`` with other values, as far as ``change`` has one for a keyword and a value; ``None`` without any."""
-    values = [change(one.keyword.value if one.keyword else "", one.value) for one in call.args]
+    values = [change(passed.keyword.value if passed.keyword else "", passed.value) for passed in call.args]
     if not any(values):
         return None
     changed = zip(call.args, values, strict=True)
-    return call.with_changes(args=[one if new is None else one.with_changes(value=new) for one, new in changed])
+    return call.with_changes(
+        args=[passed if new is None else passed.with_changes(value=new) for passed, new in changed]
+    )
 
 
 def with_value(call: cst.Call, argument: cst.Arg, code: str) -> cst.Call:
     """``call`` with another value of one of its arguments."""
-    args = [one.with_changes(value=expression(code)) if one is argument else one for one in call.args]
+    args = [passed.with_changes(value=expression(code)) if passed is argument else passed for passed in call.args]
     return call.with_changes(args=args)
 
 
@@ -268,9 +270,12 @@ def bare(argument: cst.Arg) -> str:
 
 def as_to(call: cst.Call, *args: cst.Arg | str) -> cst.Call:
     """``x.cuda(…)``, ``x.type(…)`` and their like as ``x.to(…)``; a text is the code of an argument."""
-    made = [arguments(one)[0] if isinstance(one, str) else one for one in args]
+    made = [arguments(given)[0] if isinstance(given, str) else given for given in args]
     comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    made[:-1] = [one if isinstance(one.comma, cst.Comma) else one.with_changes(comma=comma) for one in made[:-1]]
+    made[:-1] = [
+        made_argument if isinstance(made_argument.comma, cst.Comma) else made_argument.with_changes(comma=comma)
+        for made_argument in made[:-1]
+    ]
     return call.with_changes(func=call.func.with_changes(attr=cst.Name("to")), args=made)
 
 
@@ -302,7 +307,7 @@ def widened(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None
     if asks(node, place):
         return expression(f"{code_of(node)} or {place.has_mps()}", node)
     asked = m.Call(func=m.MatchIfTrue(lambda function: place.qualified(function) == ASKED))
-    made = m.replace(node, asked, lambda one, _: expression(f"({code_of(one)} or {place.has_mps()})"))
+    made = m.replace(node, asked, lambda node, _: expression(f"({code_of(node)} or {place.has_mps()})"))
     assert isinstance(made, cst.BaseExpression)
     return made
 
@@ -310,25 +315,25 @@ def widened(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None
 def guarded(place: Place) -> bool:
     """Whether the node is where only CUDA is, or where MPS has its own way: in a branch of a condition about it."""
     below: cst.CSTNode | None = None
-    for one in reversed([*place.around, place.original]):
-        if isinstance(one, (cst.If, cst.IfExp)) and below is not None and below is not one.test:
-            if one not in place.known:
-                place.known[one] = mentions_cuda(one.test) or _says(one.test, place), mentions_mac(one.test)
-            cuda, mac = place.known[one]
-            if below is one.body and (
-                mac or (cuda and not (isinstance(one, cst.If) and place.line(one) in place.widened))
+    for node in reversed([*place.around, place.original]):
+        if isinstance(node, (cst.If, cst.IfExp)) and below is not None and below is not node.test:
+            if node not in place.known:
+                place.known[node] = mentions_cuda(node.test) or _says(node.test, place), mentions_mac(node.test)
+            cuda, mac = place.known[node]
+            if below is node.body and (
+                mac or (cuda and not (isinstance(node, cst.If) and place.line(node) in place.widened))
             ):
                 return True
-        if isinstance(one, (cst.FunctionDef, cst.Lambda)):
+        if isinstance(node, (cst.FunctionDef, cst.Lambda)):
             return False
-        below = one
+        below = node
     return False
 
 
 def _says(test: cst.BaseExpression, place: Place) -> bool:
     """Whether a condition asks a name that is true with CUDA only."""
     parts = [test.left, test.right] if isinstance(test, cst.BooleanOperation) else [test]
-    return any(name_of(one) in place.facts.asked - place.facts.flags for one in parts)
+    return any(name_of(part) in place.facts.asked - place.facts.flags for part in parts)
 
 
 def name_of(node: cst.CSTNode) -> str | None:

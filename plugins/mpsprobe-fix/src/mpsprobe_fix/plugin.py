@@ -12,7 +12,7 @@ from mpsprobe.declarations import CommandDeclaration, DoctorFinding, OperatorRew
 def mpsprobe_rewrites() -> list[OperatorRewrite]:
     from mpsprobe_fix.catalogue import REWRITES
 
-    return [OperatorRewrite(one.name, tuple(sorted(one.operators)), "mpsprobe fix") for one in REWRITES]
+    return [OperatorRewrite(rewrite.name, tuple(sorted(rewrite.operators)), "mpsprobe fix") for rewrite in REWRITES]
 
 
 @hookimpl

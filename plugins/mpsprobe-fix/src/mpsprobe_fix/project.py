@@ -57,11 +57,11 @@ def findings(path: str, mac: Mapping[str, str]) -> Iterator[DoctorFinding]:
     release = pick_release(mac["torch"], releases) if "torch" in mac else None
     if "torch" in mac and release is None:
         raise UsageError(f"there is no kernel table of torch {mac['torch']}", f"Newest: {releases[-1]}.")
-    found = gather([path])
+    gathered = gather([path])
     asked = list(required(Path(path)))
-    calls, settings, late = _calls(path, [(one.name, one.code) for one in found.sources])
-    pins = [one for one in asked if one.name in {"torch", "pytorch"}]
-    allowed = [one for one in releases if all(_allows(pin.specifier, one) for pin in pins)]
+    calls, settings, late = _calls(path, [(source.name, source.code) for source in gathered.sources])
+    pins = [requirement for requirement in asked if requirement.name in {"torch", "pytorch"}]
+    allowed = [release for release in releases if all(_allows(pin.specifier, release) for pin in pins)]
     judged = release or (allowed or releases)[-1]
     yield from _packages(asked)
     yield from _torch(pins, allowed, judged, release, mac.get("macos"))
@@ -69,12 +69,14 @@ def findings(path: str, mac: Mapping[str, str]) -> Iterator[DoctorFinding]:
     yield from _of_release(judged, calls)
     yield from _wrong_results(judged, calls, mac)
     yield from _settings(settings, late)
-    patch = fixed(found, list(RULES.values()), release=judged)
+    patch = fixed(gathered, list(RULES.values()), release=judged)
     for name in OF_SETUP:
-        places = [f"{one.file}:{one.line}" for one in (*patch.changes, *patch.decisions) if one.rule == name]
+        places = [
+            f"{change.file}:{change.line}" for change in (*patch.changes, *patch.decisions) if change.rule == name
+        ]
         if places:
             yield DoctorFinding("warning", f"{_at(places)}: {RULES[name].reason}", f"mpsprobe fix {path} --only {name}")
-    others = sum(one.rule not in (*OF_SETUP, "missing-operator") for one in patch.changes)
+    others = sum(change.rule not in (*OF_SETUP, "missing-operator") for change in patch.changes)
     if others:
         message = f"{others} place{' is' if others == 1 else 's are'} written for CUDA"
         yield DoctorFinding("warning", message, f"See the edits: mpsprobe fix {path}")
@@ -87,36 +89,40 @@ def _at(places: Iterable[str]) -> str:
 
 def _packages(asked: Iterable[Required]) -> Iterator[DoctorFinding]:
     about = known()
-    for one in asked:
-        local = re.search(r"\+(cu\d+|cuda\w*|rocm[\d.]*)", one.text)
+    for requirement in asked:
+        local = re.search(r"\+(cu\d+|cuda\w*|rocm[\d.]*)", requirement.text)
         level, hint = "error", "On a Mac torch comes from the usual index: leave this out there."
-        if not one.name or local:
-            what = f"{one.text} is {f'a build for {local[1]}' if local else 'an index of CUDA builds'}"
-        elif one.name in about["no_wheel"]:
-            what = f"{one.name} has no wheel for macOS on arm64 (looked up on {about['dated']})"
-            hint = f"Instead: {about['no_wheel'][one.name]}"
-        elif one.name in about["needs_cuda"]:
-            what, level = f"{one.name} installs, and its kernels need CUDA", "warning"
-            hint = f"Instead: {about['needs_cuda'][one.name]}"
-        elif one.name in about["conda"]["names"] or re.match(r"nvidia-|cupy-cuda|spconv-cu|cuda-", one.name):
-            what, hint = f"{one.name} is a part of CUDA", 'Only for CUDA: add ; sys_platform == "linux"'
+        if not requirement.name or local:
+            what = f"{requirement.text} is {f'a build for {local[1]}' if local else 'an index of CUDA builds'}"
+        elif requirement.name in about["no_wheel"]:
+            what = f"{requirement.name} has no wheel for macOS on arm64 (looked up on {about['dated']})"
+            hint = f"Instead: {about['no_wheel'][requirement.name]}"
+        elif requirement.name in about["needs_cuda"]:
+            what, level = f"{requirement.name} installs, and its kernels need CUDA", "warning"
+            hint = f"Instead: {about['needs_cuda'][requirement.name]}"
+        elif requirement.name in about["conda"]["names"] or re.match(
+            r"nvidia-|cupy-cuda|spconv-cu|cuda-", requirement.name
+        ):
+            what, hint = f"{requirement.name} is a part of CUDA", 'Only for CUDA: add ; sys_platform == "linux"'
         else:
             continue
-        yield DoctorFinding(level, f"{one.place}: {what}", hint)
+        yield DoctorFinding(level, f"{requirement.place}: {what}", hint)
 
 
 def _torch(
     pins: list[Required], allowed: list[str], judged: str, asked: str | None, macos: str | None
 ) -> Iterator[DoctorFinding]:
-    place = _at(one.place for one in pins)
+    place = _at(pin.place for pin in pins)
     if pins and not allowed:
-        yield DoctorFinding("error", f"{place}: no torch with MPS fits {', '.join(one.text for one in pins)}")
+        yield DoctorFinding("error", f"{place}: no torch with MPS fits {', '.join(pin.text for pin in pins)}")
     elif pins and asked and asked not in allowed:
-        yield DoctorFinding("warning", f"{place}: {', '.join(one.text for one in pins)} does not allow torch {asked}")
+        yield DoctorFinding("warning", f"{place}: {', '.join(pin.text for pin in pins)} does not allow torch {asked}")
     minimum = load_table(judged).macos_minimum
     if macos and minimum and Version(macos) < Version(minimum):
         message = f"torch {judged} needs macOS {minimum} for MPS, and the Mac has {macos}"
-        fitting = [one for one in allowed if Version(load_table(one).macos_minimum or "0") <= Version(macos)]
+        fitting = [
+            release for release in allowed if Version(load_table(release).macos_minimum or "0") <= Version(macos)
+        ]
         yield DoctorFinding("error", message, f"torch {fitting[-1]} runs there." if fitting else None)
 
 
@@ -128,10 +134,12 @@ def _allows(specifier: str, version: str) -> bool:
 
 
 def _python(asked: Iterable[Required]) -> Iterator[DoctorFinding]:
-    for one in asked:
+    for requirement in asked:
         minors = [f"3.{minor}" for minor in range(8, 20)]
-        if one.name == "python" and not any(_allows(one.specifier, f"{minor}.99") for minor in minors):
-            message = f"{one.place}: {one.text}: Python has builds for Apple silicon from {ARM_PYTHON} on"
+        if requirement.name == "python" and not any(_allows(requirement.specifier, f"{minor}.99") for minor in minors):
+            message = (
+                f"{requirement.place}: {requirement.text}: Python has builds for Apple silicon from {ARM_PYTHON} on"
+            )
             yield DoctorFinding("error", message)
 
 
@@ -153,17 +161,17 @@ def _calls(path: str, codes: Iterable[tuple[str, str]]) -> tuple[Places, Places,
                 full = program.qualified(node.func)
                 calls[full].append(place)
                 kind = full.rpartition(".")[2]
-                for one in node.keywords:
-                    if one.arg in gone.get(kind, {}):
-                        settings[f"{kind}({one.arg}=…): {gone[kind][one.arg]}"].append(place)
+                for keyword_ in node.keywords:
+                    if keyword_.arg in gone.get(kind, {}):
+                        settings[f"{kind}({keyword_.arg}=…): {gone[kind][keyword_.arg]}"].append(place)
                 first = node.args[:1] if kind in {"set_start_method", "get_context"} else []
-                given = [one.value for one in node.keywords if one.arg == "multiprocessing_context"]
-                calls["fork"] += [place for one in (*first, *given) if ast.unparse(one) == "'fork'"]
+                given = [keyword.value for keyword in node.keywords if keyword.arg == "multiprocessing_context"]
+                calls["fork"] += [place for argument in (*first, *given) if ast.unparse(argument) == "'fork'"]
             elif isinstance(node, ast.Constant) and node.value in variables["nothing"]:
                 settings[str(node.value)].append(place)
             if torch_at is not None and isinstance(node, (ast.Assign, ast.Call)) and node.lineno > torch_at:
-                found = _SET.match(ast.unparse(node))
-                late += [f"{place} ({found[1]})"] if found and found[1] in variables["read_at_import"] else []
+                match = _SET.match(ast.unparse(node))
+                late += [f"{place} ({match[1]})"] if match and match[1] in variables["read_at_import"] else []
     return calls, settings, late
 
 
@@ -171,37 +179,39 @@ def _of_release(release: str, calls: Places) -> Iterator[DoctorFinding]:
     """What ``release`` does with what the code calls."""
     version, table = Version(release), load_table(release)
     for name, since in SINCE.items():
-        places = [one for call, some in calls.items() if f"{call}.".startswith(f"{name}.") for one in some]
+        places = [line for call, some in calls.items() if f"{call}.".startswith(f"{name}.") for line in some]
         if places and version < Version(since):
             message = f"{_at(places)}: {name} works on MPS from torch {since} on, and {release} is judged"
             yield DoctorFinding("warning", message, f"torch>={since}, or: mpsprobe fix")
     for call, places in calls.items():
-        rewrite = next((one for one in REWRITES if call in one.functions), None)
+        rewrite = next((rewrite for rewrite in REWRITES if call in rewrite.functions), None)
         operators = (rewrite.operators if rewrite else frozenset()) | operators_of(call)
-        missing = sorted(one for one in operators if table.verdict(one) in {"missing", "fallback"})
+        missing = sorted(operator for operator in operators if table.verdict(operator) in {"missing", "fallback"})
         if missing:
             hint = f"mpsprobe fix --run … writes {'it with other operators' if rewrite else 'a trip through the CPU'}"
             yield DoctorFinding(
                 "warning", f"{_at(places)}: {call}: torch {release} has no kernel for {missing[0]}", hint
             )
-    threads = [one for name in THREADS for one in calls.get(name, [])]
+    threads = [call for name in THREADS for call in calls.get(name, [])]
     if threads and any(name.startswith("torch.") for name in calls) and release.startswith(("2.14.", "2.15.")):
         message = f"{_at(threads)}: two threads that use the device end the process on torch {release} (pytorch#197805)"
         yield DoctorFinding("warning", message, "Let one thread use the device.")
     if calls.get("fork"):  # torch._C._mps_is_in_bad_fork says so of the process
         message = f"{_at(calls['fork'])}: a process that is forked after the device was used cannot use it"
         yield DoctorFinding("warning", message, "Use spawn, the default of macOS.")
-    if builds := [one for name, some in calls.items() if name.endswith(("CUDAExtension", "RawKernel")) for one in some]:
+    if builds := [
+        build for name, some in calls.items() if name.endswith(("CUDAExtension", "RawKernel")) for build in some
+    ]:
         yield DoctorFinding("error", f"{_at(builds)}: needs nvcc, which no Mac has", "Build it where CUDA is.")
 
 
 def _wrong_results(release: str, calls: Places, mac: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Those known of ``release`` that calls may have: which, their layouts and dtypes say."""
     minimum = load_table(release).macos_minimum
-    entries = [one for one in all_entries() if one.affects(release, minimum, mac.get("macos"), mac.get("chip"))]
+    entries = [entry for entry in all_entries() if entry.affects(release, minimum, mac.get("macos"), mac.get("chip"))]
     for call, places in calls.items():
         operators = operators_of(call)
-        names = [one.id for one in entries if operators & {*one.operators} or call in one.reached_from]
+        names = [entry.id for entry in entries if operators & {*entry.operators} or call in entry.reached_from]
         if names:
             message = (
                 f"{_at(places)}: of some calls of {call}, torch {release} is known for wrong results: {_at(names)}"
@@ -241,18 +251,18 @@ class Required:
 def required(folder: Path) -> Iterator[Required]:
     """What the files of ``folder`` ask for; a file that cannot be read asks for nothing."""
     for file in sorted(below(folder, [])):
-        read = next((found for pattern, found in _READERS if re.fullmatch(pattern, file.name)), None)
+        read = next((reader for pattern, reader in _READERS if re.fullmatch(pattern, file.name)), None)
         if read is None:
             continue
         try:
             text = content(file).decode("utf-8").replace("\r\n", "\n")
-            asked = [one for one in islice(read(text), MOST) if isinstance(one, str)]
+            asked = [text_ for text_ in islice(read(text), MOST) if isinstance(text_, str)]
         except (OSError, ValueError, configparser.Error, AttributeError, TypeError, RecursionError):
             continue
         lines = text.splitlines()
-        for one in asked:
-            line = next((number for number, written in enumerate(lines, 1) if one in written), None)
-            yield from _of_text(one, f"{file}:{line}" if line else str(file))
+        for requirement in asked:
+            line = next((number for number, written in enumerate(lines, 1) if requirement in written), None)
+            yield from _of_text(requirement, f"{file}:{line}" if line else str(file))
         for number, written in enumerate(lines, 1):
             for word in [] if written.lstrip().startswith("#") else written.split():
                 if "http" in word and _CUDA_INDEX.search(word, word.index("http")):
@@ -262,12 +272,16 @@ def required(folder: Path) -> Iterator[Required]:
 def _of_text(text: str, place: str) -> Iterator[Required]:
     conda = re.fullmatch(r"([\w.-]+)\s*=\s*([\w.*]+)(=.*)?", text)  # a line of conda: numpy=1.26=build
     try:
-        found = Requirement(f"{conda[1]}=={conda[2].removesuffix('.*').removesuffix('*')}.*" if conda else text)
-        wanted = found.marker is None or found.marker.evaluate({**MAC, "extra": ""}) or "extra" in str(found.marker)
+        requirement = Requirement(f"{conda[1]}=={conda[2].removesuffix('.*').removesuffix('*')}.*" if conda else text)
+        wanted = (
+            requirement.marker is None
+            or requirement.marker.evaluate({**MAC, "extra": ""})
+            or "extra" in str(requirement.marker)
+        )
     except ValueError:  # no requirement, or a marker that compares what cannot be compared
         return
     if wanted:
-        yield Required(canonicalize_name(found.name), text, place, str(found.specifier))
+        yield Required(canonicalize_name(requirement.name), text, place, str(requirement.specifier))
 
 
 def _of_requirements(text: str) -> Iterator[str]:
@@ -283,7 +297,12 @@ def _of_pyproject(text: str) -> Iterator[str]:
     yield from project.get("dependencies", [])
     for some in project.get("optional-dependencies", {}).values():
         yield from some
-    yield from (one for some in document.get("dependency-groups", {}).values() for one in some if isinstance(one, str))
+    yield from (
+        requirement
+        for some in document.get("dependency-groups", {}).values()
+        for requirement in some
+        if isinstance(requirement, str)
+    )
     yield from document.get("build-system", {}).get("requires", [])
     if "requires-python" in project:
         yield f"python{project['requires-python']}"
@@ -307,9 +326,9 @@ def _of_conda(text: str) -> Iterator[str]:
     """Its items, those of pip too; names of channels are among them, and no package."""
     for line in text.splitlines():
         dash, _, item = line.partition("#")[0].strip().partition(" ")
-        found = _CONDA.fullmatch(item.strip()) if dash == "-" else None
-        if found is not None:
-            yield found[1]
+        match = _CONDA.fullmatch(item.strip()) if dash == "-" else None
+        if match is not None:
+            yield match[1]
 
 
 _READERS = (

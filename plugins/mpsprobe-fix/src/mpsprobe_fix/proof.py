@@ -58,9 +58,9 @@ class Outcome:
         """What a Mac refuses, with its line."""
         operators = (self.report or {}).get("operators", [])
         return [
-            f"{one['operator']} is {one['verdict']} at {', '.join(one['call_sites'][:2]) or 'no line that is known'}"
-            for one in operators
-            if one["verdict"] in REFUSED
+            f"{row['operator']} is {row['verdict']} at {', '.join(row['call_sites'][:2]) or 'no line that is known'}"
+            for row in operators
+            if row["verdict"] in REFUSED
         ]
 
     def on_the_cpu(self) -> int:
@@ -69,7 +69,7 @@ class Outcome:
 
 
 def prove(
-    program: str, release: str, found: Found, rules: Sequence[Rule], patch: Patch, timeout: float
+    program: str, release: str, gathered: Found, rules: Sequence[Rule], patch: Patch, timeout: float
 ) -> tuple[Patch, list[str]]:
     """The patch, with the edits that a run asks for, and what did not hold: nothing, if it is proved.
 
@@ -79,12 +79,12 @@ def prove(
     """
     command = _arguments(program)
     here = Path.cwd().resolve()
-    if any(not one.path.is_relative_to(here) for one in found.sources):
+    if any(not source.path.is_relative_to(here) for source in gathered.sources):
         raise UsageError("--run needs all paths below the working folder", "Change to the folder that has them.")
-    sources = {one.path: one for one in found.sources}
+    sources = {source.path: source for source in gathered.sources}
 
     def run(runner: Callable[..., Outcome], texts: Mapping[str, str]) -> Outcome:
-        data = {path: one.encoded(texts.get(one.name, one.text)) for path, one in sources.items()}
+        data = {path: source.encoded(texts.get(source.name, source.text)) for path, source in sources.items()}
         with TemporaryFolder() as folder:  # its own: programs leave files behind
             _copy(here, Path(folder) / here.name, data, [COPIED])
             return runner(command, Path(folder) / here.name, release, timeout)
@@ -92,10 +92,10 @@ def prove(
     before = run(_on_cpu, {}), run(_on_virtual, {})
     for number in range(ROUNDS + 1):
         after = run(_on_virtual, patch.texts)
-        seen = _seen(after, found, here)
+        seen = _seen(after, gathered, here)
         count = len(patch.changes)
         if seen and number < ROUNDS:
-            patch = fixed(found, rules, seen, patch, release)
+            patch = fixed(gathered, rules, seen, patch, release)
         if len(patch.changes) == count:
             break
     on_cpu = run(_on_cpu, patch.texts)
@@ -106,22 +106,22 @@ def prove(
 
 
 def _what_fails(before: tuple[Outcome, Outcome], on_cpu: Outcome, on_mps: Outcome, edited: bool) -> Iterator[str]:
-    for name, one in (("the CPU", on_cpu), ("the virtual device", on_mps)):
-        if one.code:
-            last = one.errors.strip().splitlines()[-1:] or ["no message"]
-            yield f"after the edits the program ends with {one.code} on {name}: {last[0]}"
+    for name, ran in (("the CPU", on_cpu), ("the virtual device", on_mps)):
+        if ran.code:
+            last = ran.errors.strip().splitlines()[-1:] or ["no message"]
+            yield f"after the edits the program ends with {ran.code} on {name}: {last[0]}"
     if on_mps.report is None:
         yield "the run on the virtual device has no report"
     if before[0].code == 0 and (line := _differences(before[0].output, on_cpu.output)):
         yield f"on the CPU it prints something else than before: {line}"
     if not on_cpu.code and not on_mps.code and (line := _differences(on_cpu.output, on_mps.output)):
         yield f"it prints something else on the virtual device than on the CPU: {line}"
-    yield from (f"a Mac refuses it still: {one}" for one in on_mps.refused())
-    for one in on_mps.program.get("cuda", []):
-        tried = one["what"].startswith("import ") or (one["what"] == "torch.cuda.is_available()" and not edited)
+    yield from (f"a Mac refuses it still: {refused}" for refused in on_mps.refused())
+    for use in on_mps.program.get("cuda", []):
+        tried = use["what"].startswith("import ") or (use["what"] == "torch.cuda.is_available()" and not edited)
         if tried and not on_mps.code:
             continue
-        yield f"it still asks for CUDA: {one['what']} at {', '.join(one['call_sites'][:2])}"
+        yield f"it still asks for CUDA: {use['what']} at {', '.join(use['call_sites'][:2])}"
     ran_on_mps = (before[1].report or {}).get("summary", {}).get("calls", 0) > 0 and before[1].code == 0
     ran_on_mps = ran_on_mps and not list(before[1].refused())  # there a Mac raises; the virtual device goes on
     if ran_on_mps and on_mps.on_the_cpu() > before[1].on_the_cpu():
@@ -140,10 +140,10 @@ def _differences(old: str, new: str) -> str | None:
     return None if len(lines[0]) == len(lines[1]) else f"{len(lines[1])} lines, not {len(lines[0])}"
 
 
-def _alike(one: str, other: str) -> bool:
-    if _NUMBER.sub("N", one) != _NUMBER.sub("N", other):
+def _alike(text: str, other: str) -> bool:
+    if _NUMBER.sub("N", text) != _NUMBER.sub("N", other):
         return False
-    pairs = zip(_NUMBER.finditer(one), _NUMBER.finditer(other), strict=True)
+    pairs = zip(_NUMBER.finditer(text), _NUMBER.finditer(other), strict=True)
     return all(math.isclose(float(a[0]), float(b[0]), rel_tol=_TOLERANCE, abs_tol=1e-6) for a, b in pairs)
 
 
@@ -208,40 +208,46 @@ def _copy(folder: Path, to: Path, texts: Mapping[Path, bytes], left: list[float]
     the program's own.
     """
     to.mkdir(parents=True)
-    for one in sorted(folder.iterdir()):
-        there = to / one.name
-        size = one.stat().st_size if one.is_file() else 0
-        own = os.access(one, os.R_OK) and not (one.is_dir() and (one.is_symlink() or is_left_out(one)))
-        if one in texts:
-            there.write_bytes(texts[one])
-        elif own and one.is_dir() and (left[0] > 0 or any(one.rglob("*.py"))):
-            _copy(one, there, texts, left)
-        elif own and one.is_file() and (one.suffix == ".py" or size <= left[0]):  # Python looks for modules next to it
-            shutil.copy2(one, there)
+    for path in sorted(folder.iterdir()):
+        there = to / path.name
+        size = path.stat().st_size if path.is_file() else 0
+        own = os.access(path, os.R_OK) and not (path.is_dir() and (path.is_symlink() or is_left_out(path)))
+        if path in texts:
+            there.write_bytes(texts[path])
+        elif own and path.is_dir() and (left[0] > 0 or any(path.rglob("*.py"))):
+            _copy(path, there, texts, left)
+        elif (
+            own and path.is_file() and (path.suffix == ".py" or size <= left[0])
+        ):  # Python looks for modules next to it
+            shutil.copy2(path, there)
             left[0] -= size + 4096
-        elif one.name not in _NOT_NEEDED:
-            there.symlink_to(one, target_is_directory=one.is_dir())
+        elif path.name not in _NOT_NEEDED:
+            there.symlink_to(path, target_is_directory=path.is_dir())
 
 
-def _seen(after: Outcome, found: Found, here: Path) -> dict[str, dict[int, list[tuple[str, str]]]]:
+def _seen(after: Outcome, gathered: Found, here: Path) -> dict[str, dict[int, list[tuple[str, str]]]]:
     """What a run found, by file and line: what kind of thing, and the operator."""
-    names = {one.path.relative_to(here).as_posix(): one.name for one in found.sources if one.path.is_relative_to(here)}
+    names = {
+        source.path.relative_to(here).as_posix(): source.name
+        for source in gathered.sources
+        if source.path.is_relative_to(here)
+    }
     seen: dict[str, dict[int, list[tuple[str, str]]]] = {}
 
     def add(kind: str, operator: str, sites: Sequence[str]) -> None:
         for site in sites:
             file, _, line = site.rpartition(":")
-            name = names.get(file) or next((names[one] for one in names if one.endswith(f"/{file}")), None)
+            name = names.get(file) or next((names[name] for name in names if name.endswith(f"/{file}")), None)
             if name is not None and line.isdigit():
                 seen.setdefault(name, {}).setdefault(int(line), []).append((kind, operator))
 
     report = after.report or {}
-    for one in report.get("operators", []):
-        if one["verdict"] in REFUSED:
-            wide = one.get("source") == "dtype" and one.get("evidence") in {"float64", "complex128"}
-            add(one["evidence"] if wide else "operator", one["operator"], one["call_sites"])
-    for one in report.get("advisories", []):
-        if "contiguous()" in one.get("workaround", ""):
-            for operator in one["operators"]:
-                add("contiguous", operator, one["call_sites"])
+    for finding in report.get("operators", []):
+        if finding["verdict"] in REFUSED:
+            wide = finding.get("source") == "dtype" and finding.get("evidence") in {"float64", "complex128"}
+            add(finding["evidence"] if wide else "operator", finding["operator"], finding["call_sites"])
+    for match in report.get("advisories", []):
+        if "contiguous()" in match.get("workaround", ""):
+            for operator in match["operators"]:
+                add("contiguous", operator, match["call_sites"])
     return seen

@@ -64,7 +64,7 @@ def family_of(said: Table, rule: str) -> Family:
     return Family(
         said.get("config", {}),
         said.get("measures", {}),
-        {name: form_of(one, f"{name} in {rule}") for name, one in said.get("arguments", {}).items()},
+        {name: form_of(form, f"{name} in {rule}") for name, form in said.get("arguments", {}).items()},
         tuple(said.get("more", ())),
         tuple(said.get("without", ())),
     )
@@ -78,4 +78,4 @@ def merged(below: Table, above: Table) -> dict[str, Any]:
 
 def frozen(value: Any) -> Any:
     """Lists as tuples."""
-    return tuple(frozen(one) for one in value) if isinstance(value, list) else value
+    return tuple(frozen(part) for part in value) if isinstance(value, list) else value

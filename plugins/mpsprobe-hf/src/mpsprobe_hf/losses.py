@@ -28,8 +28,8 @@ def own(out: Any) -> Any:
 def mean(out: Any) -> torch.Tensor:
     """The sum of the means of all floating-point outputs that depend on a parameter."""
     outputs = [*floating(out)]
-    trained = [one for one in outputs if one.requires_grad] or outputs
-    return torch.stack([one.float().mean() for one in trained]).sum()
+    trained = [output for output in outputs if output.requires_grad] or outputs
+    return torch.stack([tensor.float().mean() for tensor in trained]).sum()
 
 
 def floating(value: Any) -> Iterator[torch.Tensor]:

@@ -33,7 +33,7 @@ def in_file(name: str) -> Workload:
     check(names)
     known = names.entries()
     if not wanted and len(known) != 1:
-        near = " or ".join(f"{shown}:{printable(one)}" for one in list(known)[:3])
+        near = " or ".join(f"{shown}:{printable(name)}" for name in list(known)[:3])
         raise UsageError(f"'{shown}' has {len(known)} names", f"Say which one: {near}" if near else None)
     wanted = wanted or next(iter(known))
     if wanted not in known:
@@ -69,7 +69,10 @@ def check(names: Names) -> None:
         check_installed("a file of names", ("transformers",))
         models = Path(str(getattr(find_spec("transformers"), "origin", ""))).parent / "models"
         names.check(
-            name, "model type", [entry.model_type], sorted(one.name for one in models.iterdir() if one.is_dir())
+            name,
+            "model type",
+            [entry.model_type],
+            sorted(folder.name for folder in models.iterdir() if folder.is_dir()),
         )
         classes = re.findall(r"^class (\w+)", _source(models / entry.model_type, "modeling"), re.M)
         check_config(names, name, entry, models)
@@ -89,9 +92,9 @@ def check_config(names: Names, name: str, entry: Entry, models: Path) -> None:
     configuration = _source(models / entry.model_type, "configuration")
     types = {entry.model_type, *re.findall(r'(?:from \.\.|")(\w+)', configuration)}
     types |= {str(value) for key, value in _items(entry.config) if key == "model_type"}
-    parts = [one for one in models.iterdir() if any(f"{kind}_".startswith(f"{one.name}_") for kind in types)]
-    described = "".join(_source(one, "configuration") for one in parts)
-    code = described + "".join(_source(one, "modeling") for one in parts)
+    parts = [folder for folder in models.iterdir() if any(f"{kind}_".startswith(f"{folder.name}_") for kind in types)]
+    described = "".join(_source(part, "configuration") for part in parts)
+    code = described + "".join(_source(part, "modeling") for part in parts)
     code += "".join(_source(models.parent, what) for what in ("configuration", "modeling_rope", "backbone"))
     words = set(re.findall(r"\w+", code))
     unknown = [key for key, _ in _items(entry.config) if key not in words]
@@ -107,4 +110,4 @@ def _items(config: Table) -> Iterator[tuple[str, object]]:
 
 
 def _source(folder: Path, what: str) -> str:
-    return "".join(one.read_text(encoding="utf-8") for one in sorted(folder.glob(f"{what}_*.py")))
+    return "".join(file.read_text(encoding="utf-8") for file in sorted(folder.glob(f"{what}_*.py")))

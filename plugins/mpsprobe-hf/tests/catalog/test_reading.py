@@ -26,13 +26,12 @@ ROOM = files("mpsprobe_hf.catalog")
 NAME = """\
 [like.small]
 like = "language_model"
-class = "GPT2LMHeadModel"
+class = "gpt2/GPT2LMHeadModel"
 columns = ["config.vocab_size", "config.n_embd"]
 
 [name."my-gpt.2"]
 like = "small"
 checkpoint = "me/mine"
-model_type = "gpt2"
 summary = "Mine"
 parameters = 1000
 sizes = [300, 24]
@@ -68,33 +67,34 @@ def test_a_name_is_its_kind_and_what_differs() -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "line", "says"),
     [
-        ("summary", "sumary", 10, r"unknown key 'sumary'.*did you mean summary"),
-        ('model_type = "gpt2"', 'model_type = "gtp2"', 9, r"unknown model type 'gtp2'.*gpt2"),
+        ("summary", "sumary", 9, r"unknown key 'sumary'.*did you mean summary"),
+        ("gpt2/GPT2", "gtp2/GPT2", 6, r"unknown model type 'gtp2'.*gpt2"),
+        ("gpt2/GPT2", "GPT2", 6, r"'class' is not TYPE/CLASS"),
         ("GPT2LMHeadModel", "GPT2LMHedModel", 6, r"unknown class 'GPT2LMHedModel'.*GPT2LMHeadModel"),
         ('like = "small"', 'like = "smal"', 7, r"unknown kind of name 'smal'.*small"),
-        ('"integers"', '"integer"', 14, r"unknown kind of input 'integer'.*integers"),
-        ('high = "vocabulary"', 'high = "vocabular"', 14, r"unknown size of an input 'vocabular'.*vocabulary"),
-        ("measures.images", "measures.image", 16, r"unknown measure 'image'.*images"),
-        ("[300, 24]", "[300]", 12, r"'sizes' has 1 values, not 2: config.vocab_size, config.n_embd"),
-        ("= 1000", '= "1000"', 11, r"'parameters' is not a whole number"),
-        ("= 1000", "= true", 11, r"'parameters' is not a whole number"),
-        ("= 1000", "= 0", 11, r"'parameters', 'batch_size' and 'shortest' are at least 1"),
-        ("config.n_layer", "config.n_layers", 13, r"unknown key of config .n_layers.; did you mean n_layer"),
+        ('"integers"', '"integer"', 13, r"unknown kind of input 'integer'.*integers"),
+        ('high = "vocabulary"', 'high = "vocabular"', 13, r"unknown size of an input 'vocabular'.*vocabulary"),
+        ("measures.images", "measures.image", 15, r"unknown measure 'image'.*images"),
+        ("[300, 24]", "[300]", 11, r"'sizes' has 1 values, not 2: config.vocab_size, config.n_embd"),
+        ("= 1000", '= "1000"', 10, r"'parameters' is not a whole number"),
+        ("= 1000", "= true", 10, r"'parameters' is not a whole number"),
+        ("= 1000", "= 0", 10, r"'parameters', 'batch_size' and 'shortest' are at least 1"),
+        ("config.n_layer", "config.n_layers", 12, r"unknown key of config .n_layers.; did you mean n_layer"),
         ("config.n_layer = 2", "longest = 100", 6, r"'seq_len' is not between"),
-        ("config.n_layer = 2", "batch_size.trainin = 2", 13, r"unknown phase 'trainin'.*training"),
-        ("config.n_layer = 2", 'family = "texts"', 13, r"unknown family 'texts'.*text"),
-        ("training.more", "training.mor", 15, r"unknown key 'mor'.*more"),
+        ("config.n_layer = 2", "batch_size.trainin = 2", 12, r"unknown phase 'trainin'.*training"),
+        ("config.n_layer = 2", 'family = "texts"', 12, r"unknown family 'texts'.*text"),
+        ("training.more", "training.mor", 14, r"unknown key 'mor'.*more"),
         ("parameters = 1000\n", "", 6, r"\[name.my-gpt.2\] lacks 'parameters'"),
-        (', shape = ["batch", "seq"]', "", 14, r"an argument lacks 'shape'"),
-        ('shape = ["batch", "seq"]', "shape = 3", 14, r"'shape' of an argument is not a list"),
+        (', shape = ["batch", "seq"]', "", 13, r"an argument lacks 'shape'"),
+        ('shape = ["batch", "seq"]', "shape = 3", 13, r"'shape' of an argument is not a list"),
         ('columns = ["config.vocab', 'column = ["config.vocab', 4, r"unknown key 'column'.*columns"),
-        ("config.n_layer = 2", 'loss = "men"', 13, r"unknown loss 'men'.*mean"),
-        ("config.n_layer = 2", 'call = "bark_stage"', 13, r"unknown call 'bark_stage'.*bark_stages"),
-        ("config.n_layer = 2", 'batch_size.training = "2"', 13, r"'batch_size' is not a whole number"),
-        ("config.n_layer = 2", 'seq_len = "128"', 13, r"'seq_len' is not a whole number"),
-        ("training.arguments.position_ids", "training.arguments", 14, r"an argument is not a table"),
+        ("config.n_layer = 2", 'loss = "men"', 12, r"unknown loss 'men'.*mean"),
+        ("config.n_layer = 2", 'call = "bark_stage"', 12, r"unknown call 'bark_stage'.*bark_stages"),
+        ("config.n_layer = 2", 'batch_size.training = "2"', 12, r"'batch_size' is not a whole number"),
+        ("config.n_layer = 2", 'seq_len = "128"', 12, r"'seq_len' is not a whole number"),
+        ("training.arguments.position_ids", "training.arguments", 13, r"an argument is not a table"),
         ('like = "language_model"', 'like = "small"', 6, r"\[name.my-gpt.2\] leads back to itself"),
-        ('"batch", "seq"', '"batch", "sek"', 14, r"unknown size of an input 'sek'.*seq"),
+        ('"batch", "seq"', '"batch", "sek"', 13, r"unknown size of an input 'sek'.*seq"),
         ("[like.small]", "name.x = 3\n[like.small]", 1, r"\[name.x\] is not a table"),
         ("[like.small]", "[lik.small]", 1, r"unknown table 'lik'.*like"),
     ],

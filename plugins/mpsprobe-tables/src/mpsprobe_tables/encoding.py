@@ -89,8 +89,8 @@ def encode_facts(facts: KernelFacts, base: KernelFacts | None) -> bytes:
 
 def encode_compositions(composed: Compositions, base: Compositions | None) -> bytes:
     """The data file of ``composed`` when the release before it is ``base``."""
-    known = [_joined(one.calls) if one is not None else {} for one in (composed, base)]
-    now, before = ({name: calls or compositions.NOTHING for name, calls in one.items()} for one in known)
+    known = [_joined(part.calls) if part is not None else {} for part in (composed, base)]
+    now, before = ({name: calls or compositions.NOTHING for name, calls in part.items()} for part in known)
     document = {
         "base": None if base is None else base.release,
         "release": composed.release,

@@ -38,7 +38,7 @@ class Messages:
         """Those that no guard uses and no decision names, as ``file: message``."""
         known = {part for parts in MARKER_STRINGS.values() for part in parts}
         for text, source in self.found.items():
-            if not any(part in text for part in known) and not any(one.holds(text) for one in decisions()):
+            if not any(part in text for part in known) and not any(decision.holds(text) for decision in decisions()):
                 yield f"{source}: {text}"
 
 
@@ -58,7 +58,7 @@ class Decision:
 def decisions() -> tuple[Decision, ...]:
     """All decisions, in the order of the file."""
     listed = tomllib.loads(files("mpsprobe_tables").joinpath("decisions.toml").read_text("utf-8"))
-    return tuple(Decision(one["why"], tuple(one["messages"])) for one in listed["decision"])
+    return tuple(Decision(decision["why"], tuple(decision["messages"])) for decision in listed["decision"])
 
 
 @functools.cache
@@ -69,10 +69,10 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 def decode(data: bytes, name: str, base: Messages | None) -> Messages:
     """The file of a release, read back on top of that of the release before. Raises TableError: it is damaged."""
     try:
-        read, found = json.loads(data), {} if base is None else dict(base.found)
+        read, entries = json.loads(data), {} if base is None else dict(base.found)
         for text in read["gone"]:
-            del found[text]
-        return Messages(read["release"], dict(sorted({**found, **read["new"]}.items())))
+            del entries[text]
+        return Messages(read["release"], dict(sorted({**entries, **read["new"]}.items())))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise TableError(f"the data file {name} is damaged: {error}", REINSTALL) from error
 

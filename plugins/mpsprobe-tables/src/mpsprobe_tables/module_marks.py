@@ -55,7 +55,10 @@ class ModuleMarks:
             kind
             for kind, in_class, *narrowed in MARK.findall(self.modules.get(module, ""))
             if in_class == TEST_CLASS
-            and all(one == ALL or of in one.split(",") for one, of in zip(narrowed, (test, dtype, mode), strict=True))
+            and all(
+                allowed == ALL or of in allowed.split(",")
+                for allowed, of in zip(narrowed, (test, dtype, mode), strict=True)
+            )
         }
         return "skip" if "skip" in kinds else "fail" if kinds else "pass"
 

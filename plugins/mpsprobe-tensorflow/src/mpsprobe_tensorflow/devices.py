@@ -84,13 +84,13 @@ class CpuDevice(TensorflowDevice):
     def describe(self) -> DeviceInfo:
         tensorflow = import_tensorflow(NEEDED_BY)
         threads = tensorflow.config.threading
-        found = {
+        facts = {
             "tensorflow": tensorflow.__version__,
             "threads within an operation": str(threads.get_intra_op_parallelism_threads() or "all"),
             "operations at a time": str(threads.get_inter_op_parallelism_threads() or "all"),
         }
         memory = psutil.virtual_memory().total
-        return DeviceInfo(type=self.name, name=processor_name(), memory_bytes=memory, capabilities=found)
+        return DeviceInfo(type=self.name, name=processor_name(), memory_bytes=memory, capabilities=facts)
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """Nothing goes to a GPU, also where there is one."""
@@ -143,11 +143,11 @@ class CudaDevice(GpuDevice):
 
         details = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[0])
         built = tf.sysconfig.get_build_info()
-        found = {"tensorflow": tf.__version__}
-        found |= {name: str(built[f"{name}_version"]) for name in ("cuda", "cudnn") if f"{name}_version" in built}
+        facts = {"tensorflow": tf.__version__}
+        facts |= {name: str(built[f"{name}_version"]) for name in ("cuda", "cudnn") if f"{name}_version" in built}
         if "compute_capability" in details:
-            found["compute_capability"] = ".".join(map(str, details["compute_capability"]))
-        return DeviceInfo(type=self.name, name=str(details.get("device_name", "GPU")), capabilities=found)
+            facts["compute_capability"] = ".".join(map(str, details["compute_capability"]))
+        return DeviceInfo(type=self.name, name=str(details.get("device_name", "GPU")), capabilities=facts)
 
     def synchronize(self) -> None:
         """Fetch what the last step returned, and wait for the stream."""
@@ -178,11 +178,11 @@ class MetalDevice(GpuDevice):
     def describe(self) -> DeviceInfo:
         import tensorflow as tf
 
-        found = {"tensorflow": tf.__version__, "macos": platform.mac_ver()[0]}
+        facts = {"tensorflow": tf.__version__, "macos": platform.mac_ver()[0]}
         if (plugin := table.installed()) is not None:
-            found[table.PLUGIN] = plugin
+            facts[table.PLUGIN] = plugin
         name = f"{processor_name()} GPU"
-        return DeviceInfo(type=self.name, name=name, capabilities=found, caveats=[UNCHECKED])
+        return DeviceInfo(type=self.name, name=name, capabilities=facts, caveats=[UNCHECKED])
 
 
 class TensorflowSteps:
@@ -206,7 +206,8 @@ class TensorflowSteps:
             notes += of_training
             # A loss compares outputs with probabilities, or with the first classes.
             likely = tf.nest.map_structure(
-                lambda one: tf.nn.softmax(one) if one.dtype.is_floating and one.shape.rank else one, _values(targets)
+                lambda tensor: tf.nn.softmax(tensor) if tensor.dtype.is_floating and tensor.shape.rank else tensor,
+                _values(targets),
             )
             self._arguments = [_inputs(built), likely]
             self._call = tf.function(lambda x, y: built.model.train_step((x, y)), autograph=False, jit_compile=compiled)
@@ -236,8 +237,8 @@ class TensorflowSteps:
         import tensorflow as tf
 
         with self._device.scope():
-            found = self._call(*self._arguments)
-        self._device.wait_for([one for one in tf.nest.flatten(found) if tf.is_tensor(one)])
+            results = self._call(*self._arguments)
+        self._device.wait_for([tensor for tensor in tf.nest.flatten(results) if tf.is_tensor(tensor)])
 
     def phases(self) -> Mapping[str, int]:
         """One whole step, synchronised after each phase: ns by phase. Only Keras' own ``train_step`` has several."""
@@ -288,7 +289,7 @@ def _in_phases(
         def timed(name: str, part: Callable[[], Any]) -> Any:
             started = time.perf_counter_ns()
             results = part()
-            tensors = [tf.convert_to_tensor(one) for one in tf.nest.flatten(results) if one is not None]
+            tensors = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(results) if tensor is not None]
             device.wait_for(tensors[-1:])
             device.synchronize()
             spent[name] = time.perf_counter_ns() - started
@@ -308,7 +309,7 @@ def _inputs(built: models.Built) -> Any:
     """What the program gave, as tensors; random numbers where it gave shapes."""
     import tensorflow as tf
 
-    if built.inputs is None or any(isinstance(one, tf.TensorSpec) for one in tf.nest.flatten(built.inputs)):
+    if built.inputs is None or any(isinstance(tensor, tf.TensorSpec) for tensor in tf.nest.flatten(built.inputs)):
         return _values(models.closed(built.specs, built.opened))
     return tf.nest.map_structure(lambda one, spec: tf.cast(one, spec.dtype), built.inputs, built.specs)
 
@@ -338,7 +339,7 @@ def _function(function: Any, *, compiled: bool) -> Callable[..., Any]:
     if not compiled:
         # Of a signature, which takes arguments by their names alone.
         named: dict[str, Any] = getattr(function, "structured_input_signature", ((), {}))[1]
-        return (lambda *found: function(**dict(zip(named, found, strict=True)))) if named else function
+        return (lambda *values: function(**dict(zip(named, values, strict=True)))) if named else function
     if not hasattr(function, "python_function"):
         raise UsageError("--compile needs a tf.function, and this one was traced already", "Leave --compile out.")
     return tf.function(function.python_function, jit_compile=True)  # type: ignore[no-any-return]

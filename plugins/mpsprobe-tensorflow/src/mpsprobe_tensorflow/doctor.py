@@ -38,16 +38,16 @@ def findings(
         yield DoctorFinding("note", _nothing_fits(tensorflow), _other_tensorflow())
     yield from _keras(tensorflow, variables, versions)
     if plugin is not None:
-        for one in all_advisories():
-            if one.concerns(plugin, tensorflow):
-                hint = f"{one.workaround} ({', '.join(one.sources)})"
-                yield DoctorFinding("note", f"tensorflow-metal, reported: {one.title}", hint)
+        for advisory in all_advisories():
+            if advisory.concerns(plugin, tensorflow):
+                hint = f"{advisory.workaround} ({', '.join(advisory.sources)})"
+                yield DoctorFinding("note", f"tensorflow-metal, reported: {advisory.title}", hint)
 
 
 def _plugin(tensorflow: str, plugin: str | None, mac: re.Match[str], python: str) -> Iterator[DoctorFinding]:
     """On a Mac: whether the plugin is there, loads, and is for this macOS."""
     shown, macos, architecture = printable(tensorflow), mac[1], mac[2]
-    usable = [one for one in releases.releases_for(tensorflow) if _runs(one, architecture, python, macos)]
+    usable = [release for release in releases.releases_for(tensorflow) if _runs(release, architecture, python, macos)]
     hint = f"pip install {table.PLUGIN}=={usable[-1]}" if usable else _no_wheel(tensorflow, architecture)
     if plugin is None:
         message = f"{table.PLUGIN} is not installed: TensorFlow {shown} runs on the CPU"

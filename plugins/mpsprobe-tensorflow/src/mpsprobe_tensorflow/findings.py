@@ -74,9 +74,9 @@ def findings(
         for (operator, judged), group in groups.items()
     ]
     unknown = [
-        Unjudged(operator=one.operator, reason=UNKNOWN, calls=one.calls)
-        for one in operators
-        if one.verdict == "unknown"
+        Unjudged(operator=operator.operator, reason=UNKNOWN, calls=operator.calls)
+        for operator in operators
+        if operator.verdict == "unknown"
     ]
     return worst_first(operators), unknown
 
@@ -134,10 +134,10 @@ def _registered(operator: str, kernels: Kernels) -> str | None:
 def transfers(crossings: Iterable[Crossing]) -> Transfers:
     """Counts and bytes, by direction."""
     counted: Counter[str] = Counter()
-    for one in crossings:
-        to = "to_gpu" if one.to_gpu else "to_cpu"
-        counted[to] += one.times
-        counted[f"{to}_bytes"] += one.times * (one.nbytes or 0)
+    for crossed in crossings:
+        to = "to_gpu" if crossed.to_gpu else "to_cpu"
+        counted[to] += crossed.times
+        counted[f"{to}_bytes"] += crossed.times * (crossed.nbytes or 0)
     return Transfers(**counted)
 
 
@@ -170,29 +170,29 @@ def matches(step: Step, graph: Graph, release: str, tensorflow: str, phase: str)
     ``tensorflow``, the version that traced, counts where the plugin is installed too. Elsewhere it is any of those that
     go with ``release``.
     """
-    found = [
+    found_matches = [
         _match(advisory, step, nodes)
         for advisory in _of(release, tensorflow, phase, step.optimizer, WRONG)
         if (nodes := [node for node in graph.nodes if _concerned(advisory, node)])
     ]
-    return sorted(found, key=lambda match: (-match.calls, match.id))
+    return sorted(found_matches, key=lambda match: (-match.calls, match.id))
 
 
 def slow(step: Step, release: str, tensorflow: str, phase: str) -> list[str]:
     """What is known to be slow, as notes on ``release``."""
     known = _of(release, tensorflow, phase, step.optimizer, SLOW)
-    return [f"{one.title}. {one.workaround} ({', '.join(one.sources)})" for one in known]
+    return [f"{advisory.title}. {advisory.workaround} ({', '.join(advisory.sources)})" for advisory in known]
 
 
 def _of(release: str, tensorflow: str, phase: str, optimizer: str | None, kind: str) -> Iterable[Advisory]:
     fit = releases.fit_of(release)
     elsewhere = table.installed() is None and fit is not None
     versions = [*fit.documented, *fit.seen] if elsewhere and fit is not None else [tensorflow]
-    for one in all_advisories():
-        right = one.kind == kind and (not one.phases or phase in one.phases)
-        right = right and (not one.optimizers or optimizer in one.optimizers)
-        if right and any(one.concerns(release, version) for version in versions):
-            yield one
+    for advisory in all_advisories():
+        right = advisory.kind == kind and (not advisory.phases or phase in advisory.phases)
+        right = right and (not advisory.optimizers or optimizer in advisory.optimizers)
+        if right and any(advisory.concerns(release, version) for version in versions):
+            yield advisory
 
 
 def _concerned(advisory: Advisory, node: Node) -> bool:

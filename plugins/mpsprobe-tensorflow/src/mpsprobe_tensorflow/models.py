@@ -95,7 +95,7 @@ def built_of(result: Any, options: RunOptions, workload: str) -> Built:
         positional, named = model.structured_input_signature
         signature = [*positional, *named.values()]
     opened = None
-    if any(one.shape.rank and one.shape[0] is None for one in tf.nest.flatten(signature)):
+    if any(spec.shape.rank and spec.shape[0] is None for spec in tf.nest.flatten(signature)):
         opened = options.batch_size or BATCH[options.phase]
         notes.append(f"the first dimension is open: {opened} was taken for it")
     return Built(model, False, signature, opened=opened, notes=notes)
@@ -271,10 +271,10 @@ def parameters_of(variables: Sequence[Any]) -> tuple[int, int]:
     import tensorflow as tf
 
     numbers = size = 0
-    for one in variables:
-        count = tf.TensorShape(one.shape).num_elements() or 0
+    for variable in variables:
+        count = tf.TensorShape(variable.shape).num_elements() or 0
         numbers += count
-        size += count * tf.as_dtype(one.dtype).size
+        size += count * tf.as_dtype(variable.dtype).size
     return numbers, size
 
 
@@ -362,9 +362,9 @@ def _outputs(model: Any, specs: Any) -> Any:
 
     known = getattr(model, "_outputs_struct", None)
     batch = first_dimension(specs)
-    if known is not None and not any(None in one.shape[1:] for one in tf.nest.flatten(known)):
-        return tf.nest.map_structure(lambda one: tf.TensorSpec((batch, *one.shape[1:]), one.dtype), known)
-    symbols = tf.nest.map_structure(lambda one: keras.KerasTensor(tuple(one.shape), one.dtype.name), specs)
+    if known is not None and not any(None in spec.shape[1:] for spec in tf.nest.flatten(known)):
+        return tf.nest.map_structure(lambda spec: tf.TensorSpec((batch, *spec.shape[1:]), spec.dtype), known)
+    symbols = tf.nest.map_structure(lambda spec: keras.KerasTensor(tuple(spec.shape), spec.dtype.name), specs)
     return tf.nest.map_structure(_spec, model.compute_output_spec(symbols))
 
 

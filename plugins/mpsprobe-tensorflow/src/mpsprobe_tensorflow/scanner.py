@@ -65,7 +65,7 @@ def _report(
     version = tensorflow.__version__
     placed = [_placed(step, graph, release, options, soft, version) for release in releases]
     newest, crossed = placed[-1]
-    if unknown := sum(one.nbytes is None for one in crossed.crossings):
+    if unknown := sum(crossing.nbytes is None for crossing in crossed.crossings):
         step.notes.append(f"of {unknown} tensors that are copied the shape is not known: they count as none")
     summary: dict[str, Any] = {"native_since": None, "parameters_bytes": step.parameters_bytes}
     if len(placed) == 1 and not newest["not_judged"]:

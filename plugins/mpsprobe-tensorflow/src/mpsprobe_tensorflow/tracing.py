@@ -74,8 +74,8 @@ def captures(graph: Any) -> tuple[dict[str, str], list[str]]:
         if inside.dtype.name != "resource":
             resident.append(inside.op.name)
             continue
-        found = variable_of(inside)
-        held[inside.op.name] = found[0] if found is not None else ""
+        variable = variable_of(inside)
+        held[inside.op.name] = variable[0] if variable is not None else ""
     return held, resident
 
 
@@ -106,8 +106,8 @@ def site_of(graph: Any) -> Callable[[str], str | None]:
         outside = [frame for frame, path in paths if _in_library(path) is None]
         keras = [frame for frame, path in paths if "/keras/src/" in path]
         layers = [frame for frame in keras if re.search(r"[/\\](layers|optimizers)[/\\](?!layer\.py)", frame.filename)]
-        found = outside or layers or keras
-        return f"{_short(found[-1].filename)}:{found[-1].lineno}" if found else None
+        owner = outside or layers or keras
+        return f"{_short(owner[-1].filename)}:{owner[-1].lineno}" if owner else None
 
     return site
 
@@ -144,7 +144,7 @@ def variables_without_values() -> Iterator[None]:
     def make(next_creator: Callable[..., Any], **arguments: Any) -> Any:
         value = arguments.get("initial_value")
         cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
-        owner = next((one for one in cells if isinstance(one, keras.Variable)), None)
+        owner = next((cell for cell in cells if isinstance(cell, keras.Variable)), None)
         if not callable(value) or owner is None or math.prod(owner.shape) <= FEW:
             return next_creator(**arguments)
         # Without a name: TensorFlow makes a kernel for each name, and variables that are alike share one.
@@ -192,9 +192,12 @@ def without_collecting() -> Iterator[None]:
 def _own_lines(error: BaseException) -> str | None:
     import traceback
 
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if _in_library(one.filename) is None]
-    own = [one for one in frames if "mpsprobe_tensorflow" not in one.filename]
-    return "\n".join(f"{_short(one.filename)}:{one.lineno} in {one.name}: {one.line}" for one in own[-3:]) or None
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _in_library(frame.filename) is None]
+    own = [frame for frame in frames if "mpsprobe_tensorflow" not in frame.filename]
+    return (
+        "\n".join(f"{_short(frame.filename)}:{frame.lineno} in {frame.name}: {frame.line}" for frame in own[-3:])
+        or None
+    )
 
 
 def _short(path: str) -> str:

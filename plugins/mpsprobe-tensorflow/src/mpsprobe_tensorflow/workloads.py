@@ -182,7 +182,7 @@ def _step(graph: Any, signature: Any, chosen: str, options: RunOptions) -> Step:
         copy = kept.node.add()
         copy.CopyFrom(node)
         if node.op == "VarHandleOp":  # who loads it makes the variables first, and hands them over
-            dtype, shape = dtype_name(node.attr["dtype"].type), [one.size for one in node.attr["shape"].shape.dim]
+            dtype, shape = dtype_name(node.attr["dtype"].type), [size.size for size in node.attr["shape"].shape.dim]
             held[node.name] = dtype
             count = max(prod(shape), 0)
             numbers, size = numbers + count, size + count * BYTES.get(dtype, 0)
@@ -190,13 +190,13 @@ def _step(graph: Any, signature: Any, chosen: str, options: RunOptions) -> Step:
             copy.attr["dtype"].type = RESOURCE
     notes = [f"the signature {printable(chosen)} of the SavedModel was judged"]
     step = Step(kept, held, returned=returned, architecture="SavedModel", parameters=numbers, parameters_bytes=size)
-    shapes = [one.tensor_shape for one in signature.inputs.values() if not one.tensor_shape.unknown_rank]
+    shapes = [spec.tensor_shape for spec in signature.inputs.values() if not spec.tensor_shape.unknown_rank]
     if any(shape.dim and shape.dim[0].size < 0 for shape in shapes):
         step.batch_size = step.open_dimension = options.batch_size or BATCH["inference"]
         notes.append(f"the first dimension is open: {step.batch_size} was taken for it")
     elif options.batch_size is not None:
         raise UsageError("the SavedModel has a batch size of its own", "Leave --batch-size out.")
-    if any(one.size < 0 for shape in shapes for one in shape.dim[1:]):
+    if any(size.size < 0 for shape in shapes for size in shape.dim[1:]):
         notes.append("other dimensions are open: what is copied is counted without tensors of such shapes")
     step.notes = notes
     return step

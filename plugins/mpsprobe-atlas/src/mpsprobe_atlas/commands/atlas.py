@@ -115,24 +115,24 @@ def rank(
     assert first is not None and first.answer is not None
     answers = unpack(first.answer)
     environment = answers.report(answers.releases[-1])["environment"]
-    known = sorted({one.row.phase for one in rows})
+    known = sorted({row.row.phase for row in rows})
     for phase in phases or ():
         if phase not in known:
             raise UnknownName("phase", phase, known, f"The atlas has: {', '.join(known)}.")
-    releases = max((list(one.runs) for one in rows), key=len)
-    found = gather(rows, releases, phases or ())
+    releases = max((list(row.runs) for row in rows), key=len)
+    gathered = gather(rows, releases, phases or ())
     asked = _release(release, releases)
-    made = max(one.row.made for one in rows)
-    rewrites, freed = rewritten(found, asked, registry.rewrites())
+    made = max(row.row.made for row in rows)
+    rewrites, freed = rewritten(gathered, asked, registry.rewrites())
     report = RankingReport(
         torch=asked,
         phases=list(phases or known),
-        architectures=len(found[asked].known),
+        architectures=len(gathered[asked].known),
         made=made,
         environment=Environment.model_validate(environment),
-        operators=ranked(found, asked),
-        fallbacks=ranked(found, asked, ("fallback",)),
-        releases=gained(found),
+        operators=ranked(gathered, asked),
+        fallbacks=ranked(gathered, asked, ("fallback",)),
+        releases=gained(gathered),
         rewrites=rewrites,
         rewritten=freed,
     )
@@ -170,8 +170,8 @@ def site(store: str | None, output: str) -> None:
     folder, rows = Path(output), []
     with _opened(store) as opened, make_progress() as progress:
         progress.start(len(opened.states()), "reading the answers")
-        for one in judged(opened):
-            rows.append(one)
+        for row in judged(opened):
+            rows.append(row)
             progress.advance()
         if not any(one.runs for one in rows):
             raise UsageError("the atlas has no answer", SWEEP_FIRST)

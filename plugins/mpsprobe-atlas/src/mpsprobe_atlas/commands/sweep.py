@@ -98,7 +98,7 @@ def sweep(
         phases=_known("phase", phases, (*PHASES, GENERATE)),
         dtypes=_known("dtype", dtypes, DTYPES),
         size=size,
-        releases=tuple(MPS_FAMILY.target(one).release for one in releases(torch_release, MPS_FAMILY)),
+        releases=tuple(MPS_FAMILY.target(release).release for release in releases(torch_release, MPS_FAMILY)),
     )
     keys = plan.keys(registry)
 
@@ -123,8 +123,8 @@ def sweep(
 
 
 def _known(kind: str, asked: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    one = Named(kind, known)
-    return tuple(dict.fromkeys(one.convert(name, None, None) for name in asked))
+    named = Named(kind, known)
+    return tuple(dict.fromkeys(named.convert(name, None, None) for name in asked))
 
 
 def _say(outcome: Outcome, output: str) -> None:

@@ -36,10 +36,12 @@ class SiteData:
         self.oldest_first = max((list(one.runs) for one in answered), key=len, default=[])
         self.releases = self.oldest_first[::-1]
         settings = {one.setting for one in rows}  # the usual ones first
-        self.settings = sorted(settings, key=lambda one: (one[1] != "inference", one[2] != "float32", one))
+        self.settings = sorted(
+            settings, key=lambda setting: (setting[1] != "inference", setting[2] != "float32", setting)
+        )
         self.models: dict[str, dict[int, Judged]] = {}  # name → number of a setting → row
-        for one in rows:
-            self.models.setdefault(one.row.workload, {})[self.settings.index(one.setting)] = one
+        for row in rows:
+            self.models.setdefault(row.row.workload, {})[self.settings.index(row.setting)] = row
         self.met = gather(answered, self.oldest_first)
         self.by_setting = [
             gather((one for one in answered if one.setting == setting), self.oldest_first) for setting in self.settings
@@ -48,8 +50,8 @@ class SiteData:
         self.numbers = {name: index for index, name in enumerate(self.operators)}
         self.memory = sorted({size for one in answered for fits in one.fits.values() for size in fits})
         self.advisories: dict[str, Mapping[str, Any]] = {}
-        for one in answered:
-            self.advisories = {**one.advisories, **self.advisories}
+        for row in answered:
+            self.advisories = {**row.advisories, **self.advisories}
         self.advisory_numbers = {name: index for index, name in enumerate(self.advisories)}
 
     def versions(self) -> dict[str, str]:
@@ -69,7 +71,8 @@ class SiteData:
             "machines": list(self._machines()),
             "operators": list(self.operators),
             "advisories": [
-                [name, one["title"], one["workaround"], one["chips"]] for name, one in self.advisories.items()
+                [name, advisory["title"], advisory["workaround"], advisory["chips"]]
+                for name, advisory in self.advisories.items()
             ],
             "models": [self._model(name, rows) for name, rows in self.models.items()],
             "together": TOGETHER,
@@ -91,13 +94,13 @@ class SiteData:
         states = [self._states(rows.get(number)) for number in range(len(self.settings))]
         return [name, first.architecture or "", first.parameters, states]
 
-    def _states(self, one: Judged | None) -> str | int:
+    def _states(self, judged: Judged | None) -> str | int:
         """A letter for each release, the newest first; 0 where nothing was asked."""
-        if one is None:
+        if judged is None:
             return 0
-        if not one.runs:
+        if not judged.runs:
             return FAILED * len(self.releases)
-        return "".join(LETTERS[one.runs[name].state] if name in one.runs else ABSENT for name in self.releases)
+        return "".join(LETTERS[judged.runs[name].state] if name in judged.runs else ABSENT for name in self.releases)
 
     def _ranking(self, met: Mapping[str, Met]) -> dict[str, Any]:
         """Tables of (operator, blocks, alone, letter), and the number of the table of each release."""
@@ -106,8 +109,13 @@ class SiteData:
         for release in self.releases:
             found = ranked(met, release)[:MOST_RANKED] if met[release].known else []
             rows = (
-                (self.numbers[one.operator], len(one.architectures), len(one.alone), LETTERS[one.verdict])
-                for one in found
+                (
+                    self.numbers[ranked_operator.operator],
+                    len(ranked_operator.architectures),
+                    len(ranked_operator.alone),
+                    LETTERS[ranked_operator.verdict],
+                )
+                for ranked_operator in found
             )
             by.append(tables[tuple(rows)])
         return {"tables": list(tables), "by": by}
@@ -117,14 +125,14 @@ class SiteData:
         number = {name: index for index, name in enumerate(architectures)}
         return [
             [
-                one.clean,
-                one.blocked,
-                len(met[one.torch].known),
-                [self.numbers[name] for name in one.operators],
-                [number[name] for name in one.architectures],
-                [number[name] for name in one.lost],
+                gain.clean,
+                gain.blocked,
+                len(met[gain.torch].known),
+                [self.numbers[name] for name in gain.operators],
+                [number[name] for name in gain.architectures],
+                [number[name] for name in gain.lost],
             ]
-            for one in gained(met)
+            for gain in gained(met)
         ]
 
     def model_files(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -132,39 +140,39 @@ class SiteData:
         for start in range(0, len(self.models), TOGETHER):
             strings = _numbers()
             details = [
-                {number: self._details(one, strings) for number, one in rows.items()}
+                {number: self._details(row, strings) for number, row in rows.items()}
                 for rows in [*self.models.values()][start : start + TOGETHER]
             ]
             yield f"models-{start // TOGETHER}", {"models": details, "strings": list(strings)}
 
-    def _details(self, one: Judged, strings: Numbers) -> dict[str, Any]:
-        if not one.runs:
-            return {"error": one.row.error, "hint": one.row.hint}
+    def _details(self, judged: Judged, strings: Numbers) -> dict[str, Any]:
+        if not judged.runs:
+            return {"error": judged.row.error, "hint": judged.row.hint}
         findings, runs = _numbers(), _numbers()
         by = []
         for release in self.releases:
-            run = one.runs.get(release)
-            by.append(-1 if run is None else runs[self._run(one, run, release, findings, strings)])
+            run = judged.runs.get(release)
+            by.append(-1 if run is None else runs[self._run(judged, run, release, findings, strings)])
         return {"findings": list(findings), "runs": list(runs), "by": by}
 
-    def _run(self, one: Judged, run: Run, release: str, findings: Numbers, strings: Numbers) -> tuple[Any, ...]:
+    def _run(self, judged: Judged, run: Run, release: str, findings: Numbers, strings: Numbers) -> tuple[Any, ...]:
         """Findings, memory, known wrong results, failure, and a letter for each size of memory."""
-        fits = one.fits.get(release, {})
+        fits = judged.fits.get(release, {})
         letters = "".join(FITS.get(fits.get(size, ""), ABSENT) for size in self.memory)
-        whole = map(one.findings.__getitem__, run.findings)
-        worst_first = sorted(whole, key=lambda found: (-SEVERITY[found["verdict"]], -found["calls"]))
-        numbers = tuple(findings[self._finding(found, strings)] for found in worst_first)
+        whole = map(judged.findings.__getitem__, run.findings)
+        worst_first = sorted(whole, key=lambda finding: (-SEVERITY[finding["verdict"]], -finding["calls"]))
+        numbers = tuple(findings[self._finding(finding, strings)] for finding in worst_first)
         wrong = tuple((self.advisory_numbers[name], calls) for name, calls in run.advisories.items())
         return numbers, run.peak_bytes, wrong, strings[run.failure or ""], letters
 
-    def _finding(self, found: Mapping[str, Any], strings: Numbers) -> tuple[Any, ...]:
+    def _finding(self, finding: Mapping[str, Any], strings: Numbers) -> tuple[Any, ...]:
         """Operator, letter, calls, why, what to do, native since, module, lines of source."""
-        texts = [found["reason"], found["advice"], found["native_since"], (found["modules"] or [""])[0]]
-        lines = ", ".join(found["call_sites"][:MOST_PLACES])
+        texts = [finding["reason"], finding["advice"], finding["native_since"], (finding["modules"] or [""])[0]]
+        lines = ", ".join(finding["call_sites"][:MOST_PLACES])
         return (
-            self.numbers[found["operator"]],
-            LETTERS[found["verdict"]],
-            found["calls"],
+            self.numbers[finding["operator"]],
+            LETTERS[finding["verdict"]],
+            finding["calls"],
             *(strings[text or ""] for text in (*texts, lines)),
         )
 
@@ -181,12 +189,15 @@ class SiteData:
             blocked = sum(bool(set(BLOCKING) & set(phases.values())) for phases in by_architecture.values())
             worst = max(self.met[release].verdicts(operator.name), key=SEVERITY.__getitem__, default="native")
             history.append((LETTERS[worst], len(by_architecture), blocked))
-        callers = sorted(operator.callers.items(), key=lambda one: (-one[1], one[0]))
+        callers = sorted(operator.callers.items(), key=lambda caller: (-caller[1], caller[0]))
         return {
             "history": history,
             "callers": [(models[name], settings[phase], calls) for (name, phase), calls in callers],
             "dtypes": operator.dtypes,
-            "examples": [(one.call, [models[name] for name in one.callers]) for one in operator.ordered_examples()],
+            "examples": [
+                (ordered_example.call, [models[name] for name in ordered_example.callers])
+                for ordered_example in operator.ordered_examples()
+            ],
             "reasons": list(operator.reasons.items())[:3],
             "tracker": tracker_text(operator, self.met, self.versions()),
             "samples": samples_of(operator, self.versions()),

@@ -78,7 +78,7 @@ class Cluster:
             self._client.close(timeout=5)
 
     def rows(self, asked: Sequence[Asked]) -> Generator[Row]:
-        left = [(one, 1, "") for one in reversed(asked)]
+        left = [(key, 1, "") for key in reversed(asked)]
         given: list[_Given] = []
         while left or given:
             if time.monotonic() - self._looked > LOOK_S:
@@ -86,43 +86,43 @@ class Cluster:
             free = self._free(given)[: len(left)]
             given += [self._give(*_not_at(worker, left), worker) for worker in free]
             still: list[_Given] = []
-            for one in given:
-                found = self._outcome(one)
-                if found is None:
-                    still.append(one)
-                elif isinstance(found, Row):
-                    yield found
-                elif one.attempt < ATTEMPTS:
-                    left.append((one.asked, one.attempt + 1, one.worker))
+            for task in given:
+                outcome = self._outcome(task)
+                if outcome is None:
+                    still.append(task)
+                elif isinstance(outcome, Row):
+                    yield outcome
+                elif task.attempt < ATTEMPTS:
+                    left.append((task.asked, task.attempt + 1, task.worker))
                 else:
-                    yield failed(one.asked[0], found, "Sweep it --again.", one.attempt)
+                    yield failed(task.asked[0], outcome, "Sweep it --again.", task.attempt)
             given = still
             time.sleep(POLL_S)
 
     def _free(self, given: Sequence[_Given]) -> list[str]:
         """Workers, each as often as it has threads without work."""
-        return [*(Counter(self._threads) - Counter(one.worker for one in given)).elements()]
+        return [*(Counter(self._threads) - Counter(task.worker for task in given)).elements()]
 
     def _give(self, asked: Asked, attempt: int, worker: str) -> _Given:
         text = json.dumps({**self._limits, "key": asked[0], "releases": asked[1]})
         future = self._client.submit(work, text, workers=[worker], allow_other_workers=False, pure=False, retries=0)
         return _Given(asked, attempt, worker, future)
 
-    def _outcome(self, one: _Given) -> Row | str | None:
+    def _outcome(self, task: _Given) -> Row | str | None:
         """The row, why there is none, or None while it is worked on."""
-        if one.future.status == "finished":
+        if task.future.status == "finished":
             try:
-                answer = json.loads(one.future.result(timeout=CONNECT_S))
+                answer = json.loads(task.future.result(timeout=CONNECT_S))
             except Exception as error:  # noqa: BLE001 - the worker went with its answer
                 return f"its worker was lost: {first_line(error)}"
             if answer["row"] is None:
                 return str(answer["died"])
-            return replace(from_text(answer["row"]), attempts=one.attempt)
-        if one.future.status in ("error", "cancelled", "lost"):
-            return f"its worker was lost ({one.future.status})"
-        if one.worker not in self._threads:
-            one.future.cancel()
-            return f"its worker {one.worker} was lost"
+            return replace(from_text(answer["row"]), attempts=task.attempt)
+        if task.future.status in ("error", "cancelled", "lost"):
+            return f"its worker was lost ({task.future.status})"
+        if task.worker not in self._threads:
+            task.future.cancel()
+            return f"its worker {task.worker} was lost"
         return None
 
     def _look(self) -> None:

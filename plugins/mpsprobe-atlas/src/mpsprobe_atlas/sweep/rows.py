@@ -163,7 +163,7 @@ def work(text: str) -> str:
 def end() -> None:
     """End the processes that wait on a worker of a cluster."""
     with _lock:
-        waiting = [one for some in _idle.values() for one in some]
+        waiting = [worker for some in _idle.values() for worker in some]
         _idle.clear()
     for worker, timer in waiting:
         timer.cancel()

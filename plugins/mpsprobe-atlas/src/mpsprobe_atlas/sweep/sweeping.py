@@ -40,7 +40,7 @@ class Plan:
 
     def keys(self, registry: Registry) -> list[Key]:
         """The rows, in the order in which they are worked on. What a workload cannot do is left out."""
-        found = []
+        rows = []
         for name in self.names:
             declared, _ = registry.workload_and_owner(name)
             if declared.framework != TORCH:
@@ -51,13 +51,13 @@ class Plan:
                 )
             for phase in self.phases:
                 if phase in declared.phases or phase not in PHASES:
-                    found += [Key(name, self.size, phase, dtype) for dtype in self.dtypes]
-        if not found:
+                    rows += [Key(name, self.size, phase, dtype) for dtype in self.dtypes]
+        if not rows:
             some = ", ".join(map(printable, self.names[:3]))
             raise UsageError(
                 f"nothing is to be done: {some} cannot do {', '.join(self.phases)}", "Name another --phase."
             )
-        return found
+        return rows
 
     def about(self) -> dict[str, Any]:
         """What the store says about itself."""
@@ -71,10 +71,10 @@ def versions() -> dict[str, str]:
     environment = collect_environment()
     found = {"mpsprobe": environment.mpsprobe, "torch": environment.torch, "transformers": environment.transformers}
     found["torchvision"] = environment.torchvision
-    for one in importlib.metadata.distributions():
-        name = one.metadata["Name"]
+    for distribution in importlib.metadata.distributions():
+        name = distribution.metadata["Name"]
         if name in LIBRARIES or (name.startswith(OURS) and name not in ("mpsprobe-devkit", "mpsprobe-tables")):
-            found[name] = one.version
+            found[name] = distribution.version
     return {name: version for name, version in sorted(found.items()) if version is not None}
 
 
@@ -137,7 +137,7 @@ def _right(row: Row, rules: Rules) -> list[str]:
         or row.entries != rules.entries(answers.operators())
     ):
         return []
-    return [one for one in answers.releases if made["releases"].get(one) == rules.releases.get(one)]
+    return [release for release in answers.releases if made["releases"].get(release) == rules.releases.get(release)]
 
 
 def stamped(row: Row, kept: bytes | None, rules: Rules) -> Row:
@@ -159,8 +159,8 @@ def _source(workload: str) -> str:
     own = Path(workload.rpartition(":")[0]).expanduser()
     if own.is_file():
         return _digest([own])
-    found = get_registry().workload_and_owner(workload)[1].found
-    return _digest([Path(found.file)]) if found.file else _package(found.target.partition(":")[0].partition(".")[0])
+    plugin = get_registry().workload_and_owner(workload)[1].found
+    return _digest([Path(plugin.file)]) if plugin.file else _package(plugin.target.partition(":")[0].partition(".")[0])
 
 
 @functools.cache

@@ -177,7 +177,7 @@ class WatchedSteps:
 
 def parent(name: str, *modules: str) -> Any:
     """The class ``name`` of the first of ``modules`` that is there: imported already, else installed; else ``None``."""
-    for module in sorted(modules, key=lambda one: one not in sys.modules):
+    for module in sorted(modules, key=lambda module: module not in sys.modules):
         try:
             return getattr(import_module(module), name)
         except ImportError:
@@ -217,4 +217,4 @@ def without_values(model: Any) -> Any:
 
 def on_cpu(inputs: Any) -> Any:
     """``inputs`` with their tensors on the CPU, apart from any graph of autograd."""
-    return tree_map_only(pytorch.Tensor, lambda one: one.detach().cpu().clone(), inputs)
+    return tree_map_only(pytorch.Tensor, lambda tensor: tensor.detach().cpu().clone(), inputs)

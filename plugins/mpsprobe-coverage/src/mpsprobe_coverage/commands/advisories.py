@@ -63,7 +63,7 @@ def list_command(
         from mpsprobe_coverage.knowledge.kernels.names import resolve_operators
 
         wanted = set(resolve_operators([operator], MPS_FAMILY.operators))
-        listed = [one for one in listed if wanted.intersection((*one.operators, *one.reached_from))]
+        listed = [advisory for advisory in listed if wanted.intersection((*advisory.operators, *advisory.reached_from))]
     documents = (advisory.model_dump(mode="json") for advisory in listed)
     write(format_name, lambda: [*documents], "advisories_output:print_list", listed)
 

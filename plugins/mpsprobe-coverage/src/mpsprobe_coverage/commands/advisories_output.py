@@ -33,7 +33,10 @@ def print_list(advisories: list[Advisory]) -> None:
 
 def print_registered(family: RegisteredFamily, advisories: Sequence[Mapping[str, Any]]) -> None:
     """The same of a backend of another framework, slow spots among them."""
-    rows = [(one["id"], one["title"], f"{one['kind']}; {family.label}: {_seen(one)}") for one in advisories]
+    rows = [
+        (advisory["id"], advisory["title"], f"{advisory['kind']}; {family.label}: {_seen(advisory)}")
+        for advisory in advisories
+    ]
     _list(rows, "known problem", f"mpsprobe advisories show ID --backend {family.name}")
 
 
@@ -49,10 +52,11 @@ def print_details(advisories: list[Advisory]) -> None:
     titles = ("operators", "called by", "when", "what", "do", "torch", "macOS", "hardware", "known by", "sources")
     rows = [
         (
-            one.id, one.title, ", ".join(one.operators), ", ".join(one.reached_from), one.condition, one.symptom,
-            one.workaround, releases(one.torch), systems(one.macos), one.where, one.basis, ", ".join(one.sources),
+            advisory.id, advisory.title, ", ".join(advisory.operators), ", ".join(advisory.reached_from),
+            advisory.condition, advisory.symptom, advisory.workaround, releases(advisory.torch),
+            systems(advisory.macos), advisory.where, advisory.basis, ", ".join(advisory.sources),
         )
-        for one in advisories
+        for advisory in advisories
     ]  # fmt: skip
     _details(titles, rows)
 
@@ -62,10 +66,11 @@ def print_registered_details(family: RegisteredFamily, advisories: Sequence[Mapp
     titles = ("operators", "kind", "when", "what", "do", family.label, "known by", "sources")
     rows = [
         (
-            one["id"], one["title"], ", ".join(one["operators"]) or "not established", one["kind"], one["condition"],
-            one["symptom"], one["workaround"], _seen(one), one["basis"], ", ".join(one["sources"]),
+            advisory["id"], advisory["title"], ", ".join(advisory["operators"]) or "not established", advisory["kind"],
+            advisory["condition"], advisory["symptom"], advisory["workaround"], _seen(advisory), advisory["basis"],
+            ", ".join(advisory["sources"]),
         )
-        for one in advisories
+        for advisory in advisories
     ]  # fmt: skip
     _details(titles, rows)
 
@@ -75,5 +80,5 @@ def _details(titles: Sequence[str], rows: Sequence[Row]) -> None:
     show(Document("Advisories", sections=[Section("", [table])]), PIPE_WIDTH)
 
 
-def _seen(one: Mapping[str, Any]) -> str:
-    return f"seen on {' and '.join(one['releases'])}" if one["releases"] else "not established"
+def _seen(advisory: Mapping[str, Any]) -> str:
+    return f"seen on {' and '.join(advisory['releases'])}" if advisory["releases"] else "not established"

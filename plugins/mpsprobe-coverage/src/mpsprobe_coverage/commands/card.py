@@ -74,7 +74,7 @@ def card(name: str, format_name: str | None, output: str | None, no_cache: bool,
 
 def _of_card(registry: Registry, output: str) -> str | None:
     """The exporter of cards that writes files like ``output``; ``None`` where it is another one, or none."""
-    declared = {name: one.extension for name, one in registry.exporters().items()}
+    declared = {name: exporter.extension for name, exporter in registry.exporters().items()}
     ends = {name: end.removeprefix(OF_CARDS) for name, end in declared.items() if end.startswith(OF_CARDS)}
     fitting = [name for name, end in ends.items() if output.lower().endswith(end)]
     return max(fitting, key=lambda name: len(ends[name]), default=None)

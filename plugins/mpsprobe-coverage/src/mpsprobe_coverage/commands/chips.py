@@ -99,8 +99,8 @@ def compare(name: str, format_name: str, at_least: str | None, within: str | Non
         from mpsprobe_coverage.scanning.choosing import Wish, choices, smallest
 
         wish = Wish.of_flags(at_least, within)
-        info, judged, found = choices(registry.workload(name), run, targets[0], wish, progress)
-    enough = smallest(found, wish)
+        info, judged, choice = choices(registry.workload(name), run, targets[0], wish, progress)
+    enough = smallest(choice, wish)
 
     def document() -> dict[str, Any]:
         return {
@@ -108,7 +108,7 @@ def compare(name: str, format_name: str, at_least: str | None, within: str | Non
             "torch": judged,
             "predicted": True,
             "smallest": enough and enough.document(),
-            "chips": [one.document() for one in found],
+            "chips": [choice_.document() for choice_ in choice],
         }
 
-    write(format_name, document, "chips_output:print_compared", info, judged, found, enough)
+    write(format_name, document, "chips_output:print_compared", info, judged, choice, enough)

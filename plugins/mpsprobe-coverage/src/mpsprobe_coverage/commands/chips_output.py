@@ -43,12 +43,12 @@ def print_details(chip: Chip, memories: list[int]) -> None:
     show(Document("Chips", sections=[Section("", [facts]), Section("", [limits] if memories else [])]), PIPE_WIDTH)
 
 
-def print_compared(info: WorkloadInfo, release: str, found: Iterable[Choice], enough: Choice | None) -> None:
+def print_compared(info: WorkloadInfo, release: str, choices: Iterable[Choice], enough: Choice | None) -> None:
     """Every Mac, and the smallest that is enough, if one was asked for."""
-    found = [*found]
-    rate = "tokens/s" if found and found[0].time.tokens_per_s else "samples/s"
+    choices = [*choices]
+    rate = "tokens/s" if choices and choices[0].time.tokens_per_s else "samples/s"
     columns = ("cores", "memory", "ms a step", rate, "bound by", "x fastest")
-    table = Table((Column("chip", "name"), *map(Column, columns)), [*map(_compared, found)])
+    table = Table((Column("chip", "name"), *map(Column, columns)), [*map(_compared, choices)])
     sizes_of = [f"batch {info.batch_size}" if info.batch_size else "", f"{info.seq_len} long" if info.seq_len else ""]
     ran = ", ".join(filter(None, [info.name, info.phase, info.dtype, *sizes_of, f"torch {release}"]))
     said = [Paragraph(f"{ran}. Predicted, not measured: how well that holds is in docs/explanation/time.md.")]
@@ -58,16 +58,16 @@ def print_compared(info: WorkloadInfo, release: str, found: Iterable[Choice], en
     show(Document("Chips", sections=[Section("", [table]), Section("", said)]), PIPE_WIDTH)
 
 
-def _compared(one: Choice) -> Row:
-    time = one.time
+def _compared(choice: Choice) -> Row:
+    time = choice.time
     return (
-        one.chip.name,
+        choice.chip.name,
         str(time.gpu_cores),
-        "-" if one.memory_bytes is None else f"{one.memory_bytes / GIB:g} GB",
+        "-" if choice.memory_bytes is None else f"{choice.memory_bytes / GIB:g} GB",
         _between(time.step_ms),
         _between(time.tokens_per_s or time.samples_per_s),
         time.bound_by,
-        f"{one.relative:.2f}",
+        f"{choice.relative:.2f}",
     )
 
 
@@ -86,7 +86,7 @@ def gib(low: int, high: int | None = None) -> str:
 
 
 def _cores(chip: Chip) -> tuple[str, str]:
-    return " or ".join(map(str, chip.gpu_cores)), " or ".join(f"{one:g}" for one in chip.bandwidth_gb_per_s)
+    return " or ".join(map(str, chip.gpu_cores)), " or ".join(f"{bandwidth:g}" for bandwidth in chip.bandwidth_gb_per_s)
 
 
 def _facts(chip: Chip) -> Row:
@@ -112,7 +112,7 @@ def _range(limit: Range) -> tuple[str, str]:
     return f"{gib(limit.low, limit.high)}{BASES[limit.basis]}", "; ".join(map(_figure, limit.figures))
 
 
-def _figure(one: Figure) -> str:
-    value = f"{one.value:g} of it" if one.value < 1 else gib(int(one.value))
-    about = [one.chip, f"{one.memory_bytes / GIB:g} GB", one.macos and f"macOS {one.macos}", one.date]
-    return f"{value} ({', '.join(filter(None, about))}: {one.source})"
+def _figure(figure: Figure) -> str:
+    value = f"{figure.value:g} of it" if figure.value < 1 else gib(int(figure.value))
+    about = [figure.chip, f"{figure.memory_bytes / GIB:g} GB", figure.macos and f"macOS {figure.macos}", figure.date]
+    return f"{value} ({', '.join(filter(None, about))}: {figure.source})"

@@ -72,8 +72,8 @@ def with_compiled(
         notes = [*report.workload.notes, said["note"]]
         return report.model_copy(update={"workload": report.workload.model_copy(update={"notes": notes})})
     compiled = CompiledStep.model_validate(said["compiled"])
-    known = {one.id for one in report.advisories}
-    new = [AdvisoryMatch.model_validate(one) for one in said["advisories"] if one["id"] not in known]
+    known = {advisory.id for advisory in report.advisories}
+    new = [AdvisoryMatch.model_validate(match) for match in said["advisories"] if match["id"] not in known]
     summary = report.summary.model_copy(update={"advisories": report.summary.advisories + len(new)})
     update = {"compiled": compiled, "advisories": [*report.advisories, *new], "summary": summary}
     if report.time is not None and compiled.step_ms is not None:
@@ -135,7 +135,7 @@ def prepared(shared: dict[str, Any]) -> Callable[[str], str]:
             except Exception as error:  # noqa: BLE001 - of a model, or of torch
                 said = said or {"error": f"{type_name(error)}: {first_line(error)}", "hint": None}
             else:
-                matches = [one.model_dump(mode="json") for one in known]
+                matches = [match.model_dump(mode="json") for match in known]
                 said = {"compiled": step.model_dump(mode="json"), "advisories": matches}
                 if step.failure is None or values:
                     break

@@ -59,7 +59,7 @@ def broken(report: Report, fail_on: Collection[str], allow: Collection[str], *, 
         if fit and MEMORY in fail_on and (reason := _too_large(fit)):
             lines.append(f"{reason} ({fit.machine}, torch {cell.target.torch})")
         known = cell.advisories if isinstance(cell, MatrixCell) else applying(cell)
-        advised = [one if isinstance(one, str) else f"{one.id} ({one.title})" for one in known]
+        advised = [advisory if isinstance(advisory, str) else f"{advisory.id} ({advisory.title})" for advisory in known]
         lines += [f"known wrong result: {advisory}" for advisory in advised if ADVISORY in fail_on]
     return [*dict.fromkeys(lines), *_unproven(report, fail_on, allow)]
 
@@ -106,7 +106,9 @@ def with_allowed(report: Report, allow: Collection[str]) -> Report:
         operators = [operator for cell in report.releases for operator in cell.findings]
     else:
         return report
-    return report.model_copy(update={"allowed": [one for one in dict.fromkeys(operators) if is_allowed(one, allow)]})
+    return report.model_copy(
+        update={"allowed": [operator for operator in dict.fromkeys(operators) if is_allowed(operator, allow)]}
+    )
 
 
 def _operators(cell: CoverageReport | MatrixCell, fail_on: Collection[str], allow: Collection[str]) -> Iterator[str]:

@@ -10,10 +10,10 @@ from mpsprobe.environment import check_version
 from mpsprobe.errors import UsageError
 from mpsprobe.options import SAY_SO, check_training
 from mpsprobe.plugins.registry import get_registry
-from mpsprobe.protocols import Progress, RunOptions, Workload
+from mpsprobe.protocols import GenerateOptions, Progress, RunOptions, Workload
 from mpsprobe.schemas import CoverageReport, Report
 from mpsprobe.suggestions import printable
-from mpsprobe_coverage.commands.options import ALL, GENERATE, MEMORY, OF_GENERATE, TORCH, releases
+from mpsprobe_coverage.commands.options import ALL, GENERATE, MEMORY, TORCH, releases
 from mpsprobe_coverage.knowledge.chips.limits import mac_asked
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ class Judging:
         Raises:
             UsageError: flags that do not go together, or there is no such release.
         """
-        options = RunOptions(**{one.name: asked[one.name] for one in fields(RunOptions) if one.name in asked})
+        options = RunOptions(**{field.name: asked[field.name] for field in fields(RunOptions) if field.name in asked})
         release, explain = asked.get("torch_release", "installed"), asked.get("explain", False)
         if explain and ("," in release or release == ALL):
             raise UsageError("--explain is about one torch release", "Name one with --torch.")
         check_training(options, options.phase == "training")
-        for field in OF_GENERATE if options.phase != GENERATE else ():
-            if getattr(options, field) != getattr(RunOptions(), field):
-                raise UsageError(f"--{field.replace('_', '-')} makes sense with --phase {GENERATE} only", SAY_SO)
+        for field in fields(GenerateOptions) if options.phase != GENERATE else ():
+            if getattr(options, field.name) != field.default:
+                raise UsageError(f"--{field.name.replace('_', '-')} makes sense with --phase {GENERATE} only", SAY_SO)
         if mac_asked(options) is None and MEMORY in fail_on:
             raise UsageError(
                 "--fail-on memory needs the memory of a Mac", "For example --chip m2-16gb, or --memory 16GB."

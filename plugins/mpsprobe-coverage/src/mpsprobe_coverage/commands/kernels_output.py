@@ -101,7 +101,8 @@ def print_difference(difference: Mapping[str, Any], old: KernelTable, new: Kerne
     }
     tables = [
         Section(
-            f"{title} ({len(names)})", [Table(columns, [(one, old.verdict(one), new.verdict(one)) for one in names])]
+            f"{title} ({len(names)})",
+            [Table(columns, [(name, old.verdict(name), new.verdict(name)) for name in names])],
         )
         for title, names in changed.items()
         if names
@@ -158,7 +159,7 @@ OPERATOR = Column("Operator", "name")
 
 def print_registered_list(family: RegisteredFamily, document: Any) -> None:
     if isinstance(document, list):
-        rows = [(one["release"], _counted(one["registrations"]), _besides(one)) for one in document]
+        rows = [(row["release"], _counted(row["registrations"]), _besides(row)) for row in document]
         show_table([Column(title) for title in (family.label, "On every macOS", "Besides")], rows)
         return
     lines = [f"wheel {name}, sha256 {digest}" for name, digest in document.get("wheels", {}).items()]
@@ -176,7 +177,9 @@ def print_registered_shown(rows: Sequence[dict[str, Any]]) -> None:
     cells: list[Row] = []
     for operator, of_one in itertools.groupby(rows, key=lambda row: row["operator"]):
         name = operator
-        for kernels, group in itertools.groupby(of_one, key=lambda row: [types(one) for one in row["registrations"]]):
+        for kernels, group in itertools.groupby(
+            of_one, key=lambda row: [types(registration) for registration in row["registrations"]]
+        ):
             releases = [row["release"] for row in group]
             span = releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
             for kernel in kernels or ["no kernel: the CPU"]:
@@ -198,7 +201,7 @@ def print_registered_diff(difference: dict[str, Any]) -> None:
 
 
 def _counted(entries: Sequence[Entry]) -> str:
-    operators = len({one["operator"] for one in entries})
+    operators = len({entry["operator"] for entry in entries})
     return f"{plural(len(entries), 'registration')} of {plural(operators, 'operator')}" if entries else "nothing"
 
 
@@ -208,5 +211,5 @@ def _besides(document: dict[str, Any]) -> str:
 
 
 def _registrations(title: str, entries: Sequence[Entry]) -> Section:
-    rows = [(one["operator"], types(one)) for one in sorted(entries, key=lambda one: one["operator"])]
+    rows = [(one["operator"], types(one)) for one in sorted(entries, key=lambda entry: entry["operator"])]
     return Section(f"{title}: {_counted(entries)}", [Table((OPERATOR, Column("Kernel")), rows)])

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 TORCH = "torch"
 GENERATE = "generate"
-OF_GENERATE = ("new_tokens", "decoding", "cache", "word_timestamps")
-"""The options that ``--phase generate`` alone has."""
 ADVISORY, ASSUMED, MEMORY = "advisory", "assumed", "memory"
 ALL = "all"
 VARIED = ("seq-len", "batch-size", "size", "new-tokens")

@@ -47,7 +47,7 @@ def names(typed: Sequence[str], files: Sequence[str], registry: Registry) -> lis
         UsageError: a file cannot be read or names nothing, or nothing fits a pattern.
     """
     asked = [*typed, *(line for path in files for line in _lines(path))]
-    return list(dict.fromkeys(one for name in asked for one in _fitting(name, registry)))
+    return list(dict.fromkeys(fitting for name in asked for fitting in _fitting(name, registry)))
 
 
 def _lines(path: str) -> Iterator[str]:
@@ -60,8 +60,8 @@ def _lines(path: str) -> Iterator[str]:
         raise UsageError(f"cannot read {shown}: {error.strerror}", "--workloads takes a file of names.") from error
     except ValueError as error:
         raise UsageError(f"{shown} is not text", "--workloads takes a file with a name in each line.") from error
-    found = [line.strip() for line in text.splitlines()]
-    kept = [line.partition(" #")[0].strip() for line in found if line and not line.startswith("#")]
+    lines = [line.strip() for line in text.splitlines()]
+    kept = [line.partition(" #")[0].strip() for line in lines if line and not line.startswith("#")]
     if not kept:
         raise UsageError(f"{shown} names no workload", "Write a name in each line; a comment begins with #.")
     yield from kept
@@ -73,12 +73,16 @@ def _fitting(name: str, registry: Registry) -> list[str]:
     space, colon, _ = name.partition(":")
     known = registry.workload_space(space) if colon and not WILD.intersection(space) else registry.workloads()
     known = known or {}
-    parts = (f"{one.name}/{part}" for one in known.values() for part in one.parts) if "/" in name else ()
-    found = [one for one in (*known, *parts) if fnmatchcase(one, name)]
-    if not found:
+    parts = (
+        (f"{declaration.name}/{part}" for declaration in known.values() for part in declaration.parts)
+        if "/" in name
+        else ()
+    )
+    fitting = [part for part in (*known, *parts) if fnmatchcase(part, name)]
+    if not fitting:
         hint = "A pattern is for names of 'mpsprobe workloads list' and 'list --hf'; others are named one by one."
         raise UsageError(f"no workload fits '{printable(name)}'", hint)
-    return found
+    return fitting
 
 
 def judge(
@@ -99,9 +103,11 @@ def judge(
             found_before[index] = row
     left = [index for index in range(len(asked)) if index not in found_before]
     rows = found_before | (_worked_out(asked, left, judging, jobs, timeout, progress) if left else {})
-    found = [rows[index] for index in range(len(asked)) if index in rows]
-    made = next((row.report.environment for row in found if row.report is not None), None)
-    return SeveralReport(environment=made or collect_environment(), workloads=found, complete=len(found) == len(asked))
+    rows_there = [rows[index] for index in range(len(asked)) if index in rows]
+    made = next((row.report.environment for row in rows_there if row.report is not None), None)
+    return SeveralReport(
+        environment=made or collect_environment(), workloads=rows_there, complete=len(rows_there) == len(asked)
+    )
 
 
 def _known(question: Question, atlas: bool | None) -> JudgedWorkload | None:

@@ -72,13 +72,13 @@ class _Files:
     def __init__(self, path: Path) -> None:
         self._path, self._folder = path.resolve(), path.resolve().parent
         self._failed: set[Path] = set()
-        self._before = {one.partition(".")[0] for one in sys.modules}
+        self._before = {module.partition(".")[0] for module in sys.modules}
         self._stamps: dict[Path, tuple[int, int] | None] = {}
         self._size: object = None  # of the terminal
 
     def changed(self) -> bool:
         """Whether any is another one than when this was asked before; the size of the terminal counts too."""
-        now = shutil.get_terminal_size(), {one: _stamp(one) for one in self._all()}
+        now = shutil.get_terminal_size(), {file: _stamp(file) for file in self._all()}
         before, (self._size, self._stamps) = (self._size, self._stamps), now
         return before != now
 
@@ -105,7 +105,7 @@ class _Files:
             document = _wrong(error)
         finally:
             sys.dont_write_bytecode = keeps
-        self._stamps |= {one: _stamp(one) for one in self._all() - self._stamps.keys()}  # of what it imported
+        self._stamps |= {file: _stamp(file) for file in self._all() - self._stamps.keys()}  # of what it imported
         lines = printed.getvalue().splitlines()[-MOST_PRINTED:]
         said = [Section("What it printed", [Bullets([Bullet(line) for line in lines])])] if lines else []
         took = f"{name}, {time.strftime('%H:%M:%S')}, {time.perf_counter() - begun:.1f} s; Ctrl-C ends"
@@ -131,10 +131,10 @@ class _Files:
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)  # noqa: PTH116
+        status = os.stat(path)  # noqa: PTH116
     except OSError:  # between two writes of an editor
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 def _wrong(error: Exception) -> Document:

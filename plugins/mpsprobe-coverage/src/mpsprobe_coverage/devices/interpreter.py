@@ -97,7 +97,7 @@ def passing_on(pass_on: Callable[[int], object]) -> Iterator[None]:
 
 def _code(handler: Any) -> CodeType | None:
     function = getattr(handler, "func", handler)  # of a ``partial``
-    for one in (function, getattr(function, "__func__", None), vars(type(function)).get("__call__")):
-        if isinstance(code := getattr(one, "__code__", None), CodeType):
+    for candidate in (function, getattr(function, "__func__", None), vars(type(function)).get("__call__")):
+        if isinstance(code := getattr(candidate, "__code__", None), CodeType):
             return code
     return None

@@ -148,7 +148,7 @@ class AsCuda(TorchFunctionMode):
             return int(self._hints.sees_cuda(asking))
 
         counted = torch.cuda.device_count
-        for module in [one for name, one in sys.modules.items() if f"{name}.".startswith("torch.cuda.")]:
+        for module in [module for name, module in sys.modules.items() if f"{name}.".startswith("torch.cuda.")]:
             for name, value in [*vars(module).items()]:
                 of_cuda = isinstance(value, FunctionType) and value.__module__.startswith("torch.cuda")
                 if value is counted:
@@ -312,8 +312,8 @@ def _below_cuda(replace: Replace, chip: str | None) -> None:
 
     def statistics(device: int) -> dict[str, Any]:
         pools: dict[str, Any] = {metric: {"all": figures(metric)} for metric in _METRICS}
-        for one in pools.values():
-            one |= {pool: dict.fromkeys(_FIGURES, 0) for pool in _POOLS[1:]}
+        for figures_ in pools.values():
+            figures_ |= {pool: dict.fromkeys(_FIGURES, 0) for pool in _POOLS[1:]}
         pools |= {f"oversize_{name}": dict.fromkeys(_FIGURES, 0) for name in ("allocations", "segments")}
         return {**pools, "num_alloc_retries": 0, "num_ooms": 0, "num_sync_all_streams": 0, "max_split_size": -1}
 

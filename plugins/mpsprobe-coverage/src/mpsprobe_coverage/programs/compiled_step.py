@@ -93,9 +93,9 @@ class _Calls(TorchDispatchMode):
         if TracingContext.try_get() is not None or torch.compiler.is_compiling() or func.namespace == UNCOUNTED:
             return func(*args, **kwargs)
         inputs = specs_in((args, kwargs))
-        on_device = any(one.device.type == "mps" for one in tensors_in((args, kwargs)))
+        on_device = any(tensor.device.type == "mps" for tensor in tensors_in((args, kwargs)))
         result = (self._references.get(operator_name(func), func) if on_device else func)(*args, **kwargs)
-        if on_device or any(one.device.type == "mps" for one in tensors_in(result)):
+        if on_device or any(tensor.device.type == "mps" for tensor in tensors_in(result)):
             self._record(func, args, kwargs, inputs, result)
         return result
 
@@ -244,15 +244,15 @@ def _placed(workload: Workload, options: RunOptions, width: int | None) -> Torch
         images.resize(run, width)
         run.args, run.kwargs = tree_map_only(
             torch.Tensor,
-            lambda one: torch.rand(one.shape).to(one.dtype) if one.is_meta else one,
+            lambda tensor: torch.rand(tensor.shape).to(tensor.dtype) if tensor.is_meta else tensor,
             (run.args, run.kwargs),
         )
     return runs.placed(run, "mps", copied=False)  # built for this step: a copy would be twice the memory
 
 
 def _cost(*launched: Launched) -> StepCost:
-    moved = sum(one.moved_bytes for one in launched)
-    return StepCost(launches=sum(one.phases.total() for one in launched), moved_bytes=moved)
+    moved = sum(kernel.moved_bytes for kernel in launched)
+    return StepCost(launches=sum(kernel.phases.total() for kernel in launched), moved_bytes=moved)
 
 
 def _step_ms(chip: str, calls: _Calls, libraries: Kernels | _Libraries, release: str) -> list[float] | None:
@@ -266,8 +266,8 @@ def _step_ms(chip: str, calls: _Calls, libraries: Kernels | _Libraries, release:
             kernels.append(TimedCall(Cost("elementwise", 0.0, moved, "float32"), number))
     machine = machine_named(chip)
     operators = calls_of(works_of(calls.recorder.calls()))
-    found = estimate([*operators, *kernels], machine.chip, machine.gpu_cores, release)
-    return None if found is None else found.step_ms.digits()
+    predicted = estimate([*operators, *kernels], machine.chip, machine.gpu_cores, release)
+    return None if predicted is None else predicted.step_ms.digits()
 
 
 def _taken(
@@ -285,7 +285,9 @@ def _with_values_or_not(*, values: bool) -> Iterator[None]:
         if not values:
             guards = torch._C._dynamo.guards
             replace_(
-                guards, "_reinterpret_tensor", lambda one, size, stride, offset=0: one.as_strided(size, stride, offset)
+                guards,
+                "_reinterpret_tensor",
+                lambda tensor, size, stride, offset=0: tensor.as_strided(size, stride, offset),
             )
             replace_(compile_fx, "get_input_idxs_to_check", lambda *_: [])
         yield

@@ -304,7 +304,7 @@ def asks_for_mps_too(file: str, line: int) -> bool:
         return True
     fields = [value for node in ast.walk(tree) for _, value in ast.iter_fields(node)]
     blocks = [value for value in fields if isinstance(value, list) and value and isinstance(value[0], ast.stmt)]
-    around = [(block, place) for block in blocks for place, one in enumerate(block) if line in _lines(one)]
+    around = [(block, place) for block in blocks for place, statement in enumerate(block) if line in _lines(statement)]
     if not around:
         return True
 
@@ -317,8 +317,8 @@ def asks_for_mps_too(file: str, line: int) -> bool:
     block, place = max(ifs, key=length) if ifs else min(around, key=length)
     near = [block[place]]
     if ifs:
-        near += [one for one in block[max(0, place - 1) : place + 2] if isinstance(one, ast.If)]
-    text = "".join("".join(source[one.lineno - 1 : _end(one)]) for one in near).lower()
+        near += [statement for statement in block[max(0, place - 1) : place + 2] if isinstance(statement, ast.If)]
+    text = "".join("".join(source[statement.lineno - 1 : _end(statement)]) for statement in near).lower()
     return any(name in text for name in _MAC)
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -79,7 +80,9 @@ def run(program: Sequence[str], as_module: bool, **settings: Any) -> Ended:
             break
     first = runs[0].report
     whole = first and (len(runs) > 1 or ways.notes())
-    return replace(runs[0], report=_united(first, [one.report for one in runs], ways)) if first and whole else runs[0]
+    return (
+        replace(runs[0], report=_united(first, [ended.report for ended in runs], ways)) if first and whole else runs[0]
+    )
 
 
 def verify(program: Sequence[str], device: str) -> tuple[int, VerificationReport | None]:
@@ -167,29 +170,30 @@ def _united(first: CoverageReport, reports: Sequence[CoverageReport | None], way
     from mpsprobe.doubts import applying
     from mpsprobe.folding import united
 
-    there = [(number, report) for number, report in enumerate(reports) if report is not None]
+    def every(name: str) -> list[Any]:
+        return [record for report in reports if report is not None for record in getattr(report, name)]
 
-    def marked(name: str, *known_by: str) -> list[Any]:
-        found: dict[tuple[Any, ...], tuple[Any, set[int]]] = {}
-        for number, report in there:
-            for one in getattr(report, name):
-                key = tuple(getattr(one, field) for field in known_by)
-                found.setdefault(key, (one, set()))[1].add(number)
-        return [one.model_copy(update={"only_if": ways.only_if(runs)}) for one, runs in found.values()]
+    runs = {
+        id(record): number
+        for number, report in enumerate(reports)
+        if report is not None
+        for record in (*report.operators, *report.advisories)
+    }
 
-    operators = worst_first(marked("operators", "operator", "verdict", "reason", "source", "evidence"))
-    unjudged = {(one.operator, one.reason): one for _, report in reversed(there) for one in report.not_judged}
-    reads = [one for _, report in there for one in report.data_dependence]
-    guessed = [(one, *one.assumed.partition(": ")) for one in reads]
+    def marked(alike: Sequence[Any]) -> Any:
+        return alike[0].model_copy(update={"only_if": ways.only_if({runs[id(record)] for record in alike})})
+
+    operators = worst_first(united(every("operators"), marked))
+    guessed = [(read, *read.assumed.partition(": ")) for read in every("data_dependence")]
     whole = first.model_copy(
         update={
             "operators": operators,
-            "not_judged": [*unjudged.values()],
+            "not_judged": united(every("not_judged"), itemgetter(0)),
             "data_dependence": united(
-                one.model_copy(update={"assumed": ways.said(taken, *one.call_sites[:1]) + colon + code})
-                for one, taken, colon, code in guessed
+                read.model_copy(update={"assumed": ways.said(taken, *read.call_sites[:1]) + colon + code})
+                for read, taken, colon, code in guessed
             ),
-            "advisories": marked("advisories", "id", "undecided"),
+            "advisories": united(every("advisories"), marked),
             "workload": first.workload.model_copy(
                 update={"notes": [*first.workload.notes, AGAIN.format(len(reports)), *ways.notes()]}
             ),

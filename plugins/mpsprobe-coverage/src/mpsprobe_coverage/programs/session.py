@@ -99,7 +99,7 @@ class Session:
         computed_on_cpu = computed(native.on_cpu(), [model.module for model in stayed]) if native else []
         notes = [*self._notes]
         if native is not None:
-            faults = dict.fromkeys(f"the Metal kernel {one.kernel}: {one.text}" for one in native.faults)
+            faults = dict.fromkeys(f"the Metal kernel {fault.kernel}: {fault.text}" for fault in native.faults)
             notes += [*faults][:MOST_FAULTS] + (native.wrong.notes() if native.wrong is not None else [])
         return ProgramInfo(
             arguments=list(self._settings.arguments),

@@ -195,7 +195,7 @@ class Attribution:
             nodes.identifier = self._thread_now()
         self._threads.append(nodes)
         if len(self._threads) > THREADS_KEPT:
-            ended = next((one for one in self._threads if one.thread() is None), None)
+            ended = next((thread for thread in self._threads if thread.thread() is None), None)
             if ended is not None:
                 self._threads.remove(ended)
 
@@ -203,11 +203,11 @@ class Attribution:
         threads = self._threads
         if self._thread_of_node is not None:
             whose = self._thread_of_node()
-            threads = [one for one in threads if one.identifier == whose]
+            threads = [thread for thread in threads if thread.identifier == whose]
         origins = {origin for nodes in threads if (origin := nodes.origin(number)) is not None}
         if len(origins) == 1:
             return origins.pop()
-        modules, places = {one.module for one in origins}, {(one.file, one.line) for one in origins}
+        modules, places = {origin.module for origin in origins}, {(origin.file, origin.line) for origin in origins}
         module = modules.pop() if len(modules) == 1 else None
         return Origin(module, *places.pop()) if len(places) == 1 else Origin(module, None, 0)
 

@@ -54,7 +54,7 @@ class Branches:
         answer = self.chosen.get(site, expected)
         self.taken.setdefault(site, answer)
         if line in _lines_of_while(code.co_filename):
-            called_by = (site, module, *((one.f_code, one.f_lasti) for one in _up(frame.f_back)))
+            called_by = (site, module, *((caller.f_code, caller.f_lasti) for caller in _up(frame.f_back)))
             if called_by in self._last:
                 answer = not self._last[called_by]
                 self.once.add(site)
@@ -115,7 +115,7 @@ class Ways:
         """First answers that no run has given, then what is left of their combinations."""
         while self._queue and len(self.ways) < MOST_RUNS and self._goes_on():
             seen = self._seen()
-            new = (one for one in self._queue if not one or [*one.items()][-1] not in seen)
+            new = (answers for answers in self._queue if not answers or [*answers.items()][-1] not in seen)
             self._chosen = next(new, self._queue[0])
             self._queue.remove(self._chosen)
             yield self._chosen
@@ -151,7 +151,7 @@ class Ways:
             if any(term.items() <= way.items() for term in terms):
                 continue
             for site in reversed([*way]):
-                fewer = {one: answer for one, answer in way.items() if one != site}
+                fewer = {place: answer for place, answer in way.items() if place != site}
                 if not any(fewer.items() <= other.answers.items() for other in others):
                     way = fewer
             terms.append(way)
@@ -185,5 +185,5 @@ class Ways:
         return {item for way in self.ways for item in way.answers.items()}
 
     def _name(self, site: Site) -> str:
-        several = {one for way in self.ways for one in way.answers if one.line == site.line}
+        several = {answer for way in self.ways for answer in way.answers if answer.line == site.line}
         return site.line if len(several) == 1 else f"{site.line}:{site.column + 1}"

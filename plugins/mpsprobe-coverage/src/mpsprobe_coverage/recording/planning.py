@@ -58,8 +58,8 @@ def _depends_on_values(func: Any) -> bool:
     """Whether its result does, or that of an operator which the installed torch makes it of (``repeat_interleave``)."""
     parts = load_compositions(installed_release()).calls.get(operator_name(func).removeprefix("aten::"), ())
     return any(
-        torch.Tag.data_dependent_output in one.tags or torch.Tag.dynamic_output_shape in one.tags
-        for one in (func, *(overload_named(f"aten::{part}") for part in parts))
+        torch.Tag.data_dependent_output in overload.tags or torch.Tag.dynamic_output_shape in overload.tags
+        for overload in (func, *(overload_named(f"aten::{part}") for part in parts))
     )
 
 
@@ -86,7 +86,9 @@ def _follow(func: Any, judges: Judges, table: KernelTable) -> Plan:
 def _base(func: Any) -> int | None:
     if func is _UNSAFE_VIEW:
         return 0
-    shared = [one.alias_info is not None and not one.alias_info.is_write for one in func._schema.arguments]
+    shared = [
+        argument.alias_info is not None and not argument.alias_info.is_write for argument in func._schema.arguments
+    ]
     return shared.index(True) if func.is_view and any(shared) else None
 
 

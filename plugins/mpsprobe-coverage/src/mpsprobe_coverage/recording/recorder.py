@@ -162,16 +162,16 @@ class Recorder:
 
     def marked(self) -> dict[int, int]:
         kept: tuple[dict[Any, Any], ...] = (self._calls, self._unjudged, self._assumed, self._advised)
-        return {id(one): one.calls for group in kept for one in list(group.values())}
+        return {id(record): record.calls for group in kept for record in list(group.values())}
 
     def since(self, mark: Mapping[int, int], into: Recorder) -> None:
         """Add to ``into`` what was counted after ``mark``; records live as long as their recorder."""
         for group in ("_calls", "_unjudged", "_assumed", "_advised"):
             theirs = getattr(into, group)
-            for key, one in list(getattr(self, group).items()):
-                calls = one.calls - mark.get(id(one), 0)
+            for key, record in list(getattr(self, group).items()):
+                calls = record.calls - mark.get(id(record), 0)
                 if calls:
-                    theirs.setdefault(key, replace(one, calls=0)).calls += calls
+                    theirs.setdefault(key, replace(record, calls=0)).calls += calls
         into.examples |= self.examples
 
     def unite(self, recorders: Sequence[Recorder], ways: Ways) -> None:
@@ -181,15 +181,15 @@ class Recorder:
         for group in ("_calls", "_advised"):
             runs: dict[tuple[Any, ...], set[int]] = {}
             for number, recorder in enumerate(recorders):
-                for one in getattr(recorder, group).values():
-                    runs.setdefault(_place(one), set()).add(number)
+                for record in getattr(recorder, group).values():
+                    runs.setdefault(_place(record), set()).add(number)
             own = getattr(self, group)
             known = {*map(_place, own.values())}
             for number, recorder in enumerate(recorders):
-                for key, one in getattr(recorder, group).items():
-                    if recorder is self or (_place(one) not in known and number == min(runs[_place(one)])):
-                        one.runs = frozenset() if whole <= runs[_place(one)] else frozenset(runs[_place(one)])
-                        own[key] = one
+                for key, record in getattr(recorder, group).items():
+                    if recorder is self or (_place(record) not in known and number == min(runs[_place(record)])):
+                        record.runs = frozenset() if whole <= runs[_place(record)] else frozenset(runs[_place(record)])
+                        own[key] = record
         for recorder in recorders:
             for key, note in recorder._unjudged.items():
                 self._unjudged.setdefault(key, note)
@@ -203,11 +203,19 @@ class Recorder:
         """The same calls, each with what ``by`` makes of its judgement; none is added to them any more."""
         other = Recorder(gradients_end=self.gradients_end, ways=self.ways, base=self, says=by)
         other._assumed, other._advised = self._assumed, self._advised
-        for number, one in enumerate(self._calls.values()):
-            call = (one.operator, by(one.judgement), one.phase, one.origin, one.inputs, one.outputs, one.composed_by)
-            other._calls[(number,)] = CallRecord(*call, one.calls, one.advisories, one.runs)
+        for number, record in enumerate(self._calls.values()):
+            call = (
+                record.operator,
+                by(record.judgement),
+                record.phase,
+                record.origin,
+                record.inputs,
+                record.outputs,
+                record.composed_by,
+            )
+            other._calls[(number,)] = CallRecord(*call, record.calls, record.advisories, record.runs)
         if self._unjudged:
-            reasons = {one.judgement.reason or "": by(one.judgement).reason or "" for one in self._calls.values()}
+            reasons = {call.judgement.reason or "": by(call.judgement).reason or "" for call in self._calls.values()}
             for note in self._unjudged.values():
                 other.unjudged(note.operator, reasons.get(note.text, note.text), note.origin, note.calls)
         for (operator, before), calls in self.examples.items():
@@ -221,10 +229,10 @@ class Recorder:
         return iter(self._assumed.values())
 
 
-def _place(one: CallRecord | Advised) -> tuple[Any, ...]:
+def _place(record: CallRecord | Advised) -> tuple[Any, ...]:
     """What other runs make alike: they may call it with other shapes."""
-    what = one.judgement if isinstance(one, CallRecord) else (one.advisory, one.undecided)
-    return (one.operator, what, one.phase, one.origin)
+    what = record.judgement if isinstance(record, CallRecord) else (record.advisory, record.undecided)
+    return (record.operator, what, record.phase, record.origin)
 
 
 def _count(notes: dict[tuple[Any, ...], Note], operator: str, text: str, origin: Origin, calls: int = 1) -> None:
@@ -260,7 +268,12 @@ class Watching:
 
     def asking(self) -> set[str]:
         """Operators of whose calls something is asked."""
-        named = {one for entry in all_advisories() if any(map(is_asked, entry.conditions)) for one in entry.operators}
+        named = {
+            operator
+            for entry in all_advisories()
+            if any(map(is_asked, entry.conditions))
+            for operator in entry.operators
+        }
         return {operator for operator in named if self._asked(self.of(operator))}
 
     def watch(self, plan: Plan) -> None:
@@ -285,7 +298,7 @@ class Watching:
         matching = None if outcome is None else self._known.get(key)
         if matching is None:
             by_condition = dict(zip(plan.asks, answers, strict=True))
-            found = ((one.id, matches(one, call, phase, by_condition)) for one in plan.watchers)
+            found = ((watcher.id, matches(watcher, call, phase, by_condition)) for watcher in plan.watchers)
             matching = tuple((name, answer is None) for name, answer in found if answer is not False)
             if outcome is not None:
                 self._known[key] = matching

@@ -48,7 +48,7 @@ class Asked:
 
     def alike(self, chain: Chain) -> bool:
         """Whether the release of ``chain`` would call the same operators at the places where a route asked."""
-        return all(of(chain) == found for of, found in self._answers)
+        return all(of(chain) == known for of, known in self._answers)
 
     def unite(self, others: Iterable[Asked]) -> None:
         """Answer for what other runs on the same release asked too."""
@@ -141,14 +141,14 @@ def _other(chain: Chain) -> _Other:
     return _others[chain]
 
 
-def _alike(one: Plan, other: Plan) -> bool:
+def _alike(plan: Plan, other: Plan) -> bool:
     return (
-        one.name == other.name
-        and one.registered.verdict == other.registered.verdict
-        and one.entry is other.entry
-        and one.composite_key is other.composite_key
-        and one.decomposition is other.decomposition
-        and _same(one.route, other.route)
+        plan.name == other.name
+        and plan.registered.verdict == other.registered.verdict
+        and plan.entry is other.entry
+        and plan.composite_key is other.composite_key
+        and plan.decomposition is other.decomposition
+        and _same(plan.route, other.route)
     )
 
 

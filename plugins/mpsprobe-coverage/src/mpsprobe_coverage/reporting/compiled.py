@@ -27,7 +27,7 @@ class Launched:
 
     def add(self, *args: Any) -> None:
         """Count a launch with ``args``, and the bytes of its tensors, each once."""
-        held = {id(one): spec_of(one).nbytes for one in tensors_in(args)}
+        held = {id(tensor): spec_of(tensor).nbytes for tensor in tensors_in(args)}
         self.phases[phase_now()] += 1
         self.moved_bytes += sum(held.values())
         self.largest_bytes += max(held.values(), default=0)
@@ -41,21 +41,25 @@ def made(generated: Generated, launched: Mapping[Kernel, Launched]) -> dict[str,
         "graphs": generated.graphs,
         "not_run": generated.not_run,
         "breaks": [
-            GraphBreak(reason=one.reason, times=times, call_site=_site(one.line)) for one, times in breaks.most_common()
+            GraphBreak(reason=graph_break.reason, times=times, call_site=_site(graph_break.line))
+            for graph_break, times in breaks.most_common()
         ],
         "recompiled": recompilations(generated),
         "refused": [
-            RefusedGraph(reason=one.reason, operator=one.operator, call_site=_site(one.line))
-            for one in generated.refused
+            RefusedGraph(reason=refusal.reason, operator=refusal.operator, call_site=_site(refusal.line))
+            for refusal in generated.refused
         ],
-        "kernels": [_kernel(one, launched.get(one, Launched())) for one in generated.kernels],
+        "kernels": [_kernel(kernel, launched.get(kernel, Launched())) for kernel in generated.kernels],
     }
 
 
 def recompilations(generated: Generated) -> list[Recompilation]:
     """What was compiled again until now, by guard and line."""
     again = Counter(generated.recompiled())
-    return [Recompilation(reason=one.reason, times=times, call_site=_site(one.line)) for one, times in again.items()]
+    return [
+        Recompilation(reason=recompiled.reason, times=times, call_site=_site(recompiled.line))
+        for recompiled, times in again.items()
+    ]
 
 
 def _kernel(kernel: Kernel, launched: Launched) -> MetalKernel:

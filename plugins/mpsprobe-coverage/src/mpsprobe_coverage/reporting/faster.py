@@ -71,11 +71,17 @@ def faster(
         _attention(works, records, trace, info),
         _releases(records, trace, gain),
     )
-    for change in (one for some in changes for one in some):
-        found = gain(change)
-        if found is not None and found[0] >= LEAST and (change.kind not in best or found[0] > best[change.kind].gain):
-            step_ms = found[1].step_ms.digits()
-            best[change.kind] = Faster(kind=change.kind, change=change.what, gain=round(found[0], 2), step_ms=step_ms)
+    for change in (change for some in changes for change in some):
+        change_found = gain(change)
+        if (
+            change_found is not None
+            and change_found[0] >= LEAST
+            and (change.kind not in best or change_found[0] > best[change.kind].gain)
+        ):
+            step_ms = change_found[1].step_ms.digits()
+            best[change.kind] = Faster(
+                kind=change.kind, change=change.what, gain=round(change_found[0], 2), step_ms=step_ms
+            )
     return sorted(best.values(), key=lambda one: -one.gain)
 
 
@@ -145,10 +151,10 @@ def _larger(
         if not batch or memory is None or memory.reserved_bytes * times > room:
             break
         change = Change("batch", f"batch {batch * times}", calls_of(of_batch(works, trace, batch, times)), times)
-        found = gain(change)
-        if found is None or found[0] < before * LEAST:
+        gained = gain(change)
+        if gained is None or gained[0] < before * LEAST:
             break
-        best, before = change, found[0]
+        best, before = change, gained[0]
     if best is not None:
         yield best
 
@@ -199,7 +205,7 @@ def _attention(works: Works, records: list[CallRecord], trace: Trace, info: Work
         modules[record.origin.module, record.phase].append(record)
     found = works.copy()
     for inside in modules.values():
-        for softmax in (one for one in inside if one.operator.startswith("aten::_softmax")):
+        for softmax in (work for work in inside if work.operator.startswith("aten::_softmax")):
             fused = _fused(softmax, inside)
             if fused is not None:
                 for record in fused[1]:
@@ -214,16 +220,16 @@ def _fused(softmax: CallRecord, inside: Iterable[CallRecord]) -> tuple[Work, lis
     scores = softmax.outputs[0]
 
     def has_scores(specs: Specs) -> bool:
-        return any(one.numel == scores.numel and one.shape[-2:] == scores.shape[-2:] for one in specs)
+        return any(spec.numel == scores.numel and spec.shape[-2:] == scores.shape[-2:] for spec in specs)
 
-    about = [one for one in inside if has_scores(one.inputs) or has_scores(one.outputs)]
-    made = [one for one in about if not has_scores(one.inputs) and len(one.inputs) > 1]
-    used = [one for one in about if not has_scores(one.outputs) and len(one.inputs) == 2]
-    calls = [[one.calls for one in some] for some in (made, used)]
+    about = [record for record in inside if has_scores(record.inputs) or has_scores(record.outputs)]
+    made = [work for work in about if not has_scores(work.inputs) and len(work.inputs) > 1]
+    used = [work for work in about if not has_scores(work.outputs) and len(work.inputs) == 2]
+    calls = [[work.calls for work in some] for some in (made, used)]
     if len(scores.shape) < 3 or calls != [[softmax.calls], [softmax.calls]]:
         return None
     query, key = made[0].inputs[-2:]
-    value = next(one for one in used[0].inputs if not has_scores((one,)))
+    value = next(spec for spec in used[0].inputs if not has_scores((spec,)))
     turned = interned((*key.shape[:-2], key.shape[-1], key.shape[-2]), key.stride, key.dtype)
     return Work(FUSED, (query, turned, value), used[0].outputs, on_cpu=False), about
 
@@ -232,8 +238,12 @@ def _releases(records: list[CallRecord], trace: Trace, gain: Gain) -> Iterator[C
     """The oldest newer release that gains as much as the newest: kernels that there are then, and slow ones mended."""
     table = trace.table
     since = {record.judgement.accepted_since for record in records if is_on_cpu(record)}
-    later = [one for one in table.family.releases if not table.at_least(one) and one in {*since, *slow_before()}]
-    found = []
+    later = [
+        release
+        for release in table.family.releases
+        if not table.at_least(release) and release in {*since, *slow_before()}
+    ]
+    groups = []
     for release in later:
         there = table.family.load(release)
 
@@ -243,6 +253,6 @@ def _releases(records: list[CallRecord], trace: Trace, gain: Gain) -> Iterator[C
 
         change = Change("release", f"torch {release}", calls_of(works_of(records, on_cpu=on_cpu)), 1, release)
         gained = gain(change)
-        found.append((gained[0] if gained else 0.0, change))
-    most = max((gained for gained, _ in found), default=0.0)
-    yield from [change for gained, change in found if gained > most / LEAST][:1]
+        groups.append((gained[0] if gained else 0.0, change))
+    most = max((gained for gained, _ in groups), default=0.0)
+    yield from [change for gained, change in groups if gained > most / LEAST][:1]

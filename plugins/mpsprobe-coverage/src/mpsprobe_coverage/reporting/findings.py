@@ -155,7 +155,7 @@ def same_fields(schema: type[BaseModel], of: object) -> dict[str, Any]:
 
 def only_if(records: Iterable[CallRecord | Advised], ways: Ways | None) -> str | None:
     """Under which conditions the calls of ``records`` are made; ``None`` where each run that was united makes them."""
-    runs = [one.runs for one in records]
+    runs = [record.runs for record in records]
     return ways.only_if(frozenset().union(*runs)) if ways is not None and all(runs) else None
 
 

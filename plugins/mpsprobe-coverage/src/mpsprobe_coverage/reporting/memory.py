@@ -126,7 +126,7 @@ def prediction(
         return None
     kept = peak_with_output_kept(line.changes) - line.peak
     needs = Needs(release, line.changes)
-    found = fits(needs, events)
+    fitting = fits(needs, events)
     return MemoryPrediction(
         peak_bytes=line.peak,
         phase=line.phase,
@@ -141,8 +141,8 @@ def prediction(
         kernels_bytes=line.kernels,
         kept_output_bytes=kept if kept > KEPT_SHARE * line.peak else 0,
         not_counted=[NotCounted(what=what, bytes=most) for what, most in not_counted(events, macos)],
-        fit=found[0] if len(found) == 1 else None,
-        fits=[*found] if len(found) > 1 else [],
+        fit=fitting[0] if len(fitting) == 1 else None,
+        fits=[*fitting] if len(fitting) > 1 else [],
         allocations=_allocations(line.changes, allocator_of(release, Limits())) if detailed else None,
     )
 

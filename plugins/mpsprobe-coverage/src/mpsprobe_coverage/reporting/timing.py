@@ -27,35 +27,35 @@ def time_of(
     machine, release = machine_named(options.chip), trace.table.release
     records = [*trace.recorder.calls()]
     works = works_of(records)
-    found = estimate(calls_of(works), machine.chip, machine.gpu_cores, release)
-    if found is None:
+    estimated = estimate(calls_of(works), machine.chip, machine.gpu_cores, release)
+    if estimated is None:
         return None
-    operators, modules = _where(records, machine.chip, found.gpu_cores[-1], release)
-    section = section_of(found, machine.chip, machine.gpu_cores, options, info)
-    changes = faster(found, works, trace, machine, info, memory)
+    operators, modules = _where(records, machine.chip, estimated.gpu_cores[-1], release)
+    section = section_of(estimated, machine.chip, machine.gpu_cores, options, info)
+    changes = faster(estimated, works, trace, machine, info, memory)
     return section.model_copy(update={"by_operator": operators, "by_module": modules, "faster": changes})
 
 
 def section_of(
-    found: Estimate, chip: Chip, gpu_cores: int | None, options: RunOptions, info: WorkloadInfo
+    estimated: Estimate, chip: Chip, gpu_cores: int | None, options: RunOptions, info: WorkloadInfo
 ) -> TimePrediction:
     tokens = info.seq_len and info.seq_len * (info.batch_size or 1)
     if info.phase == "generate":
         tokens = options.new_tokens * (info.batch_size or 1)
-    whole = sum(found.by_class.values()) or 1.0
+    whole = sum(estimated.by_class.values()) or 1.0
     return TimePrediction(
         chip=chip.name,
         gpu_cores=gpu_cores,
-        step_ms=found.step_ms.digits(),
-        bound_by=found.bound_by,
-        samples_per_s=_rate(found.step_ms, info.batch_size),
-        tokens_per_s=_rate(found.step_ms, tokens),
-        launch_ms=round(found.launch_ms, 3),
+        step_ms=estimated.step_ms.digits(),
+        bound_by=estimated.bound_by,
+        samples_per_s=_rate(estimated.step_ms, info.batch_size),
+        tokens_per_s=_rate(estimated.step_ms, tokens),
+        launch_ms=round(estimated.launch_ms, 3),
         by_class=[
             ClassTime(kind=kind, ms=round(taken, 3), share=round(taken / whole, 4))
-            for kind, taken in found.by_class.items()
+            for kind, taken in estimated.by_class.items()
         ],
-        why_wide=found.why_wide or None,
+        why_wide=estimated.why_wide or None,
     )
 
 
@@ -69,14 +69,14 @@ def _where(
     modules: dict[str, float] = defaultdict(float)
     known: dict[tuple[Cost, bool], tuple[float, float]] = {}
     for record in records:
-        one, name = cost(record.operator, record.inputs, record.outputs), record.operator
-        if one.kind == HOST or is_made_once(record):
+        work, name = cost(record.operator, record.inputs, record.outputs), record.operator
+        if work.kind == HOST or is_made_once(record):
             continue
-        key = one, is_on_cpu(record)
+        key = work, is_on_cpu(record)
         if key not in known:
             known[key] = one_ms(*key, chip, cores, release)
         likely, waited_for = known[key]
-        kinds[name][CPU if key[1] else one.kind] += likely * record.calls
+        kinds[name][CPU if key[1] else work.kind] += likely * record.calls
         alone[name] += waited_for * record.calls
         calls[name] += record.calls
         modules[record.origin.module or ""] += likely * record.calls
@@ -90,8 +90,8 @@ def _where(
         )
         for name, of_kind in kinds.items()
     ]
-    most = sorted(modules.items(), key=lambda one: -one[1])[:MOST]
-    return sorted(shares, key=lambda one: -one.ms), {name: round(ms, 3) for name, ms in most}
+    most = sorted(modules.items(), key=lambda share: -share[1])[:MOST]
+    return sorted(shares, key=lambda share: -share.ms), {name: round(ms, 3) for name, ms in most}
 
 
 def _rate(step_ms: Range, number: int | None) -> list[float] | None:
@@ -99,4 +99,4 @@ def _rate(step_ms: Range, number: int | None) -> list[float] | None:
     if not number:
         return None
     ends: Sequence[float] = (step_ms.high, step_ms.likely, step_ms.low)
-    return [float(f"{number / one * 1e3:.3g}") for one in ends]
+    return [float(f"{number / end * 1e3:.3g}") for end in ends]

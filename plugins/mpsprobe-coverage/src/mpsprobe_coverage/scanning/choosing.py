@@ -132,8 +132,8 @@ def choices(
         raise UsageError(
             f"'{workload.name}' has no such number a second", "Ask for --at-least 2steps/s, or --within 2s."
         )
-    least = min(one.time.step_ms[1] for one in found)
-    return info, table.release, [replace(one, relative=one.time.step_ms[1] / least) for one in found]
+    least = min(choice.time.step_ms[1] for choice in found)
+    return info, table.release, [replace(choice, relative=choice.time.step_ms[1] / least) for choice in found]
 
 
 def smallest(found: list[Choice], wish: Wish) -> Choice | None:
@@ -141,11 +141,11 @@ def smallest(found: list[Choice], wish: Wish) -> Choice | None:
 
     None without a wish. Raises ``UsageError`` where no Mac does it, with what the fastest does.
     """
-    enough = [one for one in found if one.enough]
+    enough = [choice for choice in found if choice.enough]
     if enough or not wish:
-        return min(enough, key=lambda one: (one.time.gpu_cores or 0, one.chip.generation), default=None)
-    fitting = [one for one in found if one.memory_bytes is not None]
-    best = min(fitting or found, key=lambda one: one.relative)
+        return min(enough, key=lambda choice: (choice.time.gpu_cores or 0, choice.chip.generation), default=None)
+    fitting = [choice for choice in found if choice.memory_bytes is not None]
+    best = min(fitting or found, key=lambda choice: choice.relative)
     does = f"about {wish.speed(best.time):.3g} a second" if wish.rate else f"a step in {best.time.step_ms[1]:.3g} ms"
     what = "no Mac is predicted to do that" if fitting else "it fits on no Mac"
     raise UsageError(what, f"The fastest, {best.chip.name} with {best.time.gpu_cores} cores, does {does}.")

@@ -104,7 +104,7 @@ def fit_report(
         fit=fit,
         rows=rows,
         high_end=places(high_end),
-        data_dependence=[one for one in assumed if (one.operator, one.assumed) not in taken],
+        data_dependence=[read for read in assumed if (read.operator, read.assumed) not in taken],
     )
 
 

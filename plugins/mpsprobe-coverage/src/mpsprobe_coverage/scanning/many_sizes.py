@@ -61,8 +61,8 @@ def growth_of_program(order: Sequence[int], release: str, options: MacOptions) -
     if sizes < 2:
         return None
     padded = _padded(steps, like, FEW_LENGTHS) if sizes > FEW_LENGTHS else None
-    found = _growth(release, options, steps, _padded(steps, like, 1), padded, sizes)
-    return found.model_copy(update={"complete": sum(entry > 0 for entry in order) < FOLLOWED})
+    growth = _growth(release, options, steps, _padded(steps, like, 1), padded, sizes)
+    return growth.model_copy(update={"complete": sum(entry > 0 for entry in order) < FOLLOWED})
 
 
 def _growth(
@@ -79,7 +79,7 @@ def _growth(
         return replay((change for step in steps for change in step), allocator_of(release, limits or Limits()))
 
     asked, alone = taken(steps), taken(largest).reserved
-    found = ReservedGrowth(
+    growth = ReservedGrowth(
         batches=len(steps),
         sizes=sizes,
         in_use_bytes=asked.in_use,
@@ -92,9 +92,9 @@ def _growth(
     recommended = limits_of(mac.memory).recommended.low
     ratio = ceil(10 * alone / recommended) / 10
     if not 0 < ratio < LOW or asked.reserved <= ratio * recommended:
-        return found
+        return growth
     low = taken(steps, Limits(recommended, high=0, low=ratio)).reserved
-    return found.model_copy(update={"low_watermark": ratio, "low_watermark_bytes": low, "machine": mac.name})
+    return growth.model_copy(update={"low_watermark": ratio, "low_watermark_bytes": low, "machine": mac.name})
 
 
 def _usual(chip: str | None) -> Mac:

@@ -61,9 +61,13 @@ def first_native_release(tracer: Tracer, traces: Sequence[Trace]) -> str | None:
 
 def _native_run(trace: Trace, options: RunOptions) -> NativeRun | None:
     records = [*trace.recorder.calls()]
-    if trace.failure is not None or trace.asked is None or any(one.judgement.verdict != "native" for one in records):
+    if (
+        trace.failure is not None
+        or trace.asked is None
+        or any(record.judgement.verdict != "native" for record in records)
+    ):
         return None
-    large = any("convolution" in one.operator and are_large((*one.inputs, *one.outputs)) for one in records)
+    large = any("convolution" in record.operator and are_large((*record.inputs, *record.outputs)) for record in records)
     return NativeRun(chain_for(trace.table, options), trace.calls, trace.asked, bool(options.autocast), large)
 
 

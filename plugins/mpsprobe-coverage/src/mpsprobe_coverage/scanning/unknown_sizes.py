@@ -21,9 +21,9 @@ Again = Callable[..., Trace]
 """Runs it again, with ``unknown="fewest"`` or ``"most"``."""
 
 
-def at_most(recorder: Recorder, found: Found) -> list[Note]:
+def at_most(recorder: Recorder, wanted: Found) -> list[Note]:
     """Where a run that was asked for ``found`` took the most that there can be."""
-    return [note for note in _bounded(recorder) if found == "most" or _name(note) not in UNIQUE]
+    return [note for note in _bounded(recorder) if wanted == "most" or _name(note) not in UNIQUE]
 
 
 def predicted(

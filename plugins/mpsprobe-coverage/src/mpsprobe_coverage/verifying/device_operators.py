@@ -19,7 +19,7 @@ _aten = torch.ops.aten
 def _attention(q: Any, k: Any, v: Any, bias: Any = None, causal: bool = False, scale: Any = None) -> Any:
     """Output (…, L, Ev), by its definition."""
     if q.dim() > 2 and q.shape[-3] != k.shape[-3]:
-        k, v = (one.repeat_interleave(q.shape[-3] // one.shape[-3], -3) for one in (k, v))
+        k, v = (tensor.repeat_interleave(q.shape[-3] // tensor.shape[-3], -3) for tensor in (k, v))
     scores = q @ k.transpose(-2, -1) * (q.shape[-1] ** -0.5 if scale is None else scale)
     if causal:
         ones = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device)
@@ -31,7 +31,7 @@ def _attention(q: Any, k: Any, v: Any, bias: Any = None, causal: bool = False, s
 
 def _given(name: str, args: Any, kwargs: Any) -> tuple[dict[str, Any], list[Any]]:
     """The arguments of an operator by their names in its schema, and those of ``_attention``."""
-    names = [one.name for one in getattr(_aten, name).default._schema.arguments]
+    names = [argument.name for argument in getattr(_aten, name).default._schema.arguments]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     bias = given.get("attn_bias", given.get("attn_mask"))
     inputs = [given["query"], given["key"], given["value"]]
@@ -45,7 +45,7 @@ def _forward(name: str, *args: Any, **kwargs: Any) -> Any:
 def _backward(name: str, *args: Any, **kwargs: Any) -> Any:
     """The derivatives by query, key and value; that by a bias is not compared."""
     given, asked = _given(name, args, kwargs)
-    inputs = [one.detach().requires_grad_() for one in asked[:3]]
+    inputs = [tensor.detach().requires_grad_() for tensor in asked[:3]]
     with torch.enable_grad():
         out = _attention(*inputs, *asked[3:])
     return torch.autograd.grad(out, inputs, given.get("grad_out", given.get("grad_out_")))

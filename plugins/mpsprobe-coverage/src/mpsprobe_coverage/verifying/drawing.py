@@ -59,16 +59,16 @@ class Drawing(TorchDispatchMode):
             args, kwargs = tree_map(wider, (args, kwargs))
         if is_random(func):
             return self._draw(func, args, kwargs)
-        found = self.computed(func, args, kwargs)
-        if func is _aten._local_scalar_dense.default and not isinstance(found, (float, complex)):
-            self.read.append(found)
-        return found
+        result = self.computed(func, args, kwargs)
+        if func is _aten._local_scalar_dense.default and not isinstance(result, (float, complex)):
+            self.read.append(result)
+        return result
 
     def computed(self, func: Any, args: Any, kwargs: Any) -> Any:
         return func(*args, **kwargs)
 
     def _draw(self, func: Any, args: Any, kwargs: Any) -> Any:
-        tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         device = tensors[0].device if tensors else torch.device(kwargs.get("device") or torch.get_default_device())
         self.drawn += 1
         if func is _aten.native_dropout.default and args[2] is False:
@@ -84,7 +84,7 @@ class Drawing(TorchDispatchMode):
             drawn = func(*own_args, **own_kwargs)
         if func._schema.is_mutable:  # `bernoulli_`, `normal_`, … write their first argument and return it
             return args[0].copy_(drawn)
-        return tree_map(lambda one: (widened(one) if self._wide else one).to(device), drawn)
+        return tree_map(lambda tensor: (widened(tensor) if self._wide else tensor).to(device), drawn)
 
     def _dropout(self, x: torch.Tensor, p: float | None) -> Any:
         # As `dropout` of ATen draws on the CPU: a mask of zeros and ones in the dtype of the input.
@@ -139,10 +139,14 @@ class _AttentionWithoutDropout(TorchFunctionMode):
 @contextmanager
 def settled(model: torch.nn.Module, note: Callable[[str], None]) -> Iterator[None]:
     """Without what makes runs differ although nothing is wrong: such dropout, and TensorFloat-32."""
-    recurrent = [one for one in model.modules() if isinstance(one, torch.nn.RNNBase) and one.dropout and one.training]
+    recurrent = [
+        module
+        for module in model.modules()
+        if isinstance(module, torch.nn.RNNBase) and module.dropout and module.training
+    ]
     rates = [one.dropout for one in recurrent]
-    for one in recurrent:
-        one.dropout = 0.0
+    for layer in recurrent:
+        layer.dropout = 0.0
     if recurrent:
         note(DROPOUT_OFF)
     matrices = torch.backends.cuda.matmul
@@ -155,5 +159,5 @@ def settled(model: torch.nn.Module, note: Callable[[str], None]) -> Iterator[Non
     finally:
         matrices.allow_tf32 = allowed
         torch._C._set_cudnn_allow_tf32(by_cudnn)
-        for one, rate in zip(recurrent, rates, strict=True):
-            one.dropout = rate
+        for layer, rate in zip(recurrent, rates, strict=True):
+            layer.dropout = rate

@@ -96,7 +96,8 @@ def _its_errors(run: TorchRun) -> Iterator[None]:
 def _narrowed(run: TorchRun, dtype: torch.dtype, keep: dict[str, bool]) -> TorchRun:
     """A copy of ``run`` in ``dtype``, but for the modules in ``keep``; weights in float32 are those of ``run``."""
     memo: dict[int, Any] = {
-        id(one): torch.nn.Parameter(one.detach(), one.requires_grad) for one in run.model.parameters()
+        id(parameter): torch.nn.Parameter(parameter.detach(), parameter.requires_grad)
+        for parameter in run.model.parameters()
     }
     model = copy.deepcopy(run.model, memo)  # parameters are other ones, their values the same memory
     keep_in_float32(model, dtype, keep)
@@ -124,9 +125,9 @@ def _each_alone(
 
     with ExitStack() as hooks:
         # Of a hook on all modules with keywords PyTorch keeps an entry for ever
-        for name, one in model.named_modules():
-            if not any(one.children()):
-                hooks.enter_context(one.register_forward_hook(partial(ended, name), with_kwargs=True))
+        for name, module in model.named_modules():
+            if not any(module.children()):
+                hooks.enter_context(module.register_forward_hook(partial(ended, name), with_kwargs=True))
         yield
 
 
@@ -145,9 +146,9 @@ def _kept(
     Args:
         found: where NaN or infinity begins without any, and the error.
     """
-    beyond = {one.name: one.of_range is not None and one.of_range >= 1.0 for one in rows}
-    leaves = {name for name, one in run.model.named_modules() if name and not any(one.children())}
-    losing = [one.name for one in rows if one.name in leaves]
+    beyond = {row.name: row.of_range is not None and row.of_range >= 1.0 for row in rows}
+    leaves = {name for name, module in run.model.named_modules() if name and not any(module.children())}
+    losing = [row.name for row in rows if row.name in leaves]
 
     def tried(keep: dict[str, bool]) -> tuple[str | None, float | None]:
         step = Following(_narrowed(run, dtype, keep), options, "cpu", usual.kept.copy(), compare=_overflowed)
@@ -160,13 +161,13 @@ def _kept(
     keep: dict[str, bool] = {}
     begins, error = found
     while not _within(error, HOLDS[dtype]):
-        following = begins or next((one for one in losing if one not in keep), None)
+        following = begins or next((leaf for leaf in losing if leaf not in keep), None)
         if following is None or len(keep) >= MOST_KEPT:
             return {}, None
         keep[following] = beyond.get(following, False)
         begins, error = tried(keep)
     for name in [*keep] if len(keep) > 1 else []:
-        fewer = {one: stays for one, stays in keep.items() if one != name}
+        fewer = {kept: stays for kept, stays in keep.items() if kept != name}
         without = tried(fewer)[1]
         if _within(without, HOLDS[dtype]):
             keep, error = fewer, without
@@ -177,34 +178,34 @@ def _begins(seen: Seen, keep: Mapping[str, bool]) -> str | None:
     """The first module whose output is not finite, though it is in float32."""
     for name in seen.order:
         if name != ROOT and name not in keep:
-            found = seen.compared.get(("output", name, 0))
-            if found is not None and found["overflowed"]:
+            compared = seen.compared.get(("output", name, 0))
+            if compared is not None and compared["overflowed"]:
                 return name
     return None
 
 
 def _rows(run: TorchRun, seen: Seen, alone: Mapping[str, float | None]) -> list[ModuleRange]:
-    types = {name: type(one).__name__ for name, one in run.model.named_modules()}
-    figures = {name: found for (_, name, number), found in seen.compared.items() if name != ROOT and number == 0}
+    types = {name: type(module).__name__ for name, module in run.model.named_modules()}
+    figures = {name: compared for (_, name, number), compared in seen.compared.items() if name != ROOT and number == 0}
     rows = [
-        ModuleRange(name=name, type=types[name], own_error=alone.get(name, 0.0), **found)
-        for name, found in figures.items()
+        ModuleRange(name=name, type=types[name], own_error=alone.get(name, 0.0), **figure)
+        for name, figure in figures.items()
     ]
     return sorted(rows, key=_suffers, reverse=True)
 
 
 def _figures(got: torch.Tensor, exact: torch.Tensor) -> dict[str, Any] | None:
-    found = distance(got, exact)
-    if found is None:
+    difference = distance(got, exact)
+    if difference is None:
         return None
     largest = max(map(abs, map(float, torch.aminmax(exact))))
     some_zero = not float(got.abs().amin()) > 0.0  # or NaN: quicker than to count
     return {
         "largest": finite(largest),
         "of_range": finite(largest / torch.finfo(got.dtype).max),
-        "overflowed": found.nonfinite,
+        "overflowed": difference.nonfinite,
         "underflowed": int(((got == 0) & (exact != 0)).sum()) / got.numel() if some_zero else 0.0,
-        "error": None if found.nonfinite else finite(found.relative),
+        "error": None if difference.nonfinite else finite(difference.relative),
     }
 
 
@@ -212,21 +213,21 @@ def _overflowed(got: torch.Tensor, exact: torch.Tensor) -> dict[str, Any]:
     return {"overflowed": not all_finite(got) and all_finite(exact)}
 
 
-def _suffers(one: ModuleRange) -> tuple[float, float]:
+def _suffers(module_range: ModuleRange) -> tuple[float, float]:
     """Those beyond the range of the dtype most, then those that lose most by themselves."""
-    beyond = math.inf if one.of_range is None else one.of_range
-    return beyond if beyond >= 1.0 else 0.0, math.inf if one.own_error is None else one.own_error
+    beyond = math.inf if module_range.of_range is None else module_range.of_range
+    return beyond if beyond >= 1.0 else 0.0, math.inf if module_range.own_error is None else module_range.own_error
 
 
 def _error(got: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]) -> float | None:
     """The largest of all tensors; ``None`` where one has numbers that are not finite."""
     largest = 0.0
     for one, right in zip(got, exact, strict=False):
-        found = distance(one, right)
-        if found is not None:
-            if found.nonfinite or not math.isfinite(found.relative):
+        difference = distance(one, right)
+        if difference is not None:
+            if difference.nonfinite or not math.isfinite(difference.relative):
                 return None
-            largest = max(largest, found.relative)
+            largest = max(largest, difference.relative)
     return largest
 
 
@@ -258,11 +259,11 @@ def in_dtype(values: Any, dtype: torch.dtype) -> Any:
 def keep_in_float32(model: torch.nn.Module, dtype: torch.dtype, keep: dict[str, bool]) -> None:
     """Put a float32 model into dtype, but for the modules in keep; True: what one puts out is beyond that range."""
     kept = {name: model.get_submodule(name) for name in keep}
-    inside = {id(one) for module in kept.values() for one in module.modules()}
-    wide = {id(one) for module in kept.values() for one in (*module.parameters(), *module.buffers())}
-    for one in (*model.parameters(), *model.buffers()):
-        if one.is_floating_point() and id(one) not in wide:
-            one.data = one.data.to(dtype)
+    inside = {id(module_) for module in kept.values() for module_ in module.modules()}
+    wide = {id(tensor) for module in kept.values() for tensor in (*module.parameters(), *module.buffers())}
+    for parameter in (*model.parameters(), *model.buffers()):
+        if parameter.is_floating_point() and id(parameter) not in wide:
+            parameter.data = parameter.data.to(dtype)
     for name, module in kept.items():
         module.register_forward_pre_hook(lambda _, *given: in_dtype(given, torch.float32), with_kwargs=True)
         if not keep[name]:

@@ -48,13 +48,13 @@ SHOWN = {
 }
 
 
-def program(found: Found, checking: Checking, device: str) -> str:
+def program(wrong: Found, checking: Checking, device: str) -> str:
     """The text of a program that runs the operator of ``found`` with numbers like those that it had.
 
     Random numbers of the same mean and spread are made for each floating-point tensor, whole ones of the same range for
     others, with the strides that they had.
     """
-    one, (args, kwargs) = found.report, found.inputs
+    report, (args, kwargs) = wrong.report, wrong.inputs
     names: dict[int, str] = {}
     lines = []
     for leaf in tree_leaves((args, kwargs)):
@@ -65,20 +65,20 @@ def program(found: Found, checking: Checking, device: str) -> str:
     written = [_written(value, names) for value in args]
     written += [f"{name}={_written(value, names)}" for name, value in kwargs.items()]
     return PROGRAM.format(
-        operator=one.operator,
+        operator=report.operator,
         device=device,
-        inputs=", ".join(one.inputs) + (f" ({'; '.join(one.layouts)})" if one.layouts else ""),
-        expected=one.expected,
-        got="a number that is not finite" if one.got is None else one.got,
-        at=one.at,
-        dtype=one.dtype,
-        cpu_error=one.cpu_error,
-        shown=SHOWN[_shows(found, checking, names, lines)],
+        inputs=", ".join(report.inputs) + (f" ({'; '.join(report.layouts)})" if report.layouts else ""),
+        expected=report.expected,
+        got="a number that is not finite" if report.got is None else report.got,
+        at=report.at,
+        dtype=report.dtype,
+        cpu_error=report.cpu_error,
+        shown=SHOWN[_shows(wrong, checking, names, lines)],
         making=MAKING,
         torch=torch.__version__,
         system=f"macOS {platform.mac_ver()[0]}" if platform.mac_ver()[0] else platform.platform(),
         python=platform.python_version(),
-        call=str(found.call.func),
+        call=str(wrong.call.func),
         arguments=", ".join(written),
         tensors="\n".join(lines),
     )
@@ -98,14 +98,14 @@ def _made(tensor: torch.Tensor) -> str:
     return f"lambda m: m.normal_({mean:.6g}, {spread:.6g})"
 
 
-def _shows(found: Found, checking: Checking, names: dict[int, str], lines: list[str]) -> bool:
+def _shows(wrong: Found, checking: Checking, names: dict[int, str], lines: list[str]) -> bool:
     """Whether the tensors that ``lines`` make are wrong on the device, here and now."""
     made: dict[str, Any] = {"torch": torch}
     with torch.random.fork_rng(devices=[]):
         exec("\n".join([MAKING, *lines]), made)
-        inputs = tree_map(lambda leaf: made[names[id(leaf)]] if isinstance(leaf, torch.Tensor) else leaf, found.inputs)
+        inputs = tree_map(lambda leaf: made[names[id(leaf)]] if isinstance(leaf, torch.Tensor) else leaf, wrong.inputs)
         try:
-            return checking.is_wrong(found.call.func, inputs)
+            return checking.is_wrong(wrong.call.func, inputs)
         except RuntimeError:
             return False
 
@@ -114,7 +114,7 @@ def _written(value: Any, names: dict[int, str]) -> str:
     if isinstance(value, torch.Tensor):
         return f"to({names[id(value)]})"
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_written(one, names) for one in value)}]"
+        return f"[{', '.join(_written(part, names) for part in value)}]"
     if isinstance(value, torch.device):
         return "torch.device(device)"
     if isinstance(value, float) and value in (float("inf"), float("-inf")):

@@ -69,11 +69,11 @@ class OperatorsProbe:
         if not recorders or self._device is None:
             return {}
         recorders[-1].stop()
-        recording, *others = [one.read() for one in recorders]
+        recording, *others = [recorder.read() for recorder in recorders]
         if not recording.complete_steps:
             return {}
         # Steps that came to an end before there were as many of both kinds: the times are those of the first kind.
-        timed = next((one for one in others if one.complete_steps == recording.complete_steps), recording)
+        timed = next((rival for rival in others if rival.complete_steps == recording.complete_steps), recording)
         columns, names = recording.columns(self._device.name)
         described = recording.totals(columns)
         totals = described if timed is recording else timed.totals()

@@ -236,11 +236,11 @@ class FallbackWarnings:
         return taken
 
     def _caught_or_shown(self, message: Any, *where: Any, **more: Any) -> None:
-        found = re.match(TEXT, str(message))
-        if found is None:
+        match = re.match(TEXT, str(message))
+        if match is None:
             self._show(message, *where, **more)
         else:
-            self._caught.append(found["operator"].removesuffix(".default"))
+            self._caught.append(match["operator"].removesuffix(".default"))
 
 
 class _Binding(torch.autograd.Function):
@@ -281,7 +281,7 @@ def _thread() -> tuple[str, int]:
 
 def _is_view(schema: Any) -> bool:
     """Whether it returns what it was given, seen differently, and writes nothing."""
-    returned = [one.alias_info for one in schema.returns]
+    returned = [returned.alias_info for returned in schema.returns]
     return bool(returned) and all(alias is not None and not alias.is_write for alias in returned)
 
 

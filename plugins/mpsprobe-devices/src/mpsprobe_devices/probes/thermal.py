@@ -66,8 +66,10 @@ def battery(device: Device) -> Values:
 
 def temperatures(device: Device) -> Values:
     """``hottest_celsius`` of all sensors, which one it is, and what that one calls too hot."""
-    sensors = [(one, chip) for chip, several in (_psutil("sensors_temperatures") or {}).items() for one in several]
-    sensors = [(one, chip) for one, chip in sensors if _is_number(one.current)]
+    sensors = [
+        (sensor, chip) for chip, several in (_psutil("sensors_temperatures") or {}).items() for sensor in several
+    ]
+    sensors = [(sensor, chip) for sensor, chip in sensors if _is_number(sensor.current)]
     if not sensors:
         return {}
     hottest, chip = max(sensors, key=lambda pair: float(pair[0].current))
@@ -141,7 +143,7 @@ class ThermalProbe:
         return {"readings": [ProbeReading(probe=self.name, values=values, caveats=caveats)]}
 
     def _read(self, device: Device) -> tuple[dict[str, float | str], list[str]]:
-        found: dict[str, float | str] = {}
+        facts: dict[str, float | str] = {}
         caveats = []
         for source in self._sources:
             try:
@@ -149,8 +151,8 @@ class ThermalProbe:
             except Exception as error:  # noqa: BLE001 - drivers and system files fail in many ways
                 caveats.append(f"{source.__name__.replace('_', ' ')}: {first_line(error)}")
                 continue
-            found |= {name: value for name, value in values.items() if isinstance(value, str) or _is_number(value)}
-        return found, caveats
+            facts |= {name: value for name, value in values.items() if isinstance(value, str) or _is_number(value)}
+        return facts, caveats
 
 
 def _doubts(values: Values) -> list[str]:

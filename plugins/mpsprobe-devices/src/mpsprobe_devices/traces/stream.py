@@ -174,8 +174,8 @@ class _Window:
         rest = self._text[at:]
         whole = len(rest) - (0 if self._ended else NEAR_THE_END)
 
-        def replaced(found: re.Match[str]) -> str:
-            return "null" if found["word"] and (found.start() == 0 or found.end() <= whole) else found[0]
+        def replaced(match: re.Match[str]) -> str:
+            return "null" if match["word"] and (match.start() == 0 or match.end() <= whole) else match[0]
 
         self._text = self._text[:at] + _TEXT_OR_NO_NUMBER.sub(replaced, rest)
         return True

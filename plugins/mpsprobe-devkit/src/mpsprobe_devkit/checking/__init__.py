@@ -48,7 +48,14 @@ def assert_plugin_sound(target: str | Path, *, ignore: Iterable[str] = (), warni
     ignored = set(ignore)
     if unknown := ignored - set(CODES):
         raise ValueError(f"there is no finding called {', '.join(sorted(unknown))}")
-    findings = [one for one in check_plugin(target) if one.code not in ignored and (warnings or one.level == "error")]
-    lines = [f"{one.level} {one.code} in {one.where}: {one.message}\n    {one.hint}" for one in findings]
+    findings = [
+        finding
+        for finding in check_plugin(target)
+        if finding.code not in ignored and (warnings or finding.level == "error")
+    ]
+    lines = [
+        f"{finding.level} {finding.code} in {finding.where}: {finding.message}\n    {finding.hint}"
+        for finding in findings
+    ]
     if lines:
         raise AssertionError("\n".join([f"{target} is not sound:", *lines]))

@@ -110,15 +110,15 @@ class Steps:
         What another heavy package brings is left out (it goes when that one does).
         """
         if name in HEAVY and name not in self._asked:
-            frames = [one for one, _ in traceback.walk_stack(None)][1:]
-            modules = {str(one.f_globals.get("__name__", "")).partition(".")[0] for one in frames}
-            files = [(one.f_code.co_filename, one.f_lineno) for one in reversed(frames)]
+            frames = [frame for frame, _ in traceback.walk_stack(None)][1:]
+            modules = {str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames}
+            files = [(frame.f_code.co_filename, frame.f_lineno) for frame in reversed(frames)]
             lines = [f"{self.shown(file)}:{line}" for file, line in files if self._is_own(file)]
             self._asked[name] = [] if modules & (HEAVY - {name}) else list(dict.fromkeys(lines))
 
     def _is_own(self, path: str) -> bool:
         path = os.path.realpath(path)
-        return any(path in (one, f"{one}.py") or path.startswith(one + os.sep) for one in self._own)
+        return any(path in (name, f"{name}.py") or path.startswith(name + os.sep) for name in self._own)
 
     def shown(self, path: str) -> str:
         """``path`` relative to the plugin's folder where it lies in there."""
@@ -143,7 +143,7 @@ class Steps:
         if isinstance(error, SyntaxError) and error.filename:
             return f"{self.shown(error.filename)}:{error.lineno or 1}"
         frames = traceback.extract_tb(error.__traceback__) if error is not None else []
-        own = [f"{self.shown(one.filename)}:{one.lineno}" for one in frames if self._is_own(one.filename)]
+        own = [f"{self.shown(frame.filename)}:{frame.lineno}" for frame in frames if self._is_own(frame.filename)]
         return own[-1] if own else ""
 
 
@@ -185,8 +185,11 @@ class Check(Steps):
         if wrong := incompatibility(self._found.requires):
             self.found("left-out", wrong, self._request["where"])
         elif (plugin := self._imported()) is not None:
-            declared = [one for hook in self._hooks(plugin) for one in self._declared(hook)]
-            kinds = {one.kind: [other.declaration for other in declared if other.kind == one.kind] for one in declared}
+            declared = [declaration for hook in self._hooks(plugin) for declaration in self._declared(hook)]
+            kinds = {
+                declaration.kind: [other.declaration for other in declared if other.kind == declaration.kind]
+                for declaration in declared
+            }
             mine = self._plugin({hookspecs.KINDS[kind]: _listing(answer) for kind, answer in kinds.items()})
             if self._found != CORE:
                 self._compare_names(declared, mine)
@@ -208,7 +211,7 @@ class Check(Steps):
         if step.seconds > SLOW_IMPORT_S and not step.heavy:  # what is heavy is the reason, and said already
             self.found("slow", f"{doing} takes {step.seconds * 1e3:.0f} ms", where)
         changes = changed(before, process_state(random_numbers=False))
-        changes += [f"the threads that run ('{one.name}')" for one in set(threading.enumerate()) - running]
+        changes += [f"the threads that run ('{thread.name}')" for thread in set(threading.enumerate()) - running]
         if changes:
             self.found("changes-process", f"{doing} changes {', '.join(changes)}", where)
         return plugin
@@ -225,9 +228,9 @@ class Check(Steps):
                 self.found("left-out", str(loaded.reason), where, form)
             for problem in loaded.problems:
                 self.found("deprecated-hook", problem, where)
-            for one in loaded.hooks:
-                self.tell(hook=one)
-                hooks.append(Hook(one, function, where))
+            for hook in loaded.hooks:
+                self.tell(hook=hook)
+                hooks.append(Hook(hook, function, where))
         if not meant:
             self.found("left-out", "it implements no hook: mark one with @mpsprobe.hookimpl")
         return sorted(hooks, key=lambda one: one.name == "mpsprobe_doctor")  # it may import what it judges
@@ -242,10 +245,12 @@ class Check(Steps):
     def _declared(self, hook: Hook) -> list[Declared]:
         """What a hook declares; one that a run announces is not called: it may send something somewhere."""
         if hook.name in hookspecs.HOOKS and (kind := hookspecs.HOOKS[hook.name].kind):
-            right = {one.name: one for one in self._right(hook, self._answer(hook))}
+            right = {declaration.name: declaration for declaration in self._right(hook, self._answer(hook))}
             for name in right:
                 self.tell(declared=[kind, name])
-            return [Declared(kind, one, hook.where, f"the {kind} '{name}'") for name, one in right.items()]
+            return [
+                Declared(kind, declaration, hook.where, f"the {kind} '{name}'") for name, declaration in right.items()
+            ]
         if hook.name == "mpsprobe_resolve_workload" and (answer := self._answer(hook, name=NOBODYS_NAME)):
             message = f"its hook {hook.name} answers to '{NOBODYS_NAME}', which is nobody's name"
             self.found("name-taken", message, hook.where, "Answer None to every name not of your form.")
@@ -280,65 +285,71 @@ class Check(Steps):
         elements = answer if isinstance(answer, (list, tuple)) else ()
         for part in (*([one] for one in elements), answer):
             try:
-                found = checked(part, hook.name)
-                right += found if part is not answer else []
+                fault = checked(part, hook.name)
+                right += fault if part is not answer else []
             except HookFailed as failed:
                 wrong.append(str(failed))
-        for one in dict.fromkeys(wrong):
-            self.found("hook-failed", one, hook.where)
+        for kind in dict.fromkeys(wrong):
+            self.found("hook-failed", kind, hook.where)
         return right
 
     def _compare_names(self, declared: list[Declared], mine: FoundPlugin) -> None:
         """What mpsprobe says where another plugin has a name too."""
-        others = [one for one in find_plugins() if one == CORE or one.distribution != self._found.distribution]
+        others = [
+            plugin for plugin in find_plugins() if plugin == CORE or plugin.distribution != self._found.distribution
+        ]
         folders = [] if self._found.file else self._request["folders"]
         registry = Registry([*others, mine], folders=folders, blocked=self._request["blocked"], tell=_nobody)
         with self.step("asking all plugins for their names", self._limit * TARGET_FACTOR):
-            [plugin] = [one for one in registry.plugins() if one.found == mine]
+            [plugin] = [plugin for plugin in registry.plugins() if plugin.found == mine]
             registry.contributions(plugin)
-        for one in declared:
-            named = f"{one.kind} '{getattr(one.declaration, 'key', one.declaration.name)}'"
+        for declaration in declared:
+            named = f"{declaration.kind} '{getattr(declaration.declaration, 'key', declaration.declaration.name)}'"
             for problem in plugin.problems:
                 if named in problem:
-                    self.found("name-taken", problem, one.where)
+                    self.found("name-taken", problem, declaration.where)
 
     def _try_targets(self, declared: list[Declared], registry: Registry) -> None:
         """Make what each declaration names, as mpsprobe does, and hold it to its contract."""
         held = set()
-        for one in declared:
-            with self.step(f"making {one.what}", self._limit * TARGET_FACTOR, where=one.where):
-                made = self._made(one, registry)
-            if made is not None and self._request["contracts"] and (one.kind, one.declaration.target) not in held:
-                held.add((one.kind, one.declaration.target))
-                self._hold_to_contract(one, self.place_of_object(made) or one.where)
+        for declaration in declared:
+            with self.step(f"making {declaration.what}", self._limit * TARGET_FACTOR, where=declaration.where):
+                made = self._made(declaration, registry)
+            if (
+                made is not None
+                and self._request["contracts"]
+                and (declaration.kind, declaration.declaration.target) not in held
+            ):
+                held.add((declaration.kind, declaration.declaration.target))
+                self._hold_to_contract(declaration, self.place_of_object(made) or declaration.where)
 
-    def _made(self, one: Declared, registry: Registry) -> Any:
+    def _made(self, declared: Declared, registry: Registry) -> Any:
         try:
-            if one.kind == "workload":
-                return registry.workload(one.declaration.name)
-            return registry.made(one.kind, getattr(one.declaration, "key", one.declaration.name))
+            if declared.kind == "workload":
+                return registry.workload(declared.declaration.name)
+            return registry.made(declared.kind, getattr(declared.declaration, "key", declared.declaration.name))
         except MpsprobeError as error:
             cause = error.__cause__
             lacking = str(cause.name).partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
             optional = nearest(lacking.replace("_", "-"), normalized_names(self._request["optional"]))
             if isinstance(error, MissingPackage) or optional:
-                self.tell(not_checked=f"{one.what}: {error.message}")
+                self.tell(not_checked=f"{declared.what}: {error.message}")
             else:
-                place = self.place_of_error(cause) or one.where
-                self.found("bad-target", error.message, place, _near(one.declaration.target))
+                place = self.place_of_error(cause) or declared.where
+                self.found("bad-target", error.message, place, _near(declared.declaration.target))
         return None
 
-    def _hold_to_contract(self, one: Declared, where: str) -> None:
+    def _hold_to_contract(self, declared: Declared, where: str) -> None:
         from mpsprobe_devkit.testing import contracts
 
-        declaration = one.declaration
-        if one.kind == "scanner" and "torch" not in declaration.frameworks:
-            self.tell(not_checked=f"the contract of {one.what}: only its author has something to scan")
+        declaration = declared.declaration
+        if declared.kind == "scanner" and "torch" not in declaration.frameworks:
+            self.tell(not_checked=f"the contract of {declared.what}: only its author has something to scan")
         elif type(declaration) in contracts.CONTRACTS:
-            more = {"frameworks": ("torch",)} if one.kind == "scanner" else {}
-            with self.step(f"the contract of {one.what}", self._request["contract_limit"], where=where):
+            more = {"frameworks": ("torch",)} if declared.kind == "scanner" else {}
+            with self.step(f"the contract of {declared.what}", self._request["contract_limit"], where=where):
                 for broken in contracts.broken_clauses(dataclasses.replace(declaration, **more)):
-                    self.found("contract-broken", f"{one.what}: {broken.clause}: {broken.problem}", where)
+                    self.found("contract-broken", f"{declared.what}: {broken.clause}: {broken.problem}", where)
 
 
 def _is_meant_as_hook(plugin: Any, name: str) -> bool:

@@ -83,7 +83,7 @@ def examine(
     with found_subject(target) as subject:
         if run_tests and subject.kind != FOLDER:
             raise UsageError(f"'{subject.shown}' is not a folder, so it has no tests to run", "Leave out --tests.")
-        points = {one.name: one.target for one in subject.entry_points}
+        points = {entry_point.name: entry_point.target for entry_point in subject.entry_points}
         examined = Examined(subject.shown, subject.kind, subject.distribution, subject.version, points)
         examined.findings += subject.findings
         if points:
@@ -102,7 +102,9 @@ def examine(
 def _told(subject: Subject, point: FoundPlugin, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What the child tells; of one that did not come to its end, a finding about the step in which it ended."""
     front = [str(path) for path in subject.paths]
-    own = [os.path.realpath(one) for one in front or [str(subject.root / package) for package in subject.packages]]
+    own = [
+        os.path.realpath(folder) for folder in front or [str(subject.root / package) for package in subject.packages]
+    ]
     path = [*front, *(path for path in sys.path if path not in front)]
     request |= {"point": point._asdict(), "path": path, "own": own, "root": str(subject.root)}
     request |= {"where": subject.where, "optional": subject.optional}
@@ -167,7 +169,7 @@ def _run_tests(subject: Subject, examined: Examined) -> None:
         info.mkdir()
         distribution = " ".join(subject.distribution.split())
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 0\n", encoding="utf-8")
-        lines = "".join(f"{one.name} = {one.target}\n" for one in subject.entry_points)
+        lines = "".join(f"{entry_point.name} = {entry_point.target}\n" for entry_point in subject.entry_points)
         (info / "entry_points.txt").write_text(f"[{GROUP}]\n{lines}", encoding="utf-8")
         paths = [name, *map(str, subject.paths), os.environ.get("PYTHONPATH", "")]
         variables = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -181,4 +183,4 @@ def _run_tests(subject: Subject, examined: Examined) -> None:
     elif ended != 0:
         failed = FAILED.findall(text) or [f"pytest ends with exit code {ended}: {examined.tests}"]
         more = [f"and {len(failed) - MOST_FAILURES} more: {examined.tests}"] if len(failed) > MOST_FAILURES else []
-        examined.findings += [finding("tests-failed", one, "tests") for one in [*failed[:MOST_FAILURES], *more]]
+        examined.findings += [finding("tests-failed", failure, "tests") for failure in [*failed[:MOST_FAILURES], *more]]

@@ -65,7 +65,7 @@ class Subject:
     @property
     def packages(self) -> tuple[str, ...]:
         """Its own top-level modules and packages."""
-        return tuple(dict.fromkeys(re.split("[.:]", one.target)[0] for one in self.entry_points))
+        return tuple(dict.fromkeys(re.split("[.:]", entry_point.target)[0] for entry_point in self.entry_points))
 
     def wrong(self, message: str, hint: str | None = None) -> Subject:
         """Itself, with one more ``bad-package``."""
@@ -74,7 +74,9 @@ class Subject:
 
     def enter_by(self, declared: Mapping[str, Any]) -> Subject:
         """Itself, with the usable ones of the entry points ``declared``."""
-        ours = tuple(found for one in self.requires if (found := specifier_of_ours(one)) is not None)
+        ours = tuple(
+            specifier for requirement in self.requires if (specifier := specifier_of_ours(requirement)) is not None
+        )
         for name, target in declared.items():
             if isinstance(target, str) and ENTRY_POINT.fullmatch(target.strip()):
                 point = FoundPlugin(name, self.distribution, self.version, target.strip(), requires=ours)
@@ -111,7 +113,7 @@ def found_subject(target: str | Path) -> Iterator[Subject]:
         else:
             raise UsageError(f"'{printable(text)}' is neither a folder nor a .py file nor a wheel")
     except OSError as error:
-        names = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+        names = [path_.name for path_ in path.parent.iterdir()] if path.parent.is_dir() else []
         near = nearest(path.name, names, count=1) if path.name not in names else ()
         hint = f"There is '{printable(near[0])}'." if near else "A new project: mpsprobe plugins new NAME"
         raise UsageError(f"'{printable(error.filename or text)}' cannot be read: {error.strerror}", hint) from error
@@ -132,7 +134,7 @@ def _project(folder: Path, shown: str, content: bytes) -> Subject:
     subject.distribution, subject.version = project["name"], str(project.get("version", "dynamic"))
     subject.requires = _texts(project.get("dependencies"))
     extras = _table(project.get("optional-dependencies")).values()
-    subject.optional = tuple(one for extra in extras for one in _texts(extra))
+    subject.optional = tuple(text for extra in extras for text in _texts(extra))
     groups = _table(project.get("entry-points"))
     if _normalized(subject.distribution) == OURS:  # its own plugin needs no entry point
         subject.entry_points = (CORE,)
@@ -160,7 +162,7 @@ def _table(value: Any) -> dict[str, Any]:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+    return tuple(part for part in value if isinstance(part, str)) if isinstance(value, list) else ()
 
 
 def _wheel(path: Path, shown: str, unpacked: Path) -> Subject:
@@ -175,9 +177,9 @@ def _wheel(path: Path, shown: str, unpacked: Path) -> Subject:
 
 
 def _installed(name: str) -> Subject:
-    found = find_plugins()
-    wanted = [one for one in found if name == one.name]
-    wanted = wanted or [one for one in found if _normalized(name) == _normalized(one.distribution)]
+    plugins = find_plugins()
+    wanted = [plugin for plugin in plugins if name == plugin.name]
+    wanted = wanted or [plugin for plugin in plugins if _normalized(name) == _normalized(plugin.distribution)]
     subject = Subject(INSTALLED, name, Path.cwd(), wanted[0].distribution if wanted else name)
     try:
         _described(subject, importlib.metadata.distribution(subject.distribution))
@@ -186,10 +188,10 @@ def _installed(name: str) -> Subject:
             message = f"the folder '{printable(name)}' has no {PROJECT}, so it is not a package"
             raise UsageError(message, "Plugins of one file are checked one by one: name the .py file.") from None
         if not wanted:
-            known = {known for one in found for known in (one.name, one.distribution)}
+            known = {known for plugin in plugins for known in (plugin.name, plugin.distribution)}
             hint = "A folder, a .py file, a wheel or the name of an installed plugin can be checked."
             raise UnknownName("plugin", name, known, hint) from None
-    chosen = tuple(one for one in wanted if one.name == name and not one.problem)
+    chosen = tuple(plugin for plugin in wanted if plugin.name == name and not plugin.problem)
     subject.entry_points = chosen or subject.entry_points
     subject.findings = [] if CORE in wanted else subject.findings
     with contextlib.suppress(ImportError, ValueError, IndexError, AttributeError):
@@ -203,9 +205,9 @@ def _described(subject: Subject, distribution: importlib.metadata.Distribution) 
     """What the metadata of an installed or built distribution says."""
     requirements = distribution.requires or []
     subject.distribution, subject.version = distribution.name or subject.distribution, distribution.version or "?"
-    subject.optional = tuple(one for one in requirements if re.search(r"extra\s*==", one))
-    subject.requires = tuple(one for one in requirements if one not in subject.optional)
-    declared = {one.name: one.value for one in distribution.entry_points.select(group=GROUP)}
+    subject.optional = tuple(requirement for requirement in requirements if re.search(r"extra\s*==", requirement))
+    subject.requires = tuple(requirement for requirement in requirements if requirement not in subject.optional)
+    declared = {entry_point.name: entry_point.value for entry_point in distribution.entry_points.select(group=GROUP)}
     if not declared:
         return subject.wrong(f"{subject.distribution} has no entry point in the group '{GROUP}'")
     return subject.enter_by(declared)
@@ -214,7 +216,7 @@ def _described(subject: Subject, distribution: importlib.metadata.Distribution) 
 def _file(path: Path, shown: str) -> Subject:
     """The file, taken as ``--plugins-dir`` would take it."""
     subject = Subject(FILE, shown, path.parent, path.name, "", paths=(path.parent,))
-    point = next((one for one in find_in_folders([str(path.parent)]) if one.file == str(path)), None)
+    point = next((plugin for plugin in find_in_folders([str(path.parent)]) if plugin.file == str(path)), None)
     if point is None:
         return subject.wrong("a name that begins with '_' or '.' is no plugin to --plugins-dir", "Rename the file.")
     subject.entry_points = (point._replace(problem=None),)
@@ -229,7 +231,9 @@ def _normalized(name: str) -> str:
 
 def normalized_names(requirements: Iterable[str]) -> set[str]:
     """The distributions that ``requirements`` name, as installers compare them."""
-    return {_normalized(match.group()) for one in requirements if (match := re.match(r"\s*[\w.-]*\w", one))}
+    return {
+        _normalized(match.group()) for requirement in requirements if (match := re.match(r"\s*[\w.-]*\w", requirement))
+    }
 
 
 LOWER_BOUNDS = {">=", ">", "==", "~=", "==="}
@@ -242,13 +246,13 @@ def judged_metadata(subject: Subject, not_checked: list[str]) -> Iterator[Findin
         yield finding("missing-metadata", f"it lacks {', '.join(subject.lacks)}", subject.where)
     for text in subject.requires:
         try:
-            one = Requirement(text)
+            requirement = Requirement(text)
         except InvalidRequirement:
             yield finding("bad-package", f"the dependency '{text}' is not a requirement", subject.where, "Correct it.")
             continue
-        plain, ours = f"{one.name}{one.specifier}", one.name.lower() == OURS
-        bounds |= {clause.operator for clause in one.specifier if ours}
-        if not ours and (one.marker is None or one.marker.evaluate()) and not is_installed(plain):
+        plain, ours = f"{requirement.name}{requirement.specifier}", requirement.name.lower() == OURS
+        bounds |= {clause.operator for clause in requirement.specifier if ours}
+        if not ours and (requirement.marker is None or requirement.marker.evaluate()) and not is_installed(plain):
             not_checked.append(f"what needs {plain}, which is not installed here")
     if subject.kind != FILE and OURS not in subject.packages and not bounds & LOWER_BOUNDS:
         hint = f'Add "{OURS}>={".".join(mpsprobe.__version__.split(".")[:2])}" to the dependencies.'
@@ -261,8 +265,8 @@ def judged_sources(subject: Subject) -> Iterator[Finding]:
     hint = f"Import from the public modules: {', '.join(sorted(PUBLIC_PARTS - {''}))}."
     parts = {path.stem for path in Path(mpsprobe.__file__).parent.iterdir()}
     places = [root / package for root in {*subject.paths, subject.root} for package in subject.packages]
-    found = [one for place in places for one in (sorted(place.rglob("*.py")) or [place.with_suffix(".py")])]
-    for path in found if OURS not in subject.packages else ():
+    files = [file for place in places for file in (sorted(place.rglob("*.py")) or [place.with_suffix(".py")])]
+    for path in files if OURS not in subject.packages else ():
         try:
             tree = ast.parse(path.read_bytes(), str(path))
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
@@ -270,9 +274,9 @@ def judged_sources(subject: Subject) -> Iterator[Finding]:
         for node in ast.walk(tree):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level and node.module:
-                names = [one.name for one in node.names if node.module == OURS and one.name in parts]
-                modules = [node.module, *(f"{OURS}.{one}" for one in names)]
-            for one in modules:
-                if one.partition(".")[0] == OURS and not is_public(one):
+                names = [alias.name for alias in node.names if node.module == OURS and alias.name in parts]
+                modules = [node.module, *(f"{OURS}.{name}" for name in names)]
+            for module in modules:
+                if module.partition(".")[0] == OURS and not is_public(module):
                     where = f"{path.relative_to(subject.root).as_posix()}:{getattr(node, 'lineno', 1)}"
-                    yield finding("imports-private", f"{one} is not public", where, hint)
+                    yield finding("imports-private", f"{module} is not public", where, hint)

@@ -78,7 +78,7 @@ def check(target: str, run_tests: bool, contracts: bool, format_name: str, fail_
             folders=get_registry().folders,
             progress=progress.advance,
         )
-    levels = [one.level for one in examined.findings]
+    levels = [finding.level for finding in examined.findings]
     counts = {level: levels.count(level) for level in COLOURS}
     if format_name == "json":
         summary = {f"{level}s": count for level, count in counts.items()}
@@ -87,9 +87,9 @@ def check(target: str, run_tests: bool, contracts: bool, format_name: str, fail_
         coloured = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         text = "\n".join(_lines(examined, counts, min(shutil.get_terminal_size().columns, WIDEST)))
         write_stdout(text if coloured else click.unstyle(text))
-    failing = [one for one in examined.findings if one.level == "error" or fail_on == "warning"]
+    failing = [finding for finding in examined.findings if finding.level == "error" or fail_on == "warning"]
     if failing:
-        click.echo(because([f"{one.code}: {printable(one.message)}" for one in failing]), err=True)
+        click.echo(because([f"{finding.code}: {printable(finding.message)}" for finding in failing]), err=True)
         click.get_current_context().exit(1)
 
 
@@ -97,15 +97,17 @@ def _lines(examined: Examined, counts: dict[str, int], width: int) -> Iterator[s
     named = f"{printable(examined.distribution)} {printable(examined.version)}".strip()
     yield click.style(named, bold=True) + f"  ({examined.kind} {printable(examined.target)})"
     group = None
-    for one, following in itertools.zip_longest(examined.findings, examined.findings[1:]):
-        if one.group != group:
-            group = one.group
+    for finding, following in itertools.zip_longest(examined.findings, examined.findings[1:]):
+        if finding.group != group:
+            group = finding.group
             yield from ("", click.style(group.capitalize(), bold=True))
-        yield f"  {click.style(one.level.ljust(7), fg=COLOURS[one.level])}  {click.style(one.code, bold=True)}" + (
-            f"  {one.where}" if one.where else ""
+        yield (
+            f"  {click.style(finding.level.ljust(7), fg=COLOURS[finding.level])}  "
+            + click.style(finding.code, bold=True)
+            + (f"  {finding.where}" if finding.where else "")
         )
-        again = following is not None and following.hint == one.hint  # what they share stands below the last
-        for text in (one.message, *([] if again else [f"→ {one.hint}"])):
+        again = following is not None and following.hint == finding.hint  # what they share stands below the last
+        for text in (finding.message, *([] if again else [f"→ {finding.hint}"])):
             yield textwrap.fill(
                 text, max(width, 40), initial_indent=MARGIN, subsequent_indent=MARGIN, break_on_hyphens=False
             )
@@ -116,7 +118,7 @@ def _lines(examined: Examined, counts: dict[str, int], width: int) -> Iterator[s
     ]
     rows += [("import", f"{examined.import_ms:,.1f} ms")] if examined.import_ms is not None else []
     rows += [("tests", printable(examined.tests))] if examined.tests is not None else []
-    rows += [("not checked", printable(one)) for one in examined.not_checked]
+    rows += [("not checked", printable(reason)) for reason in examined.not_checked]
     column = max((len(name) for name, _ in rows), default=0) + 4
     for name, text in rows:
         first = f"  {name}".ljust(column)
@@ -125,9 +127,9 @@ def _lines(examined: Examined, counts: dict[str, int], width: int) -> Iterator[s
             or first
         )
     yield from [""] if rows else []
-    found = {level: count for level, count in counts.items() if count}
-    parts = ", ".join(f"{count} {level}{'s' * (count != 1)}" for level, count in found.items())
-    worst = COLOURS[next(iter(found))] if found else "green"
+    counted = {level: count for level, count in counts.items() if count}
+    parts = ", ".join(f"{count} {level}{'s' * (count != 1)}" for level, count in counted.items())
+    worst = COLOURS[next(iter(counted))] if counted else "green"
     yield click.style(parts or "Sound: nothing is wrong with it.", fg=worst, bold=bool(parts))
 
 

@@ -48,7 +48,7 @@ def new(name: str, kind_names: tuple[str, ...], license_name: str | None, into: 
     if os.path.lexists(target):  # also a link that leads nowhere
         shown = printable(str(target))
         raise OutputError(f"'{shown}' is there already", "Choose another name, another --into DIR, or remove it first.")
-    kinds = [KINDS[one] for one in dict.fromkeys(kind_names)] or [_asked()]
+    kinds = [KINDS[kind] for kind in dict.fromkeys(kind_names)] or [_asked()]
     _check_free(names.short, kinds)
     files = render(names, kinds, author_from_git(), license_expression(license_name) if license_name else "")
     content = ((f"{names.distribution}/{path}", [text.encode()]) for path, text in files.items())
@@ -75,7 +75,7 @@ def _check_free(short: str, kinds: list[Kind]) -> None:
     """No installed plugin is called so or declares such a name: what two declare belongs to neither."""
     registry = get_registry()
     owners = [(plugin, "plugin") for plugin in registry.plugins() if plugin.found.name == short]
-    owners += [(one, kind.name) for kind in kinds if (one := registry.owner(kind.name, short)) is not None]
+    owners += [(owner, kind.name) for kind in kinds if (owner := registry.owner(kind.name, short)) is not None]
     for plugin, kind_name in owners:
         taken = f"the {kind_name} name '{short}' is taken by {printable(plugin.owner)}"
         raise UsageError(taken, another(PREFIX + short))

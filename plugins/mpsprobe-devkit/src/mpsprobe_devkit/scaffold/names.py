@@ -69,7 +69,7 @@ def _needed_by_mpsprobe() -> set[str]:
         requirements = importlib.metadata.requires(MPSPROBE) or []
     except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed
         return set()
-    return {re.split(r"[^A-Za-z0-9._-]", one)[0].lower() for one in requirements}
+    return {re.split(r"[^A-Za-z0-9._-]", requirement)[0].lower() for requirement in requirements}
 
 
 def another(name: str) -> str:
@@ -80,13 +80,15 @@ def another(name: str) -> str:
 
 def author_from_git() -> dict[str, str]:
     """Name and address of git's configuration; what it does not know, or no build takes, is left out."""
-    found = {}
+    values = {}
     for key in ("name", "email") if shutil.which("git") else ():
         answer = subprocess.run(["git", "config", "--get", f"user.{key}"], capture_output=True, check=False)
-        text = "".join(one for one in answer.stdout.decode("utf-8", "replace") if one.isprintable()).strip()[:100]
+        text = "".join(
+            character for character in answer.stdout.decode("utf-8", "replace") if character.isprintable()
+        ).strip()[:100]
         if text and (key == "name" or re.fullmatch(r"[A-Za-z0-9._%+'-]+@[A-Za-z0-9.-]+", text)):
-            found[key] = text
-    return found
+            values[key] = text
+    return values
 
 
 def license_expression(text: str) -> str:

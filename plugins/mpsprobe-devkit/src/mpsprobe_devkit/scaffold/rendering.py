@@ -74,19 +74,19 @@ def render(names: Names, kinds: Sequence[Kind], author: Mapping[str, str], licen
 def _values(names: Names, kinds: Sequence[Kind], author: Mapping[str, str], license_name: str) -> dict[str, str]:
     """What stands for each placeholder of the package, besides the names and what the kinds have files for."""
     release = ".".join(__version__.split(".")[:2])  # that the author sees, without its fixes
-    dependencies = {f"mpsprobe>={release}", *(one for kind in kinds for one in kind.dependencies)}
+    dependencies = {f"mpsprobe>={release}", *(dependency for kind in kinds for dependency in kind.dependencies)}
     # A string of JSON is one of TOML, as long as nothing outside ASCII is escaped.
     given = ", ".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in author.items())
     jobs = [(f"src/{names.package}/{kind.name}.py", f"the {kind.name}; imported when it is used") for kind in kinds]
     tested = "and what this one promises"
     jobs += [(f"tests/test_{kind.name}.py", f"the contract of a {kind.name}, {tested}") for kind in kinds]
-    declared = sorted({one for kind in kinds for one in kind.declarations})
+    declared = sorted({declaration for kind in kinds for declaration in kind.declarations})
     line = f"from mpsprobe.declarations import {', '.join(declared)}"
     lines = ["from mpsprobe.declarations import (", *(f"    {one}," for one in declared), ")"]
     return {
         "description": f"{_described(kinds)}, as a plugin of mpsprobe",
         "authors": f"authors = [{{ {given} }}]\n" if given else "",
-        "dependencies": "\n".join(f"    {json.dumps(one)}," for one in sorted(dependencies)),
+        "dependencies": "\n".join(f"    {json.dumps(dependency)}," for dependency in sorted(dependencies)),
         "declarations": line if len(line) <= WIDTH else "\n".join(lines),
         "files": "\n".join(f"| `{path}` | {job} |" for path, job in jobs),
         "license": f"license = {json.dumps(license_name)}\n" if license_name else "",
@@ -106,8 +106,8 @@ def _templates(folder: str) -> Iterator[tuple[str, str]]:
     """The path and the text of each template in a folder, without their suffix."""
     waiting: list[tuple[Traversable, str]] = [(files("mpsprobe_devkit.scaffold") / "templates" / folder, "")]
     for place, inside in waiting:
-        for one in place.iterdir():
-            if one.is_dir():
-                waiting.append((one, f"{inside}{one.name}/"))
-            elif one.name.endswith(SUFFIX):
-                yield inside + one.name.removesuffix(SUFFIX), one.read_text(encoding="utf-8")
+        for path in place.iterdir():
+            if path.is_dir():
+                waiting.append((path, f"{inside}{path.name}/"))
+            elif path.name.endswith(SUFFIX):
+                yield inside + path.name.removesuffix(SUFFIX), path.read_text(encoding="utf-8")

@@ -91,7 +91,7 @@ def run_cli(
     given = stdin.encode() if isinstance(stdin, str) else stdin
     environment = command_environment(variables, plugin_folders)
     if not process:
-        return _run_here(list(map(str, arguments)), cwd, given, environment, [str(one) for one in plugin_folders])
+        return _run_here(list(map(str, arguments)), cwd, given, environment, [str(folder) for folder in plugin_folders])
     finished = subprocess.run(
         [command_path(), *map(str, arguments)],
         cwd=cwd,
@@ -121,11 +121,11 @@ def _run_here(
         sys.path[:0] = folders
         sys.argv = [str(command_path()), *arguments]
         sys.stdin = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
-        sys.stdout, sys.stderr = streams = [io.TextIOWrapper(one, encoding="utf-8") for one in outputs]
+        sys.stdout, sys.stderr = streams = [io.TextIOWrapper(output, encoding="utf-8") for output in outputs]
         code = main(arguments)
         for stream in streams:
             stream.flush()
-        return _result(code, *(one.getvalue() for one in outputs))
+        return _result(code, *(output.getvalue() for output in outputs))
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def with_number(report: Report, number: int) -> Report:
 
     def leaf(value: Any, annotation: Any, metadata: Any) -> Any:
         fits = not isinstance(value, bool) and isinstance(value, (int, float)) and number >= _least(metadata, number)
-        kind = next((one for one in (float, int) if one in _arms(annotation)), None)
+        kind = next((number for number in (float, int) if number in _arms(annotation)), None)
         return kind(number) if fits and kind is not None else value
 
     return _valid(_walked(report, leaf), report)
@@ -109,7 +109,7 @@ def _put_back(data: Any, original: Any, path: tuple[int | str, ...]) -> bool:
 
 
 def _least(metadata: Any, usual: int) -> Any:
-    return next((one.ge for one in metadata if getattr(one, "ge", None) is not None), usual)
+    return next((line.ge for line in metadata if getattr(line, "ge", None) is not None), usual)
 
 
 def _arms(annotation: Any) -> tuple[Any, ...]:
@@ -141,7 +141,7 @@ def _walked(value: Any, leaf: Leaf, annotation: Any = Any, metadata: Any = (), *
                 made[name] = _walked(inner, leaf, str | int | float)
         return made
     if isinstance(value, list):
-        least = next((one.min_length for one in metadata if getattr(one, "min_length", None)), 0)
+        least = next((line.min_length for line in metadata if getattr(line, "min_length", None)), 0)
         items = value[:least] if empty else value
         return [_walked(inner, leaf, _inner(annotation, list)[0], empty=empty) for inner in items]
     if isinstance(value, dict):
@@ -150,7 +150,7 @@ def _walked(value: Any, leaf: Leaf, annotation: Any = Any, metadata: Any = (), *
         for key, inner in {} if empty else value.items():
             wanted = leaf(key, keys, ())
             numbered = (f"{wanted}{number}" for number in itertools.count(2))
-            free = wanted if wanted not in changed else next(one for one in numbered if one not in changed)
+            free = wanted if wanted not in changed else next(name for name in numbered if name not in changed)
             changed[free] = _walked(inner, leaf, values)
         return changed
     return leaf(value, annotation, metadata)

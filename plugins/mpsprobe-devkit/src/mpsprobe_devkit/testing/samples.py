@@ -46,13 +46,13 @@ def sample_matrix_report() -> MatrixReport:
 
 def sample_several_report() -> SeveralReport:
     """Three workloads: one on one release, one on three, and one that could not be judged; then Ctrl-C."""
-    one, many = sample_coverage_report(), sample_matrix_report()
+    single, many = sample_coverage_report(), sample_matrix_report()
     workloads = [
-        JudgedWorkload(name="sample", seconds=1.5, report=one),
+        JudgedWorkload(name="sample", seconds=1.5, report=single),
         JudgedWorkload(name="sample-of-releases", seconds=2.5, report=many),
         JudgedWorkload(name="models.py:make", error="models.py:make() raised KeyError: 'x'", hint="models.py:3"),
     ]
-    return SeveralReport(environment=one.environment, workloads=workloads, complete=False)
+    return SeveralReport(environment=single.environment, workloads=workloads, complete=False)
 
 
 def sample_profile_report() -> ProfileReport:

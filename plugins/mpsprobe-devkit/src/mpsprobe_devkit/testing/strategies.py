@@ -104,8 +104,8 @@ def records(model: type[Model]) -> st.SearchStrategy[Model]:
     if (own := OWN.get(model)) is not None:
         return own()
     fields: dict[bool, dict[str, Any]] = {True: {}, False: {}}
-    for name, one in model.model_fields.items():
-        fields[one.is_required()][name] = _of(one.annotation, tuple(one.metadata), name)
+    for name, field in model.model_fields.items():
+        fields[field.is_required()][name] = _of(field.annotation, tuple(field.metadata), name)
     return st.fixed_dictionaries(fields[True], optional=fields[False]).map(model.model_validate)
 
 
@@ -114,10 +114,10 @@ def _of(annotation: Any, metadata: tuple[Any, ...] = (), name: str = "") -> st.S
     origin, arguments = get_origin(annotation), get_args(annotation)
 
     def bound(name: str, usual: Any) -> Any:
-        return next((value for one in metadata if (value := getattr(one, name, None)) is not None), usual)
+        return next((value for line in metadata if (value := getattr(line, name, None)) is not None), usual)
 
     if origin in (Union, types.UnionType):
-        return st.one_of([_of(one, metadata, name) for one in arguments])
+        return st.one_of([_of(argument, metadata, name) for argument in arguments])
     if origin is Annotated:
         return _of(arguments[0], metadata, name)
     if origin is Literal:

@@ -71,7 +71,7 @@ def open_virtual_device(
         UsageError: there is no such release; or the installed scanner opens no device.
     """
     plugins = registry if registry is not None else get_registry()
-    if not any(FRAMEWORK in one.frameworks for one in plugins.declared("scanner").values()):
+    if not any(FRAMEWORK in scanner.frameworks for scanner in plugins.declared("scanner").values()):
         raise MissingPackage("the virtual device", DISTRIBUTION)
     open_device = getattr(plugins.scanner_for(FRAMEWORK), "open_device", None)
     if open_device is None:

@@ -178,7 +178,9 @@ def _coverage(report: schemas.CoverageReport) -> Suite:
     cases += [_stopped(group, report.failure)] if report.failure is not None else []
     properties = [(f"judged {report.target.software}", report.target.version), ("method", report.method)]
     properties += versions(report.environment).items()
-    properties += [("assumed", f"{one_line(one.operator)}: {one_line(one.assumed)}") for one in report.data_dependence]
+    properties += [
+        ("assumed", f"{one_line(read.operator)}: {one_line(read.assumed)}") for read in report.data_dependence
+    ]
     properties += [("composed otherwise", f"{one_line(name)}: {text}") for name, _, text in answer.compositions(report)]
     return Suite(f"mpsprobe coverage on {on}", cases, properties)
 

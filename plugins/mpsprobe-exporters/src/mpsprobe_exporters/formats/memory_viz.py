@@ -127,13 +127,13 @@ def _written(value: Any, memo: dict[str, int]) -> Iterator[bytes]:
     elif isinstance(value, dict):
         yield EMPTY_DICT + MARK
         for pair in value.items():
-            for one in pair:
-                yield from _written(one, memo)
+            for end in pair:
+                yield from _written(end, memo)
         yield SETITEMS
     else:
         yield EMPTY_LIST
         for start in range(0, len(value), TOGETHER):
             yield MARK
-            for one in value[start : start + TOGETHER]:
-                yield from _written(one, memo)
+            for part in value[start : start + TOGETHER]:
+                yield from _written(part, memo)
             yield APPENDS

@@ -128,7 +128,7 @@ def drawn(block: Block) -> Markup:
             lines = ([[name(line.name), ": "] if line.name else None, line.text] for line in block.lines)
             return element("ul", *(element("li", *line) for line in lines), class_="plain")
         case model.Names():
-            return element("ul", *(element("li", name(one)) for one in block.names), class_="plain")
+            return element("ul", *(element("li", name(text)) for text in block.names), class_="plain")
         case model.Tiles():
             return element("dl", *map(_tile, block.tiles), class_="tiles")
         case model.Table():

@@ -40,9 +40,9 @@ class Card(NamedTuple):
 
 
 FIELDS: Fields[None, Light] = (
-    (Column("what"), lambda _, one: one.about),
-    (Column("light", "verdict"), lambda _, one: one.color),
-    (Column("why"), lambda _, one: one.said),
+    (Column("what"), lambda _, light: light.about),
+    (Column("light", "verdict"), lambda _, light: light.color),
+    (Column("why"), lambda _, light: light.said),
 )
 
 
@@ -75,7 +75,7 @@ def _operators(report: CoverageReport) -> Light:
     native, on = answer.native_of(summary), backends.on_release(report.target)
     if not summary.operators:
         return Light("Operators", "unknown", f"none was judged on {on}")
-    raising = any(summary.operators_by_verdict.get(one) for one in ("missing", "unsupported"))
+    raising = any(summary.operators_by_verdict.get(verdict) for verdict in ("missing", "unsupported"))
     doubtful = counts or report.not_judged or guesses(report)
     said = f"{native} native on {on}" + (f"; {', '.join(counts)}" if counts else "")
     return Light("Operators", "bad" if raising else "caution" if doubtful else "good", said)
@@ -100,7 +100,7 @@ def _memory(report: CoverageReport, fits: Sequence[MemoryFit]) -> Light:
     words: dict[Color, str] = {"good": "fits", "caution": "may swap", "bad": "does not fit"}
     if len(fits) < 2:
         return Light("Memory", *((colors[0], f"{needs}: {words[colors[0]]}") if colors else ("unknown", needs)))
-    parts = [f"{words[one]} with {_sizes(fits, one)}" for one in words if one in colors]
+    parts = [f"{words[word]} with {_sizes(fits, word)}" for word in words if word in colors]
     worst: Color = colors[0] if len(set(colors)) == 1 else "caution"
     return Light("Memory", worst, f"{needs}: {', '.join(parts)}")
 
@@ -114,7 +114,7 @@ def _numbers(report: CoverageReport) -> Light:
     known, undecided = applying(report), len(report.advisories) - len(applying(report))
     compared = report.summary.advisories_compared
     if known:
-        names = [one_line(one.id, 40) for one in known]
+        names = [one_line(advisory.id, 40) for advisory in known]
         said = f"{plural(len(known), 'known wrong result')}: {listed(names[:2])}{' …' if names[2:] else ''}"
         return Light("Numbers", "bad", said)
     if compared is None:
@@ -147,7 +147,7 @@ def _mac(fits: Sequence[MemoryFit]) -> str:
 
 
 def _sentence(report: CoverageReport, name: str, fits: Sequence[MemoryFit], lights: Sequence[Light]) -> str:
-    operators, memory, numbers, _ = (one.color for one in lights)
+    operators, memory, numbers, _ = (light.color for light in lights)
     mac = _mac(fits)
     if report.failure:
         return f"{name} stops before its end on {mac}"
@@ -166,7 +166,7 @@ def _sentence(report: CoverageReport, name: str, fits: Sequence[MemoryFit], ligh
 
 
 def _command(report: CoverageReport, fits: Sequence[MemoryFit], lights: Sequence[Light]) -> str:
-    operators, memory, numbers, _ = (one.color for one in lights)
+    operators, memory, numbers, _ = (light.color for light in lights)
     run = report.workload
     name = [one_line(run.name, 200)]
     name += ["--phase", one_line(run.phase, 40)] if run.phase != "inference" else []

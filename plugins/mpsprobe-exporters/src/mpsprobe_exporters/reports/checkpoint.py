@@ -33,48 +33,51 @@ SINCE = "from this release on, MPS computes with it"
 MOST = 200  # rows that a terminal and Markdown show
 
 FIELDS: Fields[CheckpointReport, StoredDtype] = (
-    (Column("dtype", "name", "dtype"), lambda _, one: one.name),
-    (Column("for", key="role", rank=3), lambda _, one: ROLES[one.role]),
-    (Column("parameters", "number", "parameters", rank=2), lambda _, one: one.parameters or None),
-    (Column("bytes", "bytes", "bytes"), lambda _, one: one.bytes),
-    (Column("MPS", key="use"), lambda _, one: USES[one.use]),
-    (Column("since torch", key="since", about=SINCE, rank=1), lambda _, one: one.since),
-    (Column("convert to", key="convert_to", rank=1), lambda _, one: one.convert_to),
+    (Column("dtype", "name", "dtype"), lambda _, stored: stored.name),
+    (Column("for", key="role", rank=3), lambda _, stored: ROLES[stored.role]),
+    (Column("parameters", "number", "parameters", rank=2), lambda _, stored: stored.parameters or None),
+    (Column("bytes", "bytes", "bytes"), lambda _, stored: stored.bytes),
+    (Column("MPS", key="use"), lambda _, stored: USES[stored.use]),
+    (Column("since torch", key="since", about=SINCE, rank=1), lambda _, stored: stored.since),
+    (Column("convert to", key="convert_to", rank=1), lambda _, stored: stored.convert_to),
     (
         Column("then takes", "bytes", where="column", rank=2),
-        lambda _, one: one.converted_bytes if one.convert_to else None,
+        lambda _, stored: stored.converted_bytes if stored.convert_to else None,
     ),
-    (Column("then takes", "number", "converted_bytes", where="record"), lambda _, one: one.converted_bytes),
-    (Column("tensors", "number", "tensors", rank=4), lambda _, one: one.tensors),
-    (Column("why", key="reason", where="more"), lambda _, one: one.reason),
+    (Column("then takes", "number", "converted_bytes", where="record"), lambda _, stored: stored.converted_bytes),
+    (Column("tensors", "number", "tensors", rank=4), lambda _, stored: stored.tensors),
+    (Column("why", key="reason", where="more"), lambda _, stored: stored.reason),
 )
 """All that is shown of a dtype, in every format."""
 PARTS: Fields[CheckpointReport, CheckpointPart] = (
-    (Column("part", "name"), lambda _, one: one.name or "all"),
-    (Column("class", "name", rank=2), lambda _, one: one.model_class),
-    (Column("format", rank=3), lambda _, one: one.format),
-    (Column("parameters", "number", rank=1), lambda _, one: one.parameters or None),
-    (Column("bytes", "bytes"), lambda _, one: one.bytes),
-    (Column("dtypes", "names", rank=1), lambda _, one: tuple(one.dtypes)),
-    (Column("quantized", rank=2), lambda _, one: one.quantization.method if one.quantization else None),
+    (Column("part", "name"), lambda _, part: part.name or "all"),
+    (Column("class", "name", rank=2), lambda _, part: part.model_class),
+    (Column("format", rank=3), lambda _, part: part.format),
+    (Column("parameters", "number", rank=1), lambda _, part: part.parameters or None),
+    (Column("bytes", "bytes"), lambda _, part: part.bytes),
+    (Column("dtypes", "names", rank=1), lambda _, part: tuple(part.dtypes)),
+    (Column("quantized", rank=2), lambda _, part: part.quantization.method if part.quantization else None),
 )
 FILES: Fields[CheckpointReport, CheckpointFile] = (
-    (Column("file", "name"), lambda _, one: one.name),
-    (Column("format", rank=1), lambda _, one: one.format),
-    (Column("tensors", "number", rank=2), lambda _, one: one.tensors),
-    (Column("bytes", "bytes"), lambda _, one: one.bytes),
+    (Column("file", "name"), lambda _, file: file.name),
+    (Column("format", rank=1), lambda _, file: file.format),
+    (Column("tensors", "number", rank=2), lambda _, file: file.tensors),
+    (Column("bytes", "bytes"), lambda _, file: file.bytes),
 )
 IMPORTS: Fields[CheckpointReport, PickleImport] = (
-    (Column("asks for", "name"), lambda _, one: one.name),
-    (Column("which"), lambda _, one: KINDS[one.kind]),
-    (Column("times", "number", rank=1), lambda _, one: one.times),
+    (Column("asks for", "name"), lambda _, imported: imported.name),
+    (Column("which"), lambda _, imported: KINDS[imported.kind]),
+    (Column("times", "number", rank=1), lambda _, imported: imported.times),
 )
 
 
 def document(report: CheckpointReport) -> Document:
-    bad, code = _problem(report), [one_line(one.name, 100) for one in report.imports if one.kind == "code"]
+    bad, code = (
+        _problem(report),
+        [one_line(imported.name, 100) for imported in report.imports if imported.kind == "code"],
+    )
     asks = f"Its pickle asks for {', '.join(code[:5])}: loading it runs code that somebody else wrote"
-    suspicious = [one for one in report.imports if one.kind != "weights"]
+    suspicious = [imported for imported in report.imports if imported.kind != "weights"]
     several = len(report.parts) > 1
     more = f" and {len(report.others) - 5} more" if len(report.others) > 5 else ""
     others = [f"not counted: {', '.join(map(one_line, report.others[:5]))}{more}"] if report.others else []
@@ -86,7 +89,7 @@ def document(report: CheckpointReport) -> Document:
         lines=list(_lines(report)),
         notes=[*report.notes, *others],
         sections=[
-            Section("What to do", bullets(one_line(one, 1000) for one in report.advice), depth="lead"),
+            Section("What to do", bullets(one_line(advice, 1000) for advice in report.advice), depth="lead"),
             Section("What is inside", table(FIELDS, report, report.dtypes, "Dtypes", most=MOST)),
             Section("Its parts", table(PARTS, report, report.parts, "Parts") if several else []),
             Section("Quantization", bullets(_quantization(report))),
@@ -100,16 +103,18 @@ def document(report: CheckpointReport) -> Document:
 
 def _problem(report: CheckpointReport) -> str:
     """What keeps it from MPS as it is; empty where nothing does."""
-    blocked = [one for one in report.parts if one.quantization and one.quantization.mps == "none"]
+    blocked = [part for part in report.parts if part.quantization and part.quantization.mps == "none"]
     if blocked:
         return f"{one_line(blocked[0].quantization.method, 40) if blocked[0].quantization else ''} does not run on MPS"
     if any(one.kind == "code" for one in report.imports):
         return "its pickle can run any code"
     if report.missing:
         return f"{plural(len(report.missing), 'file')} missing"
-    quantized = any(one.quantization for one in report.parts)
+    quantized = any(part.quantization for part in report.parts)
     named = [
-        one.name for one in report.dtypes if one.use in ("refused", "held") and not (quantized and one.use == "held")
+        dtype.name
+        for dtype in report.dtypes
+        if dtype.use in ("refused", "held") and not (quantized and dtype.use == "held")
     ]
     return f"MPS does not compute with {', '.join(map(one_line, named[:3]))}" if named else ""
 
@@ -119,14 +124,14 @@ def _headline(report: CheckpointReport, problem: str) -> str:
     on = f"on torch {one_line(report.torch, 40)}"
     if problem:
         return f"{size}: {problem}" if "MPS does not compute" not in problem else f"{size}: {problem} {on}"
-    kept = [one.quantization for one in report.parts if one.quantization]
+    kept = [part.quantization for part in report.parts if part.quantization]
     if kept:
         return f"{size}: {one_line(kept[0].method, 40)} {PATHS[kept[0].mps]} on MPS"
     return f"{size}: MPS computes with every dtype {on}"
 
 
 def _lines(report: CheckpointReport) -> Iterator[str]:
-    of = [one.model_class for one in report.parts if one.model_class]
+    of = [part.model_class for part in report.parts if part.model_class]
     yield f"{one_line(report.path, 200)}{f' ({one_line(of[0], 60)})' if len(of) == 1 else ''}"
     if report.converted_bytes != report.bytes:
         yield f"Unpacked and converted to what MPS computes with, it takes {byte_size(report.converted_bytes)}"

@@ -27,36 +27,36 @@ MOST_WHOLE = 4  # configurations up to which every quantity is shown
 COLORS = {"slower": 4, "larger": 4, "faster": 1, "smaller": 1}
 LEGEND = ((4, "slower, beyond noise"), (1, "faster, beyond noise"), (8, "within noise"))
 QUANTITIES: Fields[None, tuple[str, schemas.ComparedQuantity]] = (
-    (Column("quantity"), lambda _, one: one[0]),
-    (Column("old", "amount", rank=2), lambda _, one: Amount(one[1].old, one[1].unit)),
-    (Column("new", "amount"), lambda _, one: Amount(one[1].new, one[1].unit)),
-    (Column("ratio", "ratio", about="new divided by old", rank=1), lambda _, one: one[1].ratio),
-    (Column("95% interval", about="of the ratio", rank=3), lambda _, one: interval(one[1])),
-    (Column("p", about="corrected for the number of tests", rank=4), lambda _, one: _p(one[1].adjusted_p_value)),
-    (Column("difference", "verdict"), lambda _, one: one[1].difference),
+    (Column("quantity"), lambda _, row: row[0]),
+    (Column("old", "amount", rank=2), lambda _, row: Amount(row[1].old, row[1].unit)),
+    (Column("new", "amount"), lambda _, row: Amount(row[1].new, row[1].unit)),
+    (Column("ratio", "ratio", about="new divided by old", rank=1), lambda _, row: row[1].ratio),
+    (Column("95% interval", about="of the ratio", rank=3), lambda _, row: interval(row[1])),
+    (Column("p", about="corrected for the number of tests", rank=4), lambda _, row: _p(row[1].adjusted_p_value)),
+    (Column("difference", "verdict"), lambda _, row: row[1].difference),
 )
 OPERATORS: Fields[None, tuple[str, schemas.ComparedOperator]] = (
-    (Column("configuration"), lambda _, one: one[0]),
-    (Column("operator", "name"), lambda _, one: one[1].operator),
-    (Column("calls", about="in one profiled step", rank=2), lambda _, one: _calls(one[1])),
-    (Column("old", "time", about="self time in one profiled step", rank=1), lambda _, one: one[1].old_ns),
-    (Column("new", "time"), lambda _, one: one[1].new_ns),
-    (Column("ratio", "ratio"), lambda _, one: one[1].ratio or one[1].presence),
+    (Column("configuration"), lambda _, row: row[0]),
+    (Column("operator", "name"), lambda _, row: row[1].operator),
+    (Column("calls", about="in one profiled step", rank=2), lambda _, row: _calls(row[1])),
+    (Column("old", "time", about="self time in one profiled step", rank=1), lambda _, row: row[1].old_ns),
+    (Column("new", "time"), lambda _, row: row[1].new_ns),
+    (Column("ratio", "ratio"), lambda _, row: row[1].ratio or row[1].presence),
 )
 VERDICTS: Fields[None, schemas.ComparedVerdict] = (
-    (Column("operator", "name"), lambda _, one: one.operator),
-    (Column("release", rank=2), lambda _, one: one.release),
-    (Column("old", "verdict", rank=1), lambda _, one: one.old or "-"),
-    (Column("new", "verdict"), lambda _, one: one.new or "-"),
-    (Column("change", "verdict"), lambda _, one: one.change),
+    (Column("operator", "name"), lambda _, verdict: verdict.operator),
+    (Column("release", rank=2), lambda _, verdict: verdict.release),
+    (Column("old", "verdict", rank=1), lambda _, verdict: verdict.old or "-"),
+    (Column("new", "verdict"), lambda _, verdict: verdict.new or "-"),
+    (Column("change", "verdict"), lambda _, verdict: verdict.change),
 )
 
 
 def document(report: schemas.ComparisonReport) -> Document:
     loud, quiet = parted(report)
-    names = list(dict.fromkeys(one_line(one, 60) for one in [*report.new.workloads, *report.old.workloads]))
+    names = list(dict.fromkeys(one_line(workload, 60) for workload in [*report.new.workloads, *report.old.workloads]))
     conditions = CONDITIONS if report.compares == "profile" else COVERAGE_CONDITIONS
-    every = [(configuration(cell), one) for cell in report.cells for one in cell.operators]
+    every = [(configuration(cell), operator) for cell in report.cells for operator in cell.operators]
     operators = (*OPERATORS, (Column("clock"), lambda _, one: one[1].clock))
     return Document(
         title=f"{', '.join(shortened(names, 2)) or 'reports'}: new against old",
@@ -73,7 +73,7 @@ def document(report: schemas.ComparisonReport) -> Document:
             Section("Predicted memory", table(memory.CHANGED, None, memory.changes(report))),
             *(Section(configuration(cell), list(_cell(report, cell))) for cell in loud),
             Section(QUIET_TITLE, list(_quiet(quiet))),
-            Section(UNPAIRED, bullets(f"{configuration(one)}: {unpaired(one)}" for one in report.unpaired)),
+            Section(UNPAIRED, bullets(f"{configuration(cell)}: {unpaired(cell)}" for cell in report.unpaired)),
             Section("When a difference counts", [Paragraph(line) for line in method_lines(report)], depth="all"),
             Section("", table(operators, None, every, filtered=True), view="Operators", depth="page"),
         ],
@@ -91,7 +91,9 @@ def short_answer(report: schemas.ComparisonReport) -> str:
     if not profile:
         return f"The same verdicts for {plural(report.same_verdicts, 'operator')}"
     tests = report.method.tests if report.method is not None else 0
-    if not tests and any(one.difference == "too few samples" for cell in report.cells for one in cell.quantities):
+    if not tests and any(
+        quantity.difference == "too few samples" for cell in report.cells for quantity in cell.quantities
+    ):
         return "Too few samples to know a difference from noise"
     return f"No difference beyond noise ({plural(tests, 'test')})"
 
@@ -103,8 +105,12 @@ def _regressions_of_profiles(report: schemas.ComparisonReport) -> Iterator[str]:
     pairs = [(f" ({name})" if several else "", cell) for name, cell in zip(names, report.cells, strict=True)]
     yield from (f"{where[2:-1] or 'it'} no longer runs to its end" for where, cell in pairs if cell.regression)
     for where, cell in pairs:
-        yield from (f"{one_line(one.operator, 80)} now leaves MPS{where}" for one in cell.fallbacks if one.regression)
-    regressions = [(one, where) for where, cell in pairs for one in cell.quantities if one.regression]
+        yield from (
+            f"{one_line(fallback.operator, 80)} now leaves MPS{where}"
+            for fallback in cell.fallbacks
+            if fallback.regression
+        )
+    regressions = [(quantity, where) for where, cell in pairs for quantity in cell.quantities if quantity.regression]
     regressions.sort(key=lambda pair: (pair[0].quantity != "step", -(pair[0].ratio or 0.0)))
     for one, where in regressions:
         by = f"{percent(one.ratio - 1)} " if one.ratio is not None else ""
@@ -112,14 +118,19 @@ def _regressions_of_profiles(report: schemas.ComparisonReport) -> Iterator[str]:
 
 
 def _better_profiles(report: schemas.ComparisonReport) -> list[str]:
-    counts = Counter(one.difference for cell in report.cells for one in cell.quantities if one.quantity != "throughput")
+    counts = Counter(
+        quantity.difference
+        for cell in report.cells
+        for quantity in cell.quantities
+        if quantity.quantity != "throughput"
+    )
     return [
         f"{plural(counts[word], 'quantity', 'quantities')} {word}" for word in ("faster", "smaller") if counts[word]
     ]
 
 
 def _regressions_of_coverage(report: schemas.ComparisonReport) -> Iterator[str]:
-    yield from (f"the run{_on(one.release)} now stops early" for one in report.failures if one.regression)
+    yield from (f"the run{_on(failure.release)} now stops early" for failure in report.failures if failure.regression)
     for verdict in report.verdicts:
         if verdict.regression:
             before = f"was {verdict.old} and" if verdict.old is not None else "is new and"
@@ -130,7 +141,7 @@ def _regressions_of_coverage(report: schemas.ComparisonReport) -> Iterator[str]:
 
 
 def _other_changes(report: schemas.ComparisonReport) -> list[str]:
-    counts = Counter(one.change for one in report.verdicts if not one.regression)
+    counts = Counter(verdict.change for verdict in report.verdicts if not verdict.regression)
     parts = [f"{plural(counts[word], 'verdict')} {word}" for word in ("better", "gone") if counts[word]]
     parts += [f"{plural(counts['new'], 'native operator')} new"] if counts["new"] else []
     same = [f"{number(report.same_verdicts)} as before"]
@@ -151,7 +162,7 @@ def _to_do(report: schemas.ComparisonReport) -> Iterator[str]:
         yield "Measure both again under the same conditions, to see whether the difference stays."
     if not any(cell.operators for cell in report.cells):
         yield "Profile both with --probe operators: the comparison then names the operators that take longer."
-    if any(one.regression for cell in report.cells for one in cell.fallbacks):
+    if any(fallback.regression for cell in report.cells for fallback in cell.fallbacks):
         yield f"mpsprobe coverage {workload} says what to do about operators that leave MPS."
 
 
@@ -167,8 +178,8 @@ def _side_line(report: schemas.ComparisonReport) -> str:
 def condition_lines(report: schemas.ComparisonReport) -> list[str]:
     """``torch: 2.12.1, now 2.13.0``."""
     return [
-        f"{one_line(one.what, 100)}: {one_line(one.old, 100)}, now {one_line(one.new, 100)}"
-        for one in report.conditions
+        f"{one_line(condition.what, 100)}: {one_line(condition.old, 100)}, now {one_line(condition.new, 100)}"
+        for condition in report.conditions
     ]
 
 
@@ -186,47 +197,57 @@ def parted(report: schemas.ComparisonReport) -> tuple[list[schemas.ComparedCell]
         cell
         for cell in report.cells
         if cell.old_failure is None and cell.new_failure is None
-        if all(one.difference in QUIET for one in cell.quantities)
-        if all(one.presence == "both" for one in cell.fallbacks)
+        if all(quantity.difference in QUIET for quantity in cell.quantities)
+        if all(fallback.presence == "both" for fallback in cell.fallbacks)
     ]
     return [cell for cell in report.cells if cell not in quiet], quiet
 
 
 def _cell(report: schemas.ComparisonReport, cell: schemas.ComparedCell) -> Iterator[Block]:
     whole = len(report.cells) <= MOST_WHOLE
-    kept = [one for one in cell.quantities if whole or one.quantity == "step" or one.difference not in QUIET]
+    kept = [
+        quantity
+        for quantity in cell.quantities
+        if whole or quantity.quantity == "step" or quantity.difference not in QUIET
+    ]
     yield from table(QUANTITIES, None, [(one.name, one) for one in kept])
-    left = Counter(one.difference for one in cell.quantities if one not in kept)
+    left = Counter(quantity.difference for quantity in cell.quantities if quantity not in kept)
     others = [f"{plural(count, 'more quantity', 'more quantities')}: {word}" for word, count in left.items()]
     yield from bullets([*(["; ".join(others)] if others else []), *cell_notes(cell)])
-    differing = [one for one in cell.operators if one.presence != "both" or one.old_ns != one.new_ns]
+    differing = [
+        operator for operator in cell.operators if operator.presence != "both" or operator.old_ns != operator.new_ns
+    ]
     if differing:
         clock = cell.operators[0].clock
         yield Paragraph(f"The operators whose own time on the {clock} differs most; measured once, so not tested:")
-        yield from table(OPERATORS[1:], None, [("", one) for one in differing[:MOST_OPERATORS]])
+        yield from table(OPERATORS[1:], None, [("", operator) for operator in differing[:MOST_OPERATORS]])
     if cell.fallbacks:
         yield Paragraph("Operators that leave MPS:")
         yield from bullets(map(fallback_line, cell.fallbacks))
 
 
-def interval(one: schemas.ComparedQuantity) -> str:
+def interval(quantity: schemas.ComparedQuantity) -> str:
     """``0.980 to 1.020``, of the ratio; empty where there is none."""
-    return f"{ratio(one.low)} to {ratio(one.high)}" if one.low is not None and one.high is not None else ""
+    return (
+        f"{ratio(quantity.low)} to {ratio(quantity.high)}"
+        if quantity.low is not None and quantity.high is not None
+        else ""
+    )
 
 
 def _p(p: float | None) -> str:
     return "" if p is None else f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
-def _calls(one: schemas.ComparedOperator) -> str:
+def _calls(operator: schemas.ComparedOperator) -> str:
     """``4``, ``4, now 5``."""
-    calls = [plain(count) for count in (one.old_calls, one.new_calls) if count is not None]
+    calls = [plain(count) for count in (operator.old_calls, operator.new_calls) if count is not None]
     return ", now ".join(dict.fromkeys(calls))
 
 
 def _quiet(quiet: Sequence[schemas.ComparedCell]) -> Iterator[Block]:
     """The step of each, and why something is not known; each reason once."""
-    steps = [(cell, one) for cell in quiet for one in cell.quantities if one.quantity == "step"]
+    steps = [(cell, quantity) for cell in quiet for quantity in cell.quantities if quantity.quantity == "step"]
     names = distinct([configuration(cell) for cell, _ in steps])
     rows = [(name, one) for name, (_, one) in zip(names, steps, strict=True)]
     yield from table(((Column("configuration"), QUANTITIES[0][1]), *QUANTITIES[1:]), None, rows)
@@ -236,14 +257,16 @@ def _quiet(quiet: Sequence[schemas.ComparedCell]) -> Iterator[Block]:
 def cell_notes(cell: schemas.ComparedCell) -> list[str]:
     """How the runs ended, what was compared, and why something is not known; each reason once."""
     lines = []
-    for one in cell.quantities:
-        if one.quantity == "step" and one.samples:
-            old = plural(one.old_count, *(("process", "processes") if one.samples == "process" else ("step",)))
-            lines.append(f"the test compares {old} of the old report with {number(one.new_count)} of the new one")
+    for quantity in cell.quantities:
+        if quantity.quantity == "step" and quantity.samples:
+            old = plural(
+                quantity.old_count, *(("process", "processes") if quantity.samples == "process" else ("step",))
+            )
+            lines.append(f"the test compares {old} of the old report with {number(quantity.new_count)} of the new one")
     reasons: dict[str, list[str]] = {}
-    for one in cell.quantities:
-        if one.note and one.quantity != "throughput":
-            reasons.setdefault(one_line(one.note), []).append(one_line(one.name, 40))
+    for quantity in cell.quantities:
+        if quantity.note and quantity.quantity != "throughput":
+            reasons.setdefault(one_line(quantity.note), []).append(one_line(quantity.name, 40))
     return [*ends(cell), *lines, *(f"{listed(names)}: {reason}" for reason, names in reasons.items())]
 
 
@@ -254,28 +277,33 @@ def ends(cell: schemas.ComparedCell) -> list[str]:
     return [f"{stopped}: {one_line(cell.new_failure.error)}: {one_line(cell.new_failure.message)}"]
 
 
-def fallback_line(one: schemas.ComparedFallback) -> str:
+def fallback_line(fallback: schemas.ComparedFallback) -> str:
     """Whether an operator newly leaves MPS or no longer does, and what it costs."""
-    verdicts = [one_line(verdict, 20) for verdict in (one.old_verdict, one.new_verdict) if verdict is not None]
-    now = one.presence != "gone"
+    verdicts = [
+        one_line(verdict, 20) for verdict in (fallback.old_verdict, fallback.new_verdict) if verdict is not None
+    ]
+    now = fallback.presence != "gone"
     calls, spent, moved = (
-        (one.new_calls, one.new_ns, one.new_bytes) if now else (one.old_calls, one.old_ns, one.old_bytes)
+        (fallback.new_calls, fallback.new_ns, fallback.new_bytes)
+        if now
+        else (fallback.old_calls, fallback.old_ns, fallback.old_bytes)
     )
     facts = [", now ".join(dict.fromkeys(verdicts))] if verdicts else []
     facts += [plural(calls, "call")] if calls is not None else []
     facts += [duration(spent)] if spent is not None else []
     facts += [f"{byte_size(moved)} copied"] if moved is not None else []
-    word = {"new": "new", "gone": "gone", "both": "as before"}[one.presence]
-    return f"{word}: {one_line(one.operator, 100)} ({', '.join(facts)})"
+    word = {"new": "new", "gone": "gone", "both": "as before"}[fallback.presence]
+    return f"{word}: {one_line(fallback.operator, 100)} ({', '.join(facts)})"
 
 
-def unpaired(one: schemas.UnpairedCell) -> str:
-    return f"in the {'old' if one.presence == 'gone' else 'new'} report only"
+def unpaired(cell: schemas.UnpairedCell) -> str:
+    return f"in the {'old' if cell.presence == 'gone' else 'new'} report only"
 
 
 def advisory_lines(report: schemas.ComparisonReport) -> list[str]:
     return [
-        f"{one.presence}{_on(one.release)}: {one_line(one.id, 100)}: {one_line(one.title)}" for one in report.advisories
+        f"{advisory.presence}{_on(advisory.release)}: {one_line(advisory.id, 100)}: {one_line(advisory.title)}"
+        for advisory in report.advisories
     ]
 
 
@@ -298,7 +326,12 @@ def method_lines(report: schemas.ComparisonReport) -> list[str]:
 
 def _ratios(report: schemas.ComparisonReport) -> Iterator[Block]:
     """The ratio of each configuration's step with its interval, all on one scale around 1."""
-    steps = [(cell, one) for cell in report.cells for one in cell.quantities if one.quantity == "step" and one.ratio]
+    steps = [
+        (cell, quantity)
+        for cell in report.cells
+        for quantity in cell.quantities
+        if quantity.quantity == "step" and quantity.ratio
+    ]
     if not steps:
         return
     ends = [1.0, *(end for _, one in steps for end in (one.ratio, one.low, one.high) if end is not None)]

@@ -18,11 +18,11 @@ TITLE = "Under torch.compile"
 MOST_FAULTS = 3  # of a kernel
 MOST = 100  # rows that a terminal and Markdown show
 KERNELS: Fields[schemas.Environment, schemas.MetalKernel] = (
-    (Column("kernel", "name"), lambda _, one: one.name),
-    (Column("launches", "number"), lambda _, one: one.launches),
-    (Column("data", "bytes", rank=1), lambda _, one: one.moved_bytes),
-    (Column("operators", "names", rank=2), lambda _, one: tuple(one.operators)),
-    (Column("lines", "places", rank=3), lambda environment, one: sources.lines(one.call_sites, environment)),
+    (Column("kernel", "name"), lambda _, kernel: kernel.name),
+    (Column("launches", "number"), lambda _, kernel: kernel.launches),
+    (Column("data", "bytes", rank=1), lambda _, kernel: kernel.moved_bytes),
+    (Column("operators", "names", rank=2), lambda _, kernel: tuple(kernel.operators)),
+    (Column("lines", "places", rank=3), lambda environment, kernel: sources.lines(kernel.call_sites, environment)),
 )
 
 
@@ -34,8 +34,8 @@ def line(step: schemas.CompiledStep | None) -> list[str]:
     if step.not_run is not None:
         return [f"{TITLE}: {made}, which were not run: {one_line(step.not_run)}"]
     if step.values:
-        wrong = sum(bool(one.faults) for one in step.kernels)
-        compared = sum(bool(one.compared) for one in step.kernels)
+        wrong = sum(bool(kernel.faults) for kernel in step.kernels)
+        compared = sum(bool(kernel.compared) for kernel in step.kernels)
         made += f"; {compared} compared with their operators, {wrong} wrong"
     if step.compiled is None or step.eager is None:  # of a program
         return [f"{TITLE}: {made}"]
@@ -49,35 +49,42 @@ def sections(report: schemas.CoverageReport) -> Iterator[Section]:
     step = report.compiled
     if step is None:
         return
-    found = []
+    blocks = []
     if (end := step.failure) is not None:
-        found = [Bullet(f"the step ended{_at(end.call_site)}: {one_line(end.error)}: {one_line(end.message)}")]
-    found += [
-        Bullet("; ".join([*map(one_line, one.faults[:MOST_FAULTS]), *map(_at, one.call_sites[:1])]), one.name)
-        for one in step.kernels
-        if one.faults
+        blocks = [Bullet(f"the step ended{_at(end.call_site)}: {one_line(end.error)}: {one_line(end.message)}")]
+    blocks += [
+        Bullet("; ".join([*map(one_line, kernel.faults[:MOST_FAULTS]), *map(_at, kernel.call_sites[:1])]), kernel.name)
+        for kernel in step.kernels
+        if kernel.faults
     ]
     if report.growth is not None and end is None:
-        again = plural(sum(one.times for one in step.recompiled), "time")
+        again = plural(sum(recompilation.times for recompilation in step.recompiled), "time")
         tried = ", ".join(map(number, report.growth.tried))
-        found.append(Bullet(f"then with {report.growth.varied} {tried}: compiled again {again}"))
-    found += [Bullet(f"raises{_at(one.call_site)}: {one_line(one.reason)}", one.operator or "") for one in step.refused]
-    found += [
-        Bullet(f"{what}{_at(one.call_site)}: {one_line(one.reason)} ({plural(one.times, 'time')})")
-        for what, breaks in (("a graph ends", step.breaks), ("compiled again", step.recompiled))
-        for one in breaks
+        blocks.append(Bullet(f"then with {report.growth.varied} {tried}: compiled again {again}"))
+    blocks += [
+        Bullet(f"raises{_at(refusal.call_site)}: {one_line(refusal.reason)}", refusal.operator or "")
+        for refusal in step.refused
     ]
-    not_native = [one for one in step.operators if one.verdict not in ("native", "composite")]
-    found += [Bullet(f"{one.verdict}: {one_line(one.reason or '')}", one.operator) for one in not_native]
-    yield Section(f"{TITLE} on torch {one_line(step.torch)}", bullets(found), view=TITLE)
+    blocks += [
+        Bullet(
+            f"{what}{_at(graph_break.call_site)}: {one_line(graph_break.reason)} ({plural(graph_break.times, 'time')})"
+        )
+        for what, breaks in (("a graph ends", step.breaks), ("compiled again", step.recompiled))
+        for graph_break in breaks
+    ]
+    not_native = [operator for operator in step.operators if operator.verdict not in ("native", "composite")]
+    blocks += [
+        Bullet(f"{finding.verdict}: {one_line(finding.reason or '')}", finding.operator) for finding in not_native
+    ]
+    yield Section(f"{TITLE} on torch {one_line(step.torch)}", bullets(blocks), view=TITLE)
     rows = table(KERNELS, report.environment, step.kernels, "Kernels", most=MOST)
     yield Section("Kernels that Inductor generates", rows, view=TITLE, depth="all")
 
 
 def records(step: schemas.CompiledStep) -> Iterator[dict[str, Cell]]:
     """Rows of CSV, under verdicts of their own."""
-    for one in step.refused:
-        yield record(one.operator or "", "compile_refused", 1, one.reason, [one.call_site or ""])
+    for refusal in step.refused:
+        yield record(refusal.operator or "", "compile_refused", 1, refusal.reason, [refusal.call_site or ""])
     for verdict, breaks in (("graph_break", step.breaks), ("recompiled", step.recompiled)):
         for broken in breaks:
             yield record("", verdict, broken.times, broken.reason, [broken.call_site or ""])

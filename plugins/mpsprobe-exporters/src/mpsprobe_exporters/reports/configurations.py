@@ -24,7 +24,7 @@ def name(report: ProfileReport, cell: ProfileCell) -> str:
 
 
 def several_dtypes(report: ProfileReport) -> bool:
-    return len({(one.dtype, one.autocast) for one in report.cells}) > 1
+    return len({(cell.dtype, cell.autocast) for cell in report.cells}) > 1
 
 
 def sizes(cell: ConfigurationKey | ProfileCell) -> Iterator[str]:
@@ -42,7 +42,7 @@ def dtype(cell: ConfigurationKey | ProfileCell) -> str:
 
 def twin(report: ProfileReport, cell: ProfileCell, device: str) -> ProfileCell | None:
     wanted = but_for("device", cell)
-    return next((one for one in report.cells if one.device == device and but_for("device", one) == wanted), None)
+    return next((cell for cell in report.cells if cell.device == device and but_for("device", cell) == wanted), None)
 
 
 def but_for(what: str, cell: ProfileCell) -> tuple[object, ...]:
@@ -54,7 +54,7 @@ def rate(cell: ProfileCell, unit: str) -> float | None:
 
 
 def device_memory(report: ProfileReport, cell: ProfileCell) -> int | None:
-    return next((one.memory_bytes for one in report.devices if one.type == cell.device), None)
+    return next((device.memory_bytes for device in report.devices if device.type == cell.device), None)
 
 
 def speed_up(report: ProfileReport, cell: ProfileCell) -> tuple[float, float, float] | None:

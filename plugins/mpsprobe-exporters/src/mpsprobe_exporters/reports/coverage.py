@@ -58,47 +58,50 @@ GRAPHS_STAY = "No graph leaves the cache, so memory and the time of first calls 
 
 # All that is shown of an operator, in every format: a column, and how its cell is found. The order is that of CSV.
 FIELDS: Fields[AnyReport, schemas.OperatorFinding] = (
-    (Column("operator", "name", "operator"), lambda _, one: one.operator),
-    (Column("verdict", "verdict", "verdict"), lambda _, one: one.verdict),
-    (Column("calls", "number", "calls", where="column"), lambda _, one: one.calls),
-    (Column("calls", "counts", "phases", where="more"), lambda _, one: one.phases),
-    (Column("dtypes", "names", "dtypes", rank=3), lambda _, one: tuple(one.dtypes)),
-    (Column("where", "names", rank=4), lambda _, one: tuple(fold_names(one.modules))),
-    (Column("lines", "places", where="more"), lambda report, one: sources.lines(one.call_sites, report.environment)),
-    (Column("shapes", "names", where="more"), lambda _, one: tuple(f"({shape})" for shape in one.shapes)),
-    (Column("each shape", "names", "shapes", where="record"), lambda _, one: tuple(one.shapes)),
-    (Column("modules", "names", "modules", where="record"), lambda _, one: tuple(fold_names(one.modules))),
-    (Column("lines", "names", "call_sites", where="record"), lambda _, one: tuple(one.call_sites)),
-    (Column("input bytes", "number", "input_bytes", where="record"), lambda _, one: one.input_bytes),
-    (Column("output bytes", "number", "output_bytes", where="record"), lambda _, one: one.output_bytes),
+    (Column("operator", "name", "operator"), lambda _, finding: finding.operator),
+    (Column("verdict", "verdict", "verdict"), lambda _, finding: finding.verdict),
+    (Column("calls", "number", "calls", where="column"), lambda _, finding: finding.calls),
+    (Column("calls", "counts", "phases", where="more"), lambda _, finding: finding.phases),
+    (Column("dtypes", "names", "dtypes", rank=3), lambda _, finding: tuple(finding.dtypes)),
+    (Column("where", "names", rank=4), lambda _, finding: tuple(fold_names(finding.modules))),
+    (
+        Column("lines", "places", where="more"),
+        lambda report, finding: sources.lines(finding.call_sites, report.environment),
+    ),
+    (Column("shapes", "names", where="more"), lambda _, finding: tuple(f"({shape})" for shape in finding.shapes)),
+    (Column("each shape", "names", "shapes", where="record"), lambda _, finding: tuple(finding.shapes)),
+    (Column("modules", "names", "modules", where="record"), lambda _, finding: tuple(fold_names(finding.modules))),
+    (Column("lines", "names", "call_sites", where="record"), lambda _, finding: tuple(finding.call_sites)),
+    (Column("input bytes", "number", "input_bytes", where="record"), lambda _, finding: finding.input_bytes),
+    (Column("output bytes", "number", "output_bytes", where="record"), lambda _, finding: finding.output_bytes),
     (
         Column("data", where="more"),
-        lambda _, one: (
-            f"{byte_size(one.input_bytes)} in, {byte_size(one.output_bytes)} out"
-            if one.input_bytes or one.output_bytes
+        lambda _, finding: (
+            f"{byte_size(finding.input_bytes)} in, {byte_size(finding.output_bytes)} out"
+            if finding.input_bytes or finding.output_bytes
             else None
         ),
     ),
-    (Column("copies", where="more"), lambda _, one: answer.copies(one.transfers)),
-    (Column("MPSGraph", where="more"), lambda _, one: _graphs(one)),
-    (Column("native since", key="native_since", where="record"), lambda _, one: one.native_since),
-    (Column("native since", about=SINCE, rank=1, where="column"), lambda report, one: _since(report, one)),
-    (Column("only if", key="only_if", where="more"), lambda _, one: one.only_if),
-    (Column("why", key="reason", where="more"), lambda _, one: one.reason),
-    (Column("known by", where="more"), lambda report, one: _evidence(report, one)),
-    (Column("do", "advice", "advice", where="more"), lambda report, one: _advice(report, one)),
+    (Column("copies", where="more"), lambda _, finding: answer.copies(finding.transfers)),
+    (Column("MPSGraph", where="more"), lambda _, finding: _graphs(finding)),
+    (Column("native since", key="native_since", where="record"), lambda _, finding: finding.native_since),
+    (Column("native since", about=SINCE, rank=1, where="column"), lambda report, finding: _since(report, finding)),
+    (Column("only if", key="only_if", where="more"), lambda _, finding: finding.only_if),
+    (Column("why", key="reason", where="more"), lambda _, finding: finding.reason),
+    (Column("known by", where="more"), lambda report, finding: _evidence(report, finding)),
+    (Column("do", "advice", "advice", where="more"), lambda report, finding: _advice(report, finding)),
 )
 COLUMNS = tuple(column for column, _ in FIELDS)
 KEYS = tuple(column.key for column in COLUMNS if column.key)
 
 
 def operators(report: AnyReport, findings: Iterable[schemas.OperatorFinding]) -> list[tuple[Cell, ...]]:
-    return [tuple(of(report, one) for _, of in FIELDS) for one in findings]
+    return [tuple(of(report, finding) for _, of in FIELDS) for finding in findings]
 
 
 def ordered(report: AnyReport) -> list[schemas.OperatorFinding]:
     """Every operator: findings, the worst first, then native ones by their calls, then composite ones."""
-    composite = (one for one in report.operators if one.verdict == "composite")
+    composite = (operator for operator in report.operators if operator.verdict == "composite")
     return [*answer.findings(report), *answer.natives(report), *composite]
 
 
@@ -121,7 +124,7 @@ def document(report: schemas.CoverageReport) -> Document:
         sections.append(Section(EXPLAINED, table(fields, report, answer.natives(report)), view="Evidence"))
     sections += _growth(report.growth, report.operators, backends.on_release(target))
     kernels = [*compiled.sections(report)]
-    sections += [one for one in kernels if one.depth == "first"]
+    sections += [kernel for kernel in kernels if kernel.depth == "first"]
     notes = [
         *(workload_lines.program_notes(program) if program else []),
         *report.workload.notes,
@@ -154,7 +157,7 @@ def document(report: schemas.CoverageReport) -> Document:
             Section("In figures", list(figures(report.summary)), depth="page"),
             *memory.sections(predicted, report.environment),
             *time.sections(report.time),
-            *(one for one in kernels if one.depth != "first"),
+            *(kernel for kernel in kernels if kernel.depth != "first"),
             all_operators(report, "Overview" if clean else OPERATORS),
         ],
         brief=[workload_lines.in_short(report), *(f"{line.rstrip('.')}." for line in brief), NEXT] if clean else [],
@@ -179,7 +182,11 @@ def figures(summary: schemas.CoverageSummary) -> Iterator[Block]:
         ]
     )
     calls = summary.calls_by_verdict
-    known = [(verdict, calls[verdict]) for verdict in sorted(calls, key=lambda one: SEVERITY[one]) if calls[verdict]]
+    known = [
+        (verdict, calls[verdict])
+        for verdict in sorted(calls, key=lambda verdict_: SEVERITY[verdict_])
+        if calls[verdict]
+    ]
     if len(known) > 1:
         total = sum(count for _, count in known)
         parts = [Part(count / total, verdict, f"{verdict}: {number(count)}") for verdict, count in known]
@@ -191,25 +198,29 @@ def middle(report: AnyReport) -> list[Section]:
     """What is to do, what is known to be wrong, and what the report leaves open."""
     known = applying(report)
     to_do, wrong = one_for_each_cure(answer.findings(report)), [advisories.table(report, known)] if known else []
-    undecided = [one for one in report.advisories if one not in known]
+    undecided = [advisory for advisory in report.advisories if advisory not in known]
     sections = []
     if report.kind == "coverage":
         errors = table(FIELDS, report, filter(answer.is_error, to_do), entries=True, most=MOST)
         sections.append(Section(ERRORS, errors, depth="lead"))
-        to_do = [one for one in to_do if not answer.is_error(one)]
-        raising, others = ([one for one in to_do if (one.verdict in RAISE) is raises] for raises in (True, False))
+        to_do = [finding for finding in to_do if not answer.is_error(finding)]
+        raising, others = (
+            [finding for finding in to_do if (finding.verdict in RAISE) is raises] for raises in (True, False)
+        )
         before, after = (table(FIELDS, report, some, entries=True, most=MOST) for some in (raising, others))
         sections.append(Section(f"{TO_DO} on {_on(report)}", [*before, *wrong, *after], depth="lead"))
         cuda = bullets(workload_lines.cuda(report.program))
         sections.append(Section(workload_lines.CUDA, cuda, depth="lead"))
-        sections.append(Section(MACOS, bullets(_macos(one, report.target) for one in report.macos_conditions)))
+        sections.append(
+            Section(MACOS, bullets(_macos(condition, report.target) for condition in report.macos_conditions))
+        )
     else:
         findings = table(FIELDS, report, to_do, entries=True, most=MOST)
         sections.append(Section(f"{TO_DO} on {_on(report)}", findings, depth="lead"))
         sections.append(Section("Known wrong results", wrong))
-    by_values = (Bullet(_places(f"{one.title}, if: {one.condition}", one), one.id) for one in undecided)
-    unjudged = (Bullet(_places(one.reason, one), one.operator) for one in report.not_judged)
-    assumed = (Bullet(_places(one.assumed, one), _asked_at(one)) for one in report.data_dependence)
+    by_values = (Bullet(_places(f"{match.title}, if: {match.condition}", match), match.id) for match in undecided)
+    unjudged = (Bullet(_places(unjudged.reason, unjudged), unjudged.operator) for unjudged in report.not_judged)
+    assumed = (Bullet(_places(read.assumed, read), _asked_at(read)) for read in report.data_dependence)
     composed = (Bullet(text, name) for name, _, text in answer.compositions(report))
     return [
         *sections,
@@ -220,9 +231,9 @@ def middle(report: AnyReport) -> list[Section]:
     ]
 
 
-def _asked_at(one: schemas.DataDependence) -> str:
+def _asked_at(read: schemas.DataDependence) -> str:
     """The line that asked, for who wrote it; of what an operator finds, the operator."""
-    return call_site(one.call_sites[0]) if one.assumed.startswith(ASKED) and one.call_sites else one.operator
+    return call_site(read.call_sites[0]) if read.assumed.startswith(ASKED) and read.call_sites else read.operator
 
 
 def _places(text: str, one: schemas.Unjudged | schemas.DataDependence | schemas.AdvisoryMatch) -> str:
@@ -230,9 +241,9 @@ def _places(text: str, one: schemas.Unjudged | schemas.DataDependence | schemas.
     return f"{one_line(text)} ({', '.join([plural(one.calls, 'call'), *shortened(sites, 3)])})"
 
 
-def _macos(one: schemas.MacosCondition, target: schemas.Target) -> str:
-    names = ", ".join(shortened(list(map(one_line, one.operators)), 3))
-    needs = f"{one_line(one.what)} ({names}): macOS {one_line(one.macos)} or newer"
+def _macos(condition: schemas.MacosCondition, target: schemas.Target) -> str:
+    names = ", ".join(shortened(list(map(one_line, condition.operators)), 3))
+    needs = f"{one_line(condition.what)} ({names}): macOS {one_line(condition.macos)} or newer"
     if not target.macos_minimum:
         return needs
     release = f"{target.software} {one_line(target.version)}"
@@ -246,9 +257,13 @@ def allowed(names: Sequence[str]) -> list[str]:
 def one_for_each_cure(findings: Iterable[schemas.OperatorFinding]) -> list[schemas.OperatorFinding]:
     """The findings, those of which the same is said and to be done as one: all that touches one float64 tensor."""
     groups: dict[object, list[schemas.OperatorFinding]] = {}
-    for one in findings:
-        cure = (one.verdict, one.reason, one.evidence, one.advice, one.only_if) if one.advice else one.operator
-        groups.setdefault(cure, []).append(one)
+    for finding in findings:
+        cure = (
+            (finding.verdict, finding.reason, finding.evidence, finding.advice, finding.only_if)
+            if finding.advice
+            else finding.operator
+        )
+        groups.setdefault(cure, []).append(finding)
     return [
         folded(group).model_copy(update={"operator": _names(group)} | ({"shapes": []} if len(group) > 1 else {}))
         for group in groups.values()
@@ -256,7 +271,7 @@ def one_for_each_cure(findings: Iterable[schemas.OperatorFinding]) -> list[schem
 
 
 def _names(group: Sequence[schemas.OperatorFinding]) -> str:
-    first, *others = (one.operator for one in group)
+    first, *others = (finding.operator for finding in group)
     return f"{first} and {len(others)} more" if len(group) > MOST_NAMED else ", ".join([first, *others])
 
 
@@ -275,7 +290,7 @@ def _growth(
         f"and {_counted(growth.fixed)} that all share. Predicted from runs with {tried}.",
         GRAPHS_STAY,
     ]
-    unsure = [one_line(one.operator) for one in operators if one.graph == "may"]
+    unsure = [one_line(operator.operator) for operator in operators if operator.graph == "may"]
     if unsure and growth.total.least != growth.total.most:
         some = ", ".join(unsure[:MOST_UNSURE]) + (", …" if len(unsure) > MOST_UNSURE else "")
         lines.append(f"It is a range because of {some}: some of their calls have ready kernels, which compile nothing.")
@@ -293,11 +308,11 @@ def _counted(count: schemas.GraphCount) -> str:
     return between(number, count.least, count.most)
 
 
-def _graphs(one: schemas.OperatorFinding) -> str | None:
+def _graphs(finding: schemas.OperatorFinding) -> str | None:
     """``every new shape compiles one: 4 in this run``; nothing where none is compiled."""
-    when = GRAPHS.get(one.graph or "")
-    most = "" if one.graph == "always" else "at most "
-    return f"{when}: {most}{number(one.graphs)} in this run" if when else None
+    when = GRAPHS.get(finding.graph or "")
+    most = "" if finding.graph == "always" else "at most "
+    return f"{when}: {most}{number(finding.graphs)} in this run" if when else None
 
 
 def all_operators(report: AnyReport, view: str = OPERATORS) -> Section:
@@ -344,35 +359,35 @@ def _on(report: AnyReport) -> str:
     return backends.on_release(backends.target(report))
 
 
-def _since(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
-    return answer.since(one, backends.release(backends.target(report)))
+def _since(report: AnyReport, finding: schemas.OperatorFinding) -> str | None:
+    return answer.since(finding, backends.release(backends.target(report)))
 
 
-def _advice(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
+def _advice(report: AnyReport, finding: schemas.OperatorFinding) -> str | None:
     """The advice of the scanner that judged a finding, else the release that cures it."""
-    if not SEVERITY[one.verdict]:
+    if not SEVERITY[finding.verdict]:
         return None
-    cure, software = _since(report, one), backends.software(backends.target(report))
-    upgrade = f"Native from {software} {cure} on: upgrade." if cure and one.verdict != "unknown" else None
-    known = (rewrite for rewrite in get_registry().rewrites() if one.operator in rewrite.operators)
-    rewrite = next(known, None) if one.source != "dtype" else None
+    cure, software = _since(report, finding), backends.software(backends.target(report))
+    upgrade = f"Native from {software} {cure} on: upgrade." if cure and finding.verdict != "unknown" else None
+    known = (rewrite for rewrite in get_registry().rewrites() if finding.operator in rewrite.operators)
+    rewrite = next(known, None) if finding.source != "dtype" else None
     also = f"{rewrite.command} writes it with other operators ({rewrite.name})." if rewrite else None
-    return " ".join(filter(None, (one.advice or upgrade, also))) or None
+    return " ".join(filter(None, (finding.advice or upgrade, also))) or None
 
 
-def _evidence(report: AnyReport, one: schemas.OperatorFinding) -> str | None:
+def _evidence(report: AnyReport, finding: schemas.OperatorFinding) -> str | None:
     """The kind of evidence, what it says, and of ``--explain`` who was asked: ``guard in the binary: linear for …``.
 
     ``None`` for a kernel that is registered and for an error of the program, which say it where nobody asked.
     """
     explained = report.kind == "coverage" and report.explained
-    if not explained and (one.source in (None, "registration") or answer.is_error(one)):
+    if not explained and (finding.source in (None, "registration") or answer.is_error(finding)):
         return None
-    asked = f" (asked: {', '.join(map(one_line, one.judges))})" if one.judges and explained else ""
-    if one.source is None:
+    asked = f" (asked: {', '.join(map(one_line, finding.judges))})" if finding.judges and explained else ""
+    if finding.source is None:
         return f"nothing: no table covers it{asked}"
-    source = SOURCES[one.source].format(backends.label(backends.target(report)))
-    return f"{source}: {one_line(one.evidence, 400)}{asked}" if one.evidence else f"{source}{asked}"
+    source = SOURCES[finding.source].format(backends.label(backends.target(report)))
+    return f"{source}: {one_line(finding.evidence, 400)}{asked}" if finding.evidence else f"{source}{asked}"
 
 
 def by_module(report: schemas.CoverageReport) -> Document:
@@ -384,9 +399,9 @@ def by_module(report: schemas.CoverageReport) -> Document:
 def _module_bars(report: schemas.CoverageReport) -> Iterator[Block]:
     """One for each child of the first module that has several; below it those of its modules that have findings."""
     met: dict[str, set[tuple[str, str]]] = {}  # module → its operators, each with a verdict
-    for one in report.operators:
-        for module in (one.modules or [""]) if one.verdict in SHOWN else ():
-            met.setdefault(module, set()).add((one.operator, one.verdict))
+    for operator in report.operators:
+        for module in (operator.modules or [""]) if operator.verdict in SHOWN else ():
+            met.setdefault(module, set()).add((operator.operator, operator.verdict))
     paths = [module.split(".") for module in met if module not in ("", ROOT)]
     depth = len([*takewhile(lambda names: len(set(names)) == 1, zip(*(path[:-1] for path in paths), strict=False))])
     children: dict[str, list[str]] = {}
@@ -395,7 +410,9 @@ def _module_bars(report: schemas.CoverageReport) -> Iterator[Block]:
     rows: list[tuple[str, Mapping[str, int]]] = []
     for child, modules in children.items():
         rows.append((child or ROOT, _verdicts_of(met, modules)))
-        inside = [one for one in modules if one != child and any(verdict != "native" for _, verdict in met[one])]
+        inside = [
+            module for module in modules if module != child and any(verdict != "native" for _, verdict in met[module])
+        ]
         alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
         for module in inside:
             alike.setdefault(tuple(_verdicts_of(met, [module]).items()), []).append(module)

@@ -19,23 +19,23 @@ WHAT = {"batch-size": "batch", "seq-len": "sequence", "size": "image"}
 LARGEST = "the largest with which PyTorch does not raise, by the smallest and the largest published figures"
 CALM = "the largest with which it stays below what Metal recommends to a process: beyond it, macOS may swap"
 FIELDS: Fields[FitReport, FitRow] = (
-    (Column("what", key="what"), lambda _, one: one.what),
-    (Column("at", "number", key="size", about="the size at which the peak was found"), lambda _, one: one.size),
-    (Column("peak", "bytes", "peak_bytes"), lambda _, one: one.peak_bytes),
-    (Column("saves", where="column", rank=4), lambda report, one: _saves(report, one)),
-    (Column("without swapping", about=CALM), lambda _, one: _range(one.without_pressure)),
-    (Column("before PyTorch raises", about=LARGEST, rank=3), lambda _, one: _range(one.largest)),
+    (Column("what", key="what"), lambda _, row: row.what),
+    (Column("at", "number", key="size", about="the size at which the peak was found"), lambda _, row: row.size),
+    (Column("peak", "bytes", "peak_bytes"), lambda _, row: row.peak_bytes),
+    (Column("saves", where="column", rank=4), lambda report, row: _saves(report, row)),
+    (Column("without swapping", about=CALM), lambda _, row: _range(row.without_pressure)),
+    (Column("before PyTorch raises", about=LARGEST, rank=3), lambda _, row: _range(row.largest)),
     *(
         (
             Column(f"{field}_{end}", "number", f"{field}_{end}", where="record"),
-            lambda _, one, field=field, end=end: getattr(getattr(one, field), end, None),
+            lambda _, row, field=field, end=end: getattr(getattr(row, field), end, None),
         )
         for field in ("largest", "without_pressure")
         for end in ("low", "high")
     ),
-    (Column("runs", "number", "runs", where="record"), lambda _, one: one.runs),
-    (Column("bound", key="bound", where="record"), lambda _, one: one.bound),
-    (Column("note", key="note", where="record"), lambda _, one: one.note),
+    (Column("runs", "number", "runs", where="record"), lambda _, row: row.runs),
+    (Column("bound", key="bound", where="record"), lambda _, row: row.bound),
+    (Column("note", key="note", where="record"), lambda _, row: row.note),
 )
 """All that is shown of a row, in every format."""
 
@@ -66,7 +66,7 @@ def _headline(report: FitReport) -> str:
     if first is None or first.largest is None:
         return f"Nothing was run {on}"
     if first.largest.high == 0:
-        others = [one for one in report.rows if one.largest is not None and one.largest.low > 0]
+        others = [row for row in report.rows if row.largest is not None and row.largest.low > 0]
         best = max(others, key=lambda one: one.largest.low if one.largest else 0, default=None)
         instead = f"; with {one_line(best.what, 60)}, {what} {_range(best.largest)}" if best else "; nothing here helps"
         least = "the smallest image" if report.vary == "size" else f"{what} 1"
@@ -90,10 +90,10 @@ def _lines(report: FitReport) -> Iterator[str]:
 
 def _notes(report: FitReport) -> Iterator[Bullet]:
     said: dict[str, list[str]] = {}
-    for one in report.rows:
-        for text in (f"no larger figure: {one.bound}" if one.bound else "", one.note):
+    for row in report.rows:
+        for text in (f"no larger figure: {row.bound}" if row.bound else "", row.note):
             if text:
-                said.setdefault(one_line(text, 400), []).append(one_line(one.what, 60))
+                said.setdefault(one_line(text, 400), []).append(one_line(row.what, 60))
     for text, names in said.items():
         yield Bullet(text, ", ".join(names))
     if report.high_end:
@@ -108,11 +108,11 @@ def _notes(report: FitReport) -> Iterator[Bullet]:
         yield Bullet(f"{assumed} ({plural(read.calls, 'call')}); {of}", one_line(read.operator, 60))
 
 
-def _saves(report: FitReport, one: FitRow) -> str | None:
+def _saves(report: FitReport, row: FitRow) -> str | None:
     first = report.rows[0]
-    if one is first or not one.peak_bytes or not first.peak_bytes or one.size != first.size:
+    if row is first or not row.peak_bytes or not first.peak_bytes or row.size != first.size:
         return None
-    less = first.peak_bytes - one.peak_bytes
+    less = first.peak_bytes - row.peak_bytes
     return byte_size(less) if less > 0 else "nothing"
 
 

@@ -64,7 +64,9 @@ def _bars(report: MatrixReport) -> Iterator[Block]:
     for run in runs(range(len(cells)), lambda index: (_said(cells[index]), sorted(cells[index].findings.values()))):
         counts = Counter(cells[run[0]].findings.values())
         parts = [
-            Part(counts[one] / most, one, f"{one}: {number(counts[one])}") for one in answer.FINDINGS if counts[one]
+            Part(counts[finding] / most, finding, f"{finding}: {number(counts[finding])}")
+            for finding in answer.FINDINGS
+            if counts[finding]
         ]
         rows.append(Bar(span(names, run), parts, _said(cells[run[0]])))
     used = {verdict for cell in cells for verdict in cell.findings.values()}

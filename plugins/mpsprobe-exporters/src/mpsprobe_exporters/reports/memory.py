@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 TITLE = "Memory"
 PEAK = "What is alive at the peak"
 FIELDS: Fields[schemas.Environment, schemas.MemoryHolder] = (
-    (Column("what", "name"), lambda _, one: one.category),
-    (Column("bytes", "bytes"), lambda _, one: one.bytes),
-    (Column("storages", "number", rank=3), lambda _, one: one.storages),
-    (Column("by", "name", rank=2), lambda _, one: one.operator),
-    (Column("where", "names", rank=4), lambda _, one: tuple(fold_names(one.modules))),
-    (Column("line", "places", rank=1), lambda made, one: sources.lines([one.call_site] if one.call_site else [], made)),
+    (Column("what", "name"), lambda _, holder: holder.category),
+    (Column("bytes", "bytes"), lambda _, holder: holder.bytes),
+    (Column("storages", "number", rank=3), lambda _, holder: holder.storages),
+    (Column("by", "name", rank=2), lambda _, holder: holder.operator),
+    (Column("where", "names", rank=4), lambda _, holder: tuple(fold_names(holder.modules))),
+    (
+        Column("line", "places", rank=1),
+        lambda made, holder: sources.lines([holder.call_site] if holder.call_site else [], made),
+    ),
 )
 LEAST_GROWTH = 1.05  # over what `empty_cache` leaves: less is not worth a line
 LARGEST = 2**63  # a report may hold any number, also one that no float can
@@ -51,19 +54,19 @@ class Changed(NamedTuple):
 
 
 RELEASES: Fields[None, OfReleases] = (
-    (Column("release"), lambda _, one: one.releases),
+    (Column("release"), lambda _, row: row.releases),
     *(
-        (Column(title, "bytes"), lambda _, one, name=name: getattr(one.cell.memory, name, None))
+        (Column(title, "bytes"), lambda _, row, name=name: getattr(row.cell.memory, name, None))
         for name, title in FIGURES.items()
     ),
-    (Column("on the Mac"), lambda _, one: _on_the_mac(one.cell)),
+    (Column("on the Mac"), lambda _, row: _on_the_mac(row.cell)),
 )
 CHANGED: Fields[None, Changed] = (
-    (Column("release", rank=2), lambda _, one: one.release),
-    (Column("what"), lambda _, one: FIGURES[one.name]),
-    (Column("old", "bytes", rank=1), lambda _, one: one.old),
-    (Column("new", "bytes"), lambda _, one: one.new),
-    (Column("ratio", "ratio", about="new divided by old"), lambda _, one: one.ratio),
+    (Column("release", rank=2), lambda _, change: change.release),
+    (Column("what"), lambda _, change: FIGURES[change.name]),
+    (Column("old", "bytes", rank=1), lambda _, change: change.old),
+    (Column("new", "bytes"), lambda _, change: change.new),
+    (Column("ratio", "ratio", about="new divided by old"), lambda _, change: change.ratio),
 )
 
 
@@ -81,7 +84,7 @@ def lines(memory: schemas.MemoryPrediction | None, *, short: bool = False) -> li
     tensors = peak if short else f"{peak} at the peak{phase}{of}"
     lines = [f"Memory: needs {byte_size(memory.reserved_bytes)} on the Mac (tensors {tensors})"]
     if memory.range:
-        where = ", ".join(one_line(one, 160) for one in memory.range.because)
+        where = ", ".join(one_line(reason, 160) for reason in memory.range.because)
         lines.append(f"A range, because how many are found is not known ({where}); all else here is its high end")
     if kept := memory.kept_output_bytes:
         more = f"{byte_size(kept)} more ({kept / memory.peak_bytes:.0%})"
@@ -117,8 +120,8 @@ def sections(memory: schemas.MemoryPrediction | None, made: schemas.Environment)
     tiles = [Tile(one_line(category, 40), byte_size(size)) for category, size in memory.by_category.items() if size]
     rows = table(FIELDS, made, memory.holders, PEAK)
     left = bullets(
-        f"not counted: {one_line(one.what, 400)}" + (f" (up to {byte_size(one.bytes)})" if one.bytes else "")
-        for one in memory.not_counted
+        f"not counted: {one_line(reason.what, 400)}" + (f" (up to {byte_size(reason.bytes)})" if reason.bytes else "")
+        for reason in memory.not_counted
     )
     yield Section(
         f"{TITLE} at the peak: {byte_size(memory.peak_bytes)}", [Tiles(tiles), *rows, *left], view=TITLE, depth="all"
@@ -149,7 +152,11 @@ def record(figures: schemas.MemoryFigures) -> dict[str, Cell]:
 
 
 def changes(report: schemas.ComparisonReport) -> list[Changed]:
-    figures = ((one, name, getattr(one.old, name), getattr(one.new, name)) for one in report.memory for name in FIGURES)
+    figures = (
+        (figure, name, getattr(figure.old, name), getattr(figure.new, name))
+        for figure in report.memory
+        for name in FIGURES
+    )
     return [
         Changed(one.release, name, old, new, new / old if old > 0 and max(old, new) < LARGEST else None)
         for one, name, old, new in figures

@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 MOST = 20
 
 FIELDS: Fields[None, ModuleRange] = (
-    (Column("module", "name", "name"), lambda _, one: one.name),
-    (Column("class", "name", "type", rank=2), lambda _, one: one.type),
-    (Column("largest", key="largest"), lambda _, one: figure(one.largest)),
-    (Column("of the range", "share", "of_range"), lambda _, one: one.of_range),
-    (Column("overflowed", "number", "overflowed"), lambda _, one: one.overflowed),
-    (Column("became zero", "share", "underflowed", rank=1), lambda _, one: one.underflowed),
-    (Column("error", key="error"), lambda _, one: figure(one.error)),
-    (Column("its own", key="own_error", about="with float32's inputs, rounded"), lambda _, one: figure(one.own_error)),
+    (Column("module", "name", "name"), lambda _, module_range: module_range.name),
+    (Column("class", "name", "type", rank=2), lambda _, module_range: module_range.type),
+    (Column("largest", key="largest"), lambda _, module_range: figure(module_range.largest)),
+    (Column("of the range", "share", "of_range"), lambda _, module_range: module_range.of_range),
+    (Column("overflowed", "number", "overflowed"), lambda _, module_range: module_range.overflowed),
+    (Column("became zero", "share", "underflowed", rank=1), lambda _, module_range: module_range.underflowed),
+    (Column("error", key="error"), lambda _, module_range: figure(module_range.error)),
+    (
+        Column("its own", key="own_error", about="with float32's inputs, rounded"),
+        lambda _, module_range: figure(module_range.own_error),
+    ),
 )
 
 

@@ -22,18 +22,18 @@ NOTHING_TO_DO = "Nothing in this report asks for a change."
 MOST_ALERTS, MOST_LINES, MOST_REMARKS, MOST_ADVICE = 3, 5, 200, 8
 MOST_ALIKE = 2  # configurations up to which a remark is repeated for each, and which are named
 TO_DO: Fields[None, Advice] = (
-    (Column("about", "verdict"), lambda _, one: one.kind),
-    (Column("do"), lambda _, one: one.remedy),
-    (Column("why"), lambda _, one: one.finding),
-    (Column("where"), lambda _, one: one.where),
-    (Column("also"), lambda _, one: "; ".join(shortened(list(one.also), MOST_ALIKE))),
+    (Column("about", "verdict"), lambda _, advice: advice.kind),
+    (Column("do"), lambda _, advice: advice.remedy),
+    (Column("why"), lambda _, advice: advice.finding),
+    (Column("where"), lambda _, advice: advice.where),
+    (Column("also"), lambda _, advice: "; ".join(shortened(list(advice.also), MOST_ALIKE))),
 )
 
 
 def document(report: ProfileReport) -> Document:
     divided = profile_advice.divided(report)
     advice = profile_advice.recommendations(report, divided)
-    names = dict.fromkeys(one_line(one.name, 60) for one in report.workloads)
+    names = dict.fromkeys(one_line(workload.name, 60) for workload in report.workloads)
     environment = report.environment
     made = [f"Measured with {workload_lines.made_with(environment)}"] if environment else []
     alerts = list(_alerts(report))
@@ -82,10 +82,10 @@ def _what(workload: WorkloadInfo) -> str:
 
 
 def _device(report: ProfileReport, cell: ProfileCell) -> str:
-    name = next((one.name for one in report.devices if one.type == cell.device), "")
+    name = next((device.name for device in report.devices if device.type == cell.device), "")
     if not name:
         return one_line(cell.device)
-    shared = sum(one.name == name for one in report.devices) > 1  # of a Mac, the GPU and the CPU have one name
+    shared = sum(device.name == name for device in report.devices) > 1  # of a Mac, the GPU and the CPU have one name
     return f"{one_line(cell.device, 20)} ({one_line(name)})" if shared else one_line(name)
 
 
@@ -107,8 +107,8 @@ def _workload_lines(report: ProfileReport) -> list[str]:
     known = report.environment is not None  # an imported trace does not say how many parameters: no zero
     steps = plural(report.plan.steps, "timed step")
     lines = (
-        [*workload_lines.setting(one, compiled=compiled, counted=bool(one.parameters) or known), steps]
-        for one in report.workloads
+        [*workload_lines.setting(workload, compiled=compiled, counted=bool(workload.parameters) or known), steps]
+        for workload in report.workloads
     )
     return shortened([", ".join(parts) for parts in lines], MOST_LINES)
 
@@ -142,9 +142,9 @@ def _tiles(report: ProfileReport) -> Iterator[Block]:
 def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[Tile]:
     if (step := cell.step) is not None:
         yield Tile("Median step", duration(step.median_ns), f"{interval(cell)}, spread {percent(step.spread)}")
-    for one in cell.throughput[:2]:
-        title = f"{one_line(one.unit, 20)}/s".capitalize()
-        yield Tile(title, amount(one.per_second), f"{amount(one.low)} to {amount(one.high)}")
+    for rate in cell.throughput[:2]:
+        title = f"{one_line(rate.unit, 20)}/s".capitalize()
+        yield Tile(title, amount(rate.per_second), f"{amount(rate.low)} to {amount(rate.high)}")
     faster = configurations.speed_up(report, cell)
     if faster is not None and cell.device != report.plan.baseline:
         title = f"Against {one_line(report.plan.baseline or '', 20)}"
@@ -157,7 +157,7 @@ def _figures(report: ProfileReport, cell: ProfileCell) -> Iterator[Tile]:
     if size is not None and cell.memory is not None:
         yield Tile("Peak memory", byte_size(size), f"{what}, {profile_configurations.SOURCES[cell.memory.source]}")
     if cell.fallbacks:
-        observed = sum(one.duration_ns or 0 for one in cell.fallbacks)
+        observed = sum(fallback.duration_ns or 0 for fallback in cell.fallbacks)
         spent = f"{duration(observed)} a step" if observed else "predicted"
         yield Tile(f"Leaves {backends.profiled(report)}", plural(len(cell.fallbacks), "operator"), spent)
 
@@ -180,8 +180,8 @@ def remarks_on(cell: ProfileCell) -> Iterator[str]:
     if step is not None and step.outliers and not profile_advice.has_many_outliers(step):
         yield f"{plural(step.outliers, 'outlier')} among {plural(step.count, 'step')}, kept in the figures"
     yield from map(one_line, cell.notes)
-    for one in cell.unavailable:
-        yield f"{one_line(one.probe, 40)} was not measured: {one_line(one.reason)}"
+    for reason in cell.unavailable:
+        yield f"{one_line(reason.probe, 40)} was not measured: {one_line(reason.reason)}"
 
 
 def _facts(report: ProfileReport) -> Table:

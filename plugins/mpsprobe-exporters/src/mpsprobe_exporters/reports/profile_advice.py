@@ -57,11 +57,11 @@ def recommendations(report: ProfileReport, divisions: Sequence[Division | None])
     finding = [advice for cell, division in pairs for advice in _of_cell(report, cell, division)]
     finding += _sweeps(report)
     if len(report.cells) < 2:
-        finding = [one._replace(where="") for one in finding]
+        finding = [advice._replace(where="") for advice in finding]
     alike: dict[tuple[str, str], list[Advice]] = {}
     for one in sorted(finding, key=lambda one: (one.kind != STOPPED, one.share is None, -(one.share or 0))):
         alike.setdefault((one.kind, one.remedy), []).append(one)
-    return [first._replace(also=tuple(one.where for one in others)) for first, *others in alike.values()]
+    return [first._replace(also=tuple(advice.where for advice in others)) for first, *others in alike.values()]
 
 
 def divided(report: ProfileReport) -> list[Division | None]:
@@ -70,7 +70,7 @@ def divided(report: ProfileReport) -> list[Division | None]:
 
 def is_slow_mode(cell: ProfileCell) -> bool:
     """Whether its operators were timed one by one, each synchronised: then idle time is the probe's own."""
-    return any(one.source == "slow mode" for one in cell.operators)
+    return any(operator.source == "slow mode" for operator in cell.operators)
 
 
 def _of_cell(report: ProfileReport, cell: ProfileCell, division: Division | None) -> Iterator[Advice]:
@@ -85,29 +85,31 @@ Finding = tuple[str, str, str, float | None]
 
 def _fallbacks(report: ProfileReport, cell: ProfileCell) -> Iterator[Finding]:
     backend = backends.profiled(report)
-    for one in sorted(cell.fallbacks, key=lambda one: -(one.duration_ns or 0)):
-        share = None if cell.step is None else fraction(one.duration_ns, cell.step.median_ns)
+    for fallback in sorted(cell.fallbacks, key=lambda one: -(one.duration_ns or 0)):
+        share = None if cell.step is None else fraction(fallback.duration_ns, cell.step.median_ns)
         share = share and min(1.0, share)
         if share is None or share >= SMALL:
-            yield "fallback", _fallback_cost(one, share, backend), _fallback_cure(one, backend), share
+            yield "fallback", _fallback_cost(fallback, share, backend), _fallback_cure(fallback, backend), share
 
 
-def _fallback_cost(one: FallbackCost, share: float | None, backend: str) -> str:
-    calls = plural(one.calls, "call")
-    if one.method == "predicted":
-        moved = f" and copies {byte_size(one.bytes)}" if one.bytes else ""
-        return f"It leaves {backend} ({one_line(one.verdict, 40)}, {calls} a step){moved}; its time was not measured."
-    moved = f" and copied {byte_size(one.bytes)}" if one.bytes else ""
-    spent = "" if one.duration_ns is None else f" for {duration(one.duration_ns)} of each step"
+def _fallback_cost(fallback: FallbackCost, share: float | None, backend: str) -> str:
+    calls = plural(fallback.calls, "call")
+    if fallback.method == "predicted":
+        moved = f" and copies {byte_size(fallback.bytes)}" if fallback.bytes else ""
+        return (
+            f"It leaves {backend} ({one_line(fallback.verdict, 40)}, {calls} a step){moved}; its time was not measured."
+        )
+    moved = f" and copied {byte_size(fallback.bytes)}" if fallback.bytes else ""
+    spent = "" if fallback.duration_ns is None else f" for {duration(fallback.duration_ns)} of each step"
     part = "" if share is None else f" ({percent(share)})"
     return f"It ran on the CPU{spent}{part}{moved}."
 
 
-def _fallback_cure(one: FallbackCost, backend: str) -> str:
-    name = one_line(one.operator, 80)
-    if one.native_since:
+def _fallback_cure(fallback: FallbackCost, backend: str) -> str:
+    name = one_line(fallback.operator, 80)
+    if fallback.native_since:
         software, kernel = ("torch", "an MPS kernel") if backend == "MPS" else (backend, "a kernel")
-        return f"Upgrade to {software} {one_line(one.native_since, 40)} or newer, which has {kernel} for {name}."
+        return f"Upgrade to {software} {one_line(fallback.native_since, 40)} or newer, which has {kernel} for {name}."
     if backend != "MPS":  # what is placed elsewhere may have a kernel: 'mpsprobe coverage' says why
         return f"Replace {name} or move it out of the step: no release of {backend} runs it on the GPU."
     return f"Replace {name} or move it out of the step: no release has an MPS kernel for it."
@@ -115,11 +117,15 @@ def _fallback_cure(one: FallbackCost, backend: str) -> str:
 
 def _slow(cell: ProfileCell) -> Iterator[Finding]:
     """Operators that take much longer than the chip was predicted to take."""
-    for one in cell.chip.slow if cell.chip is not None else ():
-        name, took = one_line(one.operator, 80), duration(one.measured_ms * 1e6)
-        finding = f"{name} takes {took} of a step, and {duration(one.predicted_ms * 1e6)} were predicted for the chip."
-        remedy = one_line(one.remedy, 300) if one.remedy else f"Look at sizes and strides of {name}: none is known."
-        yield "slow operator", finding, remedy, min(1.0, one.share)
+    for advice in cell.chip.slow if cell.chip is not None else ():
+        name, took = one_line(advice.operator, 80), duration(advice.measured_ms * 1e6)
+        finding = (
+            f"{name} takes {took} of a step, and {duration(advice.predicted_ms * 1e6)} were predicted for the chip."
+        )
+        remedy = (
+            one_line(advice.remedy, 300) if advice.remedy else f"Look at sizes and strides of {name}: none is known."
+        )
+        yield "slow operator", finding, remedy, min(1.0, advice.share)
 
 
 def _device_time(cell: ProfileCell, division: Division) -> Iterator[Finding]:
@@ -203,7 +209,7 @@ def _whole(report: ProfileReport, cell: ProfileCell) -> Iterator[Finding]:
         yield "slower", finding, "Run it there, or give the device more work at once.", None
     if cell.failure is not None and "memory" in cell.failure.error.lower() + cell.failure.message.lower():
         alike = (one for one in report.cells if but_for("batch_size", one) == but_for("batch_size", cell))
-        fits = [one.batch_size for one in alike if one.step and one.batch_size]
+        fits = [cell.batch_size for cell in alike if cell.step and cell.batch_size]
         largest = f" (batch {number(max(fits))} fits)" if fits else ""
         remedy = f"Use a smaller batch{largest}, --dtype float16 or bfloat16, or --grad-accum."
         yield STOPPED, "It did not fit into memory.", remedy, None
@@ -221,7 +227,7 @@ def _sweeps(report: ProfileReport) -> Iterator[Advice]:
 
 
 def _saturated(report: ProfileReport, cells: list[ProfileCell]) -> Iterator[Advice]:
-    known = ((one.batch_size, rate(one, "samples"), one) for one in cells)
+    known = ((cell.batch_size, rate(cell, "samples"), cell) for cell in cells)
     rates = [(batch, samples, one) for batch, samples, one in known if batch and samples]
     for (batch, before, _), (larger, more, cell) in pairwise(sorted(rates, key=lambda one: one[0])):
         if larger > batch and more < before * (1 + GROWTH):
@@ -234,8 +240,8 @@ def _saturated(report: ProfileReport, cells: list[ProfileCell]) -> Iterator[Advi
 
 def _half(report: ProfileReport, cells: Iterable[ProfileCell]) -> Iterator[Advice]:
     """Where a GPU runs float32 and nobody has tried half of it."""
-    tried = {one.device for one in report.cells if one.dtype in HALF or one.autocast}
-    for device in dict.fromkeys(one.device for one in cells if one.dtype == "float32" and one.device != "cpu"):
+    tried = {cell.device for cell in report.cells if cell.dtype in HALF or cell.autocast}
+    for device in dict.fromkeys(cell.device for cell in cells if cell.dtype == "float32" and cell.device != "cpu"):
         if device not in tried:
             finding = f"Everything on {one_line(device, 20)} ran in float32; half of the bytes is often faster there."
             remedy = "Measure half precision too: --dtype float16, bfloat16 or --autocast."

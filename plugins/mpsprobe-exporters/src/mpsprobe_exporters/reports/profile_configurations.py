@@ -64,19 +64,19 @@ FIELDS: Fields[ProfileReport, ProfileCell] = (
     ),
 )
 PROCESSES: Fields[None, tuple[str, list[float]]] = (
-    (Column("configuration"), lambda _, one: one[0]),
-    (Column("processes", "number", rank=2), lambda _, one: len(one[1])),
-    (Column("fastest", "time", rank=1), lambda _, one: one[1][0]),
-    (Column("slowest", "time"), lambda _, one: one[1][-1]),
-    (Column("apart", "share"), lambda _, one: one[1][-1] / one[1][0] - 1),
+    (Column("configuration"), lambda _, row: row[0]),
+    (Column("processes", "number", rank=2), lambda _, row: len(row[1])),
+    (Column("fastest", "time", rank=1), lambda _, row: row[1][0]),
+    (Column("slowest", "time"), lambda _, row: row[1][-1]),
+    (Column("apart", "share"), lambda _, row: row[1][-1] / row[1][0] - 1),
 )
 MEMORY: Fields[ProfileReport, tuple[str, ProfileCell, MemoryUse]] = (
-    (Column("configuration"), lambda _, one: one[0]),
-    (Column("allocated", "bytes", about="what tensors take"), lambda _, one: one[2].peak_allocated_bytes),
-    (Column("reserved", "bytes", about="what the allocator holds", rank=2), lambda _, one: one[2].peak_reserved_bytes),
-    (Column("process", "bytes", about="the whole process", rank=1), lambda _, one: one[2].peak_process_bytes),
-    (Column("how it is known", rank=3), lambda _, one: SOURCES[one[2].source]),
-    (Column("the device has", "bytes", rank=4), lambda report, one: configurations.device_memory(report, one[1])),
+    (Column("configuration"), lambda _, row: row[0]),
+    (Column("allocated", "bytes", about="what tensors take"), lambda _, row: row[2].peak_allocated_bytes),
+    (Column("reserved", "bytes", about="what the allocator holds", rank=2), lambda _, row: row[2].peak_reserved_bytes),
+    (Column("process", "bytes", about="the whole process", rank=1), lambda _, row: row[2].peak_process_bytes),
+    (Column("how it is known", rank=3), lambda _, row: SOURCES[row[2].source]),
+    (Column("the device has", "bytes", rank=4), lambda report, row: configurations.device_memory(report, row[1])),
 )
 
 
@@ -100,7 +100,7 @@ def sections(report: ProfileReport, divided: Sequence[Division | None]) -> list[
 
 
 def _several(report: ProfileReport, field: str) -> bool:
-    return len({getattr(one, field) for one in report.workloads}) > 1
+    return len({getattr(workload, field) for workload in report.workloads}) > 1
 
 
 def interval(cell: ProfileCell) -> str | None:
@@ -157,8 +157,8 @@ def _phase_bars(report: ProfileReport) -> Iterator[Block]:
     rows = []
     for cell, total in timed:
         parts = [
-            Part(one.median_ns / largest, colors[key], f"{one_line(key, 40)}: {_share(one.median_ns, total)}")
-            for key, one in cell.phases.items()
+            Part(phase.median_ns / largest, colors[key], f"{one_line(key, 40)}: {_share(phase.median_ns, total)}")
+            for key, phase in cell.phases.items()
         ]
         rows.append(Bar(configurations.name(report, cell), parts, duration(total)))
     legend = [(color, one_line(key, 40)) for key, color in colors.items()]

@@ -47,7 +47,7 @@ def sections(report: ProfileReport) -> Iterator[Section]:
     for index, cell in enumerate(report.cells):
         if cell.trace is not None:
             kernels = totals(cell.trace, "kernel")
-            rows = table(KERNELS, sum(one.total_ns for one in kernels), kernels, filtered=True)
+            rows = table(KERNELS, sum(kernel.total_ns for kernel in kernels), kernels, filtered=True)
             yield Section("Kernels, over all profiled steps", rows, "Kernels", "page", index)
             moved = table(COPIES, None, totals(cell.trace, "copy"))
             yield Section("Copies between memories, over all profiled steps", moved, "Kernels", "page", index)
@@ -66,8 +66,8 @@ def _each(report: ProfileReport, title: str, view: str, draw: Draw) -> Iterator[
 
 
 READINGS: Fields[None, tuple[tuple[str, str], list[float | str]]] = (
-    (Column("probe"), lambda _, one: f"{one_line(one[0][0], 40)}: {spoken(one[0][1])}"),
-    (Column("read"), lambda _, one: _range(one[0][1], one[1])),
+    (Column("probe"), lambda _, row: f"{one_line(row[0][0], 40)}: {spoken(row[0][1])}"),
+    (Column("read"), lambda _, row: _range(row[0][1], row[1])),
 )
 
 
@@ -98,24 +98,26 @@ def _range(name: str, values: list[float | str]) -> str:
 
 
 FALLBACKS: Fields[ProfileCell, FallbackCost] = (
-    (Column("operator", "name"), lambda _, one: one.operator),
-    (Column("verdict", "verdict", rank=1), lambda _, one: one.verdict),
-    (Column("calls", "number", rank=3), lambda _, one: one.calls),
-    (Column("time", "time"), lambda _, one: one.duration_ns),
+    (Column("operator", "name"), lambda _, fallback: fallback.operator),
+    (Column("verdict", "verdict", rank=1), lambda _, fallback: fallback.verdict),
+    (Column("calls", "number", rank=3), lambda _, fallback: fallback.calls),
+    (Column("time", "time"), lambda _, fallback: fallback.duration_ns),
     (
         Column("of step", "part", about="of the median step", rank=4),
-        lambda cell, one: fraction(one.duration_ns, cell.step.median_ns) if cell.step is not None else None,
+        lambda cell, fallback: fraction(fallback.duration_ns, cell.step.median_ns) if cell.step is not None else None,
     ),
-    (Column("copied", "bytes", about="to the CPU and back"), lambda _, one: one.bytes),
-    (Column("known by", rank=5), lambda _, one: one.method),
-    (Column("native since", about=NATIVE, rank=2), lambda _, one: one.native_since or "no release yet"),
+    (Column("copied", "bytes", about="to the CPU and back"), lambda _, fallback: fallback.bytes),
+    (Column("known by", rank=5), lambda _, fallback: fallback.method),
+    (Column("native since", about=NATIVE, rank=2), lambda _, fallback: fallback.native_since or "no release yet"),
 )
 
 
 def _fallbacks(cell: ProfileCell) -> Iterator[Block]:
-    ordered = sorted(cell.fallbacks, key=lambda one: (-(one.duration_ns or 0), -(one.bytes or 0), one.operator))
-    observed = [one for one in ordered if one.method == "observed"]
-    spent, moved = (sum(getattr(one, field) or 0 for one in observed) for field in ("duration_ns", "bytes"))
+    ordered = sorted(
+        cell.fallbacks, key=lambda fallback: (-(fallback.duration_ns or 0), -(fallback.bytes or 0), fallback.operator)
+    )
+    observed = [fallback for fallback in ordered if fallback.method == "observed"]
+    spent, moved = (sum(getattr(fallback, field) or 0 for fallback in observed) for field in ("duration_ns", "bytes"))
     cost = [*([duration(spent)] if spent else []), *([f"{byte_size(moved)} of copies"] if moved else [])]
     parts = [f"{plural(len(observed), 'operator')} observed{f', {listed(cost)}' if cost else ''}"] if observed else []
     left = len(ordered) - len(observed)
@@ -126,11 +128,14 @@ def _fallbacks(cell: ProfileCell) -> Iterator[Block]:
 
 
 AGAINST: Fields[None, ClassAgainst] = (
-    (Column("class", "name"), lambda _, one: one.kind),
-    (Column("measured", "time"), lambda _, one: round(one.measured_ms * 1e6)),
-    (Column("predicted", "time", about="the likely time"), lambda _, one: round(one.predicted_ms * 1e6)),
-    (Column("ratio", about="measured, divided by predicted"), lambda _, one: times(one.measured_ms, one.predicted_ms)),
-    (Column("operators", rank=1), lambda _, one: ", ".join(shortened(one.operators, MOST_NAMED))),
+    (Column("class", "name"), lambda _, against: against.kind),
+    (Column("measured", "time"), lambda _, against: round(against.measured_ms * 1e6)),
+    (Column("predicted", "time", about="the likely time"), lambda _, against: round(against.predicted_ms * 1e6)),
+    (
+        Column("ratio", about="measured, divided by predicted"),
+        lambda _, against: times(against.measured_ms, against.predicted_ms),
+    ),
+    (Column("operators", rank=1), lambda _, against: ", ".join(shortened(against.operators, MOST_NAMED))),
 )
 
 
@@ -149,82 +154,85 @@ def _against_chip(cell: ProfileCell) -> Iterator[Block]:
 
 
 OPERATORS: Fields[ProfileCell, tuple[OperatorTime, float | None]] = (
-    (Column("operator", "name"), lambda _, one: one[0].operator),
-    (Column("calls", "number", rank=2), lambda cell, one: each_step(cell, one[0].calls)),
+    (Column("operator", "name"), lambda _, row: row[0].operator),
+    (Column("calls", "number", rank=2), lambda cell, row: each_step(cell, row[0].calls)),
     (
         Column("host", "time", about="on the host, without the operators that it calls", rank=1),
-        lambda cell, one: each_step(cell, one[0].self_host_ns),
+        lambda cell, row: each_step(cell, row[0].self_host_ns),
     ),
-    (Column("device", "time", about="its own kernels"), lambda cell, one: each_step(cell, one[0].self_device_ns)),
+    (Column("device", "time", about="its own kernels"), lambda cell, row: each_step(cell, row[0].self_device_ns)),
     (
         Column("share", "part", about="of all of them, on the device where that was read, else on the host"),
-        lambda _, one: one[1],
+        lambda _, row: row[1],
     ),
-    (Column("where", "names", rank=3), lambda _, one: tuple(fold_names(one[0].modules))),
-    (Column("host, with what it calls", "time", where="more"), lambda cell, one: each_step(cell, one[0].host_ns)),
-    (Column("device, with what it calls", "time", where="more"), lambda cell, one: each_step(cell, one[0].device_ns)),
-    (Column("shapes", "names", where="more"), lambda _, one: tuple(one[0].shapes)),
+    (Column("where", "names", rank=3), lambda _, row: tuple(fold_names(row[0].modules))),
+    (Column("host, with what it calls", "time", where="more"), lambda cell, row: each_step(cell, row[0].host_ns)),
+    (Column("device, with what it calls", "time", where="more"), lambda cell, row: each_step(cell, row[0].device_ns)),
+    (Column("shapes", "names", where="more"), lambda _, row: tuple(row[0].shapes)),
 )
 
 
 def _operators(cell: ProfileCell) -> Iterator[Block]:
-    on_device = any(one.self_device_ns for one in cell.operators)
+    on_device = any(operator.self_device_ns for operator in cell.operators)
 
-    def own(one: OperatorTime) -> int:
-        return min((one.self_device_ns or 0) if on_device else one.self_host_ns, BEYOND)
+    def own(timed: OperatorTime) -> int:
+        return min((timed.self_device_ns or 0) if on_device else timed.self_host_ns, BEYOND)
 
-    total = sum(own(one) for one in cell.operators)
-    ordered = sorted(cell.operators, key=lambda one: (-own(one), -one.self_host_ns, one.operator))
+    total = sum(own(operator) for operator in cell.operators)
+    ordered = sorted(cell.operators, key=lambda operator: (-own(operator), -operator.self_host_ns, operator.operator))
     if ordered:
-        yield Paragraph(f"Timed by {listed(sorted({one_line(one.source, 40) for one in ordered}))}.")
-    rows = [(one, fraction(own(one), total)) for one in ordered]
+        yield Paragraph(f"Timed by {listed(sorted({one_line(operator.source, 40) for operator in ordered}))}.")
+    rows = [(operator, fraction(own(operator), total)) for operator in ordered]
     yield from table(OPERATORS, cell, rows, filtered=True, most=MOST_OPERATORS)
 
 
 MODULES: Fields[ProfileCell, ModuleTime] = (
-    (Column("module", "name"), lambda _, one: one.module or ROOT),
-    (Column("phase", rank=1), lambda cell, one: one.phase if len({one.phase for one in cell.modules}) > 1 else None),
-    (Column("type", rank=4), lambda _, one: one.type),
-    (Column("calls", "number", rank=3), lambda cell, one: each_step(cell, one.calls)),
-    (Column("self host", "time", rank=1), lambda cell, one: each_step(cell, one.self_host_ns)),
-    (Column("self device", "time"), lambda cell, one: each_step(cell, one.self_device_ns)),
-    (Column("with inner ones", "time", rank=2), lambda cell, one: each_step(cell, one.host_ns)),
+    (Column("module", "name"), lambda _, module: module.module or ROOT),
+    (
+        Column("phase", rank=1),
+        lambda cell, module: module.phase if len({one.phase for one in cell.modules}) > 1 else None,
+    ),
+    (Column("type", rank=4), lambda _, module: module.type),
+    (Column("calls", "number", rank=3), lambda cell, module: each_step(cell, module.calls)),
+    (Column("self host", "time", rank=1), lambda cell, module: each_step(cell, module.self_host_ns)),
+    (Column("self device", "time"), lambda cell, module: each_step(cell, module.self_device_ns)),
+    (Column("with inner ones", "time", rank=2), lambda cell, module: each_step(cell, module.host_ns)),
 )
 
 
 def _modules(cell: ProfileCell) -> list[Block]:
-    ordered = sorted(cell.modules, key=lambda one: (-(one.self_device_ns or one.self_host_ns), one.module))
+    ordered = sorted(cell.modules, key=lambda module: (-(module.self_device_ns or module.self_host_ns), module.module))
     return table(MODULES, cell, ordered, most=MOST_MODULES)
 
 
 KERNELS: Fields[int, Total] = (
-    (Column("kernel", "name"), lambda _, one: one.name),
-    (Column("calls", "number"), lambda _, one: one.calls),
+    (Column("kernel", "name"), lambda _, total: total.name),
+    (Column("calls", "number"), lambda _, total: total.calls),
     (Column("share", "part"), lambda total, one: fraction(one.total_ns, total)),
-    (Column("total", "time"), lambda _, one: one.total_ns),
-    (Column("mean", "time"), lambda _, one: min(one.total_ns, BEYOND) / one.calls),
-    (Column("shortest", "time", rank=3), lambda _, one: one.minimum_ns),
-    (Column("longest", "time", rank=3), lambda _, one: one.maximum_ns),
+    (Column("total", "time"), lambda _, total: total.total_ns),
+    (Column("mean", "time"), lambda _, total: min(total.total_ns, BEYOND) / total.calls),
+    (Column("shortest", "time", rank=3), lambda _, total: total.minimum_ns),
+    (Column("longest", "time", rank=3), lambda _, total: total.maximum_ns),
 )
 COPIES: Fields[None, Total] = (
-    (Column("copy", "name"), lambda _, one: one.name),
-    (Column("calls", "number"), lambda _, one: one.calls),
-    (Column("total", "time"), lambda _, one: one.total_ns),
-    (Column("bytes", "bytes"), lambda _, one: one.bytes),
+    (Column("copy", "name"), lambda _, total: total.name),
+    (Column("calls", "number"), lambda _, total: total.calls),
+    (Column("total", "time"), lambda _, total: total.total_ns),
+    (Column("bytes", "bytes"), lambda _, total: total.bytes),
 )
 
 
 STATISTICS: Fields[None, tuple[str, DurationStatistics]] = (
-    (Column("what"), lambda _, one: one[0]),
-    (Column("median", "time"), lambda _, one: one[1].median_ns),
-    (Column("95% from", "time"), lambda _, one: one[1].low_ns),
-    (Column("to", "time"), lambda _, one: one[1].high_ns),
-    (Column("spread", "share", about=SPREAD), lambda _, one: one[1].spread),
-    (Column("mean", "time", rank=3), lambda _, one: one[1].mean_ns),
-    (Column("shortest", "time", rank=3), lambda _, one: one[1].minimum_ns),
-    (Column("longest", "time", rank=3), lambda _, one: one[1].maximum_ns),
-    (Column("steps", "number", rank=4), lambda _, one: one[1].count),
-    (Column("outliers", "number", about="kept in all figures", rank=4), lambda _, one: one[1].outliers),
+    (Column("what"), lambda _, row: row[0]),
+    (Column("median", "time"), lambda _, row: row[1].median_ns),
+    (Column("95% from", "time"), lambda _, row: row[1].low_ns),
+    (Column("to", "time"), lambda _, row: row[1].high_ns),
+    (Column("spread", "share", about=SPREAD), lambda _, row: row[1].spread),
+    (Column("mean", "time", rank=3), lambda _, row: row[1].mean_ns),
+    (Column("shortest", "time", rank=3), lambda _, row: row[1].minimum_ns),
+    (Column("longest", "time", rank=3), lambda _, row: row[1].maximum_ns),
+    (Column("steps", "number", rank=4), lambda _, row: row[1].count),
+    (Column("outliers", "number", about="kept in all figures", rank=4), lambda _, row: row[1].outliers),
 )
 
 
@@ -242,19 +250,22 @@ def _before(report: ProfileReport, cell: ProfileCell) -> Iterator[Block]:
     spent: list[Spent] = [
         (f"first call, process {i}" if len(first) > 1 else "first call", one, 3) for i, one in enumerate(first)
     ]
-    spent += [(f"warm-up step {number}", one, 2) for number, one in enumerate(warm, start=1)]
+    spent += [(f"warm-up step {number}", step, 2) for number, step in enumerate(warm, start=1)]
     if not spent:
         return
     thinned = spent[:: -(-len(spent) // MOST_BARS)]
     shown = [*thinned, *([("median step", cell.step.median_ns, 1)] if cell.step is not None else [])]
-    largest = max(one for _, one, _ in shown)
+    largest = max(duration_ns for _, duration_ns, _ in shown)
     parts = []
     if cell.warmup is not None:
         rule = "as asked" if report.plan.warmup is not None else one_line(cell.warmup.rule)
         settled = "the steps were stable" if cell.warmup.stable else "the steps had not settled"
         parts = [f"{plural(len(warm), 'warm-up step')} ({rule}): {settled}"]
     parts += [f"{MOST_BARS} of them are shown"] if len(spent) > MOST_BARS else []
-    bars = [Bar(what, [Part(fraction(one, largest) or 0.0, color)], duration(one)) for what, one, color in shown]
+    bars = [
+        Bar(what, [Part(fraction(spent_ns, largest) or 0.0, color)], duration(spent_ns))
+        for what, spent_ns, color in shown
+    ]
     yield Bars(bars, "; ".join(parts))
 
 

@@ -18,30 +18,36 @@ MOST = 25
 PARTLY = "partly on the CPU, or not known"
 ALONE = "those that nothing else blocks: with this kernel they would run"
 FIELDS: Fields[None, RankedOperator] = (
-    (Column("operator", "name", "operator"), lambda _, one: one.operator),
-    (Column("verdict", "verdict", "verdict"), lambda _, one: one.verdict),
-    (Column("blocks", "number", "blocks", about="architectures that call it"), lambda _, one: len(one.architectures)),
-    (Column("alone", "number", "alone", about=ALONE), lambda _, one: len(one.alone)),
-    (Column("phases", "names", "phases", rank=2), lambda _, one: tuple(one.phases)),
-    (Column("native since", key="native_since", rank=1), lambda _, one: one.native_since),
-    (Column("whom", "names", "architectures", rank=3), lambda _, one: tuple(one.architectures)),
+    (Column("operator", "name", "operator"), lambda _, operator: operator.operator),
+    (Column("verdict", "verdict", "verdict"), lambda _, operator: operator.verdict),
+    (
+        Column("blocks", "number", "blocks", about="architectures that call it"),
+        lambda _, operator: len(operator.architectures),
+    ),
+    (Column("alone", "number", "alone", about=ALONE), lambda _, operator: len(operator.alone)),
+    (Column("phases", "names", "phases", rank=2), lambda _, operator: tuple(operator.phases)),
+    (Column("native since", key="native_since", rank=1), lambda _, operator: operator.native_since),
+    (Column("whom", "names", "architectures", rank=3), lambda _, operator: tuple(operator.architectures)),
 )
 REWRITES: Fields[None, RankedRewrite] = (
-    (Column("rewrite", "name", key="name"), lambda _, one: one.name),
+    (Column("rewrite", "name", key="name"), lambda _, rewrite: rewrite.name),
     (
         Column("frees", "number", key="alone", about="that nothing else blocks"),
-        lambda _, one: len(one.alone),
+        lambda _, rewrite: len(rewrite.alone),
     ),
-    (Column("of", "number", about="architectures that meet its operators"), lambda _, one: len(one.architectures)),
-    (Column("operators", "names", rank=1), lambda _, one: tuple(one.operators)),
+    (
+        Column("of", "number", about="architectures that meet its operators"),
+        lambda _, rewrite: len(rewrite.architectures),
+    ),
+    (Column("operators", "names", rank=1), lambda _, rewrite: tuple(rewrite.operators)),
 )
 RELEASES: Fields[None, RankedRelease] = (
-    (Column("torch"), lambda _, one: one.torch),
-    (Column("all native", "number", about="architectures"), lambda _, one: one.clean),
-    (Column("blocked", "number", about="architectures"), lambda _, one: one.blocked),
-    (Column("no longer block", "names", rank=1), lambda _, one: tuple(one.operators)),
-    (Column("no longer blocked", "names", rank=2), lambda _, one: tuple(one.architectures)),
-    (Column("blocked now", "names", rank=3), lambda _, one: tuple(one.lost)),
+    (Column("torch"), lambda _, release: release.torch),
+    (Column("all native", "number", about="architectures"), lambda _, release: release.clean),
+    (Column("blocked", "number", about="architectures"), lambda _, release: release.blocked),
+    (Column("no longer block", "names", rank=1), lambda _, release: tuple(release.operators)),
+    (Column("no longer blocked", "names", rank=2), lambda _, release: tuple(release.architectures)),
+    (Column("blocked now", "names", rank=3), lambda _, release: tuple(release.lost)),
 )
 
 
@@ -69,10 +75,13 @@ def document(report: RankingReport) -> Document:
 
 def headline(report: RankingReport) -> str:
     """``On torch 2.15.0, 12 operators block 31 of 600 architectures; aten::x alone 9 of them``."""
-    release, blocked = one_line(report.torch, 40), {name for one in report.operators for name in one.architectures}
+    release, blocked = (
+        one_line(report.torch, 40),
+        {name for operator in report.operators for name in operator.architectures},
+    )
     if not blocked:
         return f"On torch {release}, no operator blocks any of {plural(report.architectures, 'architecture')}"
-    first = max(report.operators, key=lambda one: len(one.alone))
+    first = max(report.operators, key=lambda operator: len(operator.alone))
     count = f"{number(len(blocked))} of {plural(report.architectures, 'architecture')}"
     alone = f"; with {one_line(first.operator, 60)}, {number(len(first.alone))} of them would run"
     blocks = "blocks" if len(report.operators) == 1 else "block"
@@ -82,8 +91,8 @@ def headline(report: RankingReport) -> str:
 
 def _better(report: RankingReport) -> Iterator[str]:
     """That an older release blocks fewer: a newer one is not always better."""
-    now = next((one.blocked for one in report.releases if one.torch == report.torch), None)
-    best = min(report.releases, key=lambda one: one.blocked, default=None)
+    now = next((release.blocked for release in report.releases if release.torch == report.torch), None)
+    best = min(report.releases, key=lambda release: release.blocked, default=None)
     if now is not None and best is not None and best.blocked < now:
         older, release = one_line(best.torch, 40), one_line(report.torch, 40)
         yield f"torch {older} blocks {number(best.blocked)}, fewer than {release} with {number(now)}"
@@ -99,7 +108,7 @@ def _bars(report: RankingReport) -> Iterator[Block]:
     if len(report.releases) < 2 or not count:
         return
     rows = []
-    for run in runs(report.releases, lambda one: (one.blocked, one.clean)):
+    for run in runs(report.releases, lambda ranked: (ranked.blocked, ranked.clean)):
         newest, clean, blocked = run[0].torch, run[0].clean, run[0].blocked
         rest = max(0, count - clean - blocked)
         parts = [

@@ -25,51 +25,51 @@ LONGEST = 80  # of a message in a row
 CSV = ("workload", "torch", *coverage.KEYS)
 
 
-def _cells(one: JudgedWorkload) -> Sequence[CoverageReport | MatrixCell]:
+def _cells(judged: JudgedWorkload) -> Sequence[CoverageReport | MatrixCell]:
     """The releases that a workload was judged on, the oldest first."""
-    if one.report is None:
+    if judged.report is None:
         return []
-    return [one.report] if one.report.kind == "coverage" else one.report.releases
+    return [judged.report] if judged.report.kind == "coverage" else judged.report.releases
 
 
-def _newest(one: JudgedWorkload, of: Callable[[CoverageReport | MatrixCell], Value]) -> Value | None:
-    cells = _cells(one)
+def _newest(judged: JudgedWorkload, of: Callable[[CoverageReport | MatrixCell], Value]) -> Value | None:
+    cells = _cells(judged)
     return of(cells[-1]) if cells else None
 
 
-def _counted(one: JudgedWorkload, verdict: Verdict) -> int | None:
-    count = _newest(one, lambda cell: cell.summary.operators_by_verdict.get(verdict, 0))
+def _counted(judged: JudgedWorkload, verdict: Verdict) -> int | None:
+    count = _newest(judged, lambda cell: cell.summary.operators_by_verdict.get(verdict, 0))
     return count if verdict == "native" else count or None
 
 
 # Of one release a column for each verdict; of several releases the first without a finding instead.
 FIELDS: Fields[None, JudgedWorkload] = (
-    (Column("workload", "name"), lambda _, one: one.name),
-    (Column("release", rank=2), lambda _, one: _releases(one)),
+    (Column("workload", "name"), lambda _, judged: judged.name),
+    (Column("release", rank=2), lambda _, judged: _releases(judged)),
     (
         Column("operators", "number", about=NEWEST, rank=1),
-        lambda _, one: _newest(one, lambda cell: cell.summary.operators),
+        lambda _, judged: _newest(judged, lambda cell: cell.summary.operators),
     ),
     *(
-        (Column(verdict, "number", about=NEWEST), lambda _, one, verdict=verdict: _counted(one, verdict))
+        (Column(verdict, "number", about=NEWEST), lambda _, judged, verdict=verdict: _counted(judged, verdict))
         for verdict in ("native", *answer.FINDINGS)
     ),
     (
         Column("wrong", "number", about="known wrong results"),
-        lambda _, one: len(applying(one.report)) or None if one.report else None,
+        lambda _, judged: len(applying(judged.report)) or None if judged.report else None,
     ),
-    (Column("peak", "bytes", about=f"of memory; {NEWEST}", rank=4), lambda _, one: _memory(one, "peak_bytes")),
+    (Column("peak", "bytes", about=f"of memory; {NEWEST}", rank=4), lambda _, judged: _memory(judged, "peak_bytes")),
     (
         Column("asked of Metal", "bytes", about=f"by the allocator; {NEWEST}", rank=5),
-        lambda _, one: _memory(one, "reserved_bytes"),
+        lambda _, judged: _memory(judged, "reserved_bytes"),
     ),
-    (Column("native since", rank=3), lambda _, one: _since(one)),
-    (Column("note"), lambda _, one: why(one)),
+    (Column("native since", rank=3), lambda _, judged: _since(judged)),
+    (Column("note"), lambda _, judged: why(judged)),
 )
 ERRORS: Fields[None, JudgedWorkload] = (
-    (Column("workload", "name"), lambda _, one: one.name),
-    (Column("error"), lambda _, one: _cause(one)),
-    (Column("do", "advice", where="more"), lambda _, one: one.hint),
+    (Column("workload", "name"), lambda _, judged: judged.name),
+    (Column("error"), lambda _, judged: _cause(judged)),
+    (Column("do", "advice", where="more"), lambda _, judged: judged.hint),
 )
 
 
@@ -90,17 +90,17 @@ OPERATORS: Fields[None, list[Wanted]] = (
     (Column("operator", "name"), lambda _, calls: calls[0].operator),
     (Column("verdict", "verdict"), lambda _, calls: calls[0].verdict),
     (Column("release"), lambda _, calls: calls[0].release),
-    (Column("workloads", "names"), lambda _, calls: tuple(dict.fromkeys(one.workload for one in calls))),
-    (Column("calls", "number"), lambda _, calls: sum(one.calls for one in calls) or None),
-    (Column("why"), lambda _, calls: next((one.why for one in calls if one.why), calls[-1].why)),
-    (Column("do", "advice"), lambda _, calls: next((one.advice for one in calls if one.advice), calls[-1].advice)),
+    (Column("workloads", "names"), lambda _, calls: tuple(dict.fromkeys(call.workload for call in calls))),
+    (Column("calls", "number"), lambda _, calls: sum(call.calls for call in calls) or None),
+    (Column("why"), lambda _, calls: next((call.why for call in calls if call.why), calls[-1].why)),
+    (Column("do", "advice"), lambda _, calls: next((call.advice for call in calls if call.advice), calls[-1].advice)),
 )
 
 
 def document(report: SeveralReport) -> Document:
     clean = report.complete and bool(report.workloads) and all(map(is_clean, report.workloads))
-    errors = [one for one in report.workloads if _cause(one)]
-    known = [one.report.recalled for one in report.workloads if one.report and one.report.recalled]
+    errors = [workload for workload in report.workloads if _cause(workload)]
+    known = [workload.report.recalled for workload in report.workloads if workload.report and workload.report.recalled]
     origins = ", ".join(dict.fromkeys(map(workload_lines.source, known)))
     recalled = [f"{plural(len(known), 'answer')} of {len(report.workloads)} from {origins}"] if known else []
     return Document(
@@ -124,9 +124,11 @@ def document(report: SeveralReport) -> Document:
 def headline(report: SeveralReport) -> str:
     """``12 of 20 workloads have every operator native; 7 have findings; 1 could not be judged``."""
     count = len(report.workloads)
-    failed = sum(_cause(one) is not None for one in report.workloads)
+    failed = sum(_cause(workload) is not None for workload in report.workloads)
     good = sum(map(is_clean, report.workloads))
-    guessed = sum(not (is_clean(one) or _cause(one) or _has_findings(one)) for one in report.workloads)
+    guessed = sum(
+        not (is_clean(workload) or _cause(workload) or _has_findings(workload)) for workload in report.workloads
+    )
     rest = count - good - failed - guessed
     if not count:
         return "No workload was judged"
@@ -137,13 +139,13 @@ def headline(report: SeveralReport) -> str:
     return "; ".join(parts)
 
 
-def is_clean(one: JudgedWorkload) -> bool:
+def is_clean(judged: JudgedWorkload) -> bool:
     """Whether a workload was judged to its end, with nothing to do for any of the releases."""
-    return not (_cause(one) or _has_findings(one) or (one.report and guesses(one.report)))
+    return not (_cause(judged) or _has_findings(judged) or (judged.report and guesses(judged.report)))
 
 
-def _has_findings(one: JudgedWorkload) -> bool:
-    report = one.report
+def _has_findings(judged: JudgedWorkload) -> bool:
+    report = judged.report
     if report is None:
         return False
     if report.advisories or fitting.is_bad(fitting.each(report)):
@@ -151,63 +153,63 @@ def _has_findings(one: JudgedWorkload) -> bool:
     return bool(answer.findings(report) if report.kind == "coverage" else any(c.findings for c in report.releases))
 
 
-def _cause(one: JudgedWorkload) -> str | None:
-    return one.error or (" ".join(answer.failures(one.report)) or None if one.report else "there is no report")
+def _cause(judged: JudgedWorkload) -> str | None:
+    return judged.error or (" ".join(answer.failures(judged.report)) or None if judged.report else "there is no report")
 
 
-def why(one: JudgedWorkload) -> str | None:
+def why(judged: JudgedWorkload) -> str | None:
     """What a row has to say in words: that there is no report, that the run stopped and where, what a guess decided."""
-    if one.report is None:
+    if judged.report is None:
         return "no report"
-    if stopped := [cell.failure for cell in _cells(one) if cell.failure]:
-        on = f" on {plural(len(stopped), 'release')}" if one.report.kind != "coverage" else ""
+    if stopped := [cell.failure for cell in _cells(judged) if cell.failure]:
+        on = f" on {plural(len(stopped), 'release')}" if judged.report.kind != "coverage" else ""
         at = f" at {call_site(stopped[0].call_site)}" if stopped[0].call_site else ""
         return f"stopped{on}{at}: {one_line(stopped[0].message or stopped[0].error, LONGEST)}"
-    return f"guessed at {answer.guessed_at(guesses(one.report))}" if guesses(one.report) else None
+    return f"guessed at {answer.guessed_at(guesses(judged.report))}" if guesses(judged.report) else None
 
 
 def operators(report: SeveralReport) -> list[list[Wanted]]:
     """The operators that are not native, the worst verdicts first, then those that most workloads call."""
     groups: dict[tuple[str, ...], list[Wanted]] = {}
-    for one in report.workloads:
-        for wanted in _wanted(one):
+    for workload in report.workloads:
+        for wanted in _wanted(workload):
             groups.setdefault(wanted[:3], []).append(wanted)
     return sorted(
         groups.values(),
-        key=lambda calls: (-SEVERITY[calls[0].verdict], -len({one.workload for one in calls}), calls[0].operator),
+        key=lambda calls: (-SEVERITY[calls[0].verdict], -len({call.workload for call in calls}), calls[0].operator),
     )
 
 
-def _wanted(one: JudgedWorkload) -> Iterator[Wanted]:
-    report = one.report
+def _wanted(judged: JudgedWorkload) -> Iterator[Wanted]:
+    report = judged.report
     if report is None:
         return
     if report.kind == "coverage":
         release = one_line(report.target.version)
         for finding in answer.findings(report):
             yield Wanted(
-                finding.operator, finding.verdict, release, one.name, finding.calls, finding.reason, finding.advice
+                finding.operator, finding.verdict, release, judged.name, finding.calls, finding.reason, finding.advice
             )
         return
     for operator in matrix.operators(report):
         verdicts = [cell.findings[operator] for cell in report.releases if operator in cell.findings]
         having = [operator in cell.findings for cell in report.releases]
         worst = max(verdicts, key=lambda verdict: SEVERITY[verdict])
-        yield Wanted(operator, worst, advisories.ranges(report, having), one.name)
+        yield Wanted(operator, worst, advisories.ranges(report, having), judged.name)
 
 
 def rows(report: SeveralReport) -> Iterator[tuple[Cell, ...]]:
     """The rows of a CSV file: those of each workload's coverage, with its name and the release before them."""
     yield CSV
-    for one in report.workloads:
+    for workload in report.workloads:
         records: list[tuple[str | None, Mapping[str, Cell]]] = []
-        if one.report is None:
-            records = [(None, {"verdict": "failure", "reason": one.error or ""})]
-        elif one.report.kind == "coverage":
-            records = [(one.report.target.version, record) for record in coverage.records(one.report)]
+        if workload.report is None:
+            records = [(None, {"verdict": "failure", "reason": workload.error or ""})]
+        elif workload.report.kind == "coverage":
+            records = [(workload.report.target.version, record) for record in coverage.records(workload.report)]
         else:
-            records = [(cell.target.version, record) for cell in one.report.releases for record in _records(cell)]
-        yield from ((one.name, release, *map(record.get, CSV[2:])) for release, record in records)
+            records = [(cell.target.version, record) for cell in workload.report.releases for record in _records(cell)]
+        yield from ((workload.name, release, *map(record.get, CSV[2:])) for release, record in records)
 
 
 def _records(cell: MatrixCell) -> Iterator[Mapping[str, Cell]]:
@@ -219,16 +221,16 @@ def _records(cell: MatrixCell) -> Iterator[Mapping[str, Cell]]:
         yield {"verdict": "failure", "reason": cell.failure.message}
 
 
-def _releases(one: JudgedWorkload) -> str | None:
-    versions = [one_line(cell.target.version) for cell in _cells(one)]
+def _releases(judged: JudgedWorkload) -> str | None:
+    versions = [one_line(cell.target.version) for cell in _cells(judged)]
     return "-".join(versions[:: max(len(versions) - 1, 1)]) or None
 
 
-def _memory(one: JudgedWorkload, figure: str) -> int | None:
-    return _newest(one, lambda cell: None if cell.failure else getattr(cell.memory, figure, None))
+def _memory(judged: JudgedWorkload, figure: str) -> int | None:
+    return _newest(judged, lambda cell: None if cell.failure else getattr(cell.memory, figure, None))
 
 
-def _since(one: JudgedWorkload) -> str | None:
-    if one.report is None:
+def _since(judged: JudgedWorkload) -> str | None:
+    if judged.report is None:
         return None
-    return one.report.summary.native_since if one.report.kind == "coverage" else one.report.native_since
+    return judged.report.summary.native_since if judged.report.kind == "coverage" else judged.report.native_since

@@ -21,23 +21,23 @@ BOUND = {
     "cpu": "operators that are left to the CPU",
 }
 CLASSES: Fields[None, schemas.ClassTime] = (
-    (Column("class", "name"), lambda _, one: one.kind),
-    (Column("time", "time"), lambda _, one: round(one.ms * 1e6)),
-    (Column("share", "share", rank=1), lambda _, one: one.share),
+    (Column("class", "name"), lambda _, share: share.kind),
+    (Column("time", "time"), lambda _, share: round(share.ms * 1e6)),
+    (Column("share", "share", rank=1), lambda _, share: share.share),
 )
 OPERATORS: Fields[None, schemas.OperatorTimeShare] = (
-    (Column("operator", "name"), lambda _, one: one.operator),
-    (Column("time", "time"), lambda _, one: round(one.ms * 1e6)),
-    (Column("class", rank=1), lambda _, one: one.kind),
+    (Column("operator", "name"), lambda _, share: share.operator),
+    (Column("time", "time"), lambda _, share: round(share.ms * 1e6)),
+    (Column("class", rank=1), lambda _, share: share.kind),
 )
 MODULES: Fields[None, tuple[str, float]] = (
-    (Column("where", "name"), lambda _, one: one[0] or "(outside of all modules)"),
-    (Column("time", "time"), lambda _, one: round(one[1] * 1e6)),
+    (Column("where", "name"), lambda _, row: row[0] or "(outside of all modules)"),
+    (Column("time", "time"), lambda _, row: round(row[1] * 1e6)),
 )
 FASTER: Fields[None, schemas.Faster] = (
-    (Column("faster with", "name"), lambda _, one: one.change),
-    (Column("speed"), lambda _, one: f"{amount(one.gain)} x"),
-    (Column("a step then"), lambda _, one: _between(one.step_ms)),
+    (Column("faster with", "name"), lambda _, faster: faster.change),
+    (Column("speed"), lambda _, faster: f"{amount(faster.gain)} x"),
+    (Column("a step then"), lambda _, faster: _between(faster.step_ms)),
 )
 MOST = 12  # operators that are shown
 
@@ -53,7 +53,7 @@ def line(time: schemas.TimePrediction | None) -> list[str]:
     ]
     said = ", ".join([f"{step(time)} on {machine(time)}", *rates, f"bound by {BOUND[time.bound_by]}"])
     wide = [f"The range is wide: {one_line(time.why_wide, 300)}"] if time.why_wide else []
-    changes = ", ".join(f"{amount(one.gain)} x with {one_line(one.change, 60)}" for one in time.faster)
+    changes = ", ".join(f"{amount(faster.gain)} x with {one_line(faster.change, 60)}" for faster in time.faster)
     faster = [f"Faster, by the same prediction and each change alone: {changes}"] if changes else []
     return [f"Time, predicted and not measured: {said}", *wide, *faster]
 
@@ -89,5 +89,5 @@ def sections(time: schemas.TimePrediction | None) -> Iterator[Section]:
 
 
 def record(time: schemas.TimePrediction) -> dict[str, Cell]:
-    parts = ", ".join(f"{one.kind} {percent(one.share)}" for one in time.by_class[:3])
+    parts = ", ".join(f"{share.kind} {percent(share.share)}" for share in time.by_class[:3])
     return {"verdict": "time", "reason": f"{'; '.join(line(time))}; {parts}"}

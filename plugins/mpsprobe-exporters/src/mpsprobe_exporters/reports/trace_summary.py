@@ -59,7 +59,7 @@ def totals(trace: Trace, category: str) -> list[Total]:
         sizes = [size for index in indices if (size := _bytes(trace, index)) is not None]
         moved = sum(sizes) if sizes else None
         found.append(Total(trace.names[name], len(spent), sum(spent), min(spent), max(spent), moved))
-    return sorted(found, key=lambda one: (-one.total_ns, one.name))
+    return sorted(found, key=lambda total: (-total.total_ns, total.name))
 
 
 def divide(trace: Trace) -> Division | None:

@@ -24,19 +24,19 @@ BY_TABLES = (
 MAY_HAVE_IT = "the old release may have it too: nobody has said so, or the contrary"
 
 KERNELS: Fields[None, ChangedKernel] = (
-    (Column("operator", "name"), lambda _, one: one.operator),
-    (Column("before", "verdict"), lambda _, one: one.old),
-    (Column("now", "verdict"), lambda _, one: one.new),
+    (Column("operator", "name"), lambda _, kernel: kernel.operator),
+    (Column("before", "verdict"), lambda _, kernel: kernel.old),
+    (Column("now", "verdict"), lambda _, kernel: kernel.new),
 )
 ADVISORIES: Fields[None, ChangedAdvisory] = (
-    (Column("advisory", "name"), lambda _, one: one.id),
-    (Column("what"), lambda _, one: one.title),
-    (Column("do", "advice"), lambda _, one: one.workaround),
-    (Column("operators", "names"), lambda _, one: tuple(one.operators)),
-    (Column("torch"), lambda _, one: advisories.releases(one.torch, brief=True)),
-    (Column("macOS"), lambda _, one: advisories.systems(one.macos)),
-    (Column("hardware"), lambda _, one: one.hardware),
-    (Column("known"), lambda _, one: None if one.established else MAY_HAVE_IT),
+    (Column("advisory", "name"), lambda _, advisory: advisory.id),
+    (Column("what"), lambda _, advisory: advisory.title),
+    (Column("do", "advice"), lambda _, advisory: advisory.workaround),
+    (Column("operators", "names"), lambda _, advisory: tuple(advisory.operators)),
+    (Column("torch"), lambda _, advisory: advisories.releases(advisory.torch, brief=True)),
+    (Column("macOS"), lambda _, advisory: advisories.systems(advisory.macos)),
+    (Column("hardware"), lambda _, advisory: advisory.hardware),
+    (Column("known"), lambda _, advisory: None if advisory.established else MAY_HAVE_IT),
 )
 # Of what is fixed nobody has to do anything.
 FIXED = tuple(field for field in ADVISORIES if field[0].title != "do" and field[0].title != "known")
@@ -45,7 +45,7 @@ FIXED = tuple(field for field in ADVISORIES if field[0].title != "do" and field[
 def document(report: UpgradeReport) -> Document:
     old, new = _releases(report)
     bad = bool(report.lost or report.introduced or any(map(is_worse, report.workloads)))
-    changes = [change for one in report.workloads for change in changes_of(one)]
+    changes = [change for workload in report.workloads for change in changes_of(workload)]
     counts = {
         "Run on the GPU now": (len(report.gained) + len(report.added), "operators"),
         "Kernel of their own now": (len(report.own), "operators"),
@@ -53,7 +53,7 @@ def document(report: UpgradeReport) -> Document:
         "Wrong results fixed": (len(report.fixed), f"{number(len(report.introduced))} new"),
     }
     tiles = [Tile(title, number(count), below) for title, (count, below) in counts.items()]
-    errors = [one for one in report.workloads if one.error is not None]
+    errors = [workload for workload in report.workloads if workload.error is not None]
     return Document(
         title=f"torch {old} to {new}",
         headline=headline(report),
@@ -102,7 +102,7 @@ def _alerts(report: UpgradeReport) -> Iterator[str]:
     if asked and needed and answer.release_key(asked) < answer.release_key(needed):
         on = f"macOS {one_line(asked)}: it needs {one_line(needed)}"
         yield f"torch {_releases(report)[1]} does not use the GPU on {on}"
-    worse = [one_line(one.name, 60) for one in report.workloads if is_worse(one)]
+    worse = [one_line(workload.name, 60) for workload in report.workloads if is_worse(workload)]
     if worse:
         yield f"{plural(len(worse), 'workload')} would be worse off: {', '.join(worse[:5])}{', …' if worse[5:] else ''}"
 
@@ -171,30 +171,30 @@ class Change(NamedTuple):
     worse: bool
 
 
-def changes_of(one: UpgradedWorkload) -> list[Change]:
+def changes_of(judged: UpgradedWorkload) -> list[Change]:
     """The operators that are not native on one of the releases, and are something else on the other, worse ones first.
 
     Those that a run did not reach are left out.
     """
-    if one.old is None or one.new is None:
+    if judged.old is None or judged.new is None:
         return []
     changes = []
-    for name in dict.fromkeys([*one.new.findings, *one.old.findings]):
-        old, new = one.old.findings.get(name), one.new.findings.get(name)
-        unreached = (one.new.failure and new is None) or (one.old.failure and old is None)
+    for name in dict.fromkeys([*judged.new.findings, *judged.old.findings]):
+        old, new = judged.old.findings.get(name), judged.new.findings.get(name)
+        unreached = (judged.new.failure and new is None) or (judged.old.failure and old is None)
         if old != new and not unreached:
             worse = SEVERITY[new or "native"] > SEVERITY[old or "native"]
-            changes.append(Change(one.name, name, old, new, worse))
+            changes.append(Change(judged.name, name, old, new, worse))
     return sorted(changes, key=lambda change: (not change.worse, change.operator))
 
 
-def is_worse(one: UpgradedWorkload) -> bool:
+def is_worse(judged: UpgradedWorkload) -> bool:
     """Whether the new release does anything worse for a workload: an operator, a wrong result, an end."""
-    if one.old is None or one.new is None:
+    if judged.old is None or judged.new is None:
         return False
-    ends = one.old.failure is None and one.new.failure is not None
-    wrong = set(one.new.advisories) - set(one.old.advisories)
-    return ends or bool(wrong) or any(change.worse for change in changes_of(one))
+    ends = judged.old.failure is None and judged.new.failure is not None
+    wrong = set(judged.new.advisories) - set(judged.old.advisories)
+    return ends or bool(wrong) or any(change.worse for change in changes_of(judged))
 
 
 CHANGES: Fields[None, Change] = (
@@ -204,29 +204,29 @@ CHANGES: Fields[None, Change] = (
     (Column("now"), lambda _, one: one.new or NATIVE),
 )
 WORKLOADS: Fields[None, UpgradedWorkload] = (
-    (Column("workload", "name"), lambda _, one: one.name),
-    (Column("before"), lambda _, one: _state(one.old)),
-    (Column("now"), lambda _, one: _state(one.new)),
-    (Column("better", "number"), lambda _, one: sum(not change.worse for change in changes_of(one)) or None),
-    (Column("worse", "number"), lambda _, one: sum(change.worse for change in changes_of(one)) or None),
-    (Column("wrong results", rank=1), lambda _, one: _wrong(one)),
-    (Column("memory", rank=2), lambda _, one: _fits(one)),
+    (Column("workload", "name"), lambda _, judged: judged.name),
+    (Column("before"), lambda _, judged: _state(judged.old)),
+    (Column("now"), lambda _, judged: _state(judged.new)),
+    (Column("better", "number"), lambda _, judged: sum(not change.worse for change in changes_of(judged)) or None),
+    (Column("worse", "number"), lambda _, judged: sum(change.worse for change in changes_of(judged)) or None),
+    (Column("wrong results", rank=1), lambda _, judged: _wrong(judged)),
+    (Column("memory", rank=2), lambda _, judged: _fits(judged)),
 )
 ERRORS: Fields[None, UpgradedWorkload] = (
-    (Column("workload", "name"), lambda _, one: one.name),
-    (Column("error"), lambda _, one: one.error),
-    (Column("do", "advice"), lambda _, one: one.hint),
+    (Column("workload", "name"), lambda _, judged: judged.name),
+    (Column("error"), lambda _, judged: judged.error),
+    (Column("do", "advice"), lambda _, judged: judged.hint),
 )
 
 
 def _workloads(report: UpgradeReport) -> Iterator[Block]:
-    judged = [one for one in report.workloads if one.new is not None]
+    judged = [workload for workload in report.workloads if workload.new is not None]
     yield from table(WORKLOADS, None, judged, "Workloads")
     stopped = (
-        f"{one_line(one.name, 60)} stops on torch {one_line(cell.target.version, 40)}: "
+        f"{one_line(workload.name, 60)} stops on torch {one_line(cell.target.version, 40)}: "
         f"{answer.failure_sentence(cell.failure)}"
-        for one in judged
-        for cell in (one.old, one.new)
+        for workload in judged
+        for cell in (workload.old, workload.new)
         if cell is not None and cell.failure is not None
     )
     yield from bullets(stopped)
@@ -239,11 +239,11 @@ def _state(cell: MatrixCell | None) -> str | None:
     return ", ".join([*answer.findings_of(cell.summary), *(["stops"] if cell.failure else [])]) or "all native"
 
 
-def _wrong(one: UpgradedWorkload) -> str | None:
+def _wrong(judged: UpgradedWorkload) -> str | None:
     """``2 fixed, 1 new: conv3d-macos-26-2``."""
-    if one.old is None or one.new is None:
+    if judged.old is None or judged.new is None:
         return None
-    before, after = set(one.old.advisories), set(one.new.advisories)
+    before, after = set(judged.old.advisories), set(judged.new.advisories)
     parts = [f"{number(len(before - after))} fixed"] if before - after else []
     new = ", ".join(map(one_line, sorted(after - before)))
     parts += [f"{number(len(after - before))} new: {new}"] if after - before else []
@@ -251,11 +251,11 @@ def _wrong(one: UpgradedWorkload) -> str | None:
     return ", ".join(parts) or None
 
 
-def _fits(one: UpgradedWorkload) -> str | None:
+def _fits(judged: UpgradedWorkload) -> str | None:
     """``fits → pressure``, where a Mac was asked about."""
-    if one.old is None or one.new is None or one.old.fit is None or one.new.fit is None:
+    if judged.old is None or judged.new is None or judged.old.fit is None or judged.new.fit is None:
         return None
-    before, after = one.old.fit.answer, one.new.fit.answer
+    before, after = judged.old.fit.answer, judged.new.fit.answer
     return before if before == after else f"{before} → {after}"
 
 
@@ -269,10 +269,10 @@ def rows(report: UpgradeReport) -> Iterator[tuple[Cell, ...]]:
     for kind in lists:
         yield from ((kind, None, name, None, None) for name in getattr(report, kind))
     for kind, results in (("fixed", report.fixed), ("introduced", report.introduced)):
-        yield from ((kind, None, one.id, None, one.title) for one in results)
-    for one in report.workloads:
-        for change in changes_of(one):
-            yield ("worse" if change.worse else "better", one.name, change.operator, change.old, change.new)
-    for one in report.workloads:
-        if one.error is not None:
-            yield ("error", one.name, one.error, None, None)
+        yield from ((kind, None, result.id, None, result.title) for result in results)
+    for workload in report.workloads:
+        for change in changes_of(workload):
+            yield ("worse" if change.worse else "better", workload.name, change.operator, change.old, change.new)
+    for workload in report.workloads:
+        if workload.error is not None:
+            yield ("error", workload.name, workload.error, None, None)

@@ -19,49 +19,55 @@ NOT_FINITE = "not finite"
 MOST = 40
 
 FIELDS: Fields[None, WrongOperator] = (
-    (Column("operator", "name", "operator"), lambda _, one: one.operator),
-    (Column("phase", key="phase"), lambda _, one: one.phase),
-    (Column("known", "advice"), lambda _, one: "; ".join(map(_known, one.advisories)) or "not known"),
+    (Column("operator", "name", "operator"), lambda _, wrong: wrong.operator),
+    (Column("phase", key="phase"), lambda _, wrong: wrong.phase),
+    (Column("known", "advice"), lambda _, wrong: "; ".join(map(_known, wrong.advisories)) or "not known"),
     (
         Column("error", key="excess", about=EXCESS),
-        lambda _, one: NOT_FINITE if one.excess is None else f"{one.excess:.3g} x",
+        lambda _, wrong: NOT_FINITE if wrong.excess is None else f"{wrong.excess:.3g} x",
     ),
-    (Column("wrong elements", key="elements"), lambda _, one: f"{number(one.elements)} of {number(one.of_elements)}"),
-    (Column("got", key="got", rank=1), lambda _, one: figure(one.got)),
-    (Column("expected", key="expected", rank=1), lambda _, one: figure(one.expected)),
-    (Column("why", key="why"), lambda _, one: one.why),
-    (Column("module", "name", "module"), lambda _, one: one.module),
-    (Column("line", "name", "call_site"), lambda _, one: one.call_site),
-    (Column("inputs", "names", "inputs"), lambda _, one: tuple(one.inputs)),
-    (Column("layout", "names", "layouts"), lambda _, one: tuple(one.layouts)),
-    (Column("dtype", key="dtype", where="record"), lambda _, one: one.dtype),
-    (Column("calls", "number", "calls"), lambda _, one: one.calls),
-    (Column("of three runs", key="times"), lambda _, one: f"{one.times} of {one.of_times}"),
-    (Column("tolerance", key="source", where="more"), lambda _, one: f"{one.rtol:g} and {one.atol:g}: {one.source}"),
-    (Column("call", "name", "example", where="more"), lambda _, one: one.example),
+    (
+        Column("wrong elements", key="elements"),
+        lambda _, wrong: f"{number(wrong.elements)} of {number(wrong.of_elements)}",
+    ),
+    (Column("got", key="got", rank=1), lambda _, wrong: figure(wrong.got)),
+    (Column("expected", key="expected", rank=1), lambda _, wrong: figure(wrong.expected)),
+    (Column("why", key="why"), lambda _, wrong: wrong.why),
+    (Column("module", "name", "module"), lambda _, wrong: wrong.module),
+    (Column("line", "name", "call_site"), lambda _, wrong: wrong.call_site),
+    (Column("inputs", "names", "inputs"), lambda _, wrong: tuple(wrong.inputs)),
+    (Column("layout", "names", "layouts"), lambda _, wrong: tuple(wrong.layouts)),
+    (Column("dtype", key="dtype", where="record"), lambda _, wrong: wrong.dtype),
+    (Column("calls", "number", "calls"), lambda _, wrong: wrong.calls),
+    (Column("of three runs", key="times"), lambda _, wrong: f"{wrong.times} of {wrong.of_times}"),
+    (
+        Column("tolerance", key="source", where="more"),
+        lambda _, wrong: f"{wrong.rtol:g} and {wrong.atol:g}: {wrong.source}",
+    ),
+    (Column("call", "name", "example", where="more"), lambda _, wrong: wrong.example),
 )
 TENSORS: Fields[None, ComparedTensor] = (
-    (Column("what"), lambda _, one: one.what),
-    (Column("name", "name"), lambda _, one: one.name or "·"),
+    (Column("what"), lambda _, tensor: tensor.what),
+    (Column("name", "name"), lambda _, tensor: tensor.name or "·"),
     (
         Column("error", about="norm of the difference from float64, relative; from the CPU where that has none"),
-        lambda _, one: figure(one.error),
+        lambda _, tensor: figure(tensor.error),
     ),
-    (Column("the CPU's"), lambda _, one: "" if one.cpu_error is None else f"{one.cpu_error:.2g}"),
-    (Column("wrong", "verdict"), lambda _, one: "bad" if one.wrong else "good"),
+    (Column("the CPU's"), lambda _, tensor: "" if tensor.cpu_error is None else f"{tensor.cpu_error:.2g}"),
+    (Column("wrong", "verdict"), lambda _, tensor: "bad" if tensor.wrong else "good"),
 )
 BEGINS: Fields[None, NonfiniteOrigin] = (
-    (Column("operator", "name"), lambda _, one: one.operator),
-    (Column("what"), lambda _, one: one.what),
-    (Column("on the CPU too"), lambda _, one: "yes" if one.cpu_too else "no"),
-    (Column("phase", rank=1), lambda _, one: one.phase),
-    (Column("module", "name"), lambda _, one: one.module),
-    (Column("line", "name"), lambda _, one: one.call_site),
+    (Column("operator", "name"), lambda _, origin: origin.operator),
+    (Column("what"), lambda _, origin: origin.what),
+    (Column("on the CPU too"), lambda _, origin: "yes" if origin.cpu_too else "no"),
+    (Column("phase", rank=1), lambda _, origin: origin.phase),
+    (Column("module", "name"), lambda _, origin: origin.module),
+    (Column("line", "name"), lambda _, origin: origin.call_site),
 )
 
 
 def document(report: VerificationReport) -> Document:
-    wrong = [one for one in report.tensors if one.wrong]
+    wrong = [tensor for tensor in report.tensors if tensor.wrong]
     return Document(
         title=f"{one_line(report.workload.name, 60)} on {one_line(report.device.name, 60)}",
         headline=_headline(report),
@@ -96,7 +102,7 @@ def _headline(report: VerificationReport) -> str:
         return f"{one_line(first.operator, 80)}{where} is wrong on {device}{counted}"
     if report.parted:
         return f"Control flow took another course on {device}"
-    if any(one.wrong for one in report.tensors):
+    if any(tensor.wrong for tensor in report.tensors):
         return f"No operator is wrong on {device}, but the whole run is farther from float64 than the CPU's"
     cut = report.interrupted or report.failure is not None
     return f"{device} computed all {number(report.calls)} calls rightly" + (" so far" if cut else "")
@@ -112,9 +118,9 @@ def _alerts(report: VerificationReport) -> Iterator[str]:
         yield "It was interrupted: what follows is what was found until then"
 
 
-def _known(one: KnownWrong) -> str:
-    fixed = f"fixed in {one_line(one.fixed, 40)}" if one.fixed else "no fix known"
-    return f"known, {fixed}: {one_line(one.id, 60)}{' (it may be)' if one.undecided else ''}"
+def _known(advisory: KnownWrong) -> str:
+    fixed = f"fixed in {one_line(advisory.fixed, 40)}" if advisory.fixed else "no fix known"
+    return f"known, {fixed}: {one_line(advisory.id, 60)}{' (it may be)' if advisory.undecided else ''}"
 
 
 def figure(value: float | None) -> str:

@@ -74,8 +74,8 @@ def drawn(block: Block, width: int) -> Iterator[Line]:
         case model.Paragraph():
             yield from _lines(block.text, width, TONES[block.tone])
         case model.Bullets():
-            for one in block.lines:
-                yield from _hanging(f"{one.name}: {one.text}" if one.name else one.text, width)
+            for line in block.lines:
+                yield from _hanging(f"{line.name}: {line.text}" if line.name else line.text, width)
         case model.Names():
             yield from _names(block.names, width)
         case model.Tiles():
@@ -131,7 +131,7 @@ def _entries(table: model.Table, width: int) -> Iterator[Line]:
         fits = cell_len(last) + GAP + cell_len(word) <= width
         yield [(last, "bold"), *([("  ", ""), (word, STYLES.get(word, ""))] if fits else [])]
         yield from () if fits else _indented(_lines(word, width - GAP, STYLES.get(word, "")), GAP)
-        facts = [(one.title, model.written(cell, one.kind, MOST_PLACES)) for one, cell in model.facts(table, row)]
+        facts = [(fact.title, model.written(cell, fact.kind, MOST_PLACES)) for fact, cell in model.facts(table, row)]
         places = (cell for column, cell in model.facts(table, row) if column.kind == "places")
         links = {place.text: place.url for cell in places for place in cast("tuple[Place, ...]", cell) if place.url}
         for line in _labelled(facts, width):
@@ -155,10 +155,11 @@ def _table(table: model.Table, width: int) -> Iterator[Line]:
     used, rows = table.used(), table.first()
     columns = [table.columns[index] for index in used]
     cells = [
-        [model.written(row[at], one.kind, MOST_IN_TABLE) for row in rows] for at, one in zip(used, columns, strict=True)
+        [model.written(row[at], column.kind, MOST_IN_TABLE) for row in rows]
+        for at, column in zip(used, columns, strict=True)
     ]
-    natural = [max(map(cell_len, (one.title, *texts))) for one, texts in zip(columns, cells, strict=True)]
-    least = [_least(one, texts, place) for place, (one, texts) in enumerate(zip(columns, cells, strict=True))]
+    natural = [max(map(cell_len, (column.title, *texts))) for column, texts in zip(columns, cells, strict=True)]
+    least = [_least(column, texts, place) for place, (column, texts) in enumerate(zip(columns, cells, strict=True))]
     shown = list(range(len(columns)))
     while sum(least[index] + GAP for index in shown) > width + GAP:
         going = max(shown, key=lambda index: (columns[index].rank, index), default=0)
@@ -173,7 +174,7 @@ def _table(table: model.Table, width: int) -> Iterator[Line]:
     if shown and room < 0:
         least[shown[0]] = max(NARROWEST, least[shown[0]] + room)
     yield from _filled([columns[i] for i in shown], [cells[i] for i in shown], [least[i] for i in shown])
-    if hidden := [one.title for index, one in enumerate(columns) if index not in shown]:
+    if hidden := [column.title for index, column in enumerate(columns) if index not in shown]:
         yield from _lines(f"No room for: {', '.join(hidden)}", width)
 
 

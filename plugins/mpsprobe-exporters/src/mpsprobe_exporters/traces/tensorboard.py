@@ -83,8 +83,10 @@ def _worker(report: ProfileReport, cell: ProfileCell) -> Iterator[str]:
     layout = Layout()
     trace = cell.trace if cell.trace is not None and cell.trace.start_ns else None
     processes = list(dict.fromkeys((track.kind, track.process) for track in trace.tracks) if trace is not None else [])
-    hosts, devices = ([one for one in processes if one[0] == kind] for kind in ("host", "device"))
-    numbers = {one: FIRST_HOST + at for at, one in enumerate(hosts)} | {one: at for at, one in enumerate(devices)}
+    hosts, devices = ([process for process in processes if process[0] == kind] for kind in ("host", "device"))
+    numbers = {host: FIRST_HOST + at for at, host in enumerate(hosts)} | {
+        device: at for at, device in enumerate(devices)
+    }
     # What the reader needs lies on a host, also where the trace has none.
     named = [FIRST_HOST + at for at in range(max(len(hosts), 1))]
     head = header(report, [facts(cell, [*named, *range(len(devices))], None)])

@@ -50,8 +50,8 @@ class Rewrite:
     def module(self, name: str) -> str:
         """The class of a module that computes by this rewrite, with the function."""
         takes, attributes = self.modules[name]
-        given = [f"{one}={one}" for one in re.findall(r"(\w+)(?:=\w+)?(?:, |$)", takes)]
-        values = ", ".join([*given, *(f"{one}=self.{one}" for one in attributes.split())])
+        given = [f"{name}={name}" for name in re.findall(r"(\w+)(?:=\w+)?(?:, |$)", takes)]
+        values = ", ".join([*given, *(f"{name}=self.{name}" for name in attributes.split())])
         forward = f"    def forward(self, {takes}):\n        return {self.name}({values})"
         return f"{self.code}\n\n\nclass {name}OnMPS(torch.nn.{name}):\n{forward}"
 
@@ -61,20 +61,22 @@ def _text(name: str) -> str:
 
 
 def _entry(data: Mapping[str, Any]) -> Rewrite:
-    operators = frozenset(f"aten::{one}" for one in data["operators"].split())
+    operators = frozenset(f"aten::{name}" for name in data["operators"].split())
     functions, methods = (frozenset(data.get(key, "").split()) for key in ("functions", "methods"))
     only_with, sizes = data.get("only_with", ""), data.get("sizes", "").split()
     return Rewrite(data["name"], operators, functions, methods, data.get("modules", {}), only_with, sizes)
 
 
-REWRITES = tuple(_entry(one) for one in tomllib.loads(_text("rewrites.toml"))["rewrite"])
+REWRITES = tuple(_entry(rewrite) for rewrite in tomllib.loads(_text("rewrites.toml"))["rewrite"])
 
 
 @cache
 def _sources() -> dict[str, str]:
     text = _text("functions.py")
-    defined = [one for one in ast.parse(text).body if isinstance(one, (ast.FunctionDef, ast.ClassDef))]
-    return {one.name: ast.get_source_segment(text, one) or "" for one in defined}
+    defined = [
+        statement for statement in ast.parse(text).body if isinstance(statement, (ast.FunctionDef, ast.ClassDef))
+    ]
+    return {definition.name: ast.get_source_segment(text, definition) or "" for definition in defined}
 
 
 def source(name: str) -> str:
@@ -82,12 +84,12 @@ def source(name: str) -> str:
     sources = _sources()
     body = sources[name].split(":\n", 1)[1]
     called = [one for one in sources if one != name and re.search(rf"(?<![\w.]){one}\(", body)]
-    return "\n\n\n".join(sources[one] for one in [*called, name])
+    return "\n\n\n".join(sources[name_] for name_ in [*called, name])
 
 
 def operators_of(function: str) -> frozenset[str]:
     """What a function of torch may be called as an operator."""
-    prefix = next((one for one in _FAMILIES if function.startswith(one)), None)
+    prefix = next((family for family in _FAMILIES if function.startswith(family)), None)
     if prefix is None:
         return frozenset()
     short = _FAMILIES[prefix] + function.removeprefix(prefix).removesuffix("_")
@@ -97,7 +99,11 @@ def operators_of(function: str) -> frozenset[str]:
 @cache
 def rewrite_of(function: str) -> Rewrite | None:
     """The rewrite of what a function, or a module of ``torch.nn``, calls."""
-    names = (one for one in REWRITES if function in one.functions or function.removeprefix("torch.nn.") in one.modules)
+    names = (
+        rewrite
+        for rewrite in REWRITES
+        if function in rewrite.functions or function.removeprefix("torch.nn.") in rewrite.modules
+    )
     return next(names, None)
 
 
@@ -106,12 +112,16 @@ def lacked(function: str, release: tuple[int, ...], sized: bool = False) -> str 
     """The operator that a function or module of torch calls, and that ``release`` does not have, as far as its name
     says which one that is; or has for some sizes only, where it is ``sized``.
     """
-    found = pick_release(".".join(map(str, release)), torch_releases())
-    if found is None or not function.startswith("torch.") or _ELSEWHERE.search(function):
+    resolved = pick_release(".".join(map(str, release)), torch_releases())
+    if resolved is None or not function.startswith("torch.") or _ELSEWHERE.search(function):
         return None
-    table, rewrite = load_table(found), rewrite_of(function)
-    operators = {one for one in operators_of(function) if not one.startswith("aten::_") and not one.endswith(".out")}
+    table, rewrite = load_table(resolved), rewrite_of(function)
+    operators = {
+        operator
+        for operator in operators_of(function)
+        if not operator.startswith("aten::_") and not operator.endswith(".out")
+    }
     if rewrite is not None:
-        operators = {one for one in rewrite.operators if "backward" not in one}
+        operators = {operator for operator in rewrite.operators if "backward" not in operator}
     refused = sized and rewrite is not None and rewrite.sizes[0] in table.markers
-    return next((one for one in sorted(operators) if refused or table.verdict(one) == "missing"), None)
+    return next((operator for operator in sorted(operators) if refused or table.verdict(operator) == "missing"), None)

@@ -69,7 +69,7 @@ def _statement(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | Non
 def _orders(line: cst.SimpleStatementLine, place: Place) -> bool:
     """Whether a statement only orders streams, of which MPS has one: ``stream.wait_stream(torch.cuda.…)``."""
     calls = m.findall(line, m.Call())
-    names = [place.qualified(one.func) for one in calls if isinstance(one, cst.Call)]
+    names = [place.qualified(call.func) for call in calls if isinstance(call, cst.Call)]
     return any(name.removeprefix("torch.cuda.") in _OF_STREAMS for name in names)
 
 
@@ -79,7 +79,7 @@ def _value(call: cst.Call, place: Place) -> cst.CSTNode | None:
     around = place.parent()
     if not name or (name == _PROPERTIES and isinstance(around, cst.Attribute) and around.attr.value == "total_memory"):
         return None
-    line = next((one for one in reversed(place.around) if isinstance(one, cst.SimpleStatementLine)), None)
+    line = next((node for node in reversed(place.around) if isinstance(node, cst.SimpleStatementLine)), None)
     alone = line and lone_call(line)
     if name not in COUNTERPARTS:
         if not (alone and name in _OF_STREAMS):

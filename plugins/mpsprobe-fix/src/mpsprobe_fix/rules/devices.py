@@ -33,13 +33,13 @@ def _choice(node: cst.IfExp, place: Place) -> cst.CSTNode | None:
     if mentions_mac(node) or (isinstance(around, cst.IfExp) and mentions_mac(around)):
         return None
     body, orelse = code_of(node.body), code_of(node.orelse)
-    if (found := _OF_TYPE.fullmatch(code_of(node.test))) and _AUTOCAST.match(body):
-        return node.with_changes(test=expression(f'{found[1]} in ("cuda", "mps")'))
+    if (match := _OF_TYPE.fullmatch(code_of(node.test))) and _AUTOCAST.match(body):
+        return node.with_changes(test=expression(f'{match[1]} in ("cuda", "mps")'))
     if not _DEVICE.fullmatch(body) or not _CPU.fullmatch(orelse):
         return None
     if name_of(node.test) in place.facts.flags:
         is_cuda = m.SimpleString(value=m.MatchIfTrue(lambda code: cuda_text(cst.SimpleString(code)) is not None))
-        made = m.replace(node.body, is_cuda, lambda one, _: cst.Name(place.device(str(cuda_text(one)))))
+        made = m.replace(node.body, is_cuda, lambda node, _: cst.Name(place.device(str(cuda_text(node)))))
         return node.with_changes(body=made)
     test = widened(node.test, place)
     if test is None:
@@ -56,8 +56,8 @@ def _branch(node: cst.If, place: Place) -> cst.CSTNode | None:
     """``if torch.cuda.is_available():``: one more branch for a device that is chosen, else a wider condition."""
     if place.line(place.original) in place.with_mac or not mentions_cuda(node.test):
         return None
-    if (found := _OF_TYPE.fullmatch(code_of(node.test))) and _HALF.search(code_of(node.body)):
-        return node.with_changes(test=expression(f'{found[1]} in ("cuda", "mps")'))
+    if (match := _OF_TYPE.fullmatch(code_of(node.test))) and _HALF.search(code_of(node.body)):
+        return node.with_changes(test=expression(f'{match[1]} in ("cuda", "mps")'))
     if asks(node.test, place) and (chosen := _chosen(node)):
         branch = cst.parse_statement(f"if {place.has_mps()}:\n    {chosen}\n")
         assert isinstance(branch, cst.If)
@@ -132,12 +132,12 @@ def _moved(call: cst.Call, place: Place) -> cst.CSTNode | None:
         if number is None:
             return _moved_to(call, first, place)
         device = place.device(number)
-    return as_to(call, device, *(one for one in call.args if one is not first))
+    return as_to(call, device, *(passed for passed in call.args if passed is not first))
 
 
 def _moved_to(call: cst.Call, first: cst.Arg, place: Place) -> cst.CSTNode:
     """``x.cuda(rank)``: a number that only the program knows, and that counts CUDA's devices."""
-    rest = [one for one in call.args if one is not first]
+    rest = [passed for passed in call.args if passed is not first]
     if place.facts.is_device(name_of(first.value) or ""):
         return as_to(call, cst.Arg(first.value, comma=first.comma), *rest)
     return conditional(code_of(call), code_of(as_to(call, place.device(), *rest)), place, call)
@@ -146,7 +146,7 @@ def _moved_to(call: cst.Call, first: cst.Arg, place: Place) -> cst.CSTNode:
 def _own(receiver: cst.BaseExpression, place: Place) -> bool:
     """Whether ``cuda()`` is that of a class of the program that has no ``to()``."""
     name = name_of(receiver) or (code_of(receiver.func) if isinstance(receiver, cst.Call) else "")
-    return any(name.lower().replace("_", "") == one.lower() for one in place.facts.own_cuda)
+    return any(name.lower().replace("_", "") == own.lower() for own in place.facts.own_cuda)
 
 
 rule(
@@ -190,7 +190,9 @@ def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
 def _unmapped(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """``torch.load(file)`` of a program that puts something on a device"""
     whole = (
-        (place.facts.placed or place.facts.devices) and not place.knows_mac and not any(one.star for one in call.args)
+        (place.facts.placed or place.facts.devices)
+        and not place.knows_mac
+        and not any(passed.star for passed in call.args)
     )
     if place.qualified(call.func) != "torch.load" or not whole or argument(call, "map_location", 1):
         return None
@@ -227,9 +229,9 @@ def _lookup(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None
 
 def _mapping(node: cst.BaseExpression, place: Place) -> cst.BaseExpression | None:
     """``map_location=lambda storage, loc: storage.cuda(0)``, of which a storage has no ``to()``."""
-    if not isinstance(node, cst.Lambda) or not (found := re.fullmatch(r"\w+\.cuda\((.*)\)", code_of(node.body))):
+    if not isinstance(node, cst.Lambda) or not (match := re.fullmatch(r"\w+\.cuda\((.*)\)", code_of(node.body))):
         return None
-    if not found[1]:
+    if not match[1]:
         return cst.Name(place.device())
     return expression(f"({code_of(node)}) if {place.has_cuda()} else {place.device()}")
 
@@ -246,7 +248,7 @@ rule(
 def _named(node: Any, place: Place) -> str:
     """What the value of a node is called: by its target, key, parameter, or the function that returns it."""
     if isinstance(node, cst.Return):
-        function = next((one for one in reversed(place.around) if isinstance(one, cst.FunctionDef)), None)
+        function = next((node for node in reversed(place.around) if isinstance(node, cst.FunctionDef)), None)
         return function.name.value if function else ""
     if isinstance(node, cst.DictElement):
         return text(node.key) or ""
@@ -276,19 +278,23 @@ def _default(node: cst.BaseExpression, place: Place, whole: bool = False) -> cst
     found = cuda_text(node)
     if found is not None:
         return expression(place.choice(found) if whole else place.device(found), node)
-    if isinstance(node, (cst.List, cst.Tuple)) and node.elements and all(cuda_text(one.value) for one in node.elements):
-        devices = [expression(place.device(str(cuda_text(one.value)))) for one in node.elements]
+    if (
+        isinstance(node, (cst.List, cst.Tuple))
+        and node.elements
+        and all(cuda_text(element_.value) for element_ in node.elements)
+    ):
+        devices = [expression(place.device(str(cuda_text(element_.value)))) for element_ in node.elements]
         return node.with_changes(
-            elements=[one.with_changes(value=new) for one, new in zip(node.elements, devices, strict=True)]
+            elements=[old.with_changes(value=new) for old, new in zip(node.elements, devices, strict=True)]
         )
     return _numbered(node, place)
 
 
 def _option(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """``add_argument("--device", default="cuda")``, and options of click"""
-    names = [text(one.value) or "" for one in call.args if one.keyword is None]
+    names = [text(passed.value) or "" for passed in call.args if passed.keyword is None]
     option = called(call) in {"add_argument", "option", "Option", "Argument"}
-    device = option and any(place.facts.is_device(one.lstrip("-").replace("-", "_")) for one in names)
+    device = option and any(place.facts.is_device(name.lstrip("-").replace("-", "_")) for name in names)
     if not device and not _is_field(call, place):
         return None
 
@@ -309,7 +315,7 @@ def _listed(node: cst.List | cst.Tuple, place: Place) -> cst.CSTNode | None:
     chosen = isinstance(argument, cst.Arg) and argument.keyword is not None and argument.keyword.value == "choices"
     if not chosen and not (isinstance(argument, cst.Arg) and isinstance(call, cst.Call) and called(call) == "Choice"):
         return None
-    elements = _with_mps(node.elements, [one.value for one in node.elements])
+    elements = _with_mps(node.elements, [element_.value for element_ in node.elements])
     return node.with_changes(elements=elements) if elements else None
 
 
@@ -317,12 +323,12 @@ def _literal(node: cst.Subscript, place: Place) -> cst.CSTNode | None:
     """``Literal["cuda", "cpu"]``"""
     if not place.qualified(node.value).endswith(".Literal"):
         return None
-    elements = _with_mps(node.slice, [getattr(one.slice, "value", None) for one in node.slice])
+    elements = _with_mps(node.slice, [getattr(part.slice, "value", None) for part in node.slice])
     return node.with_changes(slice=elements) if elements else None
 
 
 def _with_mps(elements: Sequence[Any], values: Sequence[cst.CSTNode | None]) -> list[Any] | None:
-    texts = [text(one) for one in values]
+    texts = [text(node) for node in values]
     if "cuda" not in texts or "mps" in texts:
         return None
     at = texts.index("cuda")

@@ -54,7 +54,7 @@ def _workers(call: cst.Call, place: Place) -> cst.CSTNode | None:
     given = argument(call, "num_workers")
     if given is None or "darwin" in code_of(given.value) or code_of(given.value) == "0":
         return None
-    if not any(_cannot_be_sent(one.value, place) for one in call.args) and not _runs_again(place):
+    if not any(_cannot_be_sent(passed.value, place) for passed in call.args) and not _runs_again(place):
         return None
     place.head("sys", "import sys")
 
@@ -72,9 +72,9 @@ def _cannot_be_sent(node: cst.BaseExpression, place: Place) -> bool:
 
 def _runs_again(place: Place) -> bool:
     """Whether the loader is made while the script is imported: a new process imports it."""
-    if any(isinstance(one, cst.If) and "__name__" in code_of(one.test) for one in place.around):
+    if any(isinstance(node, cst.If) and "__name__" in code_of(node.test) for node in place.around):
         return False
-    outer = next((one for one in place.around if isinstance(one, (cst.FunctionDef, cst.ClassDef))), None)
+    outer = next((node for node in place.around if isinstance(node, (cst.FunctionDef, cst.ClassDef))), None)
     return outer is None or outer.name.value in place.at_import
 
 

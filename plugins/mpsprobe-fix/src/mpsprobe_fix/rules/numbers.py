@@ -24,10 +24,10 @@ def _on_device(call: cst.Call, place: Place, of_cuda: bool, function: str, other
     """
     args = list(call.args)
     if of_cuda:
-        for number, one in enumerate(args):
-            if one.keyword is None and number < len(others) and not one.star:
+        for number, passed in enumerate(args):
+            if passed.keyword is None and number < len(others) and not passed.star:
                 equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-                args[number] = one.with_changes(keyword=cst.Name(others[number]), equal=equal)
+                args[number] = passed.with_changes(keyword=cst.Name(others[number]), equal=equal)
         first = arguments(f"{place.device()}, " if args else place.device())
         made = call.with_changes(func=cst.parse_expression(f"{place.torch}.{function}"), args=[*first, *args])
     else:
@@ -210,7 +210,7 @@ def _double(call: cst.Call, place: Place) -> cst.CSTNode | None:
     if name in _MAKES and device is not None and text(device.value) != "cpu":
         return _wide(call, place)
     # A module takes its parameters and buffers along to the device.
-    kept = any(isinstance(one, cst.Call) and called(one) in {"Parameter", "register_buffer"} for one in place.around)
+    kept = any(isinstance(node, cst.Call) and called(node) in {"Parameter", "register_buffer"} for node in place.around)
     return single(call, place) if kept else None
 
 

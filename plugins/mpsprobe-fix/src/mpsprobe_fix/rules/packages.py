@@ -69,7 +69,7 @@ def _imported(node: cst.SimpleStatementLine, place: Place) -> cst.CSTNode | None
         return None
     assert place.torch
     attempt = cst.IndentedBlock([node.with_changes(leading_lines=[])])
-    instead = [one for code in otherwise for one in cst.parse_module(code).body]
+    instead = [statement for code in otherwise for statement in cst.parse_module(code).body]
     handler = cst.ExceptHandler(cst.IndentedBlock(instead), cst.Name("ImportError"))
     return cst.Try(attempt, [handler], leading_lines=node.leading_lines)
 
@@ -121,9 +121,13 @@ _DECIDE = {"load_in_8bit", "load_in_4bit", "deepspeed"}
 
 
 def _arguments(call: cst.Call, place: Place) -> cst.CSTNode | None:
-    for one in call.args:
-        if one.keyword is not None and one.keyword.value in _DECIDE and code_of(one.value) not in {"False", "None"}:
-            place.decide(f"{one.keyword.value} needs CUDA or a library with kernels for it")
+    for argument in call.args:
+        if (
+            argument.keyword is not None
+            and argument.keyword.value in _DECIDE
+            and code_of(argument.value) not in {"False", "None"}
+        ):
+            place.decide(f"{argument.keyword.value} needs CUDA or a library with kernels for it")
 
     def changed(keyword: str, value: cst.BaseExpression) -> cst.BaseExpression | None:
         instead = _VALUES.get((keyword, text(value) or code_of(value)))

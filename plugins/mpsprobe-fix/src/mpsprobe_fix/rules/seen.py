@@ -34,28 +34,30 @@ def _missing(call: cst.Call, place: Place) -> cst.CSTNode | None:
     function = place.qualified(call.func)
     lacked = place.facts.lacks(function, place.line(place.original) in place.program.sized)
     operators = [*_found(place, "operator"), *filter(None, [lacked])]
-    made = (_rewritten(call, function, one, place) for one in dict.fromkeys(operators))
-    return next((one for one in made if one is not None), None)
+    made = (_rewritten(call, function, operator, place) for operator in dict.fromkeys(operators))
+    return next((change for change in made if change is not None), None)
 
 
 def _rewritten(call: cst.Call, function: str, operator: str, place: Place) -> cst.CSTNode | None:
-    rewrite = next((one for one in REWRITES if operator in one.operators and _calls(call, function, one)), None)
-    outer = {one.name.value for one in place.around if isinstance(one, cst.FunctionDef)}
+    rewrite = next(
+        (rewrite for rewrite in REWRITES if operator in rewrite.operators and _calls(call, function, rewrite)), None
+    )
+    outer = {node.name.value for node in place.around if isinstance(node, cst.FunctionDef)}
     if rewrite and rewrite.name in outer:  # the rewrite itself, of an earlier patch
         return None
-    fits = [one for one in {operator, *_found(place, "operator")} if _fits(called(call), one)]
+    fits = [name for name in {operator, *_found(place, "operator")} if _fits(called(call), name)]
     seen = operator in _found(place, "operator") and not _in_a_module(operator, place)
     if rewrite is None and not (fits or (seen and _alone(call, function, operator, place))):
         return None
     solved = rewrite.operators if rewrite else {operator, *fits}
-    place.handled.update((line, one) for line in place.lines(place.original) for one in solved)
+    place.handled.update((line, solution) for line in place.lines(place.original) for solution in solved)
     module = function.removeprefix("torch.nn.")
     if rewrite and module in rewrite.modules:
         place.head(f"{module}OnMPS", rewrite.module(module))
         return call.with_changes(func=cst.Name(f"{module}OnMPS"))
     name = rewrite.name if rewrite else "on_cpu"
     place.head(name)
-    args = [bare(one) for one in call.args]
+    args = [bare(passed) for passed in call.args]
     spelt = code_of(call.func)
     if not function and isinstance(call.func, cst.Attribute) and name_of(call.func) not in place.facts.modules:
         args.insert(0, code_of(call.func.value))
@@ -67,7 +69,9 @@ def _rewritten(call: cst.Call, function: str, operator: str, place: Place) -> cs
 
 def _in_a_module(operator: str, place: Place) -> bool:
     """Whether a module of the program that is rewritten where it is made calls an operator."""
-    modules = {f"torch.nn.{module}" for one in REWRITES if operator in one.operators for module in one.modules}
+    modules = {
+        f"torch.nn.{module}" for rewrite in REWRITES if operator in rewrite.operators for module in rewrite.modules
+    }
     return not modules.isdisjoint(place.facts.made)
 
 
@@ -79,10 +83,10 @@ def _alone(call: cst.Call, function: str, operator: str, place: Place) -> bool:
         short = re.sub(r"\W|_", "", operator.removeprefix("aten::"))
         kind = place.facts.modules.get(name_of(call.func) or "", "").lower()
         return len(kind) > 3 and short.startswith(kind)
-    statement = next(one for one in reversed(place.around) if isinstance(one, (cst.SimpleStatementLine, cst.Module)))
-    calls = [one for one in m.findall(statement, m.Call()) if isinstance(one, cst.Call)]
-    names = [name for one in calls if (name := place.qualified(one.func)).startswith("torch.")]
-    rest = [one for one in calls if not place.qualified(one.func) and _fits(called(one), operator)]
+    statement = next(node for node in reversed(place.around) if isinstance(node, (cst.SimpleStatementLine, cst.Module)))
+    calls = [call for call in m.findall(statement, m.Call()) if isinstance(call, cst.Call)]
+    names = [name for call in calls if (name := place.qualified(call.func)).startswith("torch.")]
+    rest = [call for call in calls if not place.qualified(call.func) and _fits(called(call), operator)]
     return names == [function] and not rest and function.rpartition(".")[0] in _OF_FUNCTIONS
 
 
@@ -129,7 +133,7 @@ def _wide(call: cst.Call, place: Place) -> cst.CSTNode | None:
     if moves:
         made = expression(f"without_float64({code_of(call.func.value)}, {code_of(device.value)})")
         return call.with_changes(func=call.func.with_changes(value=made))
-    rest = [bare(one) for one in call.args if one != device]
+    rest = [bare(passed) for passed in call.args if passed != device]
     on_cpu = f"{code_of(call.func)}({', '.join(rest)})"
     return expression(f"without_float64({on_cpu}, {code_of(device.value)}).to({code_of(device.value)})", call)
 
@@ -147,7 +151,7 @@ rule(
 def _strided(call: cst.Call, place: Place) -> cst.CSTNode | None:
     """A call whose result an advisory says is wrong for a layout: ``contiguous()`` on its tensor."""
     operators = _found(place, "contiguous")
-    if not any(_fits(called(call), one) for one in operators) or not isinstance(call.func, cst.Attribute):
+    if not any(_fits(called(call), operator) for operator in operators) or not isinstance(call.func, cst.Attribute):
         return None
     function = place.qualified(call.func)
     tensor = receiver(call) if not function else call.args[0].value if call.args else None

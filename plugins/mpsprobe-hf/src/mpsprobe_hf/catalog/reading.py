@@ -26,7 +26,7 @@ OF_ARCHITECTURE: dict[str, Any] = {
     **dict.fromkeys(("requires", "notes"), list),
     "parameters": int,
 }
-TEXTS = ("like", "family", "summary", "checkpoint", "model_type", "configuration", "seq_unit")
+TEXTS = ("like", "family", "summary", "checkpoint", "configuration", "seq_unit")
 LENGTHS = ("seq_len", "shortest", "longest")
 OF_NAME: dict[str, Any] = {
     **OF_ARCHITECTURE,
@@ -43,7 +43,7 @@ OF_PIPELINE: dict[str, Any] = {
 }
 OF_COMPONENT: dict[str, Any] = {**dict.fromkeys(("like", "class"), str), **dict.fromkeys(("config", "small"), dict)}
 OF_ARGUMENT: dict[str, Any] = {"kind": str, "shape": list, "high": (int, str), "if": str, "with": list}
-NEEDED = ("family", "summary", "checkpoint", "model_type", "class", "parameters")
+NEEDED = ("family", "summary", "checkpoint", "class", "parameters")
 NEEDED_OF_PIPELINE = ("family", "summary", "checkpoint", "pipeline", "components")
 FAMILIES = ("text", "vision", "audio", "multimodal", "series", "table", "image", "video")
 WORDS = {
@@ -106,7 +106,7 @@ class Names:
         return self._pipeline(name, table) if of_pipeline else self._model(name, table)
 
     def _pipeline(self, name: str, table: Table) -> Pipeline:
-        components = {key: self._component(one) for key, one in table["components"].items()}
+        components = {key: self._component(component) for key, component in table["components"].items()}
         more = {"components": components, "requires": tuple(table.get("requires", ()))}
         return Pipeline(**{"name": name, **table, **more})
 
@@ -134,6 +134,7 @@ class Names:
         taught = merged({key: table[key] for key in OF_ARCHITECTURE if key in table and key != "notes"}, training or {})
         entry = Entry(
             name=name,
+            model_type=table["class"].partition("/")[0],
             config=table.get("config", {}),
             inference=self._architecture(table),
             training=None if training is False else self._architecture(taught),
@@ -180,8 +181,11 @@ class Names:
         return family_of({key: table[key] for key in OF_INPUTS if key in table}, f"{self.path} [{self._table}]")
 
     def _architecture(self, table: Table) -> Architecture:
+        model_class = table["class"].partition("/")[2]
+        if not model_class:
+            raise self._error("'class' is not TYPE/CLASS, for example bert/BertModel", "class")
         return Architecture(
-            table["class"],
+            model_class,
             table["parameters"],
             self._own(table),
             requires=tuple(table.get("requires", ())),
@@ -191,7 +195,7 @@ class Names:
 
     def _check(self, table: Table, form: Table) -> None:
         inside = [(table.get("training"), OF_ARCHITECTURE), (table.get("generate"), OF_INPUTS)]
-        for words, allowed in ((table, form), *((one, of) for one, of in inside if isinstance(one, dict))):
+        for words, allowed in ((table, form), *((part, of) for part, of in inside if isinstance(part, dict))):
             self._among("key", words, allowed)
             for key, value in words.items():
                 kind = allowed[key]
@@ -243,5 +247,5 @@ class Names:
 def with_none(value: Any) -> Any:
     """``value`` with ``None`` for each ``"$none"``, which TOML has no word for."""
     if isinstance(value, dict):
-        return {key: with_none(one) for key, one in value.items()}
+        return {key: with_none(inner) for key, inner in value.items()}
     return None if value == "$none" else value

@@ -34,12 +34,12 @@ def make_tokenizer(config: Any) -> Any:
     text = config.get_text_config() if config is not None else None
     clip = "clip" in getattr(text, "model_type", "")
     given = {key: _id(text, key) for key in ("bos", "eos", "pad")}
-    ids = {key: one for key, one in (CLIP if clip else given).items() if one is not None}
+    ids = {key: token for key, token in (CLIP if clip else given).items() if token is not None}
     if "t5" in getattr(text, "model_type", ""):
         ids.pop("bos", None)
     ids.setdefault("pad", ids.get("eos", 0))
-    names = {key: next(other for other, number in ids.items() if number == one) for key, one in ids.items()}
-    vocabulary = {f"<{names[key]}>": one for key, one in ids.items()} | {"<word>": WORD}
+    names = {key: next(other for other, number in ids.items() if number == id_) for key, id_ in ids.items()}
+    vocabulary = {f"<{names[key]}>": id_ for key, id_ in ids.items()} | {"<word>": WORD}
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<word>"))
     backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()])
     first = f"<{names['bos']}> " if "bos" in ids else ""
@@ -57,8 +57,8 @@ def make_tokenizer(config: Any) -> Any:
 
 
 def _id(config: Any, key: str) -> int | None:
-    found = getattr(config, f"{key}_token_id", None)
-    return found[0] if isinstance(found, list) else found
+    token = getattr(config, f"{key}_token_id", None)
+    return token[0] if isinstance(token, list) else token
 
 
 def assemble(recipe: Recipe, dtype: torch.dtype, who: str, *, small: bool, few: Collection[str] = ()) -> Any:

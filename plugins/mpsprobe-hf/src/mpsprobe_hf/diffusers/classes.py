@@ -43,14 +43,14 @@ def named_class(name: str, who: str) -> type[Any]:
     places = [importlib.import_module(module)] if colon else [diffusers, transformers]
     for place in places:
         try:
-            found = getattr(place, attribute, None)
+            attribute_ = getattr(place, attribute, None)
         except ImportError as error:  # lazy modules import what the class is in
             raise WorkloadError(
                 f"{who} needs {attribute}, which cannot be imported: {error}", "Reinstall the package that it names."
             ) from error
-        if isinstance(found, type):
-            check_backends(found, who)
-            return found
+        if isinstance(attribute_, type):
+            check_backends(attribute_, who)
+            return attribute_
     check_version("diffusers", "mpsprobe-hf", who)
     check_version("transformers", "mpsprobe-hf", who)
     raise WorkloadError(
@@ -59,17 +59,17 @@ def named_class(name: str, who: str) -> type[Any]:
     )
 
 
-def check_backends(found: type[Any], who: str) -> None:
+def check_backends(class_: type[Any], who: str) -> None:
     """Raise ``MissingPackage`` where ``found`` stands in for a class whose packages are not all installed."""
     from diffusers.utils.import_utils import BACKENDS_MAPPING
 
-    if type(found).__name__ != "DummyObject":
+    if type(class_).__name__ != "DummyObject":
         return
-    backends: list[str] = vars(found).get("_backends", [])
+    backends: list[str] = vars(class_).get("_backends", [])
     for backend in backends:
         available, _ = BACKENDS_MAPPING[backend]
         if not available():
-            raise MissingPackage(f"{who} ({found.__name__})", DISTRIBUTIONS.get(backend, backend))
+            raise MissingPackage(f"{who} ({class_.__name__})", DISTRIBUTIONS.get(backend, backend))
 
 
 def pipeline_class(name: str, known: Mapping[str, Any]) -> type[Any]:
@@ -87,18 +87,18 @@ def component_types(pipeline: type[Any]) -> dict[str, tuple[type[Any], ...]]:
         hints = typing.get_type_hints(pipeline.__init__)
     except NameError:  # an annotation that only type checkers can resolve
         hints = {}
-    found = {}
+    classes = {}
     for name, parameter in list(inspect.signature(pipeline.__init__).parameters.items())[1:]:
         kinds = _classes(hints.get(name, parameter.annotation))
-        if any(not issubclass(one, (bool, int, float, str, list, tuple, dict)) for one in kinds):
-            found[name] = kinds
-    return found
+        if any(not issubclass(kind, (bool, int, float, str, list, tuple, dict)) for kind in kinds):
+            classes[name] = kinds
+    return classes
 
 
 def _classes(annotation: Any) -> tuple[type[Any], ...]:
     if isinstance(annotation, type) and typing.get_origin(annotation) is None:
         return () if annotation in (NoneType, inspect.Parameter.empty) else (annotation,)
-    return tuple(one for part in typing.get_args(annotation) for one in _classes(part))
+    return tuple(class_ for part in typing.get_args(annotation) for class_ in _classes(part))
 
 
 def required(pipeline: type[Any], name: str) -> bool:

@@ -67,8 +67,10 @@ def _embeddings(pipeline: Any, batch_size: int) -> Any:
 
     config = getattr(getattr(pipeline, "unet", None) or getattr(pipeline, "transformer", None), "config", None)
     widths = (getattr(config, name, None) for name in WIDTHS)
-    width = next((one for one in widths if isinstance(one, int)), 768)
-    model = next((one for one in pipeline.components.values() if isinstance(one, torch.nn.Module)), None)
+    width = next((width for width in widths if isinstance(width, int)), 768)
+    model = next(
+        (component for component in pipeline.components.values() if isinstance(component, torch.nn.Module)), None
+    )
     return torch.randn(batch_size, width, dtype=getattr(model, "dtype", torch.float32))
 
 

@@ -41,16 +41,16 @@ def make(component: Component, dtype: torch.dtype, who: str, *, small: bool = Fa
     """
     # Some old classes fetch a tokenizer while they are made.
     with quiet(), patch.object(constants, "HF_HUB_OFFLINE", True):
-        found = named_class(component.class_name, who)
+        class_ = named_class(component.class_name, who)
         try:
             config = copy.deepcopy(merged(component.config, component.small if small else {}))
-            if not issubclass(found, torch.nn.Module):
+            if not issubclass(class_, torch.nn.Module):
                 with torch.device("cpu"):  # where numpy reads the tables of schedulers, wherever the models are
-                    return found(**config)
+                    return class_(**config)
             if small:
-                config = merged(config, few_layers(found, config, component.small))
+                config = merged(config, few_layers(class_, config, component.small))
             with default_dtype(dtype), without_tables():
-                model = _transformers(found, config) if hasattr(found, "config_class") else found(**config)
+                model = _transformers(class_, config) if hasattr(class_, "config_class") else class_(**config)
         except MpsprobeError:
             raise
         except Exception as error:
@@ -62,18 +62,18 @@ def make(component: Component, dtype: torch.dtype, who: str, *, small: bool = Fa
     return model.eval()
 
 
-def _transformers(found: type[Any], config: Mapping[str, Any]) -> Any:
+def _transformers(class_: type[Any], config: Mapping[str, Any]) -> Any:
     from transformers.initialization import no_init_weights
 
-    made = found.config_class(**config)
+    made = class_.config_class(**config)
     made.dtype = torch.get_default_dtype()
     with no_init_weights() if parameters_are_meta() else contextlib.nullcontext():
-        model = found(made)
+        model = class_(made)
     model.tie_weights()
     return model
 
 
-def few_layers(found: type[Any], config: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+def few_layers(class_: type[Any], config: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     """What makes a configuration of ``found`` one of few layers, inside of nested ones too.
 
     Args:
@@ -81,12 +81,12 @@ def few_layers(found: type[Any], config: Mapping[str, Any], said: Mapping[str, A
         config: its configuration; what is not in it has the defaults of the class.
         said: what is not to be changed.
     """
-    if not hasattr(found, "config_class"):
-        parameters = inspect.signature(found.__init__).parameters
-        return _fewer({key: config.get(key, one.default) for key, one in parameters.items()}, said)
-    made = found.config_class(**config)
+    if not hasattr(class_, "config_class"):
+        parameters = inspect.signature(class_.__init__).parameters
+        return _fewer({key: config.get(key, parameter.default) for key, parameter in parameters.items()}, said)
+    made = class_.config_class(**config)
     nested = {key: getattr(made, key, None) for key in made.sub_configs}
-    few = {key: _fewer(vars(one), said.get(key, {})) for key, one in nested.items() if one is not None}
+    few = {key: _fewer(vars(inner), said.get(key, {})) for key, inner in nested.items() if inner is not None}
     return {**_fewer(vars(made), said), **few}
 
 

@@ -76,10 +76,10 @@ def place_of(asked: str) -> Place | None:
             return Place(str(path.parent), path.name, folder=path.parent)
     except (OSError, RuntimeError, ValueError):
         return None
-    found = HUB_ID.fullmatch(asked)
-    if found is None:
+    match = HUB_ID.fullmatch(asked)
+    if match is None:
         return None
-    repository, part = found[1], found[2] or ""
+    repository, part = match[1], match[2] or ""
     folder = _in_the_cache(repository)
     known = (name for name, facts in _published().items() if facts["checkpoint"].lower() == repository.lower())
     place = Place(repository, part, next(known, ""), folder)

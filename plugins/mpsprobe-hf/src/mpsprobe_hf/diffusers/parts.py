@@ -158,20 +158,20 @@ def part_run(recipe: Recipe, name: str, options: RunOptions, who: str) -> TorchR
     """One call of the part called ``name``; arguments as ``part`` takes them."""
     if name == STEP:
         return step_run(recipe, options, who)
-    found = part(recipe, name, options, who)
+    component = part(recipe, name, options, who)
 
     def call(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        output = getattr(model, found.method)(*args, **kwargs)
+        output = getattr(model, component.method)(*args, **kwargs)
         return output.latent_dist.sample() if hasattr(output, "latent_dist") else output
 
     return TorchRun(
-        model=found.model,
-        args=found.args,
-        kwargs=found.kwargs,
-        architecture=type(found.model).__name__,
+        model=component.model,
+        args=component.args,
+        kwargs=component.kwargs,
+        architecture=type(component.model).__name__,
         call=call,
         batch_size=options.batch_size or 1,
-        notes=(*recipe.notes, f"{found.method} with what {recipe.pipeline.__name__} passes to it"),
+        notes=(*recipe.notes, f"{component.method} with what {recipe.pipeline.__name__} passes to it"),
     )
 
 

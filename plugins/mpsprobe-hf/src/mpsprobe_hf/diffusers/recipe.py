@@ -60,32 +60,34 @@ def recipe(name: str) -> Recipe:
     known = pipelines()
     if name in known:
         return published(known[name])
-    found = pipeline_class(name, known)
-    first = next((one for one in known.values() if one.pipeline == name), None)
-    return published(first) if first else _derived(found)
+    class_ = pipeline_class(name, known)
+    first = next((pipeline for pipeline in known.values() if pipeline.pipeline == name), None)
+    return published(first) if first else _derived(class_)
 
 
 def published(entry: Pipeline) -> Recipe:
     """Of a pipeline whose sizes are known."""
     check_installed(f"the workload '{entry.name}'", entry.requires)
-    found = named_class(entry.pipeline, f"'diffusers:{entry.name}'")
+    class_ = named_class(entry.pipeline, f"'diffusers:{entry.name}'")
     return Recipe(
-        found, entry.components, processors(found, entry.components), entry.checkpoint,
+        class_, entry.components, processors(class_, entry.components), entry.checkpoint,
         entry.settings, entry.arguments, entry.small, (f"sizes of {entry.checkpoint}",),
     )  # fmt: skip
 
 
-def _derived(found: type[Any]) -> Recipe:
+def _derived(class_: type[Any]) -> Recipe:
     """Sizes are those of the published pipeline that shares most components with it."""
-    types = component_types(found)
+    types = component_types(class_)
     models = {name: kinds for name, kinds in types.items() if not is_processor(name)}
 
     def shared(entry: Pipeline) -> dict[str, Component]:
-        return {name: one for name, one in entry.components.items() if _fits(one, models.get(name, ()))}
+        return {
+            name: component for name, component in entry.components.items() if _fits(component, models.get(name, ()))
+        }
 
-    nearest = max(pipelines().values(), key=lambda one: len(shared(one)))
+    nearest = max(pipelines().values(), key=lambda pipeline: len(shared(pipeline)))
     components = shared(nearest)
-    left = {name: kinds for name, kinds in models.items() if name not in components and required(found, name)}
+    left = {name: kinds for name, kinds in models.items() if name not in components and required(class_, name)}
     while left:  # those that belong together are taken from one checkpoint
         more = max((_of(entry, left) for entry in pipelines().values()), key=len)
         if not more:
@@ -94,25 +96,25 @@ def _derived(found: type[Any]) -> Recipe:
         left = {name: kinds for name, kinds in left.items() if name not in more}
     by_default = []
     for name, kinds in left.items():
-        everywhere = (one for entry in pipelines().values() for one in entry.components.values())
-        elsewhere = next((one for one in everywhere if _fits(one, kinds)), None)
+        everywhere = (component for entry in pipelines().values() for component in entry.components.values())
+        elsewhere = next((pipeline for pipeline in everywhere if _fits(pipeline, kinds)), None)
         components[name] = elsewhere or Component(f"{kinds[0].__module__}:{kinds[0].__name__}")
         if elsewhere is None:
             by_default.append(name)
     notes = [f"sizes of {nearest.checkpoint}, where the components are the same"]
     if by_default:
         notes.append(f"{', '.join(by_default)} with the defaults of the class")
-    made = processors(found, components)
-    return Recipe(found, components, made, nearest.checkpoint, small=nearest.small, notes=tuple(notes))
+    made = processors(class_, components)
+    return Recipe(class_, components, made, nearest.checkpoint, small=nearest.small, notes=tuple(notes))
 
 
 def _of(entry: Pipeline, wanted: Mapping[str, tuple[type[Any], ...]]) -> dict[str, Component]:
     """The components of ``entry`` that fit those called so, or so with something before it (``prior_text_encoder``)."""
     return {
-        name: one
+        name: component
         for name, kinds in wanted.items()
-        for key, one in entry.components.items()
-        if f"_{name}".endswith(f"_{key}") and _fits(one, kinds)
+        for key, component in entry.components.items()
+        if f"_{name}".endswith(f"_{key}") and _fits(component, kinds)
     }
 
 
@@ -132,12 +134,12 @@ def is_processor(name: str) -> bool:
     return any(word in name for word in PROCESSORS)
 
 
-def processors(found: type[Any], components: Mapping[str, Component]) -> dict[str, tuple[type[Any], ...]]:
+def processors(class_: type[Any], components: Mapping[str, Component]) -> dict[str, tuple[type[Any], ...]]:
     """The processors that ``found`` needs with these components, and the classes that they may have."""
     return {
         name: kinds
-        for name, kinds in component_types(found).items()
-        if is_processor(name) and (required(found, name) or _wanted(name, components))
+        for name, kinds in component_types(class_).items()
+        if is_processor(name) and (required(class_, name) or _wanted(name, components))
     }
 
 

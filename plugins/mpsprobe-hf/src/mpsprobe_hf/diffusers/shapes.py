@@ -31,16 +31,16 @@ class WithoutData(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        tensors = [one for one in tree_flatten((args, kwargs))[0] if isinstance(one, torch.Tensor)]
-        if not any(one.is_meta for one in tensors):
+        tensors = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
+        if not any(tensor.is_meta for tensor in tensors):
             return func(*args, **kwargs)
         if func is _READS:
             return torch.ones((), dtype=tensors[0].dtype).item()
         if func is _COPIES and kwargs.get("device") == _CPU:
             return torch.zeros(tensors[0].shape, dtype=kwargs.get("dtype") or tensors[0].dtype, device=_CPU)
         if func is _INDEXES:
-            args = (args[0], [one for index in args[1] for one in _places(index)])
-        if not all(one.is_meta for one in tensors):
+            args = (args[0], [place for index in args[1] for place in _places(index)])
+        if not all(tensor.is_meta for tensor in tensors):
             args, kwargs = tree_map(
                 lambda one: one.to("meta") if isinstance(one, torch.Tensor) else one, (args, kwargs)
             )

@@ -44,7 +44,7 @@ class Flow:
         drawn = compute_density_for_timestep_sampling(SAMPLING, latents.shape[0], logit_mean=0.0, logit_std=1.0)
         timesteps = self.scheduler.timesteps[(drawn * count).long()].to(latents.device)
         schedule = self.scheduler.timesteps.to(latents.device)
-        places = [(schedule == one).nonzero().item() for one in timesteps]
+        places = [(schedule == timestep).nonzero().item() for timestep in timesteps]
         sigmas = self.scheduler.sigmas.to(device=latents.device, dtype=latents.dtype)[places].flatten()
         sigmas = sigmas.reshape(-1, *(1,) * (latents.dim() - 1))
         if time.is_floating_point():
@@ -93,9 +93,9 @@ def difference(prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     Where one has more channels, only the first count: a prediction may have the variance after the noise, and latents
     a mask or another image after them.
     """
-    for axis, (one, other) in enumerate(zip(prediction.shape, target.shape, strict=True)):
-        if one != other:
-            prediction, target = (tensor.narrow(axis, 0, min(one, other)) for tensor in (prediction, target))
+    for axis, (length, other) in enumerate(zip(prediction.shape, target.shape, strict=True)):
+        if length != other:
+            prediction, target = (tensor.narrow(axis, 0, min(length, other)) for tensor in (prediction, target))
     return torch.nn.functional.mse_loss(prediction.float(), target.float(), reduction="mean")
 
 
@@ -114,13 +114,13 @@ def training_step(recipe: Recipe, options: RunOptions, who: str) -> TorchRun:
     if options.lora:
         check_installed(f"{who} with LoRA adapters", ("peft",))
     name = recipe.denoiser or ""
-    found = part(recipe, name, options, who, guided=False)
-    parameters = list(inspect.signature(type(found.model).forward).parameters)[1:]
-    inputs = {**dict(zip(parameters, found.args, strict=False)), **found.kwargs}
-    time = next((one for one in TIMES if one in inputs), None)
+    component = part(recipe, name, options, who, guided=False)
+    parameters = list(inspect.signature(type(component.model).forward).parameters)[1:]
+    inputs = {**dict(zip(parameters, component.args, strict=False)), **component.kwargs}
+    time = next((time for time in TIMES if time in inputs), None)
     if time is None:
         raise WorkloadError(f"the {name} of {who} gets no timestep", "Train it in a function: path/to/file.py:function")
-    scheduler = found.pipeline.scheduler
+    scheduler = component.pipeline.scheduler
     loss = loss_for(scheduler)
     trained = (
         f"LoRA of rank {options.lora_rank} on the attention of the {name} is" if options.lora else f"the {name} is"
@@ -133,9 +133,9 @@ def training_step(recipe: Recipe, options: RunOptions, who: str) -> TorchRun:
     if not is_known(scheduler):
         notes.append(f"the loss was made up: diffusers trains nothing with {type(scheduler).__name__}")
     return TorchRun(
-        model=with_adapters(found.model, options) if options.lora else found.model.train(),
+        model=with_adapters(component.model, options) if options.lora else component.model.train(),
         kwargs=inputs,
-        architecture=type(found.model).__name__,
+        architecture=type(component.model).__name__,
         call=_Step(loss, parameters[0], time),
         batch_size=options.batch_size or 1,
         notes=notes,

@@ -44,8 +44,8 @@ def recipe_of(folder: Path, name: str) -> Recipe:
     class_name = index.get("_class_name")
     if not isinstance(class_name, str):
         raise _own_code(name, INDEX)
-    found = pipeline_class(class_name, pipelines())
-    alike = next((one for one in pipelines().values() if one.pipeline == class_name), None)
+    class_ = pipeline_class(class_name, pipelines())
+    alike = next((pipeline for pipeline in pipelines().values() if pipeline.pipeline == class_name), None)
     known = alike.components if alike else {}
     components: dict[str, Component] = {}
     settings: dict[str, Any] = {}
@@ -54,14 +54,14 @@ def recipe_of(folder: Path, name: str) -> Recipe:
             continue
         if not isinstance(value, list):
             settings[key] = value
-        elif len(value) == 2 and all(isinstance(one, str) for one in value):
+        elif len(value) == 2 and all(isinstance(part, str) for part in value):
             made = _component(folder, key, value[0], value[1], name)
             same = key in known and known[key].class_name == made.class_name
             components[key] = replace(made, small=known[key].small) if same else made
     return Recipe(
-        found,
+        class_,
         components,
-        processors(found, components),
+        processors(class_, components),
         printable(name),
         settings={**(alike.settings if alike else {}), **settings},
         arguments=alike.arguments if alike else {},
@@ -76,18 +76,18 @@ def _component(folder: Path, key: str, library: str, class_name: str, name: str)
         if not library.isidentifier():
             raise _own_code(name, f"{key}: {printable(library)}")
         full = f"diffusers.pipelines.{library}:{class_name}"
-    config = next((path for one in CONFIGS if (path := folder / key / one).is_file()), None)
+    config = next((path for config in CONFIGS if (path := folder / key / config).is_file()), None)
     if config is None:
         raise WorkloadError(f"'{printable(name)}' has no {printable(key)}/{CONFIGS[0]}", "Fetch it again.")
-    values = {one: value for one, value in read_json(config).items() if one[:1] != "_" and one not in NOT_ARGUMENTS}
+    values = {key: value for key, value in read_json(config).items() if key[:1] != "_" and key not in NOT_ARGUMENTS}
     check_sizes(name, values)
     try:
-        found = named_class(full, f"'{printable(name)}'")
+        class_ = named_class(full, f"'{printable(name)}'")
     except ModuleNotFoundError as error:
         raise _own_code(name, f"{key}: {printable(library)}") from error
-    taken = inspect.signature(found.__init__).parameters
-    if not hasattr(found, "config_class"):
-        values = {one: value for one, value in values.items() if one in taken}
+    taken = inspect.signature(class_.__init__).parameters
+    if not hasattr(class_, "config_class"):
+        values = {key: value for key, value in values.items() if key in taken}
     return Component(full, values)
 
 
@@ -177,8 +177,8 @@ class PipelineWorkload:
             "part": self.part,
             "parts": list(recipe.parts()),
             "components": {
-                name: {"class": one.class_name.rpartition(":")[2], "config": _plain(one.config)}
-                for name, one in recipe.components.items()
+                name: {"class": component.class_name.rpartition(":")[2], "config": _plain(component.config)}
+                for name, component in recipe.components.items()
             },
             "inputs": _plain(recipe.arguments),
             "notes": list(recipe.notes),

@@ -37,7 +37,7 @@ def read_config(folder: Path) -> Mapping[str, Any]:
 
 
 def _what_it_is(folder: Path) -> str:
-    names = {one.name for one in folder.iterdir()}
+    names = {path.name for path in folder.iterdir()}
     if ADAPTER in names:
         base = text_of(read_json(folder / ADAPTER), "base_model_name_or_path")
         return (
@@ -48,9 +48,9 @@ def _what_it_is(folder: Path) -> str:
             "It holds a diffusers pipeline: give one of its folders, or path/to/file.py:function. "
             f"mpsprobe checkpoint {printable(str(folder))} says what it holds."
         )
-    inside = sorted(one.name for one in folder.iterdir() if (one / CONFIG).is_file())
+    inside = sorted(path.name for path in folder.iterdir() if (path / CONFIG).is_file())
     if inside:
-        return "Did you mean " + " or ".join(printable(str(folder / one)) for one in inside[:3]) + "?"
+        return "Did you mean " + " or ".join(printable(str(folder / name)) for name in inside[:3]) + "?"
     return "A checkpoint folder is what model.save_pretrained(folder) writes."
 
 
@@ -115,7 +115,7 @@ def check_sizes(name: str, config: Mapping[str, Any]) -> None:
 def _most(key: str) -> float:
     if any(part in key for part in NO_COUNTS):
         return LARGEST_NUMBER
-    return next((most for parts, most in LARGEST_COUNTS.items() if any(one in key for one in parts)), LARGEST_NUMBER)
+    return next((most for parts, most in LARGEST_COUNTS.items() if any(part in key for part in parts)), LARGEST_NUMBER)
 
 
 def needs_own_code(config: Mapping[str, Any], known_types: tuple[str, ...]) -> bool:
@@ -127,6 +127,8 @@ def own_code(config: Mapping[str, Any]) -> str:
     """The files that ``auto_map`` names, as ``file.py`` or ``organisation/repository: file.py``: what would be run."""
     mapped = config.get("auto_map")
     values = list(mapped.values()) if isinstance(mapped, dict) else []
-    named = [one for value in values for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
-    files = dict.fromkeys(f"{one.rpartition('.')[0].replace('--', ': ')}.py" for one in named)
+    named = [
+        name for value in values for name in (value if isinstance(value, list) else [value]) if isinstance(name, str)
+    ]
+    files = dict.fromkeys(f"{reference.rpartition('.')[0].replace('--', ': ')}.py" for reference in named)
     return printable(", ".join(files) or f"auto_map in {CONFIG}")

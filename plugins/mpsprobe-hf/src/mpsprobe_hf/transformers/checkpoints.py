@@ -89,7 +89,7 @@ class CheckpointWorkload:
             "source": str(self.folder),
             "model_type": config.get("model_type"),
             "architecture": architectures[0] if isinstance(architectures, list) and architectures else None,
-            "weights": sorted(one.name for one in self.folder.glob("*.safetensors")),
+            "weights": sorted(file.name for file in self.folder.glob("*.safetensors")),
             "config": dict(config),
         }
 
@@ -145,7 +145,11 @@ class CheckpointWorkload:
     def _class(self, config: Any, options: RunOptions) -> type[Any]:
         """The class that the checkpoint was saved from, else the one that ``AutoModel`` chooses."""
         named = getattr(config, "architectures", None)
-        wanted = next((one for one in named if isinstance(one, str)), "") if isinstance(named, list) else ""
+        wanted = (
+            next((reference for reference in named if isinstance(reference, str)), "")
+            if isinstance(named, list)
+            else ""
+        )
         if options.phase == "generate":  # a base model was saved without the head that its users generate with
             wanted = wanted if wanted and not wanted.endswith("Model") else generating_class_name(config.model_type)
         auto_map = getattr(config, "auto_map", None)
@@ -166,14 +170,14 @@ class CheckpointWorkload:
         """The class of the checkpoint's own code, which the user has allowed."""
         from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
-        chosen = next((one for key, one in auto_map.items() if key.startswith("AutoModel")), None)
+        chosen = next((reference for key, reference in auto_map.items() if key.startswith("AutoModel")), None)
         if not isinstance(chosen, str):
             raise WorkloadError(f"'{printable(self.name)}' names no model class in its auto_map")
         try:
-            found: type[Any] = get_class_from_dynamic_module(chosen, self.source)
+            class_: type[Any] = get_class_from_dynamic_module(chosen, self.source)
         except Exception as error:
             raise self._failure(f"its class {printable(chosen)}", error) from error
-        return found
+        return class_
 
     def _made(self, model_class: type[Any], config: Any, options: RunOptions) -> Any:
         """The model with random weights, and with the checkpoint's own settings of ``generate()`` if that is called."""

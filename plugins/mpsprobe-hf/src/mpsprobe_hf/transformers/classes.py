@@ -25,9 +25,9 @@ def base_class_name(model_type: str) -> str:
 
     orders = ("MODEL_MAPPING_NAMES", "MODEL_FOR_PRETRAINING_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES")
     for mapping in orders:
-        found = getattr(modeling_auto, mapping, {}).get(model_type)
-        if found:
-            return str(found if isinstance(found, str) else found[0])
+        names = getattr(modeling_auto, mapping, {}).get(model_type)
+        if names:
+            return str(names if isinstance(names, str) else names[0])
     # The parts of composite models (clip_text_model) are in no mapping, but their module has a class for them.
     own = [*declared_classes(model_type), *_of_module(model_type)]
     return next((name for name in own if name.endswith("Model")), own[0] if own else "")
@@ -60,8 +60,8 @@ def part_types(model_type: str) -> list[str]:
 
     config_class = CONFIG_MAPPING[model_type]
     parts = {**config_class.sub_configs, **getattr(config_class, "sub_configs_defaults", {})}.values()
-    found = dict.fromkeys(getattr(part, "model_type", "") for part in parts)
-    return [part for part in found if part in model_types() and base_class_name(part)[:4] not in ("", "Timm")]
+    types = dict.fromkeys(getattr(part, "model_type", "") for part in parts)
+    return [part for part in types if part in model_types() and base_class_name(part)[:4] not in ("", "Timm")]
 
 
 def with_forward(model_class: type[Any], config: Any) -> type[Any]:
@@ -89,7 +89,7 @@ def runs_without_gradients(model_class: type[Any]) -> bool:
     function = model_class.forward
     while function is not None:
         cells = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
-        if any(isinstance(getattr(one, "__self__", None), torch.inference_mode | torch.no_grad) for one in cells):
+        if any(isinstance(getattr(cell, "__self__", None), torch.inference_mode | torch.no_grad) for cell in cells):
             return True
         function = getattr(function, "__wrapped__", None)
     return False
@@ -104,13 +104,13 @@ def declared_classes(model_type: str) -> list[str]:
     """The classes that the ``AutoModel…`` mappings have for the type; imports none of them."""
     from transformers.models.auto import modeling_auto
 
-    found: set[str] = set()
+    names: set[str] = set()
     for mapping, classes in vars(modeling_auto).items():
         models = mapping.startswith("MODEL_") and mapping.endswith("_MAPPING_NAMES")
         if models and isinstance(classes, Mapping) and model_type in classes:
             chosen = classes[model_type]
-            found |= {chosen} if isinstance(chosen, str) else set(chosen)
-    return sorted(found)
+            names |= {chosen} if isinstance(chosen, str) else set(chosen)
+    return sorted(names)
 
 
 def _of_module(model_type: str) -> list[str]:
@@ -156,7 +156,7 @@ def class_for_task(model_type: str, task: str) -> str:
 
     def made_by(name: str) -> str:
         found = [auto._model_mapping.get(config_class, None) for auto in tasks[name]["pt"]]
-        classes = [one[0] if isinstance(one, tuple) else one for one in found if one is not None]
+        classes = [class_[0] if isinstance(class_, tuple) else class_ for class_ in found if class_ is not None]
         return classes[0].__name__ if classes else ""
 
     chosen = made_by(task)
@@ -178,14 +178,14 @@ def model_class_of(model_type: str, class_name: str) -> type[Any]:
 
     known = class_names(model_type)
     try:
-        found = getattr(transformers, class_name, None) or getattr(_module(model_type), class_name, None)
-        own = getattr(getattr(found, "config_class", None), "model_type", None)
-        is_model = isinstance(found, type) and issubclass(found, PreTrainedModel)
+        class_ = getattr(transformers, class_name, None) or getattr(_module(model_type), class_name, None)
+        own = getattr(getattr(class_, "config_class", None), "model_type", None)
+        is_model = isinstance(class_, type) and issubclass(class_, PreTrainedModel)
     except (ImportError, RuntimeError) as error:
         raise missing_package(class_name, error) from error
-    if found is None or not is_model or (class_name not in known and own != model_type):
+    if class_ is None or not is_model or (class_name not in known and own != model_type):
         raise UnknownName(f"{model_type} class", class_name, known)
-    return found  # type: ignore[no-any-return]
+    return class_  # type: ignore[no-any-return]
 
 
 def missing_package(what: str, error: BaseException) -> MissingPackage | WorkloadError:

@@ -118,15 +118,15 @@ def mutes() -> list[Mute]:
 
     library.get_verbosity(), hub.get_verbosity()  # whoever asks first makes the handlers
 
-    found = []
+    kept = []
     for name, floor in (("transformers", logging.ERROR), ("huggingface_hub", logging.CRITICAL)):
         for handler in logging.getLogger(name).handlers:
-            mute = next((one for one in handler.filters if isinstance(one, Mute)), None)
+            mute = next((filter_ for filter_ in handler.filters if isinstance(filter_, Mute)), None)
             if mute is None:
                 mute = Mute(floor)
                 handler.addFilter(mute)
-            found.append(mute)
-    return found
+            kept.append(mute)
+    return kept
 
 
 def quietly(call: Call | None = None) -> Call:
@@ -207,7 +207,7 @@ def with_adapters(name: str, model: Any, options: RunOptions) -> Any:
         try:
             adapted = get_peft_model(model, LoraConfig(r=options.lora_rank, target_modules="all-linear"))
         except Exception as error:  # whatever peft finds that it cannot adapt
-            linear = any(type(one).__name__ in ("Linear", "Conv1D") for one in model.modules())
+            linear = any(type(module).__name__ in ("Linear", "Conv1D") for module in model.modules())
             why = in_short(error) if linear else "it has no linear layers"
             raise WorkloadError(
                 f"'{printable(name)}' ({type(model).__name__}) cannot be trained by LoRA: {why}", "Leave out --lora."

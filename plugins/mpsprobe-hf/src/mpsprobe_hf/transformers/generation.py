@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mpsprobe.errors import UsageError, WorkloadError
-from mpsprobe.protocols import RunOptions
+from mpsprobe.protocols import GenerateOptions
 from mpsprobe.suggestions import printable
 from mpsprobe_hf.sizes import Field
 
@@ -35,9 +35,9 @@ def generating_class_name(model_type: str) -> str:
     from transformers.models.auto import modeling_auto
 
     for mapping in HEADS:
-        found = getattr(modeling_auto, mapping, {}).get(model_type)
-        if found:
-            return str(found if isinstance(found, str) else found[0])
+        names = getattr(modeling_auto, mapping, {}).get(model_type)
+        if names:
+            return str(names if isinstance(names, str) else names[0])
     return ""
 
 
@@ -63,14 +63,14 @@ def prompt(fields: Iterable[Field], *, timed: bool = False) -> tuple[Field, ...]
         fields: of a forward pass.
         timed: words get times, which needs the place where the sound ends.
     """
-    given = tuple(one for one in fields if not one.name.startswith("decoder_"))
-    sound = next((one for one in given if one.name == "input_features"), None)
-    if timed and sound is not None and all(one.name != "attention_mask" for one in given):
+    given = tuple(field for field in fields if not field.name.startswith("decoder_"))
+    sound = next((field for field in given if field.name == "input_features"), None)
+    if timed and sound is not None and all(field.name != "attention_mask" for field in given):
         given += (Field("attention_mask", "ones", (sound.shape[0], sound.shape[-1])),)
     return given
 
 
-def arguments(options: RunOptions) -> dict[str, Any]:
+def arguments(options: GenerateOptions) -> dict[str, Any]:
     """The arguments of ``generate()`` besides the prompt."""
     asked: dict[str, Any] = {"max_new_tokens": options.new_tokens, **DECODINGS[options.decoding]}
     if options.cache != "dynamic":
@@ -130,14 +130,14 @@ ARGUMENTS: Mapping[str, Callable[[Any, Mapping[str, Any], Mapping[str, Any]], di
 """Model type → the arguments of its ``generate()`` from configuration, prompt and what others are given."""
 
 
-def note(options: RunOptions) -> str:
+def note(options: GenerateOptions) -> str:
     """What was asked for, for the report."""
     what = "one token" if options.new_tokens == 1 else f"{options.new_tokens} tokens"
     timed = ", with the time of each word" if options.word_timestamps else ""
     return f"generate() of {what}: {options.decoding}, {options.cache} cache{timed}"
 
 
-def generating(model: Any, options: RunOptions) -> Any:
+def generating(model: Any, options: GenerateOptions) -> Any:
     """``TorchRun.call`` for ``model``. Raises UsageError: words cannot have times."""
     if options.word_timestamps and not hasattr(model, "_extract_token_timestamps"):
         raise UsageError(f"{type(model).__name__} gives words no times", "Leave out --word-timestamps.")
@@ -147,8 +147,8 @@ def generating(model: Any, options: RunOptions) -> Any:
             setattr(model.generation_config, name, value)
 
     accepted = inspect.signature(model.generate).parameters.values()
-    anything = any(one.kind is one.VAR_KEYWORD for one in accepted)
-    names = {one.name for one in accepted}
+    anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted)
+    names = {parameter.name for parameter in accepted}
 
     def run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         own = ARGUMENTS.get(model.config.model_type)

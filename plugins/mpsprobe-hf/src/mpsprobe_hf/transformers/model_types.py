@@ -66,16 +66,16 @@ def load(name: str) -> Workload:
 
 def _parts_made(model_type: str, options: RunOptions) -> list[str]:
     """The parts of ``model_type`` that can be made of the packages that are installed; parts of those that cannot."""
-    found: list[str] = []
+    names: list[str] = []
     for part in part_types(model_type):
         try:
             ModelTypeWorkload(PREFIX + part, part)._sized(options)
-            found.append(PREFIX + part)
+            names.append(PREFIX + part)
         except MissingPackage:
-            found += _parts_made(part, options)
+            names += _parts_made(part, options)
         except MpsprobeError:
             continue
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))
 
 
 class ModelTypeWorkload:

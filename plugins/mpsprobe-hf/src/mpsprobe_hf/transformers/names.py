@@ -86,9 +86,9 @@ def _near_folders(name: str) -> str:
         path = Path(name).expanduser()
         if path.is_file():
             return "It is a file: give the folder that holds config.json. mpsprobe checkpoint says what it holds."
-        near = nearest(path.name, [one.name for one in path.parent.iterdir() if one.is_dir()])
+        near = nearest(path.name, [file.name for file in path.parent.iterdir() if file.is_dir()])
         return (
-            "Did you mean " + " or ".join(str(path.parent / one) for one in near) + "?" if near else "Check the path."
+            "Did you mean " + " or ".join(str(path.parent / name) for name in near) + "?" if near else "Check the path."
         )
     except (OSError, RuntimeError, ValueError):
         return "Check the path."

@@ -68,7 +68,7 @@ class PipelineWorkload:
 def _call(pipeline: Any, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """The pipeline puts what it has made of its inputs where it thinks that its model is."""
     before = pipeline.device
-    pipeline.device = next((one.device for one in model.parameters()), before)
+    pipeline.device = next((parameter.device for parameter in model.parameters()), before)
     try:
         return pipeline(*args, **kwargs)
     finally:

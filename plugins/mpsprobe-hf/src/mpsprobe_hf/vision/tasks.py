@@ -137,14 +137,14 @@ def objects(
     left = torch.arange(count, dtype=torch.float32) * step
     ones = torch.ones(count, dtype=torch.float32)
     boxes = torch.stack([left, ones * (height / 4), left + 0.75 * step, ones * (height * 3 / 4)], dim=1)
-    found = {"boxes": boxes, "labels": torch.arange(count) % (classes - 1) + 1}
+    target = {"boxes": boxes, "labels": torch.arange(count) % (classes - 1) + 1}
     if masks:
         columns = torch.arange(width).reshape(1, 1, width).expand(count, height, width)
-        found["masks"] = (columns * count // width == torch.arange(count).reshape(count, 1, 1)).to(torch.uint8)
+        target["masks"] = (columns * count // width == torch.arange(count).reshape(count, 1, 1)).to(torch.uint8)
     if keypoints:
         places = torch.stack([boxes[:, 0] + step / 4, boxes[:, 1] + height / 4, ones], dim=1)
-        found["keypoints"] = places.unsqueeze(1).repeat(1, keypoints, 1)
-    return found
+        target["keypoints"] = places.unsqueeze(1).repeat(1, keypoints, 1)
+    return target
 
 
 SCORES = "trained with cross-entropy of the class scores"

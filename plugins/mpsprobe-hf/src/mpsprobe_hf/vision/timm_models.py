@@ -46,8 +46,8 @@ class TimmWorkload:
 
     def describe(self) -> Mapping[str, Any]:
         """What timm's configuration says: input size ``(channels, height, width)``, classes, the checkpoint."""
-        found = self._timm.get_pretrained_cfg(self._entry)
-        config = {} if found is None else found.to_dict()
+        published = self._timm.get_pretrained_cfg(self._entry)
+        config = {} if published is None else published.to_dict()
         size = config.get("input_size")
         return {
             "architecture": self._entry,

@@ -90,5 +90,5 @@ class TorchvisionWorkload:
 
     def _arguments(self, quantize: bool) -> dict[str, Any]:
         takes = inspect.signature(self._builder).parameters
-        found = {name: value for name, value in {**ARGUMENTS, "quantize": quantize}.items() if name in takes}
-        return {**found, **DRAWN.get(self._entry.removeprefix("quantized_"), {})}
+        arguments = {name: value for name, value in {**ARGUMENTS, "quantize": quantize}.items() if name in takes}
+        return {**arguments, **DRAWN.get(self._entry.removeprefix("quantized_"), {})}

@@ -22,21 +22,21 @@ def dtype_named(name: str) -> torch.dtype:
     """``float32`` as a dtype. Raises UnknownName: no dtype of the audit has this name."""
     if name not in DTYPES:
         raise UnknownName("dtype", name, DTYPES, "There are: " + ", ".join(DTYPES) + ".")
-    found: torch.dtype = getattr(torch, name)
-    return found
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
 
 
 @functools.cache
 def entries() -> dict[str, Any]:
     """Every entry by its key, which is its name and its variant without anything between (``divno_rounding_mode``)."""
-    found = {entry.name + entry.variant_test_name: entry for entry in _database()}
-    antialiased = found.get("_upsample_bilinear2d_aa")
-    if antialiased is not None and "_upsample_bicubic2d_aa" not in found:
+    by_name = {entry.name + entry.variant_test_name: entry for entry in _database()}
+    antialiased = by_name.get("_upsample_bilinear2d_aa")
+    if antialiased is not None and "_upsample_bicubic2d_aa" not in by_name:
         # ``test_mps.py`` makes this entry of the other one, and the lists speak of it.
         bicubic = copy.deepcopy(antialiased)
         bicubic.name, bicubic.op = "_upsample_bicubic2d_aa", torch.ops.aten._upsample_bicubic2d_aa
-        found[bicubic.name] = bicubic
-    return found
+        by_name[bicubic.name] = bicubic
+    return by_name
 
 
 def entry_named(name: str) -> Any:

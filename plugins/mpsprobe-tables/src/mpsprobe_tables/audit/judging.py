@@ -91,18 +91,18 @@ def judge(pairs: Iterable[Pair], expectations: Expectations, lists: Lists) -> li
         lists: which of the pairs' runs to look at; ``none`` is by mechanism alone.
     """
     tests = list(_tests(pairs, expectations))
-    found = [_judged(pair, expectations, gradient, lists) for pair, gradient in tests]
+    judged = [_judged(pair, expectations, gradient, lists) for pair, gradient in tests]
     passing = {
         call
-        for (pair, gradient), one in zip(tests, found, strict=True)
-        if one.expected == "pass" and not one.predicted
+        for (pair, gradient), judged_pair in zip(tests, judged, strict=True)
+        if judged_pair.expected == "pass" and not judged_pair.predicted
         for call in _calls(pair, expectations.release, gradient, lists)
     }
     return [
-        one
-        if one.agrees or one.outcome != "runs"
-        else replace(one, cause=_left_over(pair, one, passing, expectations, lists))
-        for (pair, _), one in zip(tests, found, strict=True)
+        test
+        if test.agrees or test.outcome != "runs"
+        else replace(test, cause=_left_over(pair, test, passing, expectations, lists))
+        for (pair, _), test in zip(tests, judged, strict=True)
     ]
 
 
@@ -118,9 +118,11 @@ def beyond_claims(pairs: Iterable[Pair], expectations: Expectations, lists: List
 def internal_errors(pairs: Iterable[Pair]) -> Iterator[tuple[Pair, str, str]]:
     """Pair, release and what the device raised where the CPU does not; each pair once."""
     for pair in pairs:
-        found = ((release, one) for (release, _), ran in pair.runs.items() for one in ran.raised if one.reference_works)
-        for release, one in found:
-            yield pair, release, f"{one.phase} of sample {one.sample}: {one.message}"
+        errors = (
+            (release, one) for (release, _), ran in pair.runs.items() for one in ran.raised if one.reference_works
+        )
+        for release, error in errors:
+            yield pair, release, f"{error.phase} of sample {error.sample}: {error.message}"
             break
 
 
@@ -140,13 +142,13 @@ def _calls(pair: Pair, release: str, gradient: bool, lists: Lists) -> set[tuple[
 
 def _left_over(
     pair: Pair,
-    one: Judged,
+    judged: Judged,
     passing: set[tuple[str, tuple[str, ...]]],
     expectations: Expectations,
     lists: Lists,
 ) -> str:
     """What is known of a failure that nothing explains: the calls that no test makes which passes."""
-    rest = _calls(pair, expectations.release, one.gradient, lists) - passing
+    rest = _calls(pair, expectations.release, judged.gradient, lists) - passing
     if not rest:
         return EVERYTHING_PASSES
     names = sorted({operator for operator, _ in rest})
@@ -155,7 +157,7 @@ def _left_over(
 
 def _runs(pair: Pair, expectations: Expectations) -> bool:
     entry = entries()[pair.entry]
-    on_cpu = (str(one).removeprefix("torch.") for one in entry.dtypes)
+    on_cpu = (str(dtype).removeprefix("torch.") for dtype in entry.dtypes)
     return expectations.tests(pair.entry, pair.dtype, on_cpu)
 
 
@@ -178,7 +180,7 @@ def _meaning(lists: tuple[str, ...]) -> Meaning:
 def outcome_of(pair: Pair, release: str, gradient: bool, lists: Lists) -> tuple[Outcome, str, Seen | None]:
     """Outcome, cause and the refusing call of one test of ``pair``."""
     ran = pair.runs[release, lists]
-    internal = [one for one in ran.raised if one.reference_works and (gradient or one.phase != BACKWARD)]
+    internal = [error for error in ran.raised if error.reference_works and (gradient or error.phase != BACKWARD)]
     if internal:
         return "internal error", f"{internal[0].phase} of sample {internal[0].sample}: {internal[0].message}", None
     seen = next((seen for seen in ran.calls if seen.refuses and (gradient or seen.phase != BACKWARD)), None)
@@ -203,7 +205,7 @@ def _reference_error(pair: Pair, release: str, gradient: bool, lists: Lists) -> 
     if plain:
         return pair.plain_gradient if gradient else None
     # What the device checks before any kernel runs, a Mac checks as well, and there is no second try with MPS.
-    alike = next((one for one in pair.runs[release, lists].raised if one.phase == FORWARD), None)
+    alike = next((error for error in pair.runs[release, lists].raised if error.phase == FORWARD), None)
     if alike is not None:
         return f"sample {alike.sample}, as MPS does: {alike.message}"
     return pair.gradient if gradient else None
@@ -221,8 +223,8 @@ def by_test(judged: Iterable[Judged]) -> Mapping[str, list[Judged]]:
     A gradient test whose forward part is expected to fail fails with it and says nothing of its own; it is left out.
     """
     rows: dict[str, list[Judged]] = {}
-    for one in judged:
-        if one.gradient and any(not name.startswith("gradient ") and name != "decorators" for name in one.lists):
+    for test in judged:
+        if test.gradient and any(not name.startswith("gradient ") and name != "decorators" for name in test.lists):
             continue
-        rows.setdefault(f"gradient {one.dtype}" if one.gradient else one.dtype, []).append(one)
+        rows.setdefault(f"gradient {test.dtype}" if test.gradient else test.dtype, []).append(test)
     return rows

@@ -72,32 +72,34 @@ class Blame:
 
 def blame(observed: Sequence[Observed]) -> Blame:
     """Who is to blame for what the entries of one release are expected to do."""
-    accepted = frozenset(call for one in observed if one.status == "passes" for call in one.calls | one.gradient_calls)
-    failing = [one for one in observed if one.status == "fails" and not one.explained]
+    accepted = frozenset(
+        call for case in observed if case.status == "passes" for call in case.calls | case.gradient_calls
+    )
+    failing = [case for case in observed if case.status == "fails" and not case.explained]
     refused = _blamed(failing, accepted)
     known = accepted | refused.keys()
     unclaimed: dict[Called, str] = {}
-    for one in observed:
-        if one.status == "unclaimed" and not one.explained and not refused.keys() & one.calls:
-            left = _candidates(one, known)
+    for observation in observed:
+        if observation.status == "unclaimed" and not observation.explained and not refused.keys() & observation.calls:
+            left = _candidates(observation, known)
             # Weaker evidence: no choice between operators.
-            for call in sorted(left) if len(left) == 1 or _flags_alone(left) else _own(one, left):
-                unclaimed.setdefault(call, one.entry)
+            for call in sorted(left) if len(left) == 1 or _flags_alone(left) else _own(observation, left):
+                unclaimed.setdefault(call, observation.entry)
     return Blame(refused, unclaimed, accepted)
 
 
 def _blamed(failing: Sequence[Observed], accepted: frozenset[Called]) -> dict[Called, str]:
     refused: dict[Called, str] = {}
     open_cases = []
-    for one in failing:
-        own = _own(one, _candidates(one, accepted))
+    for observed in failing:
+        own = _own(observed, _candidates(observed, accepted))
         for call in own:
-            refused.setdefault(call, one.entry)
+            refused.setdefault(call, observed.entry)
         if not own:
-            open_cases.append(one)
-    open_cases = [one for one in open_cases if not refused.keys() & one.calls]
+            open_cases.append(observed)
+    open_cases = [case for case in open_cases if not refused.keys() & case.calls]
     while True:
-        candidates = [_candidates(one, accepted) for one in open_cases]
+        candidates = [_candidates(case, accepted) for case in open_cases]
         counts = Counter(call for them in candidates for call in them)
         alone = {call for them in candidates if len(them) == 1 or _flags_alone(them) for call in them}
         near = {call: _nearness(call, open_cases) for call in counts}
@@ -105,33 +107,33 @@ def _blamed(failing: Sequence[Observed], accepted: frozenset[Called]) -> dict[Ca
         if not certain:
             return refused
         chosen = min(certain, key=lambda call: (-counts[call], -near[call], call))
-        cases = [one for one in open_cases if chosen in one.calls]
-        entry = min(one.entry for one in cases)
+        cases = [case for case in open_cases if chosen in case.calls]
+        entry = min(case.entry for case in cases)
         for call in counts:  # where no case tells flags apart, each may be the cause
-            if _flags_alone({call, chosen}) and [one for one in open_cases if call in one.calls] == cases:
+            if _flags_alone({call, chosen}) and [case for case in open_cases if call in case.calls] == cases:
                 refused[call] = entry
-        open_cases = [one for one in open_cases if chosen not in one.calls]
+        open_cases = [case for case in open_cases if chosen not in case.calls]
 
 
-def _candidates(one: Observed, known: Iterable[Called]) -> frozenset[Called]:
+def _candidates(observed: Observed, known: Iterable[Called]) -> frozenset[Called]:
     """Calls with the dtype of the entry that nobody is known to take."""
-    with_dtype = {call for call in one.calls if one.dtype in dtypes_in(call[1])}
+    with_dtype = {call for call in observed.calls if observed.dtype in dtypes_in(call[1])}
     return frozenset(with_dtype.difference(known))
 
 
 def _flags_alone(calls: Iterable[Called]) -> bool:
     """Whether they differ in nothing but flags."""
-    return len({(operator, without_flags(one)) for operator, one in calls}) == 1
+    return len({(operator, without_flags(call)) for operator, call in calls}) == 1
 
 
-def _own(one: Observed, calls: Iterable[Called]) -> list[Called]:
+def _own(observed: Observed, calls: Iterable[Called]) -> list[Called]:
     """Those that bear the entry's name."""
-    return [call for call in sorted(calls) if _base(call) in one.names]
+    return [call for call in sorted(calls) if _base(call) in observed.names]
 
 
 def _nearness(call: Called, cases: Iterable[Observed]) -> float:
     """How near the operator's name is to that of an entry that calls it, from 0 to 1."""
-    names = (name for one in cases if call in one.calls for name in one.names)
+    names = (name for case in cases if call in case.calls for name in case.names)
     return max((SequenceMatcher(None, _base(call), name).ratio() for name in names), default=0.0)
 
 
@@ -160,13 +162,15 @@ def learn(progress: SilentProgress, jobs: int = 1, dtypes: Sequence[str] = DTYPE
     groups = shared_lists()
     observed: dict[str, dict[tuple[str, ...], list[Observed]]] = {}
     progress.start(len(dtypes), "entries on the virtual devices of each list")
-    for dtype, found in zip(dtypes, in_processes(partial(observe, groups=groups), dtypes, jobs), strict=True):
-        observed[dtype] = found
+    for dtype, observations in zip(dtypes, in_processes(partial(observe, groups=groups), dtypes, jobs), strict=True):
+        observed[dtype] = observations
         progress.advance(dtype)
     progress.stop()
-    known = [_learned(group, [one for dtype in dtypes for one in observed[dtype][group]]) for group in groups]
+    known = [
+        _learned(group, [observation for dtype in dtypes for observation in observed[dtype][group]]) for group in groups
+    ]
     release = torch.__version__.partition("+")[0]
-    sources = {one: load_expectations(one).sha256 for one in expectation_releases()}
+    sources = {release: load_expectations(release).sha256 for release in expectation_releases()}
     return encode_lists(known, {"torch": release, "dtypes": list(dtypes), "wheels": sources})
 
 
@@ -183,7 +187,7 @@ def shared_lists() -> tuple[tuple[str, ...], ...]:
 
 def observe(dtype: str, groups: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], list[Observed]]:
     """Every entry with ``dtype``, as each list expects it."""
-    found: dict[tuple[str, ...], list[Observed]] = {group: [] for group in groups}
+    by_group: dict[tuple[str, ...], list[Observed]] = {group: [] for group in groups}
     torch.set_num_threads(1)
     with undisturbed():
         drawn = dict(_drawn(dtype))
@@ -192,19 +196,19 @@ def observe(dtype: str, groups: Sequence[tuple[str, ...]]) -> dict[tuple[str, ..
             expected = load_expectations(group[-1])
             table = load_table(group[-1])
             with AuditDevice(table, shadow_limit=SHADOW_LIMIT, outcomes=outcomes, note_flags=True) as device:
-                for key, one in drawn.items():
-                    status = status_of(expected, key, one.entry, dtype)
+                for key, sample in drawn.items():
+                    status = status_of(expected, key, sample.entry, dtype)
                     if status is not None:
                         tested = (
                             dtype in GRADIENT_DTYPES and expected.expected(key, dtype, gradient=True).kind == "pass"
                         )
-                        found[group].append(_observed(device, one, key, dtype, status, group[-1], tested))
-    return found
+                        by_group[group].append(_observed(device, sample, key, dtype, status, group[-1], tested))
+    return by_group
 
 
 def status_of(expected: Expectations, key: str, entry: Any, dtype: str) -> Status | None:
     """What the list says about the pair; ``None`` where it says nothing about what MPS takes."""
-    on_cpu = [str(one).removeprefix("torch.") for one in entry.dtypes]
+    on_cpu = [str(dtype).removeprefix("torch.") for dtype in entry.dtypes]
     expectation = expected.expected(key, dtype)
     if not expected.has(key) or dtype not in TESTED_DTYPES or expectation.kind == "skip":
         return None
@@ -293,25 +297,25 @@ def _calls(seen: Iterable[Seen]) -> frozenset[Called]:
     )
 
 
-def _raises(one: _Drawn, dtype: str, release: str) -> bool:
+def _raises(sample: _Drawn, dtype: str, release: str) -> bool:
     """Whether the CPU reference fails: then the entry fails whatever MPS does."""
-    if one.references is None:
-        one.references = on_cpu(one.entry, dtype, one.samples, gradient=False)
+    if sample.references is None:
+        sample.references = on_cpu(sample.entry, dtype, sample.samples, gradient=False)
     upcast = dtype in HALF and Version(release) >= UPCAST_SINCE
-    return any(found.forward is not None and not (upcast and found.upcast) for found in one.references)
+    return any(reference.forward is not None and not (upcast and reference.upcast) for reference in sample.references)
 
 
 def _learned(group: tuple[str, ...], observed: Sequence[Observed]) -> Learned:
-    found = blame(observed)
+    blamed = blame(observed)
     parts: list[dict[str, dict[str, str]]] = []
-    for part in (found.refused, found.unclaimed):
+    for part in (blamed.refused, blamed.unclaimed):
         by_operator: dict[str, dict[str, str]] = {}
-        for (operator, one), entry in part.items():
-            by_operator.setdefault(operator, {})[one] = entry
+        for (operator, call), entry in part.items():
+            by_operator.setdefault(operator, {})[call] = entry
         parts.append(by_operator)
     accepted: dict[str, set[str]] = {}
-    for operator, one in found.accepted:
-        accepted.setdefault(operator, set()).add(one)
+    for operator, call in blamed.accepted:
+        accepted.setdefault(operator, set()).add(call)
     return Learned(group, parts[0], parts[1], {operator: frozenset(them) for operator, them in accepted.items()})
 
 

@@ -65,12 +65,12 @@ class ModuleAudit:
 
     def count(self, expected: Expected, outcome: Outcome | None = None) -> int:
         """How many tests are expected to do one thing, and did another."""
-        return sum(one.expected == expected and outcome in (None, one.outcome) for one in self.tests)
+        return sum(test.expected == expected and outcome in (None, test.outcome) for test in self.tests)
 
     @property
     def refused(self) -> int:
         """How many tests are refused."""
-        return sum(one.outcome == "refused" for one in self.tests)
+        return sum(test.outcome == "refused" for test in self.tests)
 
     @property
     def recall(self) -> float:
@@ -86,7 +86,7 @@ class ModuleAudit:
     @property
     def disagreements(self) -> list[ModuleTest]:
         """Tests that do not do what the marks let expect."""
-        return [one for one in self.tests if not one.agrees]
+        return [test for test in self.tests if not test.agrees]
 
 
 def audit_modules(
@@ -101,16 +101,16 @@ def audit_modules(
     names = [name for name in module_entries() if not only or name in only]
     pieces = [names[first::PIECES] for first in range(PIECES) if names[first::PIECES]]
     progress.start(len(pieces), WHAT)
-    found: list[list[ModuleAudit]] = []
+    audits: list[list[ModuleAudit]] = []
     for done in in_processes(partial(audit_piece, releases), pieces, jobs):
-        found.append(done)
+        audits.append(done)
         progress.advance(WHAT)
-    return tuple(_together(of_one) for of_one in zip(*found, strict=True))
+    return tuple(_together(of_one) for of_one in zip(*audits, strict=True))
 
 
 def _together(parts: Sequence[ModuleAudit]) -> ModuleAudit:
     """Several pieces of one release, in the order of names."""
-    tests = sorted((test for part in parts for test in part.tests), key=lambda one: one.module)
+    tests = sorted((test for part in parts for test in part.tests), key=lambda test: test.module)
     return replace(parts[0], tests=tuple(tests), internal=tuple(text for part in parts for text in part.internal))
 
 
@@ -152,17 +152,17 @@ def _audit(
                 ran[key] = _run(device, module_entries()[name], dtype, mode, inputs[key])
     tests: list[ModuleTest] = []
     internal: dict[str, None] = {}
-    for (name, dtype, mode), one in ran.items():
+    for (name, dtype, mode), outcome in ran.items():
         raised = {
             number: _raises(module_entries()[name], inputs[name, dtype, mode][number], dtype, mode)
-            for number in one.raised
+            for number in outcome.raised
         }
         tests += _tests(
-            marks, name, dtype, mode, one, [one.raised[number] for number, on_cpu in raised.items() if on_cpu]
+            marks, name, dtype, mode, outcome, [outcome.raised[number] for number, on_cpu in raised.items() if on_cpu]
         )
         for number, on_cpu in raised.items():
             if not on_cpu:
-                internal[f"{name} with {dtype} on torch {table.release}: {one.raised[number]}"] = None
+                internal[f"{name} with {dtype} on torch {table.release}: {outcome.raised[number]}"] = None
     return ModuleAudit(table.release, tuple(tests), tuple(sorted(marks.idle())), tuple(internal))
 
 
@@ -187,11 +187,11 @@ def _tests(
         alone = dtype == COMPARED_IN and marks.expected(name, test, "float32", mode) == "pass"
         if expected == "fail" and alone and ran.compared and not gradient:
             expected = "numbers"
-        seen = next((one for one in ran.calls if one.refuses and (gradient or one.phase == FORWARD)), None)
-        found: tuple[Outcome, str] = ("raised", raised[0]) if raised else ("runs", "nothing refused")
+        seen = next((call for call in ran.calls if call.refuses and (gradient or call.phase == FORWARD)), None)
+        outcome: tuple[Outcome, str] = ("raised", raised[0]) if raised else ("runs", "nothing refused")
         if seen is not None:
-            found = "refused", f"{seen.operator} {seen.verdict}: {seen.reason}"
-        yield ModuleTest(name, dtype, mode, gradient, expected, *found)
+            outcome = "refused", f"{seen.operator} {seen.verdict}: {seen.reason}"
+        yield ModuleTest(name, dtype, mode, gradient, expected, *outcome)
 
 
 def _run(device: AuditDevice, entry: Any, dtype: str, mode: Mode, inputs: Sequence[Any]) -> _Ran:
@@ -218,7 +218,7 @@ def _inputs(entry: Any, dtype: str, mode: Mode) -> list[Any]:
         inputs = entry.module_inputs_func(
             entry, device=DEVICE, dtype=dtype_named(dtype), requires_grad=True, training=mode == "train"
         )
-        given = [one for one in inputs if one.forward_input is not None]
+        given = [sample for sample in inputs if sample.forward_input is not None]
         return given[:: -(-len(given) // MOST_INPUTS)] if given else given
 
 
@@ -238,6 +238,6 @@ def _step(entry: Any, given: Any, dtype: str, mode: Mode, device: AuditDevice | 
 
 
 def _backward(output: Any) -> None:
-    for one in tree_leaves(output):
-        if isinstance(one, torch.Tensor) and one.requires_grad:
-            one.backward(torch.ones_like(one), retain_graph=True)
+    for leaf in tree_leaves(output):
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
+            leaf.backward(torch.ones_like(leaf), retain_graph=True)

@@ -28,19 +28,19 @@ class _Words:
 
 def page(audit: Audit, command: str) -> str:
     """Markdown; ``command`` is the one that makes it again."""
-    one, words = audit.focus, _Words()
+    focus, words = audit.focus, _Words()
     scope = f"{audit.entries} chosen entries" if audit.only else f"{audit.entries} entries"
     parts = [
         words("top", command=command, audit=audit),
         *(words("internal", line=line) for line in audit.internal),
-        words("short", one=one),
-        "\n".join(_short(words, one, mode) for mode in one.scores),
-        words("compared", audit=audit, one=one, scope=scope, dtypes=", ".join(audit.dtypes)),
-        *_table(tables.figures(one)),
-        *_bullets(tables.two_figures(one)),
+        words("short", one=focus),
+        "\n".join(_short(words, focus, mode) for mode in focus.scores),
+        words("compared", audit=audit, one=focus, scope=scope, dtypes=", ".join(audit.dtypes)),
+        *_table(tables.figures(focus)),
+        *_bullets(tables.two_figures(focus)),
         words("lists"),
-        *_table(tables.lists(one)),
-        *_details(words, audit, one),
+        *_table(tables.lists(focus)),
+        *_details(words, audit, focus),
         *_releases(words, audit),
         *_modules(words, audit),
         words("limits"),
@@ -48,27 +48,27 @@ def page(audit: Audit, command: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _short(words: _Words, one: ReleaseAudit, mode: Lists) -> str:
-    forward, gradient = (one.verdicts(mode, which) for which in (False, True))
+def _short(words: _Words, audit: ReleaseAudit, mode: Lists) -> str:
+    forward, gradient = (audit.verdicts(mode, which) for which in (False, True))
     refused = forward.hits + forward.false
     return words("mode", mode=tables.TITLES[mode], forward=forward, gradient=gradient, refused=refused)
 
 
-def _details(words: _Words, audit: Audit, one: ReleaseAudit) -> Iterator[str]:
+def _details(words: _Words, audit: Audit, of_release: ReleaseAudit) -> Iterator[str]:
     """Each disagreement, and what is in no figure."""
     for kind in tables.DISAGREEING:
-        disagreeing = tables.disagreeing(one, kind)
+        disagreeing = tables.disagreeing(of_release, kind)
         yield words(kind)
         yield words(f"{kind}_some" if disagreeing.rows else "none")
         yield from _table(disagreeing)
-    exceptions = tables.exceptions(one)
+    exceptions = tables.exceptions(of_release)
     yield words("exceptions")
     yield words("exceptions_some" if exceptions.rows else "exceptions_none", most=MOST_LINES)
     yield from _table(exceptions)
-    if found := left_to_numbers(one.scores["none"].judged) if "none" in one.scores else {}:
+    if found := left_to_numbers(of_release.scores["none"].judged) if "none" in of_release.scores else {}:
         yield words("numbers")
         yield "\n".join(words("numbers_row", row=row, left=left) for row, left in found.items())
-    if lines := list(tables.beyond(one)):
+    if lines := list(tables.beyond(of_release)):
         yield words("beyond")
         yield from _bullets(lines)
 
@@ -84,9 +84,9 @@ def _releases(words: _Words, audit: Audit) -> Iterator[str]:
             yield from _table(tables.releases_by_dtype(audit, mode))
     if audit.untested:
         yield words("untested")
-    for one in audit.untested:
-        yield f"### On torch {one.release}"
-        yield from _table(tables.untested(one))
+    for tried in audit.untested:
+        yield f"### On torch {tried.release}"
+        yield from _table(tables.untested(tried))
 
 
 def _modules(words: _Words, audit: Audit) -> Iterator[str]:
@@ -94,8 +94,8 @@ def _modules(words: _Words, audit: Audit) -> Iterator[str]:
         return
     yield words("modules", audit=audit)
     yield from _table(tables.modules(audit.modules))
-    if idle := [one for one in audit.modules if one.idle]:
-        names = ", ".join(dict.fromkeys(f"`{name}`" for one in idle for name in one.idle))
+    if idle := [module for module in audit.modules if module.idle]:
+        names = ", ".join(dict.fromkeys(f"`{name}`" for row in idle for name in row.idle))
         yield words("idle", names=names, first=idle[0].release, last=idle[-1].release)
     yield words("marks")
     disagreeing = tables.disagreeing_modules(audit.modules)
@@ -115,5 +115,5 @@ def _cell(text: str) -> str:
 
 
 def _bullets(lines: Iterable[str]) -> Iterator[str]:
-    if found := "\n".join(f"- {_cell(line)}" for line in lines):
-        yield found
+    if listed := "\n".join(f"- {_cell(line)}" for line in lines):
+        yield listed

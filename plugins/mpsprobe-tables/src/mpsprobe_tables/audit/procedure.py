@@ -89,11 +89,11 @@ def backward(
     if entry.name == "unique" and sample.kwargs.get("sorted") is False:
         return None  # the order of its results is open, and the test goes on with the next sample
     outputs = (output,) if isinstance(output, torch.Tensor) else tuple(output)
-    wanted = tuple(one for one in outputs if _has_gradient(one))
+    wanted = tuple(output for output in outputs if _has_gradient(output))
     if not wanted:
         return None
-    inputs = tuple(one for one in tree_leaves((sample.input, sample.args, sample.kwargs)) if _has_gradient(one))
-    weights = tuple(weigh(one) for one in wanted)
+    inputs = tuple(leaf for leaf in tree_leaves((sample.input, sample.args, sample.kwargs)) if _has_gradient(leaf))
+    weights = tuple(weigh(name) for name in wanted)
     return lambda: torch.autograd.grad(wanted, inputs, grad_outputs=weights, allow_unused=True)
 
 
@@ -120,7 +120,7 @@ class DrawnOnCpu(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         device = kwargs.get("device")
         if name == "to" and device is None:
-            device = next((one for one in args[1:] if isinstance(one, str | torch.device)), None)
+            device = next((argument for argument in args[1:] if isinstance(argument, str | torch.device)), None)
         elif name == "cpu":
             device = "cpu"
         if device is None:
@@ -133,9 +133,9 @@ class DrawnOnCpu(TorchFunctionMode):
                 args = tuple("cpu" if _is_mps(argument) else argument for argument in args)
             made = func(*args, **kwargs)
         if for_mps:
-            for one in _leaves(made):
-                if isinstance(one, torch.Tensor):
-                    one._is_for_mps = True  # type: ignore[attr-defined]
+            for leaf in _leaves(made):
+                if isinstance(leaf, torch.Tensor):
+                    leaf._is_for_mps = True  # type: ignore[attr-defined]
         return made
 
 
@@ -249,19 +249,19 @@ def draws_other_gradients(entry: Any, samples: Sequence[Any]) -> bool:
 
 
 def _differs(entry: Any, sample: Any) -> bool:
-    found = []
+    pairs = []
     for shift in (0, 1):
         copied = sample.transform(copy_of)
         try:
             with other_seeds(shift):
                 output = forward(entry, copied)
                 compute = backward(entry, copied, output, torch.ones_like)
-                found.append(() if compute is None else compute())
+                pairs.append(() if compute is None else compute())
         except Exception:  # noqa: BLE001 - as above
             return False
     return any(
-        one is not None and other is not None and not torch.equal(one.nan_to_num(), other.nan_to_num())
-        for one, other in zip(*found, strict=True)
+        first is not None and other is not None and not torch.equal(first.nan_to_num(), other.nan_to_num())
+        for first, other in zip(*pairs, strict=True)
     )
 
 

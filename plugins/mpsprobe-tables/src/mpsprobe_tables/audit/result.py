@@ -61,11 +61,13 @@ class ReleaseAudit:
     @property
     def excepted(self) -> dict[ExceptionLine, list[Judged]]:
         """Lines of the table that took a test out, in either mode."""
-        found: dict[ExceptionLine, dict[tuple[str, str, bool], Judged]] = {}
+        by_line: dict[ExceptionLine, dict[tuple[str, str, bool], Judged]] = {}
         for scored in self.scores.values():
             for line, them in scored.excepted.items():
-                found.setdefault(line, {}).update({(one.entry, one.dtype, one.gradient): one for one in them})
-        return {line: list(them.values()) for line, them in found.items()}
+                by_line.setdefault(line, {}).update(
+                    {(judged.entry, judged.dtype, judged.gradient): judged for judged in them}
+                )
+        return {line: list(them.values()) for line, them in by_line.items()}
 
 
 def _all(rows: Mapping[str, Score], gradient: bool) -> Score:
@@ -92,13 +94,15 @@ class Audit:
     @property
     def focus(self) -> ReleaseAudit:
         """The release that is shown in detail: ``SHOWN`` among several, else the last."""
-        return next((one for one in self.releases if one.release == SHOWN), self.releases[-1])
+        return next((release for release in self.releases if release.release == SHOWN), self.releases[-1])
 
     @property
     def lowest(self) -> float:
         """The least recall or precision of any row of any release, from 0 to 1."""
-        rows = [s for one in self.releases for scored in one.scores.values() for s in scored.outcome.values()]
-        shares = [(one.recall, one.precision) for one in rows] + [(one.recall, one.precision) for one in self.modules]
+        rows = [s for release in self.releases for scored in release.scores.values() for s in scored.outcome.values()]
+        shares = [(row.recall, row.precision) for row in rows] + [
+            (module.recall, module.precision) for module in self.modules
+        ]
         return min((min(pair) for pair in shares), default=1.0)
 
 
@@ -121,16 +125,16 @@ def run_audit(
         untested: judge samples too that no test has, on ``SHOWN`` and the newest of several releases.
     """
     pairs = run_tasks(tasks_for(dtypes, releases, modes, only), jobs, progress)
-    found = summed_up(pairs, releases, dtypes, modes, only)
+    summary = summed_up(pairs, releases, dtypes, modes, only)
     if untested:
-        shown = dict.fromkeys((found.focus.release, releases[-1]))
-        found = replace(found, untested=audit_untested(list(shown), only or list(entries()), jobs, progress))
+        shown = dict.fromkeys((summary.focus.release, releases[-1]))
+        summary = replace(summary, untested=audit_untested(list(shown), only or list(entries()), jobs, progress))
     if modules is not None:
         # With several releases, those too that have no lists of operators.
         audits = audit_modules(module_releases() if len(releases) > 1 else releases, modules, jobs, progress)
-        internal = tuple(text for one in audits for text in one.internal)
-        found = replace(found, modules=audits, internal=found.internal + internal)
-    return found
+        internal = tuple(text for audit in audits for text in audit.internal)
+        summary = replace(summary, modules=audits, internal=summary.internal + internal)
+    return summary
 
 
 def summed_up(
@@ -158,8 +162,8 @@ def _release(pairs: Sequence[Pair], release: str, modes: Sequence[Lists]) -> Rel
     scored, beyond = {}, {}
     for mode in modes:
         scored[mode] = scores(judge(pairs, expectations, mode), expectations, exception_lines())
-        outside = [one for one in beyond_claims(pairs, expectations, mode) if one.reference_works]
-        beyond[mode] = sum(one.refused for one in outside), len(outside)
+        outside = [claim for claim in beyond_claims(pairs, expectations, mode) if claim.reference_works]
+        beyond[mode] = sum(tried.refused for tried in outside), len(outside)
     return ReleaseAudit(release, expectations.wheel, expectations.sha256, scored, beyond)
 
 
@@ -167,29 +171,31 @@ def disagreements(audited: ReleaseAudit) -> list[Disagreement]:
     """Every test that disagrees in some mode, those of the same kind and cause together; missed ones first."""
     tests: Iterable[tuple[Any, ...]] = (
         (
-            "missed" if one.expected == "kernel" else "false",
-            one.gradient,
-            one.entry,
-            one.dtype,
-            one.lists,
-            _without_sample(one.cause),
+            "missed" if disagreement.expected == "kernel" else "false",
+            disagreement.gradient,
+            disagreement.entry,
+            disagreement.dtype,
+            disagreement.lists,
+            _without_sample(disagreement.cause),
             mode,
         )
         for mode, scored in audited.scores.items()
-        for one in scored.disagreements
+        for disagreement in scored.disagreements
     )
     for column in (6, 3, 2):  # modes, dtypes, entries
         tests = _together(tests, column)
     found = [Disagreement(kind, gradient, tuple(sorted(entries)), *rest) for kind, gradient, entries, *rest in tests]
-    return sorted(found, key=lambda one: (one.kind == "false", one.gradient, one.entries))
+    return sorted(
+        found, key=lambda disagreement: (disagreement.kind == "false", disagreement.gradient, disagreement.entries)
+    )
 
 
 def _together(rows: Iterable[tuple[Any, ...]], column: int) -> list[tuple[Any, ...]]:
     """Rows that differ in one column alone as one, which has all of it there."""
-    found: dict[tuple[Any, ...], list[Any]] = {}
+    groups: dict[tuple[Any, ...], list[Any]] = {}
     for row in rows:
-        found.setdefault(row[:column] + row[column + 1 :], []).append(row[column])
-    return [(*rest[:column], tuple(values), *rest[column:]) for rest, values in found.items()]
+        groups.setdefault(row[:column] + row[column + 1 :], []).append(row[column])
+    return [(*rest[:column], tuple(values), *rest[column:]) for rest, values in groups.items()]
 
 
 def _without_sample(cause: str) -> str:

@@ -114,18 +114,18 @@ def run_entries(
             twin = next((earlier for earlier in done if alike(earlier, table)), None)
             done.append(table)
             if twin is not None:
-                for one in prepared:
-                    one.pair.runs |= {(table.release, mode): one.pair.runs[twin.release, mode] for mode in lists}
+                for sample in prepared:
+                    sample.pair.runs |= {(table.release, mode): sample.pair.runs[twin.release, mode] for mode in lists}
                 continue
             with AuditDevice(table, lists=lists[0], other=lists[-1], outcomes=remembered) as device:
-                for one in prepared:
-                    raised = _run(device, one, with_gradient)
+                for sample in prepared:
+                    raised = _run(device, sample, with_gradient)
                     for mode, calls in zip((lists[0], lists[-1]), device.short.take_both(), strict=True):
-                        one.pair.runs[table.release, mode] = Ran(calls, raised)
-        for one in prepared:
-            if with_gradient and _draws(one.pair):
-                one.pair.random_gradient = draws_other_gradients(one.entry, one.drawn)
-    return [one.pair for one in prepared]
+                        sample.pair.runs[table.release, mode] = Ran(calls, raised)
+        for sample in prepared:
+            if with_gradient and _draws(sample.pair):
+                sample.pair.random_gradient = draws_other_gradients(sample.entry, sample.drawn)
+    return [ready.pair for ready in prepared]
 
 
 @dataclass(slots=True)
@@ -139,14 +139,14 @@ class _Prepared:
     distinct: list[int]
 
 
-def alike(one: KernelTable, other: KernelTable) -> bool:
+def alike(kernel_table: KernelTable, other: KernelTable) -> bool:
     """Whether two patch releases differ in nothing that a device asks for: what one does, the other does."""
-    if one.release.rpartition(".")[0] != other.release.rpartition(".")[0]:
+    if kernel_table.release.rpartition(".")[0] != other.release.rpartition(".")[0]:
         return False
     known = [field.name for field in fields(KernelTable) if field.name not in PROVENANCE]
-    facts = [load_facts(table.release) for table in (one, other)]
-    shown = [(found.kernels, found.operators) for found in facts]
-    return shown[0] == shown[1] and all(getattr(one, name) == getattr(other, name) for name in known)
+    facts = [load_facts(table.release) for table in (kernel_table, other)]
+    shown = [(fact.kernels, fact.operators) for fact in facts]
+    return shown[0] == shown[1] and all(getattr(kernel_table, name) == getattr(other, name) for name in known)
 
 
 def _prepared(key: str, dtype: str, gradient: bool) -> _Prepared:
@@ -158,15 +158,17 @@ def _prepared(key: str, dtype: str, gradient: bool) -> _Prepared:
         return _Prepared(entry, pair, [], [], [])
     references = on_cpu(entry, dtype, drawn, gradient)
     pair.samples = len(drawn)
-    pair.forward = _first(one.forward for one in references)
-    pair.gradient = _first(one.gradient for one in references)
-    pair.exact = all(one.exact for one in references)
+    pair.forward = _first(reference.forward for reference in references)
+    pair.gradient = _first(reference.gradient for reference in references)
+    pair.exact = all(reference.exact for reference in references)
     pair.differentiable = entry.supports_autograd
     if (pair.forward or pair.gradient) is not None and not pair.differentiable:
         plain = on_cpu(entry, dtype, draw(entry, dtype, gradients=False), gradient)
-        pair.plain = _first(one.forward for one in plain)
-        pair.plain_gradient = _first(one.gradient for one in plain)
-    pair.upcast = pair.forward is not None and all(one.upcast or one.forward is None for one in references)
+        pair.plain = _first(result.forward for result in plain)
+        pair.plain_gradient = _first(result.gradient for result in plain)
+    pair.upcast = pair.forward is not None and all(
+        reference.upcast or reference.forward is None for reference in references
+    )
     return _Prepared(entry, pair, drawn, references, _distinct(drawn))
 
 
@@ -174,20 +176,20 @@ def _first(errors: Iterable[str | None]) -> str | None:
     return next((f"sample {number}: {error}" for number, error in enumerate(errors) if error is not None), None)
 
 
-def _run(device: AuditDevice, one: _Prepared, gradient: bool) -> tuple[Raised, ...]:
+def _run(device: AuditDevice, prepared: _Prepared, gradient: bool) -> tuple[Raised, ...]:
     raised: list[Raised] = []
-    if one.pair.drawing is None:
+    if prepared.pair.drawing is None:
         try:
-            samples = {number: device.sample(one.drawn[number]) for number in one.distinct}
+            samples = {number: device.sample(prepared.drawn[number]) for number in prepared.distinct}
         except NotStrided:  # a Mac makes them with MPS as well, so that is where they are asked for
-            samples = _drawn_there(device, one, raised)
+            samples = _drawn_there(device, prepared, raised)
     else:
-        samples = _drawn_there(device, one, raised)
+        samples = _drawn_there(device, prepared, raised)
     for number, sample in samples.items():
-        if (failed := step_on(device, one.entry, sample, gradient)) is not None:
+        if (failed := step_on(device, prepared.entry, sample, gradient)) is not None:
             phase, error = failed
-            known = one.references[number : number + 1]
-            works = any((one.forward if phase == FORWARD else one.gradient) is None for one in known)
+            known = prepared.references[number : number + 1]
+            works = any((result.forward if phase == FORWARD else result.gradient) is None for result in known)
             raised.append(Raised(phase, number, error, works))
     return tuple(raised)
 
@@ -209,11 +211,11 @@ def step_on(device: AuditDevice, entry: Any, sample: Any, gradient: bool) -> tup
     return None
 
 
-def _drawn_there(device: AuditDevice, one: _Prepared, raised: list[Raised]) -> dict[int, Any]:
+def _drawn_there(device: AuditDevice, prepared: _Prepared, raised: list[Raised]) -> dict[int, Any]:
     """The samples as the device makes them; none where a call of the sampler itself fails there."""
     try:
         with device.recording(SAMPLES):
-            return dict(enumerate(ask(one.entry, one.pair.dtype)))
+            return dict(enumerate(ask(prepared.entry, prepared.pair.dtype)))
     except Exception as error:  # noqa: BLE001 - as above; the CPU raised as well, or the tensors are sparse
         raised.append(Raised(SAMPLES, -1, message(error), reference_works=False))
         return {}
@@ -258,8 +260,8 @@ def _is_random(operator: str) -> bool:
     namespace, _, rest = operator.partition("::")
     name, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), name, None)
-    found = getattr(packet, overload or "default", None)
-    return found is not None and torch.Tag.nondeterministic_seeded in found.tags
+    overloaded = getattr(packet, overload or "default", None)
+    return overloaded is not None and torch.Tag.nondeterministic_seeded in overloaded.tags
 
 
 P = TypeVar("P")
@@ -289,24 +291,26 @@ def default_jobs() -> int:
 def entries_to_run(dtype: str, releases: Iterable[str]) -> list[str]:
     """The installed entries that PyTorch's test of one of the releases runs with ``dtype``, or that the CPU takes."""
     expected = [load_expectations(release) for release in releases]
-    found = []
+    keys = []
     for key, entry in entries().items():
-        on_cpu = {str(one).removeprefix("torch.") for one in entry.dtypes}
-        if dtype in on_cpu or any(one.tests(key, dtype, on_cpu) for one in expected):
-            found.append(key)
-    return found
+        on_cpu = {str(dtype).removeprefix("torch.") for dtype in entry.dtypes}
+        if dtype in on_cpu or any(expectations.tests(key, dtype, on_cpu) for expectations in expected):
+            keys.append(key)
+    return keys
 
 
 def tasks_for(
     dtypes: Sequence[str], releases: Sequence[str], lists: Sequence[Lists], only: Sequence[str] = ()
 ) -> list[Task]:
     """The work in pieces, each with entries from all over the database, so that they take about as long."""
-    found = []
+    tasks_made = []
     for dtype in dtypes:
         keys = [key for key in entries_to_run(dtype, releases) if not only or key in only]
         pieces = -(-len(keys) // CHUNK)
-        found += [Task(dtype, tuple(keys[first::pieces]), tuple(releases), tuple(lists)) for first in range(pieces)]
-    return found
+        tasks_made += [
+            Task(dtype, tuple(keys[first::pieces]), tuple(releases), tuple(lists)) for first in range(pieces)
+        ]
+    return tasks_made
 
 
 def in_processes(function: Callable[[P], R], pieces: Sequence[P], jobs: int) -> Iterator[R]:
@@ -323,13 +327,13 @@ def run_tasks(tasks: Sequence[Task], jobs: int, progress: SilentProgress) -> lis
 
     Raises BrokenProcessPool: an entry ended its process (a crash in C++); standard error says which.
     """
-    found: list[Pair] = []
+    all_pairs: list[Pair] = []
     progress.start(len(tasks), WHAT)
     for task, pairs in zip(tasks, in_processes(work, tasks, jobs), strict=True):
-        found += pairs
+        all_pairs += pairs
         progress.advance(f"{WHAT}, {task.dtype}")
     _outcomes.clear()
-    return found
+    return all_pairs
 
 
 def work(task: Task) -> list[Pair]:

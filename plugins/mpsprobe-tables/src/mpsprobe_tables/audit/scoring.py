@@ -45,13 +45,13 @@ class ExceptionLine:
     what: str  # what it really is, in a few words
     evidence: str  # where that is said or how it shows
 
-    def holds(self, one: Judged, release: str) -> bool:
+    def holds(self, judged: Judged, release: str) -> bool:
         """Whether the test that was judged is one of those."""
         return (
-            one.entry in self.entries
-            and (not self.dtypes or one.dtype in self.dtypes)
-            and one.gradient == (self.test == "gradient")
-            and not set(self.lists).isdisjoint(one.lists)
+            judged.entry in self.entries
+            and (not self.dtypes or judged.dtype in self.dtypes)
+            and judged.gradient == (self.test == "gradient")
+            and not set(self.lists).isdisjoint(judged.lists)
             and SpecifierSet(self.releases).contains(release)
         )
 
@@ -141,26 +141,26 @@ class Scores:
     @property
     def disagreements(self) -> list[Judged]:
         """Tests whose predicted outcome is not the expected one."""
-        return [one for one in self.judged if not one.agrees]
+        return [test for test in self.judged if not test.agrees]
 
 
 def scores(judged: Iterable[Judged], expectations: Expectations, exceptions: Sequence[ExceptionLine]) -> Scores:
     """All figures of one release."""
     excepted: dict[ExceptionLine, list[Judged]] = {}
     counted: list[Judged] = []
-    for one in judged:
-        line = next((line for line in exceptions if line.holds(one, expectations.release)), None)
+    for test in judged:
+        line = next((line for line in exceptions if line.holds(test, expectations.release)), None)
         if line is None:
-            counted.append(one)
+            counted.append(test)
         else:
-            excepted.setdefault(line, []).append(one)
+            excepted.setdefault(line, []).append(test)
     rows = by_test(counted)
     return Scores(
         outcome={row: _score(them) for row, them in rows.items()},
         device={row: _score_of_device(them) for row, them in rows.items()},
         lists=_lists(rows),
         unimplemented=_unimplemented(counted, expectations),
-        refused_float32=sorted(one.entry for one in rows.get("float32", ()) if one.expected == "pass" and one.refused),
+        refused_float32=sorted(row.entry for row in rows.get("float32", ()) if row.expected == "pass" and row.refused),
         excepted=excepted,
         judged=[one for them in rows.values() for one in them],
     )
@@ -180,18 +180,18 @@ class LeftToNumbers:
 
 def left_to_numbers(judged: Iterable[Judged]) -> dict[str, LeftToNumbers]:
     """Row → what is left out of it although no list says wrong numbers."""
-    found = {}
+    numbers = {}
     for row, them in by_test(judged).items():
-        left = [one for one in them if one.expected == "numbers" and one.listed != "numbers"]
+        left = [test for test in them if test.expected == "numbers" and test.listed != "numbers"]
         if left:
-            rest = [(one.expected, one.predicted) for one in them if one not in left]
-            found[row] = LeftToNumbers(
-                failing=sum(one.listed == "kernel" for one in left),
-                passing=sum(one.listed == "pass" for one in left),
-                as_failures=_count([*rest, *((one.listed, True) for one in left)]),
-                as_passes=_count([*rest, *((one.listed, False) for one in left)]),
+            rest = [(test.expected, test.predicted) for test in them if test not in left]
+            numbers[row] = LeftToNumbers(
+                failing=sum(test.listed == "kernel" for test in left),
+                passing=sum(test.listed == "pass" for test in left),
+                as_failures=_count([*rest, *((test.listed, True) for test in left)]),
+                as_passes=_count([*rest, *((test.listed, False) for test in left)]),
             )
-    return found
+    return numbers
 
 
 def total(found: Iterable[Score]) -> Score:
@@ -200,15 +200,15 @@ def total(found: Iterable[Score]) -> Score:
 
 
 def _score(judged: Iterable[Judged]) -> Score:
-    return _count((one.expected, one.predicted) for one in judged)
+    return _count((test.expected, test.predicted) for test in judged)
 
 
 def _score_of_device(judged: Iterable[Judged]) -> Score:
-    return _count((one.expected, one.refused) for one in judged if one.reference_works and one.outcome != "random")
+    return _count((test.expected, test.refused) for test in judged if test.reference_works and test.outcome != "random")
 
 
-def _count(found: Iterable[tuple[str, bool]]) -> Score:
-    counts = Counter(found)
+def _count(pairs: Iterable[tuple[str, bool]]) -> Score:
+    counts = Counter(pairs)
     return Score(
         hits=counts["kernel", True],
         missed=counts["kernel", False],
@@ -220,9 +220,9 @@ def _count(found: Iterable[tuple[str, bool]]) -> Score:
 
 def _lists(rows: Mapping[str, Sequence[Judged]]) -> dict[str, ListScore]:
     named: dict[str, Counter[str]] = {}
-    for one in itertools.chain(*rows.values()):
-        for name in one.lists:
-            named.setdefault(name, Counter())[one.outcome] += 1
+    for row in itertools.chain(*rows.values()):
+        for name in row.lists:
+            named.setdefault(name, Counter())[row.outcome] += 1
     return {
         name: ListScore(
             counts.total(),
@@ -237,8 +237,8 @@ def _lists(rows: Mapping[str, Sequence[Judged]]) -> dict[str, ListScore]:
 
 def _unimplemented(judged: Iterable[Judged], expectations: Expectations) -> dict[str, bool]:
     listed = {entry for entry, dtypes in expectations.of(f"forward {UNIMPLEMENTED}").items() if dtypes == ALL}
-    found: dict[str, bool] = {}
-    for one in judged:
-        if one.entry in listed and one.entry in entries() and not one.gradient and one.reference_works:
-            found[one.entry] = found.get(one.entry, True) and one.refused
-    return dict(sorted(found.items()))
+    verdicts: dict[str, bool] = {}
+    for test in judged:
+        if test.entry in listed and test.entry in entries() and not test.gradient and test.reference_works:
+            verdicts[test.entry] = verdicts.get(test.entry, True) and test.refused
+    return dict(sorted(verdicts.items()))

@@ -22,21 +22,21 @@ DISAGREEING = {"missed": "Expected to fail, and not predicted", "false": "Predic
 
 def document(audit: Audit) -> Document:
     """What a terminal shows: of several releases a row each, then one release in detail."""
-    one = audit.focus
+    focus = audit.focus
     scope = f"{audit.entries} OpInfo entries" if not audit.only else ", ".join(audit.only)
     by_release = (releases(audit), releases(audit, gradient=True)) if len(audit.releases) > 1 else ()
-    named = [lists(one), *(disagreeing(one, kind) for kind in DISAGREEING), exceptions(one)]
+    named = [lists(focus), *(disagreeing(focus, kind) for kind in DISAGREEING), exceptions(focus)]
     others = [*map(untested, audit.untested), modules(audit.modules), disagreeing_modules(audit.modules)]
     return Document(
         "Audit",
-        headline=f"torch {one.release} against the expectations of its own tests",
+        headline=f"torch {focus.release} against the expectations of its own tests",
         alerts=[f"internal error: {line}" for line in audit.internal],
         lines=[f"{scope}, {audit.samples:,} samples, traced with torch {audit.torch_version}"],
         sections=[
-            *(_section(half) for table in (*by_release, figures(one)) for half in _halves(table)),
-            Section("Most important", bullets(two_figures(one))),
+            *(_section(half) for table in (*by_release, figures(focus)) for half in _halves(table)),
+            Section("Most important", bullets(two_figures(focus))),
             *map(_section, named),
-            Section("Dtypes that the CPU has and MPS does not claim", bullets(beyond(one))),
+            Section("Dtypes that the CPU has and MPS does not claim", bullets(beyond(focus))),
             *map(_section, others),
         ],
     )
@@ -69,7 +69,7 @@ def figures(audited: ReleaseAudit) -> Table:
     """Each row by verdicts alone, and by the outcome of the test."""
     scores = list(audited.scores.values())
     rows = [
-        (row, *_figures([one.device.get(row, Score()) for one in scores], [one.outcome[row] for one in scores]))
+        (row, *_figures([score.device.get(row, Score()) for score in scores], [score.outcome[row] for score in scores]))
         for row in scores[0].outcome
     ]
     for name, gradient in (("all forward", False), ("all gradient", True)):
@@ -93,10 +93,10 @@ def _row(audited: ReleaseAudit, gradient: bool) -> tuple[str, ...]:
 def _figures(verdicts: Sequence[Score], outcomes: Sequence[Score]) -> tuple[str, ...]:
     fail = outcomes[0].failing
     counts = (outcomes[0].tests, fail, fail - verdicts[0].failing)
-    found = [f" ({one.hits}/{one.failing})" if _share(one) != "-" else "" for one in verdicts]
+    cells = [f" ({verdict.hits}/{verdict.failing})" if _share(verdict) != "-" else "" for verdict in verdicts]
     return (
         *map(str, counts),
-        *(f"{_share(one)}{count}" for one, count in zip(verdicts, found, strict=True)),
+        *(f"{_share(verdict)}{count}" for verdict, count in zip(verdicts, cells, strict=True)),
         *map(_share, outcomes),
     )
 
@@ -115,9 +115,9 @@ def two_figures(audited: ReleaseAudit) -> Iterator[str]:
     """The two figures that matter most, in a sentence each and mode."""
     for mode, scored in audited.scores.items():
         named, passing = scored.unimplemented, scored.refused_float32
-        found = sum(named.values())
+        total = sum(named.values())
         left = ", ".join(entry for entry, refused in named.items() if not refused)
-        recall = f"{found} are refused (recall {ratio(found, len(named))})" + (f"; not {left}" if left else "")
+        recall = f"{total} are refused (recall {ratio(total, len(named))})" + (f"; not {left}" if left else "")
         yield f"{TITLES[mode]}: of {len(named)} entries listed as unimplemented for every dtype, {recall}"
         refused = (
             f"{len(passing)} are refused: {', '.join(passing)}" if passing else "none is refused (precision 1.000)"
@@ -169,22 +169,24 @@ def exceptions(audited: ReleaseAudit) -> Table:
 def releases(audit: Audit, gradient: bool = False) -> Table:
     """Every release in a row: all forward tests, or all gradient tests."""
     title = f"Recall / precision, release by release{', gradients' if gradient else ''}"
-    tested = (one for one in audit.releases if one.row(audit.modes[0], gradient).tests)
-    return _numbers(title, ("torch", *_titles(audit.modes)), ((one.release, *_row(one, gradient)) for one in tested))
+    tested = (release for release in audit.releases if release.row(audit.modes[0], gradient).tests)
+    return _numbers(
+        title, ("torch", *_titles(audit.modes)), ((tried.release, *_row(tried, gradient)) for tried in tested)
+    )
 
 
 def releases_by_dtype(audit: Audit, mode: Lists) -> Table:
     """Release by release, a column for each dtype: by verdicts alone, and how many references raise."""
     rows = []
-    for one in audit.releases:
-        verdicts, outcomes = one.scores[mode].device, one.scores[mode].outcome
+    for release in audit.releases:
+        verdicts, outcomes = release.scores[mode].device, release.scores[mode].outcome
         cells = (
             f"{_share(verdicts[dtype])} ({outcomes[dtype].failing - verdicts[dtype].failing})"
             if dtype in outcomes
             else "-"
             for dtype in audit.dtypes
         )
-        rows.append((one.release, *cells))
+        rows.append((release.release, *cells))
     return _numbers(TITLES[mode], ("torch", *audit.dtypes), rows)
 
 
@@ -195,23 +197,36 @@ def modules(audits: Sequence[ModuleAudit]) -> Table:
         "without a mark", "of them refused", "recall / precision",
     )  # fmt: skip
     rows = []
-    for one in audits:
-        counts: list[int] = [len(one.tests)]
-        counts += [one.count("fail"), one.count("fail", "refused"), one.count("numbers")]
-        counts += [one.count("skip"), one.count("skip", "refused"), one.count("pass"), one.count("pass", "refused")]
-        found, marked = one.count("fail") - one.count("fail", "runs"), one.refused - one.count("pass", "refused")
-        shares = f"{ratio(found, one.count('fail'))} / {ratio(marked, one.refused)}"
-        rows.append((one.release, *map(str, counts), shares))
+    for audit in audits:
+        counts: list[int] = [len(audit.tests)]
+        counts += [audit.count("fail"), audit.count("fail", "refused"), audit.count("numbers")]
+        counts += [
+            audit.count("skip"),
+            audit.count("skip", "refused"),
+            audit.count("pass"),
+            audit.count("pass", "refused"),
+        ]
+        failing, marked = (
+            audit.count("fail") - audit.count("fail", "runs"),
+            audit.refused - audit.count("pass", "refused"),
+        )
+        shares = f"{ratio(failing, audit.count('fail'))} / {ratio(marked, audit.refused)}"
+        rows.append((audit.release, *map(str, counts), shares))
     return _numbers("Modules: recall / precision", titles, rows)
 
 
 def disagreeing_modules(audits: Sequence[ModuleAudit]) -> Table:
     """Tests of modules that do not do what the marks let expect, those with the same cause together."""
-    found: dict[tuple[str, ...], dict[str, dict[str, None]]] = {}
+    groups: dict[tuple[str, ...], dict[str, dict[str, None]]] = {}
     for audit in audits:
-        for one in audit.disagreements:
-            key = one.module, f"{'gradient' if one.gradient else 'forward'}, {one.mode}", one.expected, one.cause
-            found.setdefault(key, {}).setdefault(audit.release, {})[one.dtype] = None
+        for disagreement in audit.disagreements:
+            key = (
+                disagreement.module,
+                f"{'gradient' if disagreement.gradient else 'forward'}, {disagreement.mode}",
+                disagreement.expected,
+                disagreement.cause,
+            )
+            groups.setdefault(key, {}).setdefault(audit.release, {})[disagreement.dtype] = None
     rows = (
         (
             module,
@@ -219,22 +234,22 @@ def disagreeing_modules(audits: Sequence[ModuleAudit]) -> Table:
             *rest,
             ", ".join(by_release),
         )
-        for (module, *rest), by_release in found.items()
+        for (module, *rest), by_release in groups.items()
     )
     return _entries("Modules that disagree", ("module", "dtypes", "test", "expected", "cause", "torch"), rows)
 
 
-def untested(one: Untested) -> Table:
+def untested(tried: Untested) -> Table:
     """What becomes of samples that no test has: kind by kind, by what the verdicts rest on."""
-    outcomes = dict.fromkeys(outcome for found in one.counts.values() for outcome in sorted(found))
+    outcomes = dict.fromkeys(outcome for count in tried.counts.values() for outcome in sorted(count))
     sources = sorted(outcomes.keys() - set(OTHERWISE))
     shown = [*sources, *(outcome for outcome in OTHERWISE if outcome in outcomes)]
     titles = (f"refused: {outcome}" if outcome in sources else outcome for outcome in shown)
     rows = (
-        (kind, str(found.total()), *(str(found[outcome] or "-") for outcome in shown))
-        for kind, found in one.counts.items()
+        (kind, str(count.total()), *(str(count[outcome] or "-") for outcome in shown))
+        for kind, count in tried.counts.items()
     )
-    return _numbers(f"Samples that no test has, torch {one.release}", ("sample", "entries", *titles), rows)
+    return _numbers(f"Samples that no test has, torch {tried.release}", ("sample", "entries", *titles), rows)
 
 
 def _share(score: Score) -> str:

@@ -59,8 +59,8 @@ def audit_untested(
     progress.start(len(pieces), WHAT)
     merged: dict[tuple[str, str], Counter[str]] = {}
     for counts in in_processes(partial(count_piece, releases), pieces, jobs):
-        for which, found in counts.items():
-            merged.setdefault(which, Counter()).update(found)
+        for which, count in counts.items():
+            merged.setdefault(which, Counter()).update(count)
         progress.advance(WHAT)
     return tuple(
         Untested(release, {kind: merged[release, kind] for kind in kinds() if (release, kind) in merged})
@@ -92,14 +92,16 @@ def _fitting(key: str) -> Iterator[tuple[str, Any]]:
     """The first sample of each kind that fits."""
     entry = entry_named(key)
     try:
-        drawn = [one for one in itertools.islice(draw(entry, "float32"), MOST_TRIED) if _runs(entry, one)]
+        drawn = [sample for sample in itertools.islice(draw(entry, "float32"), MOST_TRIED) if _runs(entry, sample)]
     except Exception:  # noqa: BLE001 - what cannot be drawn in float32 says nothing
         return
     for rank in RANKS:
-        ranked = (one.transform(_to_rank(rank, one.input.shape)) for one in drawn if _has_rank(one.input, rank))
-        found = next((one for one in ranked if _runs(entry, one)), None)
-        if found is not None:
-            yield f"rank {rank}", found
+        ranked = (
+            sample.transform(_to_rank(rank, sample.input.shape)) for sample in drawn if _has_rank(sample.input, rank)
+        )
+        runnable = next((sample for sample in ranked if _runs(entry, sample)), None)
+        if runnable is not None:
+            yield f"rank {rank}", runnable
     for name in DTYPES:
         dtype = getattr(torch, name)
         if dtype not in entry.dtypes and drawn:
@@ -154,16 +156,16 @@ def _outcome(device: AuditDevice, table: KernelTable, key: str, sample: Any) -> 
     except Exception:  # noqa: BLE001 - as the CPU does, or what the device cannot follow
         raised = True
     seen = device.short.take()
-    refusing = next((one for one in seen if one.refuses), None)
+    refusing = next((trial for trial in seen if trial.refuses), None)
     if refusing is not None:
         return MISSING if refusing.verdict == MISSING else refusing.source or MISSING
-    if any(_alone(one, table) for one in seen):
+    if any(_alone(trial, table) for trial in seen):
         return REGISTERED_ONLY
     return RAISED if raised else NATIVE
 
 
-def _alone(one: Seen, table: KernelTable) -> bool:
+def _alone(trial: Seen, table: KernelTable) -> bool:
     """Whether the verdict of the call rests on a registration alone."""
-    judgement = Judgement(one.verdict, one.reason, one.source)  # type: ignore[arg-type]
-    dtypes = frozenset(getattr(torch, name) for name in (*one.inputs, *one.outputs))
-    return with_proof(one.operator, judgement, dtypes, table).evidence == REGISTERED_ONLY
+    judgement = Judgement(trial.verdict, trial.reason, trial.source)  # type: ignore[arg-type]
+    dtypes = frozenset(getattr(torch, name) for name in (*trial.inputs, *trial.outputs))
+    return with_proof(trial.operator, judgement, dtypes, table).evidence == REGISTERED_ONLY

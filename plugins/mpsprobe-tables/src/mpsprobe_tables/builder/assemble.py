@@ -66,12 +66,12 @@ def registered_from_python(module: ast.Module) -> set[str]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "impl":
             library = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
             calls.append((library, _texts(node)))
-    found = set()
+    operators = set()
     for library, texts in calls:
         if texts[1:2] == [MPS_KEY] or (len(texts) == 1 and library in libraries_of_mps):
             name = texts[0]
-            found.add(name if "::" in name else f"{namespaces.get(library, 'aten')}::{name}")
-    return found
+            operators.add(name if "::" in name else f"{namespaces.get(library, 'aten')}::{name}")
+    return operators
 
 
 def _texts(call: ast.Call) -> list[str]:
@@ -168,22 +168,22 @@ def read_table(wheel: Wheel) -> KernelTable:
 
     Raises TableError: the wheel is foreign, truncated or corrupted, or registers nothing for MPS.
     """
-    found = read_registrations(wheel.binary)
+    registrations = read_registrations(wheel.binary)
     name = wheel.path.name
-    if wheel.library == "torch" and not found.kernels.get(MPS):  # torchvision has had MPS kernels since 0.16
+    if wheel.library == "torch" and not registrations.kernels.get(MPS):  # torchvision has had MPS kernels since 0.16
         raise TableError(f"the library in '{name}' registers nothing for MPS")
     version = parse(wheel.text(f"{wheel.library}/version.py"), "version.py")
     python: set[str] = set()
     only_in_binary: dict[str, tuple[str, ...]] = {}
     only_declared: dict[str, tuple[str, ...]] = {}
-    markers = set(found.markers)
+    markers = set(registrations.markers)
     if wheel.library == "torch":
         for member, source in wheel.python_files(QUOTED_MPS):
             python |= registered_from_python(parse(source, member))
         if wheel.has(FOREACH):  # since 2.1; before it only CUDA had these kernels
             markers |= optimizer_markers(parse(wheel.text(FOREACH), FOREACH))
         declared = declared_kernels(parse_native_functions(wheel.text(NATIVE_FUNCTIONS)))
-        only_in_binary, only_declared = _disagreements(found, declared)
+        only_in_binary, only_declared = _disagreements(registrations, declared)
         _check_complete(name, only_declared.get(MPS, ()), declared.get(MPS, set()))
     return KernelTable(
         MPS_FAMILY,
@@ -192,9 +192,9 @@ def read_table(wheel: Wheel) -> KernelTable:
         wheel=name,
         sha256=wheel.sha256,
         commit=commit(version),
-        macos_minimum=found.macos_minimum,
+        macos_minimum=registrations.macos_minimum,
         requires_torch=wheel.requires_torch,
-        labels=_labels(found, python),
+        labels=_labels(registrations, python),
         markers=frozenset(markers),
         only_in_binary=only_in_binary,
         only_declared=only_declared,
@@ -211,10 +211,10 @@ def _check_complete(name: str, missing: Collection[str], declared: Collection[st
         )
 
 
-def _labels(found: Registrations, python: set[str]) -> dict[str, frozenset[str]]:
+def _labels(registered: Registrations, python: set[str]) -> dict[str, frozenset[str]]:
     labels: defaultdict[str, set[str]] = defaultdict(set)
-    groups = {**found.kernels, DEFINED: found.defined}
-    groups |= {MPS_FALLBACK: found.fallback, MPS_ERROR: found.error, MPS_PYTHON: python}
+    groups = {**registered.kernels, DEFINED: registered.defined}
+    groups |= {MPS_FALLBACK: registered.fallback, MPS_ERROR: registered.error, MPS_PYTHON: python}
     for label, operators in groups.items():
         for operator in operators:
             labels[operator].add(label)
@@ -222,7 +222,7 @@ def _labels(found: Registrations, python: set[str]) -> dict[str, frozenset[str]]
 
 
 def _disagreements(
-    found: Registrations, declared: dict[str, set[str]]
+    registered: Registrations, declared: dict[str, set[str]]
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
     """Operators of aten, by key, that only one of the two sources has.
 
@@ -230,9 +230,9 @@ def _disagreements(
     """
     in_binary, in_file = {}, {}
     for key in COMPARED_KEYS:
-        binary = {operator for operator in found.kernels.get(key, set()) if operator.startswith("aten::")}
+        binary = {operator for operator in registered.kernels.get(key, set()) if operator.startswith("aten::")}
         if key == MPS:
-            binary -= found.fallback | found.error
+            binary -= registered.fallback | registered.error
         file = declared.get(key, set())
         if key.endswith("MPS") and binary - file:  # torchgen adds composite kernels that the file does not tell
             in_binary[key] = tuple(sorted(binary - file))

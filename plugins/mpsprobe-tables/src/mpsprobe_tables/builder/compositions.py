@@ -58,11 +58,11 @@ def read_compositions(
             calls[node["name"]] = walk.operators(function)
     if python is not None:
         calls |= _indexing(python)
-    found = {
+    compositions = {
         name: frozenset(names[part] for part in called if part in names and names[part].split(".")[0] not in HARMLESS)
         for name, called in calls.items()
     }
-    return Compositions(release, sha256, found)
+    return Compositions(release, sha256, compositions)
 
 
 def _of_aten(operators: Iterable[str]) -> Iterator[str]:
@@ -84,15 +84,15 @@ class _Walk:
 
     def operators(self, function: int) -> frozenset[str]:
         """The operators that ``function`` reaches, named as in the code (``add_Tensor``)."""
-        found: set[str] = set()
+        names: set[str] = set()
         met = {function}
         waiting = [function]
         while waiting:
             operators, functions = self._of(waiting.pop())
-            found |= operators
+            names |= operators
             waiting += functions - met
             met |= functions
-        return frozenset(found)
+        return frozenset(names)
 
     def _of(self, function: int) -> tuple[frozenset[str], frozenset[int]]:
         known = self._read.get(function)

@@ -33,9 +33,9 @@ def download(library: str, release: str, folder: Path) -> Path:
     answer = ""
     for platform, python in _tags(library, release):
         finished = _fetch(library, release, folder, platform, python)
-        found = sorted(folder.glob("*.whl"))
-        if finished.returncode == 0 and found:
-            return found[0]
+        wheels = sorted(folder.glob("*.whl"))
+        if finished.returncode == 0 and wheels:
+            return wheels[0]
         answer = finished.stderr.strip()
         if NOT_FOUND not in answer:
             break

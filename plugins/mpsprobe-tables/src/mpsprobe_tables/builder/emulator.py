@@ -114,10 +114,10 @@ class State:
     def _text(self, start: Place, length: int) -> str | None:
         if length > LONGEST_STRING:
             return None
-        found = [self.memory.get((start.region, start.offset + index)) for index in range(length)]
-        if any(byte is None for byte in found):
+        content = [self.memory.get((start.region, start.offset + index)) for index in range(length)]
+        if any(byte is None for byte in content):
             return None
-        return bytes(byte for byte in found if byte is not None).decode("ascii", "replace")
+        return bytes(byte for byte in content if byte is not None).decode("ascii", "replace")
 
 
 def _alike(mine: dict[K, V], theirs: dict[K, V]) -> dict[K, V]:
@@ -329,7 +329,7 @@ class _Run:
 
     def _load(self, register: str, at: Value, size: int) -> None:
         vector = VECTORS.get(register)
-        found: bytes | None = None
+        text: bytes | None = None
         if isinstance(at, Place):
             pointer = self.state.pointers.get((at.region, at.offset)) if size == 8 and vector is None else None
             if pointer is not None:
@@ -340,13 +340,13 @@ class _Run:
                 return
             known = [self.state.memory.get((at.region, at.offset + index)) for index in range(size)]
             if all(byte is not None for byte in known):
-                found = bytes(byte for byte in known if byte is not None)
+                text = bytes(byte for byte in known if byte is not None)
         elif isinstance(at, int):
-            found = self.library.constant(at, size)
-        if vector is None or found is None:
-            self._set(register, None if found is None else int.from_bytes(found, "little"))
+            text = self.library.constant(at, size)
+        if vector is None or text is None:
+            self._set(register, None if text is None else int.from_bytes(text, "little"))
         else:
-            self.state.vectors[vector] = found.ljust(16, b"\0")
+            self.state.vectors[vector] = text.ljust(16, b"\0")
 
     def _store(self, register: str, at: Value, size: int) -> Iterator[Store]:
         value: Value

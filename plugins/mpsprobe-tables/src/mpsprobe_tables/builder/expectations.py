@@ -63,10 +63,12 @@ def read_expectations(wheel: Wheel) -> Expectations:
 
     Raises CannotBeImported: its test modules do not run with the torch that is installed.
     """
-    found = _said(wheel)
-    modifiers, entries = found["modifiers"], {one["name"] + one["variant"]: one for one in found["entries"]}
-    made = [name for name, one in entries.items() if one["helper"] and _says_nothing(one)]  # known by half their name
-    written = {name: one for name, one in entries.items() if name not in made}
+    said = _said(wheel)
+    modifiers, entries = said["modifiers"], {entry["name"] + entry["variant"]: entry for entry in said["entries"]}
+    made = [
+        name for name, entry in entries.items() if entry["helper"] and _says_nothing(entry)
+    ]  # known by half their name
+    written = {name: entry for name, entry in entries.items() if name not in made}
     sections = {
         f"{test} {name}": {key: joined(dtypes) for key, dtypes in listed.items()}
         for test, one in modifiers.items()
@@ -81,10 +83,10 @@ def read_expectations(wheel: Wheel) -> Expectations:
         given = {key: one[name] for key, one in written.items() if one[name] is not None}
         sections[name] = {key: joined(dtype for dtype in given[key] if dtype not in NEVER_ON_MPS) for key in given}
     sections[DECORATORS] = {}
-    for key, one in written.items():
+    for key, modifier in written.items():
         decorators = (
             f"{kind} {test or ALL} {joined(dtypes).replace(' ', ',')}"
-            for kind, in_class, test, dtypes, _ in one["marks"]
+            for kind, in_class, test, dtypes, _ in modifier["marks"]
             if in_class in (None, CONSISTENCY)
         )
         if text := "; ".join(decorators):
@@ -99,7 +101,7 @@ def read_module_marks(wheel: Wheel) -> ModuleMarks:
     Raises CannotBeImported: its test modules do not run with the torch that is installed.
     """
     found = _said(wheel)["modules"]
-    marked = {name: [mark for one in marks for mark in _mark(*one)] for name, marks in found["entries"].items()}
+    marked = {name: [mark for marked_ in marks for mark in _mark(*marked_)] for name, marks in found["entries"].items()}
     modules = {name: "; ".join(marks) or UNMARKED for name, marks in marked.items()}
     dtypes = tuple(dtype for dtype in found["dtypes"] if dtype in HALF_OR_SINGLE)
     return ModuleMarks(wheel.release, wheel.path.name, wheel.sha256, dtypes, modules)
@@ -125,7 +127,7 @@ def _said(wheel: Wheel) -> Any:
         folder = Path(name)
         wheel.unpack(TESTS, ".py", folder)
         program = str(Path(__file__).with_name("torch_tests.py"))
-        kept = {one: os.environ[one] for one in KEPT if one in os.environ}
+        kept = {variable: os.environ[variable] for variable in KEPT if variable in os.environ}
         # -I: neither variables nor the current folder say what is imported.
         command = [sys.executable, "-I", "-B", "-W", "ignore", program, name]
         try:

@@ -72,19 +72,19 @@ class Lacking:
 
     def _there(self, reach: Reach) -> frozenset[str]:
         """The types that one of its kernels may read; empty where that is not known."""
-        found = frozenset[str]()
+        names = frozenset[str]()
         for _, name in reach.elementwise:
             read = self._any if name is None else self._types.get(name, frozenset())
             if not read:
                 return frozenset()
-            found |= read
+            names |= read
         for pattern in reach.patterns:
             if pattern is None or "{}" in pattern:  # others have one name for all calls: they prepare
                 read = frozenset() if pattern is None else self._names.types(pattern)
                 if not read:
                     return frozenset()
-                found |= read
-        return found
+                names |= read
+        return names
 
 
 def with_refusal(known: frozenset[Refusal], more: Refusal) -> frozenset[Refusal]:
@@ -106,9 +106,11 @@ def _shown_by_names(kernel: Kernel, known: frozenset[str], kernels: Mapping[str,
 def _beyond(known: frozenset[Refusal], shown: Refusal) -> frozenset[Refusal]:
     """``known`` without what ``shown`` tells, too."""
     return frozenset(
-        one
-        for one in known
-        if one.argument != shown.argument or not one.dtypes <= shown.dtypes or not one.message.startswith(shown.message)
+        refusal
+        for refusal in known
+        if refusal.argument != shown.argument
+        or not refusal.dtypes <= shown.dtypes
+        or not refusal.message.startswith(shown.message)
     )
 
 

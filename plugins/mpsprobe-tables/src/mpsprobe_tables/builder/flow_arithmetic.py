@@ -33,18 +33,18 @@ CONDITIONS: Mapping[str, Callable[[int], bool]] = {
 }
 
 
-def compared(one: int, other: int, bits: int) -> int:
+def compared(left: int, other: int, bits: int) -> int:
     """The flags of ``cmp one, other``."""
-    one, other = one & (1 << bits) - 1, other & (1 << bits) - 1
-    result = (one - other) & (1 << bits) - 1
+    left, other = left & (1 << bits) - 1, other & (1 << bits) - 1
+    result = (left - other) & (1 << bits) - 1
     sign = 1 << (bits - 1)
-    overflow = (one ^ other) & (one ^ result) & sign
-    return (N if result & sign else 0) | (Z if not result else 0) | (C if one >= other else 0) | (V if overflow else 0)
+    overflow = (left ^ other) & (left ^ result) & sign
+    return (N if result & sign else 0) | (Z if not result else 0) | (C if left >= other else 0) | (V if overflow else 0)
 
 
-def tested(bits: int, one: int, other: int) -> int:
+def tested(bits: int, left: int, other: int) -> int:
     """The flags of ``tst one, other``."""
-    result = one & other & (1 << bits) - 1
+    result = left & other & (1 << bits) - 1
     return (N if result >> (bits - 1) else 0) | (Z if not result else 0)
 
 

@@ -159,14 +159,14 @@ def follower_of(library: MachO, stubs: Stubs, names: KernelNames) -> Follower | 
 
 def offset_of_dtype(library: MachO) -> int | None:
     """Where the dtype lies in a ``TensorImpl``: what MPS code loads and compares with the number of dtypes."""
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for _, address in library.functions_named("2at6native3mps"):
         code = "\n".join(f"{name} {text}" for _, _, name, text in DECODER.disasm_lite(library.code(address), address))
-        found.update(int(match["offset"], 0) for match in DTYPE_LOAD.finditer(code))
-    if not found:
+        counts.update(int(match["offset"], 0) for match in DTYPE_LOAD.finditer(code))
+    if not counts:
         return None
-    offset, count = found.most_common(1)[0]
-    return offset if count >= CLEAR_MAJORITY * found.total() else None
+    offset, count = counts.most_common(1)[0]
+    return offset if count >= CLEAR_MAJORITY * counts.total() else None
 
 
 WITHOUT_ELEMENTS = ((EMPTY, Assumed(empty=True, filled=False)), (EMPTY_INPUTS, Assumed(empty=True)))
@@ -177,19 +177,23 @@ def read_graphs(follower: Follower, kernels: Iterable[Kernel]) -> dict[str, froz
 
     What the labels mean is said in ``kernels/kernel_facts.py``.
     """
-    found = {}
+    facts = {}
     for kernel in kernels:
         labels = {GRAPH} if _makes(follower, kernel, [*kernel.certain, *kernel.outs], Assumed(same=True)) else set()
         without = (name for name, assumed in WITHOUT_ELEMENTS if _makes(follower, kernel, kernel.certain, assumed))
         labels |= set(islice(without, 1)) if kernel.certain else set()
         if labels:
-            found[kernel.operator] = frozenset(labels)
-    return found
+            facts[kernel.operator] = frozenset(labels)
+    return facts
 
 
 def with_reached(graphs: Mapping[str, frozenset[str]], reached: Iterable[str]) -> dict[str, frozenset[str]]:
     """``graphs`` and the operators of ``reached``, whose code can reach a graph: those that need not go there may."""
-    may = {one: graphs.get(one, frozenset()) | {MAY} for one in reached if GRAPH not in graphs.get(one, ())}
+    may = {
+        operator: graphs.get(operator, frozenset()) | {MAY}
+        for operator in reached
+        if GRAPH not in graphs.get(operator, ())
+    }
     return {**graphs, **may}
 
 
@@ -211,9 +215,9 @@ POSSIBLE = sum(1 << number for number, dtype in SCALAR_TYPES.items() if not NOWH
 
 def read_refusals(follower: Follower, kernels: Iterable[Kernel]) -> dict[str, frozenset[Refusal]]:
     """Operator → what its kernel refuses, for those that refuse something."""
-    found = {kernel.operator: _refused(follower, kernel) for kernel in kernels}
-    found[COPY] = _casts(follower)
-    return {operator: refusals for operator, refusals in found.items() if refusals}
+    by_operator = {kernel.operator: _refused(follower, kernel) for kernel in kernels}
+    by_operator[COPY] = _casts(follower)
+    return {operator: refusals for operator, refusals in by_operator.items() if refusals}
 
 
 def _casts(follower: Follower) -> frozenset[Refusal]:
@@ -222,7 +226,7 @@ def _casts(follower: Follower) -> frozenset[Refusal]:
     Up to 2.12 it runs a graph (``copy_cast_mps``), since 2.13 a Metal kernel that is named after both dtypes
     (``copy_cast_kernel_mps`` calls ``exec_unary_kernel``, and that asks ``scalarToMetalTypeString`` for the names).
     """
-    found: set[Refusal] = set()
+    refusals: set[Refusal] = set()
     follower.assumed, library = Assumed(), follower.library
     named = any(library.functions_named("20copy_cast_kernel_mpsERNS_6TensorE"))
     function = "23scalarToMetalTypeStringERKN3c1010ScalarTypeE" if named else "13copy_cast_mpsERNS_6TensorE"
@@ -231,8 +235,8 @@ def _casts(follower: Follower) -> frozenset[Refusal]:
         if symbol.startswith("__ZN2at6native3mps") and ".cold." not in symbol:
             for handed in ways:
                 outcome = follower.outcome(address, (*handed, *[None] * (ARGUMENTS - len(handed))))
-                found |= set(_refusals(CAST, outcome, ~outcome.returns & POSSIBLE if outcome.returns else 0))
-    return frozenset(found)
+                refusals |= set(_refusals(CAST, outcome, ~outcome.returns & POSSIBLE if outcome.returns else 0))
+    return frozenset(refusals)
 
 
 def _refused(follower: Follower, kernel: Kernel) -> frozenset[Refusal]:
@@ -249,15 +253,15 @@ def _refused(follower: Follower, kernel: Kernel) -> frozenset[Refusal]:
         outcomes[EVERY] = follower.outcome(address, kernel.handed(certain))
     outcomes[SAME] = same
     alone = ALL
-    found: set[Refusal] = set()
+    refusals: set[Refusal] = set()
     for name, outcome in outcomes.items():
         if not outcome.returns:  # registered only to raise
             return frozenset()
         refused = ~outcome.returns & POSSIBLE & (alone if name in (EVERY, SAME) else ALL)
-        found |= set(_refusals(name, outcome, refused))
+        refusals |= set(_refusals(name, outcome, refused))
         if name in (EVERY, *(p.name for p in certain)):
             alone &= outcome.returns
-    return frozenset(found)
+    return frozenset(refusals)
 
 
 def _refusals(name: str, outcome: Outcome, refused: int) -> Iterator[Refusal]:

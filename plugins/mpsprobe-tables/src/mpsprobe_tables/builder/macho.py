@@ -199,8 +199,8 @@ def _check_names(path: Path) -> None:
                 names = np.frombuffer(file.read(), np.uint8)  # lief reads on behind the end of the table
                 ends = np.append(np.flatnonzero(names == 0), len(names))
                 file.seek(symbols_at)
-                found = file.read(min(symbols * SYMBOL.itemsize, size))
-                starts = np.frombuffer(found, SYMBOL, len(found) // SYMBOL.itemsize)["name"].astype(np.int64)
+                data = file.read(min(symbols * SYMBOL.itemsize, size))
+                starts = np.frombuffer(data, SYMBOL, len(data) // SYMBOL.itemsize)["name"].astype(np.int64)
                 starts = starts[starts < len(names)]
                 lengths = ends[np.searchsorted(ends, starts)] - starts
                 total += int(lengths.sum())

@@ -38,7 +38,7 @@ def read_messages(library: MachO) -> dict[str, str]:
 
     Raises TableError: the library is corrupted.
     """
-    found: dict[str, set[str]] = {}
+    messages: dict[str, set[str]] = {}
     elsewhere: set[str] = set()
     segments: list[list[str]] = [[]]
     function = -1
@@ -46,7 +46,7 @@ def read_messages(library: MachO) -> dict[str, str]:
     for place, item in sorted([*_made(library), *_calls(library)], key=lambda event: event[0]):
         inside = bisect_right(starts, place)
         if inside != function:
-            _add(segments, found, elsewhere)
+            _add(segments, messages, elsewhere)
             segments, function = [[]], inside
         if isinstance(item, str):
             segments[-1].append(item)
@@ -54,11 +54,11 @@ def read_messages(library: MachO) -> dict[str, str]:
             segments.append([])
         else:
             segments[-1].clear()
-    _add(segments, found, elsewhere)
-    return {text: ", ".join(sorted(files)) for text, files in sorted(found.items()) if text not in elsewhere}
+    _add(segments, messages, elsewhere)
+    return {text: ", ".join(sorted(files)) for text, files in sorted(messages.items()) if text not in elsewhere}
 
 
-def _add(segments: list[list[str]], found: dict[str, set[str]], elsewhere: set[str]) -> None:
+def _add(segments: list[list[str]], messages: dict[str, set[str]], elsewhere: set[str]) -> None:
     """The segments of one function. One without a path shares that of another, and the call that raises."""
     paths = {text for segment in segments for text in segment if SOURCE.fullmatch(text)}
     for segment in segments if paths else ():
@@ -68,7 +68,7 @@ def _add(segments: list[list[str]], found: dict[str, set[str]], elsewhere: set[s
             if len(text) > LONGEST or not SENTENCE.search(text) or text in paths or "INTERNAL ASSERT" in text:
                 continue
             if of_mps:
-                found.setdefault(text, set()).update(of_mps)
+                messages.setdefault(text, set()).update(of_mps)
             else:
                 elsewhere.add(text)
 

@@ -23,16 +23,16 @@ ELEMENTWISE = re.compile(rf"(?P<operation>\w+?)_(?P<way>{_WAY})(?P<types>(?:_(?:
 
 def kernel_names(library: MachO) -> frozenset[str]:
     """The names of all Metal kernels, of every section: which is used depends on the macOS, a new one is assumed."""
-    found = set()
+    names = set()
     for data in library.sections("__TEXT", "metal"):
         at = data.find(b"NAME")
         while at >= 0:
             length = int.from_bytes(data[at + 4 : at + 6], "little")
             text = data[at + 6 : at + 6 + length]
             if 1 < length <= LONGEST_NAME and text.endswith(b"\0") and re.fullmatch(rb"[A-Za-z_]\w*\0", text):
-                found.add(text[:-1].decode("ascii"))
+                names.add(text[:-1].decode("ascii"))
             at = data.find(b"NAME", at + 4)
-    return frozenset(found)
+    return frozenset(names)
 
 
 def elementwise_types(names: Iterable[str]) -> Mapping[str, frozenset[str]]:
@@ -40,7 +40,7 @@ def elementwise_types(names: Iterable[str]) -> Mapping[str, frozenset[str]]:
 
     Those of variants that convert their inputs are marked ``cast:``, since they serve inputs of differing dtypes.
     """
-    found: dict[str, set[str]] = {}
+    dtypes: dict[str, set[str]] = {}
     for name in names:
         match = ELEMENTWISE.fullmatch(name)
         if match is None:
@@ -48,8 +48,8 @@ def elementwise_types(names: Iterable[str]) -> Mapping[str, frozenset[str]]:
         types = match["types"][1:].split("_")
         converts = re.search(r"_cast(_|$)", match["way"]) is not None
         read = types[1] if len(types) > 1 else types[0]
-        found.setdefault(match["operation"], set()).add(CONVERTING + read if converts else read)
-    return {operation: frozenset(types) for operation, types in found.items()}
+        dtypes.setdefault(match["operation"], set()).add(CONVERTING + read if converts else read)
+    return {operation: frozenset(types) for operation, types in dtypes.items()}
 
 
 class KernelNames:
@@ -65,20 +65,20 @@ class KernelNames:
 
     def types(self, pattern: str) -> frozenset[str]:
         """The Metal types that stand in the places of ``{}``; empty when none does in one of the names."""
-        found: set[str] = set()
+        kernels: set[str] = set()
         for match in self._matches(pattern):
             types = {part for text in match.groups() for part in text.split("_") if part in METAL_TYPES}
             if not types:
                 return frozenset()
-            found |= types
-        return frozenset(found)
+            kernels |= types
+        return frozenset(kernels)
 
     def _matches(self, pattern: str) -> tuple[re.Match[str], ...]:
-        found = self._found.get(pattern)
-        if found is None:
-            found = ()
+        known = self._found.get(pattern)
+        if known is None:
+            known = ()
             if PATTERN.fullmatch(pattern):
                 expression = re.compile(r"(\w*)".join(re.escape(part) for part in pattern.split("{}")))
-                found = tuple(m for m in map(expression.fullmatch, self._names) if m is not None)
-            self._found[pattern] = found
-        return found
+                known = tuple(m for m in map(expression.fullmatch, self._names) if m is not None)
+            self._found[pattern] = known
+        return known

@@ -116,7 +116,7 @@ class _Series(Generic[T]):
 
     def add(self, release: str, made: T) -> DataFile:
         """The file of ``release``, on top of one that was added just now, or a shipped one."""
-        older = (one for one in {*self.shipped, *self.made} if Version(one) < Version(release))
+        older = (version for version in {*self.shipped, *self.made} if Version(version) < Version(release))
         before = max(older, key=Version, default=None)
         base = None if before is None else self.made.get(before) or self.load(before)
         self.made[release] = made
@@ -272,9 +272,9 @@ def review(before: Rebuilt, new: Rebuilt) -> Iterator[str]:
     yield from undecided(new)
 
 
-def undecided(one: Rebuilt) -> Iterator[str]:
+def undecided(rebuilt: Rebuilt) -> Iterator[str]:
     """Lines about messages of the library that nobody has decided on."""
-    messages = () if one.messages is None else tuple(one.messages.undecided())
+    messages = () if rebuilt.messages is None else tuple(rebuilt.messages.undecided())
     if messages:
         yield "  raised by MPS code, without a marker and without a decision (decisions.toml: is one a refusal?):"
         yield from (f"    {printable(text)[:LONGEST_LINE]}" for text in messages)

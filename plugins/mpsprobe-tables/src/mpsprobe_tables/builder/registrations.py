@@ -101,21 +101,21 @@ def read_registrations(library: MachO) -> Registrations:
 
     Raises TableError: the library is corrupted, or an initialiser has another form.
     """
-    found = Registrations()
+    registrations = Registrations()
     for initialiser in initialisers(library):
         if initialiser.kind == "IMPL_":
-            _read_kernels(library, initialiser, found)
-    found.defined.update(operator for operator, _ in schemas(library))
+            _read_kernels(library, initialiser, registrations)
+    registrations.defined.update(operator for operator, _ in schemas(library))
     for registration in read_stable(library):
         if registration.key is None:
             if (match := SCHEMA.match(registration.text)) is not None:
-                found.defined.add(f"{match['namespace'] or registration.namespace}::{match['name']}")
+                registrations.defined.add(f"{match['namespace'] or registration.namespace}::{match['name']}")
         elif _is_wanted(registration.key):
             operator = operator_name(registration.text, registration.namespace)
             if operator is not None:
-                found.kernels.setdefault(registration.key, set()).add(operator)
-    _read_strings(library, found)
-    return found
+                registrations.kernels.setdefault(registration.key, set()).add(operator)
+    _read_strings(library, registrations)
+    return registrations
 
 
 def initialisers(library: MachO) -> Iterator[_Initialiser]:
@@ -141,7 +141,7 @@ def initialisers(library: MachO) -> Iterator[_Initialiser]:
             yield _Initialiser(kind, namespace, key, address)
 
 
-def _read_kernels(library: MachO, initialiser: _Initialiser, found: Registrations) -> None:
+def _read_kernels(library: MachO, initialiser: _Initialiser, registered: Registrations) -> None:
     names: list[tuple[str, bool]] = []
     falls_back = own_kernel = False
     for event in run(library, initialiser.address):
@@ -158,12 +158,12 @@ def _read_kernels(library: MachO, initialiser: _Initialiser, found: Registration
             falls_back, own_kernel = True, False
         elif symbol is not None and made:
             own_kernel = True
-    kernels = found.kernels.setdefault(initialiser.key, set())
+    kernels = registered.kernels.setdefault(initialiser.key, set())
     kernels.update(operator for operator, _ in names)
     if falls_back and initialiser.key == "MPS":
         # What is registered with a kernel other than the fallback is there to raise (MPSFallback.mm).
-        found.error.update(operator for operator, own in names if own)
-        found.fallback.update(operator for operator, own in names if not own)
+        registered.error.update(operator for operator, own in names if own)
+        registered.fallback.update(operator for operator, own in names if not own)
 
 
 def schemas(library: MachO) -> Iterator[tuple[str, str]]:
@@ -186,11 +186,11 @@ def operator_name(text: str, namespace: str) -> str | None:
     return None if match is None else f"{match['namespace'] or namespace}::{match['name']}"
 
 
-def _read_strings(library: MachO, found: Registrations) -> None:
+def _read_strings(library: MachO, registered: Registrations) -> None:
     for text in library.strings_containing("he MPS backend is supported on "):
         match = MACOS_MINIMUM.search(text)
         if match is not None:
-            found.macos_minimum = match[1]
+            registered.macos_minimum = match[1]
     for marker, strings in MARKER_STRINGS.items():
         if any(string in text for string in strings for text in library.strings_containing(string)):
-            found.markers.add(marker)
+            registered.markers.add(marker)

@@ -114,9 +114,9 @@ def with_stand_ins(read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         try:
             return read()
         except ImportError as error:
-            found = ABSENT_NAME.search(str(error))
-            if found is not None and not found[2].startswith(TESTS):
-                setattr(sys.modules[found[2]], found[1], StandIn(found[1]))
+            absent = ABSENT_NAME.search(str(error))
+            if absent is not None and not absent[2].startswith(TESTS):
+                setattr(sys.modules[absent[2]], absent[1], StandIn(absent[1]))
             elif isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith(TESTS):
                 sys.modules[error.name] = StandIn(error.name)
             else:
@@ -159,19 +159,22 @@ class Probe:
 
     @property
     def name(self) -> str:
-        found, key = sys._getframe(1).f_locals, f"probe of {', '.join(self._own)}"
-        self.made = {name: value.copy() for name, value in found.items() if isinstance(value, (dict, set))}
+        scope, key = sys._getframe(1).f_locals, f"probe of {', '.join(self._own)}"
+        self.made = {name: value.copy() for name, value in scope.items() if isinstance(value, (dict, set))}
         for name, dtypes in self._own.items():
-            if isinstance(found[name], dict):
-                found[name][key] = dtypes
+            if isinstance(scope[name], dict):
+                scope[name][key] = dtypes
             else:
-                found[name].add(key)
+                scope[name].add(key)
         return key
 
     def said(self) -> list[tuple[str | None, Any]]:
         """Each decorator: ``fail`` or ``skip``, and the list whose dtypes it has, or the dtypes."""
         own = {id(dtypes): name for name, dtypes in self._own.items()}
-        return [(kind_of(one), own.get(id(one.dtypes)) or names_of(one.dtypes)) for one in self.decorators]
+        return [
+            (kind_of(decorator), own.get(id(decorator.dtypes)) or names_of(decorator.dtypes))
+            for decorator in self.decorators
+        ]
 
 
 def read_modifier(function: Callable[..., Any]) -> dict[str, Any]:
@@ -184,26 +187,26 @@ def read_modifier(function: Callable[..., Any]) -> dict[str, Any]:
     everywhere, alone = Probe(*nowhere.made), {name: Probe(name) for name in nowhere.made}
     function([everywhere, *alone.values()])
     usual, whole = nowhere.said(), everywhere.said()
-    found: dict[str, Any] = {"lists": [], "supported_complex": None, "unsupported_complex": None}
+    lists: dict[str, Any] = {"lists": [], "supported_complex": None, "unsupported_complex": None}
     for name, probe in alone.items():
-        listed, more = nowhere.made[name], [one for one in probe.said() if one not in usual]
+        listed, more = nowhere.made[name], [statement for statement in probe.said() if statement not in usual]
         if len(probe.said()) < len(usual):  # what is in no such list fails
-            found["supported_complex"] = sorted({*listed, *(found["supported_complex"] or ())})
+            lists["supported_complex"] = sorted({*listed, *(lists["supported_complex"] or ())})
         for kind, dtypes in more:
             if dtypes == COMPLEX:
-                found["unsupported_complex"] = sorted(listed)
+                lists["unsupported_complex"] = sorted(listed)
             else:
                 given = {key: names_of(listed[key]) if isinstance(listed, dict) else None for key in listed}
                 # An empty list of dtypes holds for none of them.
                 holds = {key: dtypes for key, dtypes in given.items() if dtypes != []}
-                found["lists"].append((whole.index((kind, dtypes)), name, kind, holds))
-    found["lists"] = [rest for _, *rest in sorted(found["lists"], key=lambda one: one[0])]
-    return found
+                lists["lists"].append((whole.index((kind, dtypes)), name, kind, holds))
+    lists["lists"] = [rest for _, *rest in sorted(lists["lists"], key=lambda listed: listed[0])]
+    return lists
 
 
 def names_of(dtypes: Iterable[Any] | None) -> list[str] | None:
     """Names of dtypes (``float16``), sorted; ``None`` stands for every one."""
-    names = None if dtypes is None else {str(one).removeprefix("torch.") for one in dtypes}
+    names = None if dtypes is None else {str(dtype).removeprefix("torch.") for dtype in dtypes}
     return None if names is None else sorted(played.get(name, name) for name in names)
 
 
@@ -219,16 +222,16 @@ def marks_of(entry: Any, kinds: Mapping[str, str]) -> Iterator[list[Any]]:
     Each is its kind, the class and the test that it is for, dtypes and mode; ``None`` is for all of them.
     """
     for given in (value for name, value in entry.given.items() if name in ("skips", "decorators")):
-        for one in given if isinstance(given, (list, tuple)) else [given]:
-            if hasattr(one, "active_if"):
-                active = one.active_if
+        for class_ in given if isinstance(given, (list, tuple)) else [given]:
+            if hasattr(class_, "active_if"):
+                active = class_.active_if
                 modes = [bool(active({"training": mode}) if callable(active) else active) for mode in (True, False)]
-                devices = [one.device_type] if isinstance(one.device_type, str) else one.device_type
-                if (kind := kind_of(one, kinds)) and any(modes) and (devices is None or "mps" in devices):
+                devices = [class_.device_type] if isinstance(class_.device_type, str) else class_.device_type
+                if (kind := kind_of(class_, kinds)) and any(modes) and (devices is None or "mps" in devices):
                     mode = None if all(modes) else "train" if modes[0] else "eval"
-                    yield [kind, one.cls_name, one.test_name, names_of(one.dtypes), mode]
-            elif (type(one).__name__ == "onlyOn" and "mps" not in one.device_type) or getattr(
-                one, "__name__", ""
+                    yield [kind, class_.cls_name, class_.test_name, names_of(class_.dtypes), mode]
+            elif (type(class_).__name__ == "onlyOn" and "mps" not in class_.device_type) or getattr(
+                class_, "__name__", ""
             ) in ELSEWHERE:
                 yield ["skip", None, None, None, None]
 
@@ -250,7 +253,7 @@ def read_modules(common_modules: Any) -> dict[str, Any]:
     """The entries for modules, and the dtypes that they are tested with: of older releases those of every device."""
     defaults = inspect.signature(common_modules.ModuleInfo.__init__).parameters
     dtypes = defaults["dtypesIfMPS" if "dtypesIfMPS" in defaults else "dtypes"].default
-    entries = {one.name: list(marks_of(one, OF_MODULES)) for one in common_modules.module_db}
+    entries = {info.name: list(marks_of(info, OF_MODULES)) for info in common_modules.module_db}
     return {"dtypes": names_of(dtypes), "entries": entries}
 
 
@@ -265,14 +268,14 @@ def read(folder: Path) -> dict[str, Any]:
     """All that the test modules say, as they would on the newest Mac."""
     utilities = imported("common_utils")
     utilities.IS_MACOS, utilities.IS_LINUX = True, False
-    found: dict[str, Any] = {}
+    modules: dict[str, Any] = {}
     if (folder / "torch/testing/_internal/common_mps.py").is_file():
         lists, invocations = imported("common_mps"), imported("common_methods_invocations")
         functions = {kind: getattr(lists, name) for name, kind in FUNCTIONS.items() if hasattr(lists, name)}
-        found["modifiers"] = {kind: read_modifier(function) for kind, function in functions.items()}
-        own = [one for of_one in getattr(invocations, "dsl_ops_by_dsl", {}).values() for one in of_one]  # for CUDA
-        found["entries"] = list(read_entries(one for one in invocations.op_db if one not in own))
-    return {**found, "modules": read_modules(imported("common_modules"))}
+        modules["modifiers"] = {kind: read_modifier(function) for kind, function in functions.items()}
+        own = [info for of_one in getattr(invocations, "dsl_ops_by_dsl", {}).values() for info in of_one]  # for CUDA
+        modules["entries"] = list(read_entries(info for info in invocations.op_db if info not in own))
+    return {**modules, "modules": read_modules(imported("common_modules"))}
 
 
 def main(folder: Path) -> None:

@@ -65,14 +65,14 @@ class Wheel:
         except InvalidWheelFilename as error:
             raise TableError(f"'{self._shown}' is not the file name of a wheel") from error
         platform = rf"macosx_\d+_\d+_({ARCHITECTURES.get(str(name), 'arm64')})"
-        found = [match[1] for tag in tags if (match := re.fullmatch(platform, tag.platform))]
-        if name not in LIBRARIES or not found:
+        matches = [match[1] for tag in tags if (match := re.fullmatch(platform, tag.platform))]
+        if name not in LIBRARIES or not matches:
             raise TableError(
                 f"'{self._shown}' is not a macOS arm64 wheel of torch or torchvision",
                 "Only what Mac users install has MPS kernels: its name ends with 'macosx_…_arm64.whl'.",
             )
         self.library: str = str(name)
-        self.architecture = found[0]
+        self.architecture = matches[0]
         self.release = version.public
         self._info = rf"{name.replace('-', '_')}-[^/]+\.dist-info"
         try:
@@ -174,7 +174,7 @@ class Wheel:
 
     def python_files(self, parts: tuple[bytes, ...]) -> Iterator[tuple[str, str]]:
         """Name and text of the library's Python files that contain one of ``parts``; its tests are left out."""
-        tests, found = f"{self.library}/testing/", 0
+        tests, count = f"{self.library}/testing/", 0
         for member in sorted(self._members):
             if member.startswith(f"{self.library}/") and member.endswith(".py") and not member.startswith(tests):
                 info = self._member(member, LARGEST_TEXT)
@@ -183,8 +183,8 @@ class Wheel:
                 except READ_ERRORS as error:
                     raise self._unreadable(member, error) from error
                 if any(part in content for part in parts):
-                    found += len(content)
-                    if found > LARGEST_PYTHON:
+                    count += len(content)
+                    if count > LARGEST_PYTHON:
                         raise TableError(f"'{self._shown}' has too much Python for MPS: over {LARGEST_PYTHON:,} bytes")
                     yield member, content.decode("utf-8", "replace")
 
@@ -205,10 +205,10 @@ class Wheel:
 
     def _library(self) -> str:
         pattern = re.compile(LIBRARIES[self.library])
-        found = [member for member in self._members if pattern.fullmatch(member)]
-        if len(found) != 1:
+        members = [member for member in self._members if pattern.fullmatch(member)]
+        if len(members) != 1:
             raise TableError(f"'{self._shown}' has no library of {self.library}, or several")
-        return found[0]
+        return members[0]
 
     def _extract(self, member: str, target: Path) -> None:
         info = self._member(member, LARGEST_LIBRARY)

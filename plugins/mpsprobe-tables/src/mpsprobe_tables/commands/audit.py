@@ -118,20 +118,21 @@ def audit(
     modes: tuple[Lists, ...] = ("none", "neighbours") if lists == "both" else (lists,)  # type: ignore[assignment]
     with make_progress() as progress:
         jobs = jobs or default_jobs()
-        found = run_audit(releases, dtypes or DTYPES, modes, entries, jobs, progress, chosen, whole)
-    if not found.pairs:
+        audited = run_audit(releases, dtypes or DTYPES, modes, entries, jobs, progress, chosen, whole)
+    if not audited.pairs:
         raise UsageError("no test runs these entries with these dtypes", "Leave --dtype out to see which ones do.")
     command = " ".join(
         ("mpsprobe kernels audit", *((f"--torch {torch_release}",) if torch_release != "installed" else ()))
     )
-    deliver(_rendered(found, format_name, command, terminal=output is None), output)
+    deliver(_rendered(audited, format_name, command, terminal=output is None), output)
     context = click.get_current_context()
-    if found.internal:
+    if audited.internal:
         raise MpsprobeError(
-            f"the virtual device raised where the CPU does not, in {len(found.internal)} cases: {found.internal[0]}",
+            f"the virtual device raised where the CPU does not, in {len(audited.internal)} cases: "
+            f"{audited.internal[0]}",
             "This is a mistake of mpsprobe: please report it.",
         )
-    if fail_under is not None and found.lowest < fail_under:
+    if fail_under is not None and audited.lowest < fail_under:
         context.exit(BELOW)
 
 
@@ -153,14 +154,14 @@ def _releases(text: str) -> list[str]:
     return [release]
 
 
-def _rendered(found: Audit, format_name: str, command: str, *, terminal: bool) -> str:
+def _rendered(audited: Audit, format_name: str, command: str, *, terminal: bool) -> str:
     if format_name == "markdown":
         from mpsprobe_tables.audit.page import page
 
-        return page(found, f"{command} --format markdown")
+        return page(audited, f"{command} --format markdown")
     from mpsprobe_exporters.terminal.drawing import text_of
     from mpsprobe_exporters.terminal.screen import Screen, is_terminal, on_terminal
     from mpsprobe_tables.audit.tables import document
 
     screen = on_terminal() if terminal and is_terminal() else Screen(FILE_WIDTH)
-    return text_of(document(found), screen, everything=True)
+    return text_of(document(audited), screen, everything=True)

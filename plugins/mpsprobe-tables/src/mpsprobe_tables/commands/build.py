@@ -66,11 +66,11 @@ def build(versions: tuple[str, ...], library: str, wheels: tuple[str, ...], outp
         check_writable(folder / "new")
     with make_progress() as progress:
         built = rebuild.rebuild(wanted, progress)
-    files = [file for one in built for file in one.files]
+    files = [file for rebuilt in built for file in rebuilt.files]
     if folder is not None:
         for file in files:
             write_atomically(folder / file.name, file.data)
-    write_stdout("\n\n".join(_described(one, check, folder) for one in built))
+    write_stdout("\n\n".join(_described(rebuilt, check, folder) for rebuilt in built))
     if check and not all(file.same for file in files):
         click.get_current_context().exit(DIFFERENT)
 
@@ -85,10 +85,10 @@ def _folder(output: str) -> Path:
     return folder
 
 
-def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
+def _described(rebuilt: Rebuilt, check: bool, folder: Path | None) -> str:
     from mpsprobe_tables.builder.rebuild import undecided
 
-    table = one.table
+    table = rebuilt.table
     lines = [
         f"{table.library} {table.release}: {len(table.native)} native, {len(table.fallback)} fallback, "
         f"{len(table.error)} only to raise, {len(table.operators)} operators in all",
@@ -99,19 +99,23 @@ def _described(one: Rebuilt, check: bool, folder: Path | None) -> str:
         lines.append(f"  {key}: registered, but not in native_functions.yaml: {', '.join(names)}")
     for key, names in table.only_declared.items():
         lines.append(f"  {key}: in native_functions.yaml, but not registered: {', '.join(names)}")
-    if one.facts is not None:
-        lines.append(f"  kernels of {len(one.facts.operators)} operators are known by dtype or lack a stub")
-    if one.compositions is not None:
-        lines.append(f"  {len(one.compositions.calls)} composite operators and derivatives are known by what they call")
-    if one.expectations is not None:
-        lines.append(f"  expectations of PyTorch's tests: {len(one.expectations.of('entries'))} entries")
-    lines += [f"  {why}: what is stored is kept" for why in one.kept]
-    lines += undecided(one)
+    if rebuilt.facts is not None:
+        lines.append(f"  kernels of {len(rebuilt.facts.operators)} operators are known by dtype or lack a stub")
+    if rebuilt.compositions is not None:
+        lines.append(
+            f"  {len(rebuilt.compositions.calls)} composite operators and derivatives are known by what they call"
+        )
+    if rebuilt.expectations is not None:
+        lines.append(f"  expectations of PyTorch's tests: {len(rebuilt.expectations.of('entries'))} entries")
+    lines += [f"  {why}: what is stored is kept" for why in rebuilt.kept]
+    lines += undecided(rebuilt)
     if folder is not None:
-        lines += [f"  written to {folder / file.name}, {len(file.data)} bytes" for file in one.files]
+        lines += [f"  written to {folder / file.name}, {len(file.data)} bytes" for file in rebuilt.files]
     if check:
-        lines += [f"  {'the same as' if file.same else 'NOT'} the {file.name} of this package" for file in one.files]
-        lines += [f"    {difference}" for difference in one.differences]
+        lines += [
+            f"  {'the same as' if file.same else 'NOT'} the {file.name} of this package" for file in rebuilt.files
+        ]
+        lines += [f"    {difference}" for difference in rebuilt.differences]
     return "\n".join(lines)
 
 
@@ -127,12 +131,12 @@ def _build_metal(versions: Sequence[str], wheels: Sequence[str], folder: Path | 
             raise TableError(f"there is no wheel '{printable(wheel)}'")
     with TemporaryFolder() as downloads, make_progress() as progress:
         progress.start(2 * len(versions) + len(wheels), "getting the wheels")
-        found = [Path(wheel) for wheel in wheels] or rebuild.from_versions(versions, Path(downloads), progress)
-        built = rebuild.rebuild(found, progress)
+        files = [Path(wheel) for wheel in wheels] or rebuild.from_versions(versions, Path(downloads), progress)
+        built = rebuild.rebuild(files, progress)
         progress.stop()
     if folder is not None:
-        for one in built:
-            write_atomically(folder / one.file.name, one.file.data)
+        for rebuilt in built:
+            write_atomically(folder / rebuilt.file.name, rebuilt.file.data)
     write_stdout("\n\n".join(_described_metal(one) for one in built))
     return all(one.file.same for one in built)
 
@@ -142,7 +146,7 @@ def _described_metal(release: Release) -> str:
 
     lines = [f"{METAL} {release.release}"]
     for build in decode(release.file.data, release.file.name):
-        operators = len({one.operator for one in build.registrations})
+        operators = len({registration.operator for registration in build.registrations})
         lines.append(f"  {build.architecture}: {len(build.registrations)} registrations of {operators} operators")
         for group in build.conditional:
             since = f"macOS {group.macos}" if group.macos else "unknown"

@@ -46,12 +46,12 @@ def learn(output: str | None, check: bool, jobs: int) -> None:
     if output is not None:
         write_atomically(output, data)
     lines = []
-    for one in decode(data):
-        refused, taken = (sum(map(len, part.values())) for part in (one.refused, one.accepted))
-        weaker = sum(map(len, one.unclaimed.values()))
+    for entry in decode(data):
+        refused, taken = (sum(map(len, part.values())) for part in (entry.refused, entry.accepted))
+        weaker = sum(map(len, entry.unclaimed.values()))
         lines.append(
-            f"{', '.join(one.releases)}: {refused} refused, {weaker} not claimed, {taken} taken, counted by operator, "
-            "dtypes and flags"
+            f"{', '.join(entry.releases)}: {refused} refused, {weaker} not claimed, {taken} taken, counted by "
+            "operator, dtypes and flags"
         )
     shipped = data_folder() / FILE
     same = shipped.is_file() and shipped.read_bytes() == data

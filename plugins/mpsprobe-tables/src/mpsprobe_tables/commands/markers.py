@@ -47,7 +47,8 @@ def markers(check: bool) -> None:
             write_atomically(path, encode_table(made, base))
         base = table
     unseen = [
-        f"no message of any release shows '{one}': read the wheels" for one in sorted(MARKER_STRINGS.keys() - seen)
+        f"no message of any release shows '{marker}': read the wheels"
+        for marker in sorted(MARKER_STRINGS.keys() - seen)
     ]
     write_stdout("\n".join([*lines, *unseen]) or "every table has the markers that its messages show")
     if check and lines:
@@ -65,5 +66,5 @@ def with_markers(table: KernelTable) -> KernelTable:
 
 
 def _changes(old: KernelTable, new: KernelTable) -> Iterator[str]:
-    yield from (f"marker {one}: new" for one in sorted(new.markers - old.markers))
-    yield from (f"marker {one}: gone" for one in sorted(old.markers - new.markers))
+    yield from (f"marker {marker}: new" for marker in sorted(new.markers - old.markers))
+    yield from (f"marker {marker}: gone" for marker in sorted(old.markers - new.markers))

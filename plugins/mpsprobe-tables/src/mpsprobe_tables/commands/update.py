@@ -55,7 +55,7 @@ def update(jobs: int) -> None:
     known = {**{library: library_releases(library) for library in LIBRARIES}, METAL: metal_releases()}
     reading = {library: _to_read(library, of_library) for library, of_library in known.items()}
     # It was killed before it had learned from what it had written.
-    behind = {*expectation_releases()} - {release for one in learned() for release in one.releases}
+    behind = {*expectation_releases()} - {release for entry in learned() for release in entry.releases}
     if not any(reading.values()) and not behind:
         newest = " and ".join(f"{library} {of_library[-1]}" for library, of_library in known.items())
         write_stdout(f"there is nothing newer than {newest} on the package index")
@@ -63,12 +63,12 @@ def update(jobs: int) -> None:
     lines: list[str] = []
     with make_progress() as progress:
         # The first of each library is the release before.
-        built = rebuild([one for name in LIBRARIES for one in from_versions(reading[name], name)], progress)
+        built = rebuild([wheel for name in LIBRARIES for wheel in from_versions(reading[name], name)], progress)
         for before, new in pairwise(built):
             if before.table.library == new.table.library:
                 lines += [*review(before, new), ""]
         # A release is known by its table, which is the first of its files: it is written last.
-        files = [file for one in built for file in (*one.files[1:], one.files[0])]
+        files = [file for rebuilt in built for file in (*rebuilt.files[1:], rebuilt.files[0])]
         if reading[METAL]:
             files += metal.files(reading[METAL], progress)
             lines += [
@@ -83,7 +83,7 @@ def update(jobs: int) -> None:
         for file in (file for file in files if not file.shipped):
             write_atomically(file.folder / file.name, file.data)
             lines.append(f"written: {file.name}")
-        if behind or any(one.expectations is not None and not one.files[0].shipped for one in built):
+        if behind or any(rebuilt.expectations is not None and not rebuilt.files[0].shipped for rebuilt in built):
             from mpsprobe_tables.audit.learn import learn
             from mpsprobe_tables.audit.running import start
 

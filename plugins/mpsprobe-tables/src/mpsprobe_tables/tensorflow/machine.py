@@ -186,12 +186,12 @@ class Machine:
 
     def read_text(self, address: int) -> bytes:
         """The bytes of the C string at ``address``."""
-        found = b""
-        while len(found) < LONGEST_TEXT:
-            piece = self.read(address + len(found), PAGE - (address + len(found)) % PAGE)
-            found += piece
+        data = b""
+        while len(data) < LONGEST_TEXT:
+            piece = self.read(address + len(data), PAGE - (address + len(data)) % PAGE)
+            data += piece
             if b"\0" in piece:
-                return found[: found.index(b"\0")]
+                return data[: data.index(b"\0")]
         raise self._strange("a string does not end")
 
     def write(self, address: int, content: bytes) -> None:

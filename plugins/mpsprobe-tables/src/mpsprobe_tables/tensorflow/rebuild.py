@@ -47,7 +47,7 @@ class Release:
 def files(versions: Sequence[str], progress: SilentProgress) -> list[DataFile]:
     """The data files of these releases, from wheels that are downloaded; raises as ``rebuild``."""
     with TemporaryFolder() as folder:
-        return [one.file for one in rebuild(from_versions(versions, Path(folder), progress), progress)]
+        return [rebuilt.file for rebuilt in rebuild(from_versions(versions, Path(folder), progress), progress)]
 
 
 def from_versions(versions: Sequence[str], folder: Path, progress: SilentProgress) -> list[Path]:
@@ -159,5 +159,5 @@ def _since(asks: Sequence[str]) -> dict[str, str | None]:
             return {"macos": None, "source": None}
     if not known:
         return {"macos": None}
-    macos, source = max(known, key=lambda one: Version(one[0]))
+    macos, source = max(known, key=lambda build: Version(build[0]))
     return {"macos": macos, "source": source}

@@ -257,7 +257,7 @@ def read(image: Image) -> Reading:
     unconditional = [registration for registration, needed in zip(whole, needs, strict=True) if not needed]
     if unconditional != _run(image, frozenset(asked))[0]:
         raise TableError(f"{image.name} asks macOS questions that depend on each other")
-    return Reading([(one, tuple(needed)) for one, needed in zip(whole, needs, strict=True)], tuple(defined))
+    return Reading([(kernel, tuple(needed)) for kernel, needed in zip(whole, needs, strict=True)], tuple(defined))
 
 
 def _run(image: Image, refused: frozenset[str]) -> tuple[list[Registration], list[str], list[str]]:

@@ -65,7 +65,7 @@ def border(graph: Graph, placed: Sequence[Placed | None], *, eager: bool = False
     nodes = graph.nodes
     copied = Border()
     seen: set[tuple[Value, bool]] = set()
-    outputs = [_of_arguments(node, one, outputs=True) for node, one in zip(nodes, placed, strict=True)]
+    outputs = [_of_arguments(node, kernel, outputs=True) for node, kernel in zip(nodes, placed, strict=True)]
     for index, node in enumerate(nodes):
         here = placed[index]
         if here is None or here.device is None or node.is_call:

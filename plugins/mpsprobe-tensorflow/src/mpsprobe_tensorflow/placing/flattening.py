@@ -64,7 +64,7 @@ class _Flattening:
         self.graph = Graph([])
         self.left_out = 0
         self._first = first
-        self._functions = {one.signature.name: one for one in library.function}
+        self._functions = {function.signature.name: function for function in library.function}
 
     def body(self, protos: Sequence[Any], returned: Iterable[str], body: _Body) -> None:
         added: list[tuple[Node, list[str], list[str]]] = []
@@ -152,13 +152,13 @@ class _Flattening:
                 inner.made[argument.name] = [self._given(argument, given, proto.op, inner)]
             self.body(function.node_def, function.ret.values(), inner)
             if proto.op in CALLS or proto.op not in FOLLOWED:  # a branch or a loop has a result of its own
-                returned = [self._value(function.ret[one.name], inner) for one in function.signature.output_arg]
+                returned = [self._value(function.ret[result.name], inner) for result in function.signature.output_arg]
                 known = [value or Value(index, number) for number, value in enumerate(returned)]
                 body.made[proto.name] = known
                 body.made[f"{proto.name}:output"] = known
             elif part != CONDITION:
-                for one in function.signature.output_arg:
-                    self._pass_on(one.name, self._value(function.ret[one.name], inner), inner)
+                for output in function.signature.output_arg:
+                    self._pass_on(output.name, self._value(function.ret[output.name], inner), inner)
 
     def _given(self, argument: Any, value: Value | None, operator: str, inner: _Body) -> Value:
         """What an argument of a body is: of a call the tensor itself, of a branch or loop what passes it on."""
@@ -190,30 +190,30 @@ def _called(proto: Any, functions: Mapping[str, Any]) -> list[tuple[str, str]]:
         return [("", proto.op)]
     attributes = proto.attr
     parts = {"f": "", "then_branch": "then", "else_branch": "else", "cond": CONDITION, "body": "body"}
-    found = [(part, attributes[name].func.name) for name, part in parts.items() if name in attributes]
+    branches = [(part, attributes[name].func.name) for name, part in parts.items() if name in attributes]
     if "branches" in attributes:
-        found += [(f"branch{number}", one.name) for number, one in enumerate(attributes["branches"].list.func)]
-    return found
+        branches += [(f"branch{number}", branch.name) for number, branch in enumerate(attributes["branches"].list.func)]
+    return branches
 
 
 def _outputs(proto: Any, known: Any, first: int | None) -> list[tuple[str, Result]]:
     """Each result of a node, with the name of the output argument."""
     shapes = proto.attr["_output_shapes"].list.shape if "_output_shapes" in proto.attr else ()
     if known is None:  # a custom operator: only what the node says
-        unknown = [("output", Result("unknown", _shape(one, first))) for one in shapes]
+        unknown = [("output", Result("unknown", _shape(shape, first))) for shape in shapes]
         return unknown or [("output", Result("unknown", None))]
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for argument in known.output_arg:
         if argument.type_list_attr:
             listed = _attribute(proto, known, argument.type_list_attr).list.type
-            found += [(argument.name, dtype_name(one)) for one in listed]
+            pairs += [(argument.name, dtype_name(dtype)) for dtype in listed]
             continue
         number = argument.type or _attribute(proto, known, argument.type_attr).type
         count = _attribute(proto, known, argument.number_attr).i if argument.number_attr else 1
-        found += [(argument.name, dtype_name(number))] * min(max(count, 0), MOST_RESULTS)
+        pairs += [(argument.name, dtype_name(number))] * min(max(count, 0), MOST_RESULTS)
     return [
         (name, Result(dtype, _shape(shapes[number], first) if number < len(shapes) else None))
-        for number, (name, dtype) in enumerate(found)
+        for number, (name, dtype) in enumerate(pairs)
     ]
 
 
@@ -221,7 +221,11 @@ def _types(proto: Any, known: Any) -> dict[str, tuple[str, ...]]:
     """The attributes that are dtypes."""
     if known is None:
         return {}
-    of = {one.name: (one.type, _attribute(proto, known, one.name)) for one in known.attr if "type" in one.type}
+    of = {
+        attribute.name: (attribute.type, _attribute(proto, known, attribute.name))
+        for attribute in known.attr
+        if "type" in attribute.type
+    }
     return {
         name: tuple(map(dtype_name, value.list.type if kind == "list(type)" else [value.type]))
         for name, (kind, value) in of.items()
@@ -232,13 +236,13 @@ def _attribute(proto: Any, known: Any, name: str) -> Any:
     """The value of an attribute, or its default: what is saved has no defaults."""
     if name in proto.attr:
         return proto.attr[name]
-    return next(one.default_value for one in known.attr if one.name == name)
+    return next(attribute.default_value for attribute in known.attr if attribute.name == name)
 
 
 def _shape(shape: Any, first: int | None) -> tuple[int | None, ...] | None:
     if shape.unknown_rank:
         return None
-    sizes = [one.size if one.size >= 0 else None for one in shape.dim]
+    sizes = [size.size if size.size >= 0 else None for size in shape.dim]
     if sizes and sizes[0] is None:
         sizes[0] = first
     return tuple(sizes)

@@ -25,8 +25,8 @@ def devices(graph: Graph, placed: Sequence[Placed | None], kernels: Kernels) -> 
     An argument counts as one on the GPU: so grappler merges what is done with it, as TensorFlow does when it is called.
     """
     found = {}
-    for index, (node, one) in enumerate(zip(graph.nodes, placed, strict=True)):
-        device = one.device if one is not None else None
+    for index, (node, kernel) in enumerate(zip(graph.nodes, placed, strict=True)):
+        device = kernel.device if kernel is not None else None
         if node.operator in ARGUMENTS:
             device = variable_device(graph.held[index], kernels) if index in graph.held else GPU
         if device is not None and not node.scope:
@@ -70,11 +70,11 @@ def optimized(graph: Any, returned: Sequence[str], devices: Mapping[str, str], o
 def _before_identities(graph: Any, returned: Sequence[str]) -> list[str]:
     """What is returned; of an ``Identity`` that waits for nothing its tensor, as of the end of a function."""
     passed_on = {node.name: node.input[0] for node in graph.node if node.op == "Identity" and len(node.input) == 1}
-    found = []
+    nodes = []
     for text in returned:
         name, _, number = text.partition(":")
         while number in ("", "0") and name in passed_on:
             text = passed_on.pop(name)
             name, _, number = text.partition(":")
-        found.append(text)
-    return found
+        nodes.append(text)
+    return nodes

@@ -41,9 +41,11 @@ class Kernels:
 
     def __init__(self, registrations: Iterable[table.Registration]) -> None:
         self._plugin: dict[str, list[Kernel]] = {}
-        for one in registrations:
-            types = {name: frozenset((dtype,)) for name, dtype in one.types.items()}
-            self._plugin.setdefault(one.operator, []).append(Kernel(one.device, types, frozenset(one.host)))
+        for registration in registrations:
+            types = {name: frozenset((dtype,)) for name, dtype in registration.types.items()}
+            self._plugin.setdefault(registration.operator, []).append(
+                Kernel(registration.device, types, frozenset(registration.host))
+            )
         self._found: dict[Any, dict[str, Kernel]] = {}
 
     def of(self, node: Node) -> dict[str, Kernel]:
@@ -58,12 +60,14 @@ class Kernels:
 
     def _find(self, node: Node) -> dict[str, Kernel]:
         everyone = (*self._plugin.get(node.operator, ()), *of_tensorflow(node.operator))
-        able = [one for one in everyone if one.serves(node)]
+        able = [kernel for kernel in everyone if kernel.serves(node)]
         found: dict[str, Kernel] = {}
         for device in DEVICES:
-            own = [one for one in able if one.device == device] or [one for one in able if one.device == DEFAULT]
+            own = [kernel for kernel in able if kernel.device == device] or [
+                kernel for kernel in able if kernel.device == DEFAULT
+            ]
             if own:
-                found[device] = max(own, key=lambda one: one.priority)
+                found[device] = max(own, key=lambda kernel: kernel.priority)
         return found
 
 
@@ -101,13 +105,13 @@ def of_tensorflow(operator: str) -> tuple[Kernel, ...]:
     """The kernels that the installed TensorFlow itself has for ``operator``, but for those of other hardware."""
     from tensorflow.python.framework import kernels
 
-    found = []
-    for one in kernels.get_registered_kernels_for_op(operator).kernel:
-        if one.device_type in (GPU, CPU, DEFAULT):
-            types = {each.name: frozenset(map(dtype_name, each.allowed_values.list.type)) for each in one.constraint}
-            host = frozenset(one.host_memory_arg)
-            found.append(Kernel(one.device_type, types, host, priority=one.priority, label=one.label))
-    return tuple(found)
+    registered = []
+    for kernel in kernels.get_registered_kernels_for_op(operator).kernel:
+        if kernel.device_type in (GPU, CPU, DEFAULT):
+            types = {each.name: frozenset(map(dtype_name, each.allowed_values.list.type)) for each in kernel.constraint}
+            host = frozenset(kernel.host_memory_arg)
+            registered.append(Kernel(kernel.device_type, types, host, priority=kernel.priority, label=kernel.label))
+    return tuple(registered)
 
 
 @lru_cache(maxsize=256)

@@ -46,8 +46,8 @@ class _Groups:
             node = self._parents[node]
         return node
 
-    def join(self, one: int, other: int) -> None:
-        self._parents[self.of(other)] = self.of(one)
+    def join(self, node: int, other: int) -> None:
+        self._parents[self.of(other)] = self.of(node)
 
 
 def place(graph: Graph, kernels: Kernels, *, soft: bool = True, eager: bool = False) -> list[Placed | None]:
@@ -91,7 +91,7 @@ def place(graph: Graph, kernels: Kernels, *, soft: bool = True, eager: bool = Fa
     for index in later:
         devices, why = possible[groups.of(index)]
         device = devices[0] if devices else None
-        around = {found.device for one in readers.get(index, ()) if (found := placed[one]) is not None}
+        around = {at.device for reader in readers.get(index, ()) if (at := placed[reader]) is not None}
         if len(around) == 1 and device not in around and (only := around.pop()) in devices:
             device, why = only, "it goes where all that read it are"
         placed[index] = _placed(device, able[index], why, nodes[index])
@@ -176,7 +176,7 @@ def _of_group(
     why = None
     if len(asked) == 1 and (wanted := asked.pop()) != devices[0]:
         if wanted in devices:
-            devices = [wanted, *(one for one in devices if one != wanted)]
+            devices = [wanted, *(device for device in devices if device != wanted)]
             why = f"a device scope of the model asks for the {wanted}"
         elif not soft:
             return [], f"a device scope asks for the {wanted}, which has no such kernel, and soft placement is off"
@@ -198,8 +198,8 @@ def variable_device(dtype: str, kernels: Kernels) -> str:
 
 def requested(device: str) -> str | None:
     """The type that a device scope asks for (``/device:GPU:0``, ``/gpu:0``); ``None`` for none or another one."""
-    found = re.search(r"(?:/|device:|^)(cpu|gpu)\b", device, re.IGNORECASE)
-    return found[1].upper() if found else None
+    match = re.search(r"(?:/|device:|^)(cpu|gpu)\b", device, re.IGNORECASE)
+    return match[1].upper() if match else None
 
 
 def _without(

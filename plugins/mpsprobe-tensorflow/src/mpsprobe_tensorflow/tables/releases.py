@@ -49,7 +49,7 @@ def fit_of(release: str) -> Fit | None:
 def optimizers_off(release: str) -> tuple[str, ...]:
     """The optimizers of grappler that a release of the plugin switches off, as ``RewriterConfig`` names them."""
     groups = _read("grappler.toml")["plugin"]
-    return next((tuple(one["off"]) for one in groups if release in one["releases"]), ())
+    return next((tuple(group["off"]) for group in groups if release in group["releases"]), ())
 
 
 def releases_for(tensorflow: str) -> list[str]:
@@ -135,7 +135,7 @@ class Tables:
         return table.nearest()
 
     def advisories(self) -> Sequence[Mapping[str, Any]]:
-        return [asdict(one) for one in all_advisories()]
+        return [asdict(advisory) for advisory in all_advisories()]
 
     def table(self, release: str) -> Mapping[str, Any]:
         """The newest build for Apple silicon; ``other_builds`` are those with other kernels."""

@@ -97,7 +97,7 @@ def chosen(text: str) -> list[str]:
 def resolve(release: str) -> str:
     """The exact release that a user means: ``1.2.0``, ``latest``, or ``0.7`` for the newest of its kind."""
     known, wanted = releases(), release.strip()
-    fitting = [one for one in known if wanted in (one, LATEST) or one.startswith(f"{wanted}.")]
+    fitting = [release for release in known if wanted in (release, LATEST) or release.startswith(f"{wanted}.")]
     if not fitting:
         raise UnknownName(f"release of {PLUGIN}", release, known, f"There are: {', '.join(known)}.")
     return fitting[-1]
@@ -116,7 +116,7 @@ def nearest() -> str | None:
     there = installed()
     if there is None:
         return None
-    return next((one for one in reversed(releases()) if Version(one) <= Version(there)), releases()[0])
+    return next((release for release in reversed(releases()) if Version(release) <= Version(there)), releases()[0])
 
 
 def notes(release: str) -> list[str]:

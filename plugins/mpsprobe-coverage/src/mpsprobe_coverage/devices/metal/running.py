@@ -121,7 +121,7 @@ class Kernel(NamedTuple):
         **_others: Any,
     ) -> None:
         """Run it over ``threads`` in groups of ``group_size``; ``backwards``: lanes in the opposite order."""
-        first = next((one for one in args if isinstance(one, torch.Tensor)), None)
+        first = next((argument for argument in args if isinstance(argument, torch.Tensor)), None)
         grid = _three(first.numel() if threads is None and first is not None else threads or 1)
         # PyTorch chooses the first dimension, up to the largest group.
         group = _three(group_size if group_size is not None else max(1, min(LARGEST_GROUP, grid[0])))
@@ -133,7 +133,7 @@ class Kernel(NamedTuple):
             passed.insert(error_buf_idx, errors)
         if len(passed) != len(self.parameters):
             raise RuntimeError(f"{self.name} takes {len(self.parameters)} arguments, not {len(passed)}")
-        kept = [_given(one, parameter) for one, parameter in zip(passed, self.parameters, strict=True)]
+        kept = [_given(argument, parameter) for argument, parameter in zip(passed, self.parameters, strict=True)]
         given = (_Given * len(kept))(*(_Given(address, size) for address, size, _ in kept))
         launch = _Launch(
             given, len(kept), (ctypes.c_uint32 * 3)(*grid), (ctypes.c_uint32 * 3)(*group), self.most_steps, backwards
@@ -156,8 +156,8 @@ class Kernel(NamedTuple):
 
 
 def _three(sizes: int | Sequence[int]) -> list[int]:
-    one = [sizes] if isinstance(sizes, int) else [*sizes]
-    return [*map(int, one), 1, 1, 1][:3]
+    lengths = [sizes] if isinstance(sizes, int) else [*sizes]
+    return [*map(int, lengths), 1, 1, 1][:3]
 
 
 def _given(value: Any, parameter: Parameter) -> tuple[int, int, object]:

@@ -75,9 +75,9 @@ class Translated(NamedTuple):
 def translated(source: str) -> Translated:
     """``source``, whose headers of c10 are in it, as C++. Raises ``Unknown``."""
     source = _NUMBER.sub(_plain, source)
-    found = _UNKNOWN.search(source) or _INCLUDE.search(source)
-    if found is not None:
-        raise Unknown(" ".join(found[0].strip("[").split()), _line(source, found.start()))
+    refused = _UNKNOWN.search(source) or _INCLUDE.search(source)
+    if refused is not None:
+        raise Unknown(" ".join(refused[0].strip("[").split()), _line(source, refused.start()))
     source = _SYSTEM.sub("", source)
     source = _CAST.sub(r"mpsprobe_metal::pointer_to<\1>(", source)
     for alike in reversed([*_ALIKE.finditer(source)]):
@@ -105,11 +105,11 @@ def translated(source: str) -> Translated:
     return Translated("".join([*pieces, _instrumented(source[at:]), *callers]), kernels)
 
 
-def _plain(found: re.Match[str]) -> str:
+def _plain(match: re.Match[str]) -> str:
     """A number as a ``float``; a comment as its line ends, because words in it are none of the language."""
-    if found["number"]:
-        return f"{found[0]}f"
-    return found[0] if found[0].startswith('"') else " " + "\n" * found[0].count("\n")
+    if match["number"]:
+        return f"{match[0]}f"
+    return match[0] if match[0].startswith('"') else " " + "\n" * match[0].count("\n")
 
 
 _CALLER = """

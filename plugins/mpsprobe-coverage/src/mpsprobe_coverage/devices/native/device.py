@@ -153,7 +153,7 @@ class NativeDevice:
         sites = []
         for position in range(0, len(words), _WORDS):
             place, name, calls, data_bytes, flags = words[position : position + _WORDS]
-            happened = (bool(flags & one) for one in (_MOVED, _FROM_DEVICE, _WEIGHTS))
+            happened = (bool(flags & table) for table in (_MOVED, _FROM_DEVICE, _WEIGHTS))
             sites.append(Site(names[name], *self._recording.place_of(place), calls, data_bytes, *happened))
         return OnCpu(sites, list(zip(pairs[::2], pairs[1::2], strict=True)), device_bytes)
 

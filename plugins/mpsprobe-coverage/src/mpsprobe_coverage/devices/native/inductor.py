@@ -100,13 +100,13 @@ class Generated:
 
     def recompiled(self) -> list[Broken]:
         """Why functions were compiled again: the guard that failed, and its line, or where the function begins."""
-        found = []
-        for one in get_compilation_metrics():
-            if one.recompile_reason and (guard := _GUARD.match(one.recompile_reason.strip())) is not None:
+        refusals = []
+        for metric in get_compilation_metrics():
+            if metric.recompile_reason and (guard := _GUARD.match(metric.recompile_reason.strip())) is not None:
                 lines = [(guard["file"], int(guard["line"]))] if guard["file"] else []
-                begins = (one.co_filename or "", one.co_firstlineno or 0)
-                found.append(Broken(guard["guard"], _innermost([begins, *lines])))
-        return found
+                begins = (metric.co_filename or "", metric.co_firstlineno or 0)
+                refusals.append(Broken(guard["guard"], _innermost([begins, *lines])))
+        return refusals
 
     def has(self, source: str) -> bool:
         """Whether ``source`` is of a graph, and not the program's own."""
@@ -156,7 +156,9 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
         return lower(self, node)
 
     def generated(self: Any, node: Any) -> Any:
-        origins = [one for part in node.get_nodes() for one in (part.node.origins if part.node is not None else ())]
+        origins = [
+            origin for part in node.get_nodes() for origin in (part.node.origins if part.node is not None else ())
+        ]
         made._node = next(iter(origins), made._node)
         return codegen(self, node)
 
@@ -235,10 +237,10 @@ def _variable(name: str, value: str) -> Iterator[None]:
 
 def _origins(nodes: Iterable[Any]) -> tuple[tuple[str, ...], tuple[Line, ...]]:
     """The operators and the lines of the program of the graph's nodes that the scheduler put into one kernel."""
-    origins = [one for node in nodes if getattr(node, "node", None) is not None for one in node.node.origins]
+    origins = [origin for node in nodes if getattr(node, "node", None) is not None for origin in node.node.origins]
     origins.sort()
-    operators = dict.fromkeys(name for one in origins if (name := _operator(one)) is not None)
-    lines = dict.fromkeys(line for one in origins if (line := _line(one)) is not None)
+    operators = dict.fromkeys(name for origin in origins if (name := _operator(origin)) is not None)
+    lines = dict.fromkeys(line for origin in origins if (line := _line(origin)) is not None)
     return tuple(operators), tuple(lines)
 
 
@@ -286,7 +288,7 @@ def _line(node: Any) -> Line | None:
 
 def _innermost(frames: list[Line]) -> Line | None:
     """The innermost line of the program: of ``frames``, which begin with the outermost."""
-    return next((one for one in reversed(frames) if not is_internal(one[0])), None)
+    return next((frame for frame in reversed(frames) if not is_internal(frame[0])), None)
 
 
 def _first(error: BaseException) -> BaseException:
@@ -315,9 +317,9 @@ _SOURCE_NODES = re.compile(r"# Topologically Sorted Source Nodes: \[([^\]]*)\]")
 def line_of_call(text: Iterable[str], number: int, lines: Mapping[str, Line]) -> Line | None:
     """The program's line behind line ``number`` of a generated wrapper, whose comments name the graph's nodes."""
     for line in reversed(list(text)[:number]):
-        found = _SOURCE_NODES.search(line)
-        if found is not None:
-            return next((lines[name] for name in found[1].split(", ") if name in lines), None)
+        nodes = _SOURCE_NODES.search(line)
+        if nodes is not None:
+            return next((lines[name] for name in nodes[1].split(", ") if name in lines), None)
     return None
 
 

@@ -152,7 +152,7 @@ class Recording:
         if name.startswith(DERIVATIVE):
             self._slots[slot] = self._like(plan, plan.registered, at, inputs, outputs)
             return slot
-        generators = [one.device.type == "mps" for one in arguments if isinstance(one, torch.Generator)]
+        generators = [argument.device.type == "mps" for argument in arguments if isinstance(argument, torch.Generator)]
         call = Call(func, tuple(arguments), {}, inputs, outputs, any(generators), not all(generators), raised or None)
         judgement = plan.judges.judge(call)
         self._slots[slot] = self._like(plan, judgement, at, inputs, outputs, call, asked)

@@ -54,18 +54,24 @@ class Wrong:
 
     def _kernel(self, name: str, right: Callable[..., Any]) -> Callable[..., Any]:
         func, entries = overload_named(name), self._entries[name]
-        asked = tuple(dict.fromkeys(one for entry in entries for one in entry.conditions if is_asked(one)))
-        written = [one.name for one in func._schema.arguments if one.alias_info is not None and one.alias_info.is_write]
+        asked = tuple(
+            dict.fromkeys(condition for entry in entries for condition in entry.conditions if is_asked(condition))
+        )
+        written = [
+            argument.name
+            for argument in func._schema.arguments
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
 
         def run(*args: Any, **kwargs: Any) -> Any:
             call = Call(func, args, kwargs, specs_in((args, kwargs)), ())
             answers = dict(zip(asked, decided(asked, call, _Knowing()), strict=True))
-            into = tensors_in([call.argument(one) for one in written])
-            before = [_memory(one).clone() for one in into]
+            into = tensors_in([call.argument(argument) for argument in written])
+            before = [_memory(tensor).clone() for tensor in into]
             result = right(*map(_as_declared, args, func._schema.arguments), **kwargs)
             memory = [*map(_memory, into)]
-            if [one.numel() for one in before] != [one.numel() for one in memory]:  # an ``out`` was resized
-                before = [one.clone() for one in memory]
+            if [copy.numel() for copy in before] != [tensor.numel() for tensor in memory]:  # an ``out`` was resized
+                before = [tensor.clone() for tensor in memory]
             call = replace(call, outputs=specs_in(result))
             for entry in entries:
                 if matches(entry, call, phase_now(), answers) and _compute(entry, call, result, memory, before):
@@ -93,28 +99,30 @@ def _compute(entry: Advisory, call: Call, result: Any, memory: Any, before: Any)
     """Put the wrong values in the place of the right ones; whether they could be computed, and are others."""
     assert entry.computes is not None
     word, objects = str(entry.computes[0]), entry.computes[1:]
-    after = [one.clone() for one in memory]
+    after = [tensor.clone() for tensor in memory]
     _put(memory, before)
     if word == KEEPS:
         return _differ(memory, after)
     results = [*map(_on_cpu, tensors_in([result]))]
-    right = [one.clone() for one in results]
+    right = [result.clone() for result in results]
     arguments = call.func._schema.arguments
-    bound = tree_map(_leaf, {one.name: _as_declared(call.argument(one.name), one) for one in arguments})
+    bound = tree_map(
+        _leaf, {argument.name: _as_declared(call.argument(argument.name), argument) for argument in arguments}
+    )
     try:
         if word in OF_ARGUMENTS:
             made = tensors_in([_run(call.func, OF_ARGUMENTS[word](bound, *objects))])
         else:
             given = with_tensors(torch.clone, bound)
             _put(memory, after)
-            made = [OF_RESULTS[word](one, given, *objects) for one in results]
-        made = [wrong.reshape(one.shape) for one, wrong in zip(results, made, strict=False)]
+            made = [OF_RESULTS[word](result, given, *objects) for result in results]
+        made = [wrong.reshape(result.shape) for result, wrong in zip(results, made, strict=False)]
     except (RuntimeError, TypeError):  # no kernel of the CPU takes it so
         _put(memory, after)
         return False
-    for one, wrong in zip(results, made, strict=False):
+    for computed, wrong in zip(results, made, strict=False):
         if word in OF_RESULTS or not memory:  # what was written is wrong by now
-            one.copy_(wrong)
+            computed.copy_(wrong)
     return _differ(memory, after) or (not memory and _differ(results, right))
 
 
@@ -123,13 +131,13 @@ def _differ(some: Iterable[torch.Tensor], others: Iterable[torch.Tensor]) -> boo
 
 
 def _run(func: Any, bound: dict[str, Any]) -> Any:
-    named = {one.name: bound.pop(one.name) for one in func._schema.arguments if one.kwarg_only}
+    named = {argument.name: bound.pop(argument.name) for argument in func._schema.arguments if argument.kwarg_only}
     return func(*bound.values(), **named)
 
 
 def _put(memory: Iterable[torch.Tensor], values: Iterable[torch.Tensor]) -> None:
-    for one, value in zip(memory, values, strict=True):
-        one.copy_(value)
+    for tensor, value in zip(memory, values, strict=True):
+        tensor.copy_(value)
 
 
 # -- memory of the device, which is the machine's
@@ -196,19 +204,19 @@ def _takes(bound: Bound, name: Any, value: Any) -> Bound:
     return {**bound, name: taken}
 
 
-def _swaps(bound: Bound, one: Any, other: Any) -> Bound:
-    return {**bound, one: bound[other], other: bound[one]}
+def _swaps(bound: Bound, tensor: Any, other: Any) -> Bound:
+    return {**bound, tensor: bound[other], other: bound[tensor]}
 
 
 def _reads_nan_as(bound: Bound, value: Any, *names: Any) -> Bound:
-    return _each(lambda one: one.where(~one.isnan(), float(value)))(bound, *names)
+    return _each(lambda tensor: tensor.where(~tensor.isnan(), float(value)))(bound, *names)
 
 
 OF_ARGUMENTS: Mapping[str, Callable[..., Bound]] = {
     "ignores-strides": _each(_without_strides),
     "ignores-offset": _each(_without_offset),
-    "transposes": _each(lambda one: one.mT.contiguous()),
-    "rounds": _each(lambda one: one.float().to(one.dtype)),
+    "transposes": _each(lambda tensor: tensor.mT.contiguous()),
+    "rounds": _each(lambda tensor: tensor.float().to(tensor.dtype)),
     "omits": lambda bound, name: {**bound, name: None},
     "takes": _takes,
     "swaps": _swaps,

@@ -212,7 +212,7 @@ class _Listener:
 
     def share(self) -> None:
         with self._lock:
-            everyone = {id(one): one for one in self._open}.values()
+            everyone = {id(listener): listener for listener in self._open}.values()
             for counted in self._seen() if everyone else ():
                 for observation in everyone:
                     observation.add(*counted)
@@ -224,7 +224,7 @@ class _Listener:
 
     def _follow(self) -> None:
         """Ask the first observation that wants lines for them; a new start forgets where autograd's nodes were made."""
-        asked = next((one.attribution for one in self._open if one.lines), None)
+        asked = next((listener.attribution for listener in self._open if listener.lines), None)
         if self._following is not None and asked is not self._asked:
             self._stop()
         if self._following is None:

@@ -114,15 +114,15 @@ def _depth(function: FunctionType) -> int:
                 _depths[function] = 0
             else:
                 called = [_unwrapped(around.get(name)) for name in names]
-                found = [_depth(one) for one in called if type(one) is FunctionType]
-                found += [0] if names & _names_of(around.get("__name__")) else []
-                _depths[function] = min([_DEEP, *(depth + 1 for depth in found)])
+                depths = [_depth(callee) for callee in called if type(callee) is FunctionType]
+                depths += [0] if names & _names_of(around.get("__name__")) else []
+                _depths[function] = min([_DEEP, *(depth + 1 for depth in depths)])
     return _depths[function]
 
 
 def _asks_directly(code: CodeType) -> bool:
     names = {*code.co_names}
-    by_name = any(isinstance(one, str) and _NAMES_TORCH.match(one) for one in code.co_consts[1:])
+    by_name = any(isinstance(constant, str) and _NAMES_TORCH.match(constant) for constant in code.co_consts[1:])
     about_mps = "torch" in names and ("accelerator" in names or {"mps", "is_available"} <= names)
     return by_name or about_mps or {"torch", "__version__"} <= names
 
@@ -155,7 +155,7 @@ def _modules() -> list[ModuleType]:
     return [*_of_libraries]
 
 
-def _look_at(name: str, module: ModuleType, found: _Found) -> None:
+def _look_at(name: str, module: ModuleType, places: _Found) -> None:
     file = str(vars(module).get("__file__"))
     top = name.partition(".")[0]
     if _KEEP_TRUTH.match(name) or top in sys.stdlib_module_names - {"__main__"} or not file.endswith(".py"):
@@ -169,15 +169,15 @@ def _look_at(name: str, module: ModuleType, found: _Found) -> None:
             for targets, value in _assignments(ast.parse(text).body):
                 if _is_worked_out(value, module):
                     code = compile(ast.Expression(value), file, "eval")
-                    found.constants.append(_Constant(module, targets, code))
+                    places.constants.append(_Constant(module, targets, code))
                     _derived_names.update(targets)
     values = [*vars(module).items()]
-    found.questions += [key for key, value in values if type(value) in (FunctionType, _Cache) and _is_question(value)]
+    places.questions += [key for key, value in values if type(value) in (FunctionType, _Cache) and _is_question(value)]
     kinds = [kind for _, kind in values if issubclass(type(kind), type)]  # a proxy answers for what is behind it
     inside = [vars(kind) for kind in kinds if kind.__module__ == name]
     held = [value for owner in (vars(module), *inside) for value in owner.values()] if "cache" in text else []
     held = [one.__func__ if type(one) in (staticmethod, classmethod) else one for one in held]
-    found.caches += [one for one in held if type(one) is _Cache and _is_question(one)]
+    places.caches += [one for one in held if type(one) is _Cache and _is_question(one)]
 
 
 def _may_have_constants(text: str, module: ModuleType) -> bool:
@@ -202,7 +202,7 @@ def _assignments(body: list[ast.stmt]) -> Iterator[tuple[tuple[str, ...], ast.ex
         target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
         value = getattr(statement, "value", None)
         targets = target.elts if isinstance(target, ast.Tuple) else [target]
-        names = tuple(one.id for one in targets if isinstance(one, ast.Name))
+        names = tuple(target.id for target in targets if isinstance(target, ast.Name))
         if isinstance(statement, (ast.Assign, ast.AnnAssign)) and value is not None and len(names) == len(targets):
             yield names, value
 
@@ -218,7 +218,9 @@ def _is_worked_out(value: ast.expr, module: ModuleType) -> bool:
         if isinstance(node, ast.Attribute):
             asks |= _DIRECT.match(ast.unparse(node)) is not None
         if isinstance(node, ast.Call):
-            of_torch = any(isinstance(one, ast.Constant) and _NAMES_TORCH.match(str(one.value)) for one in node.args)
+            of_torch = any(
+                isinstance(argument, ast.Constant) and _NAMES_TORCH.match(str(argument.value)) for argument in node.args
+            )
             called = _resolved(node.func, module)
             question = _is_question(called)
             origin = str(getattr(called, "__module__", None)).partition(".")[0]
@@ -255,8 +257,8 @@ def _imports(file: str, name: str) -> bool:
 def _oldest(library: str) -> Version:
     """The oldest torch that the installed release of ``library`` asks for, in its metadata."""
     with suppress(importlib.metadata.PackageNotFoundError):
-        wanted = [Requirement(one) for one in importlib.metadata.requires(library) or ()]
-        specifiers = [part for one in wanted if one.name == "torch" for part in one.specifier]
+        wanted = [Requirement(requirement) for requirement in importlib.metadata.requires(library) or ()]
+        specifiers = [part for requirement in wanted if requirement.name == "torch" for part in requirement.specifier]
         return max([Version("0"), *(Version(part.version) for part in specifiers if part.operator == ">=")])
     return Version("0")
 
@@ -278,7 +280,9 @@ class _Noted:
             answer = question(*args, **kwargs)
         finally:
             inside, libraries.noted = libraries.noted, around
-            if isinstance(answer, _ANSWERS) and all(isinstance(one, _PLAIN) for one in (*args, *kwargs.values())):
+            if isinstance(answer, _ANSWERS) and all(
+                isinstance(argument, _PLAIN) for argument in (*args, *kwargs.values())
+            ):
                 inside = {(question, args, *kwargs.items()): partial(question, *args, **kwargs)}
             else:  # of other values: it cannot be asked again
                 inside |= libraries.constants(_unwrapped(question))
@@ -335,7 +339,9 @@ class Libraries:
         self._before: dict[_Place, Any] = {}
         _look()
         self._known = {*_modules()}
-        self._constants = [one for module in self._known for one in _found[module].constants if one.holds()]
+        self._constants = [
+            constant for module in self._known for constant in _found[module].constants if constant.holds()
+        ]
 
     def begin(self, replace: Replace, put_back: ExitStack, *, note: bool) -> None:
         """Answer for the version until ``put_back`` closes, with what else ``replace`` changes; ``note`` the asked."""
@@ -398,7 +404,7 @@ class Libraries:
         noted, self.noted = self.noted, {}
         _look()
         used = cache(lambda package: any(map(_is_file_of(package), files)))
-        places = {(one.module, name) for one in self._all() for name in one.names}
+        places = {(constant.module, name) for constant in self._all() for name in constant.names}
         for module, name in places:
             is_read = isinstance(vars(module).get(name), bool) and _is_read(module, name)
             if is_read and used(module.__name__.partition(".")[0]):
@@ -406,8 +412,8 @@ class Libraries:
         return {name: partial(_answer, name=name, questions=noted, backend=backend) for name in noted}
 
     def _all(self) -> list[_Constant]:
-        new = [one for module in _modules() if module not in self._known for one in _found[module].constants]
-        return [*self._constants, *(one for one in new if one.holds())]
+        new = [constant for module in _modules() if module not in self._known for constant in _found[module].constants]
+        return [*self._constants, *(constant for constant in new if constant.holds())]
 
     def _version_for(self, frame: FrameType | None) -> Any:
         asker = "" if frame is None else str(frame.f_globals.get("__name__"))
@@ -436,13 +442,13 @@ class Libraries:
         changed = False
         with suppress(Exception):  # the module has it no more; the question is none of this release
             value = constant.worked_out()
-            for name, one in zip(constant.names, value if len(constant.names) > 1 else (value,), strict=True):
+            for name, held in zip(constant.names, value if len(constant.names) > 1 else (value,), strict=True):
                 present = vars(constant.module)[name]
-                if isinstance(one, _PLAIN) and one != present:
+                if isinstance(held, _PLAIN) and held != present:
                     changed = True
                     for module in (constant.module, *_importing(constant.module, name, present)):
                         self._before.setdefault((module, name), present)
-                        vars(module)[name] = one
+                        vars(module)[name] = held
         return changed
 
     def _end(self) -> None:
@@ -455,7 +461,7 @@ class Libraries:
         for (module, name), value in [*self._before.items()]:
             for other in _importing(module, name, vars(module).get(name)):
                 self._before.setdefault((other, name), value)
-        self._constants = [one for one in self._all() if one.module not in self._known]
+        self._constants = [constant for constant in self._all() if constant.module not in self._known]
 
     def restore(self) -> None:
         """After torch is as it was: all that was worked out, too."""
@@ -507,15 +513,17 @@ _names_read: WeakKeyDictionary[ModuleType, frozenset[str]] = WeakKeyDictionary()
 def _reads(module: ModuleType) -> frozenset[str]:
     if module not in _names_read:
         file = str(vars(module).get("__file__"))
-        codes = [one for one in compile(_read(file), file, "exec").co_consts if isinstance(one, CodeType)]
+        codes = [
+            constant for constant in compile(_read(file), file, "exec").co_consts if isinstance(constant, CodeType)
+        ]
         codes = [code for code in codes if not _is_question(vars(module).get(code.co_name))]
         for code in codes:  # it grows
-            codes += [one for one in code.co_consts if isinstance(one, CodeType)]
+            codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
         _names_read[module] = frozenset(name for code in codes for name in code.co_names)
     return _names_read[module]
 
 
 def _forget() -> None:
     for module in _modules():
-        for one in _found[module].caches:
-            one.cache_clear()
+        for cached in _found[module].caches:
+            cached.cache_clear()

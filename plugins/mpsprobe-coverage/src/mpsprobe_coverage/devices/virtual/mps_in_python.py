@@ -134,7 +134,7 @@ def replacing() -> Iterator[tuple[Replace, ExitStack]]:
         # torch keeps sets of its functions once asked for them; sets made now would hold our replacements for ever.
         for cache in {
             _device_constructors,
-            *filter(lambda one: hasattr(one, "cache_clear"), vars(torch.overrides).values()),
+            *filter(lambda function: hasattr(function, "cache_clear"), vars(torch.overrides).values()),
         }:
             if not cache.cache_info().currsize:
                 put_back.callback(cache.cache_clear)

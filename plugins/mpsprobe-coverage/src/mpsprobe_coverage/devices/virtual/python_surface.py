@@ -76,7 +76,7 @@ def device_in_python(dispatch: Dispatch, libraries: Libraries) -> Iterator[None]
         accelerator_in_python(replace, stands_for.device)
         # Optimizers take their fused or foreach form only for tensor types on a list of their own.
         lists = (_foreach_utils._foreach_supported_types, _foreach_supported_types)
-        for supported in {id(one): one for one in lists}.values():
+        for supported in {id(listed): listed for listed in lists}.values():
             supported.append(VirtualTensor)
             put_back.callback(supported.remove, VirtualTensor)
         libraries.begin(replace, put_back, note=True)

@@ -53,11 +53,11 @@ def _caches(kinds: Iterable[type]) -> Iterator[Any]:
     """Those of the methods of ``kinds`` and of functions of their files, also where a decorator is around them."""
     files = {kind.__module__ for kind in kinds}
     modules = (sys.modules[file] for file in files if file in sys.modules and not file.startswith("torch."))
-    for attribute in (one for owner in (*kinds, *modules) for one in vars(owner).values()):
+    for attribute in (member for owner in (*kinds, *modules) for member in vars(owner).values()):
         # Types alone are asked: a global may be a module that is loaded when an attribute of it is.
         function = attribute.__func__ if type(attribute) in (staticmethod, classmethod) else attribute
         around = _closure(function) if type(function) is FunctionType else ()
-        yield from (one for one in (function, *around) if type(one) is _Cache)
+        yield from (function_ for function_ in (function, *around) if type(function_) is _Cache)
 
 
 def _closure(function: FunctionType) -> Iterator[Any]:

@@ -106,7 +106,7 @@ def _holds(condition: Condition, call: Call, phase: str, knowing: Knowing | None
         right = [*_resolve(subject(str(wanted)), call, phase, knowing)] if between else [wanted]
     except _Absent:
         return False
-    return _one_of([_related(one, relation, other, knowing) for one, other in product(left, right)])
+    return _one_of([_related(argument, relation, other, knowing) for argument, other in product(left, right)])
 
 
 def _related(value: Any, relation: str, wanted: Any, knowing: Knowing | None) -> Answer:
@@ -123,8 +123,8 @@ def _related(value: Any, relation: str, wanted: Any, knowing: Knowing | None) ->
     return holds if holds is None else holds == (relation == "is")
 
 
-def _are(one: Any, other: Any, kind: Any) -> bool:
-    return isinstance(one, kind) and isinstance(other, kind)
+def _are(answer: Any, other: Any, kind: Any) -> bool:
+    return isinstance(answer, kind) and isinstance(other, kind)
 
 
 def _is(value: Any, wanted: Any, knowing: Knowing | None) -> Answer:
@@ -221,11 +221,11 @@ _OF_SPECS: Mapping[str | None, Callable[[TensorSpec], Any]] = {
 
 
 def _named(name: str, call: Call) -> Any:
-    for prefix, found in (("tensor", tensors_in((call.args, call.kwargs))), ("output", call.outputs)):
+    for prefix, tensors in (("tensor", tensors_in((call.args, call.kwargs))), ("output", call.outputs)):
         if name.removeprefix(prefix).isdecimal() and name.startswith(prefix):
             position = int(name.removeprefix(prefix))
-            if position < len(found):
-                return found[position]
+            if position < len(tensors):
+                return tensors[position]
             raise _Absent(name)
     try:
         return call.argument(name)
@@ -244,12 +244,12 @@ def _callers(call: Call, knowing: Knowing) -> set[str]:
     thread = threading.current_thread()
     of_autograd = isinstance(thread, threading._DummyThread) and torch._C._current_autograd_node() is not None
     wants_gradient = any(tensor.requires_grad for tensor in tensors_in((call.args, call.kwargs)))
-    found = {
+    states = {
         "another thread": thread is not threading.main_thread() and not of_autograd,
         "captured": knowing.is_captured(),
         "grad": wants_gradient and torch.is_grad_enabled(),
     }
-    return {word for word, holds in found.items() if holds}
+    return {word for word, holds in states.items() if holds}
 
 
 def _place(tensor: torch.Tensor, knowing: Knowing) -> Place | None:

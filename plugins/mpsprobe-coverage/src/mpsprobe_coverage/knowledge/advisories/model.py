@@ -149,9 +149,11 @@ class Advisory(Affected):
             raise ValueError("what raises has a 'message'")
         if self.chips:
             raise ValueError("a call that raises is judged for all chips: say in 'hardware' what is known of them")
-        for one in self.conditions:
-            if words.is_asked(one) or one[0] == "phase":
-                raise ValueError(f"what raises is judged by shapes, strides, dtypes and arguments, not by '{one[0]}'")
+        for condition in self.conditions:
+            if words.is_asked(condition) or condition[0] == "phase":
+                raise ValueError(
+                    f"what raises is judged by shapes, strides, dtypes and arguments, not by '{condition[0]}'"
+                )
         return self
 
     def __hash__(self) -> int:
@@ -159,7 +161,7 @@ class Advisory(Affected):
 
     @property
     def conditions(self) -> tuple[words.Condition, ...]:
-        return (*self.when, *(one for group in self.when_any for one in group))
+        return (*self.when, *(condition for group in self.when_any for condition in group))
 
     @property
     def where(self) -> str | None:

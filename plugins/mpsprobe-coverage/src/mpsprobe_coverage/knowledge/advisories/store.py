@@ -40,8 +40,8 @@ class _Text(NamedTuple):
 def _texts() -> tuple[_Text, ...]:
     folder = files("mpsprobe_coverage.knowledge.advisories") / "data"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    shipped = [one for name in names for one in _split((folder / name).read_text(encoding="utf-8"), name)]
-    return (*shipped, *_own({name[1] for one in shipped if (name := _IDENTIFIER.search(one.text))}))
+    shipped = [text for name in names for text in _split((folder / name).read_text(encoding="utf-8"), name)]
+    return (*shipped, *_own({name[1] for part in shipped if (name := _IDENTIFIER.search(part.text))}))
 
 
 def _own(taken: set[str]) -> Iterator[_Text]:
@@ -51,11 +51,11 @@ def _own(taken: set[str]) -> Iterator[_Text]:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read {printable(path)}: {error}", "pyproject.toml names it.") from None
-        for one in _split(text, printable(path)):
-            if (name := _entry(one).id) in taken:
-                raise MpsprobeError(f"{one.file}:{one.line}: the advisory '{name}' is there twice")
+        for part in _split(text, printable(path)):
+            if (name := _entry(part).id) in taken:
+                raise MpsprobeError(f"{part.file}:{part.line}: the advisory '{name}' is there twice")
             taken.add(name)
-            yield one
+            yield part
 
 
 def forget() -> None:
@@ -68,27 +68,27 @@ def forget() -> None:
 @functools.cache
 def _naming() -> dict[str, list[_Text]]:
     """Operator → the entries that name it somewhere."""
-    found: dict[str, list[_Text]] = {}
-    for one in _texts():
-        for operator in dict.fromkeys(_OPERATOR.findall(one.text)):
-            found.setdefault(operator, []).append(one)
-    return found
+    texts: dict[str, list[_Text]] = {}
+    for text in _texts():
+        for operator in dict.fromkeys(_OPERATOR.findall(text.text)):
+            texts.setdefault(operator, []).append(text)
+    return texts
 
 
 @functools.cache
 def entries_about(operator: str) -> tuple[Advisory, ...]:
     """Those that are about calls of ``operator``, of every effect."""
-    found = map(_entry, _naming().get(operator, ()))
-    return tuple(entry for entry in found if operator in entry.operators)
+    entries = map(_entry, _naming().get(operator, ()))
+    return tuple(entry for entry in entries if operator in entry.operators)
 
 
 @functools.cache
 def all_entries() -> tuple[Advisory, ...]:
     by_id: dict[str, Advisory] = {}
-    for one in _texts():
-        entry = _entry(one)
+    for text in _texts():
+        entry = _entry(text)
         if entry.id in by_id:
-            raise MpsprobeError(f"{one.file}:{one.line}: the advisory '{entry.id}' is there twice")
+            raise MpsprobeError(f"{text.file}:{text.line}: the advisory '{entry.id}' is there twice")
         by_id[entry.id] = entry
     return tuple(by_id[name] for name in sorted(by_id))
 
@@ -101,39 +101,39 @@ def all_advisories() -> tuple[Advisory, ...]:
 @functools.cache
 def affected_by_advisories() -> tuple[Affected, ...]:
     """What has each of them, for who counts them: to read whole entries takes ten times as long."""
-    return tuple(one for one in map(_affected, _texts()) if one.effect == "numbers")
+    return tuple(affected for affected in map(_affected, _texts()) if affected.effect == "numbers")
 
 
-def _affected(one: _Text) -> Affected:
+def _affected(text: _Text) -> Affected:
     try:
-        return Affected.model_validate(tomllib.loads("\n".join(_OF_RANGES.findall(one.text))))
+        return Affected.model_validate(tomllib.loads("\n".join(_OF_RANGES.findall(text.text))))
     except (tomllib.TOMLDecodeError, ValidationError):  # a list of chips in several lines
-        return _entry(one)
+        return _entry(text)
 
 
 def parse(text: str, name: str) -> list[Advisory]:
     """The entries of one data file called ``name``; an error says in which line of it."""
-    return [_entry(one) for one in _split(text, name)]
+    return [_entry(part) for part in _split(text, name)]
 
 
 def _split(text: str, name: str) -> list[_Text]:
     starts = [match.start() for match in _HEAD.finditer(text)]
     before = text[: starts[0]] if starts else text
-    one = _Text(name, 1, before)
-    if _document(one) or not starts:
+    whole = _Text(name, 1, before)
+    if _document(whole) or not starts:
         raise MpsprobeError(f"{name}:1: it has to be a list of [[advisory]], and nothing else")
     lines = [text.count("\n", 0, start) + 1 for start in starts]
     ends = [*starts[1:], len(text)]
     return [_Text(name, line, text[start:end]) for line, start, end in zip(lines, starts, ends, strict=True)]
 
 
-def _document(one: _Text) -> dict[str, Any]:
+def _document(text: _Text) -> dict[str, Any]:
     try:
-        return tomllib.loads(one.text)
+        return tomllib.loads(text.text)
     except tomllib.TOMLDecodeError as error:
         place = _AT_LINE.search(str(error))
-        line = one.line + (int(place[1]) - 1 if place else one.text.rstrip().count("\n"))
-        raise MpsprobeError(f"{one.file}:{line}: {_AT_LINE.sub('', str(error))}") from None
+        line = text.line + (int(place[1]) - 1 if place else text.text.rstrip().count("\n"))
+        raise MpsprobeError(f"{text.file}:{line}: {_AT_LINE.sub('', str(error))}") from None
 
 
 @functools.cache
@@ -159,8 +159,8 @@ def _line_of(place: tuple[int | str, ...], value: Any, text: str) -> int:
     if key is None:
         return 0
     named = value[0] if isinstance(value, list) and value else value
-    found = text.find(f'"{named}"', key.start()) if len(place) > 1 and isinstance(named, str) else -1
-    return text.count("\n", 0, max(found, key.start()))
+    position = text.find(f'"{named}"', key.start()) if len(place) > 1 and isinstance(named, str) else -1
+    return text.count("\n", 0, max(position, key.start()))
 
 
 @functools.cache
@@ -171,7 +171,7 @@ def advisories_for(release: str, macos_minimum: str | None = None) -> tuple[Advi
 
 def number_for(release: str, macos_minimum: str | None, macos: str | None, chip: str | None) -> int:
     """How many concern a release that runs on ``macos_minimum``, on that macOS and chip; None for any."""
-    return sum(one.affects(release, macos_minimum, macos, chip) for one in affected_by_advisories())
+    return sum(advisory.affects(release, macos_minimum, macos, chip) for advisory in affected_by_advisories())
 
 
 def named(names: Iterable[str]) -> list[Advisory]:
@@ -187,4 +187,4 @@ def named(names: Iterable[str]) -> list[Advisory]:
 
 @functools.cache
 def _identified() -> dict[str, _Text]:
-    return {match[1]: one for one in _texts() if (match := _IDENTIFIER.search(one.text))}
+    return {match[1]: text for text in _texts() if (match := _IDENTIFIER.search(text.text))}

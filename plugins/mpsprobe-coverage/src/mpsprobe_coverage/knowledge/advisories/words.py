@@ -103,7 +103,7 @@ def known(condition: Condition) -> Condition:
         raise ValueError(f"'{text}' is one of {', '.join(_KINDS[kind])}")
     if about.fact in _VALUES and relation not in COMPARISONS:
         raise ValueError(f"'{text}' is a number: it stands with {', '.join(COMPARISONS)}")
-    if is_asked(condition) and any(one is not None and one.is_output for one in (about, other)):
+    if is_asked(condition) and any(place is not None and place.is_output for place in (about, other)):
         raise ValueError("only arguments have an offset, memory and values: results are not made yet")
     return condition
 

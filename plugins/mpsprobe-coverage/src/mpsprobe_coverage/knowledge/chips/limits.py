@@ -150,4 +150,6 @@ def macs_asked(options: MacOptions) -> list[Mac]:
     if mac is not None or options.chip is None:
         return [mac] if mac is not None else []
     chip = machine_named(options.chip).chip
-    return [Mac(one.name, memory_of(one)) for one in (Machine(chip, size * GIB) for size in chip.memory_gib)]
+    return [
+        Mac(machine.name, memory_of(machine)) for machine in (Machine(chip, size * GIB) for size in chip.memory_gib)
+    ]

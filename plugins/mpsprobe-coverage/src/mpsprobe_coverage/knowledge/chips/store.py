@@ -110,12 +110,12 @@ def machine_named(text: str) -> Machine:
     is no part of the chip's name stands before the M; a size of an SSD is none of memory.
     """
     chips, words = all_chips(), re.sub(r"[\s_,()-]+", " ", text.lower())
-    found = CHIP.search(words)
-    chip = chips.get("-".join(filter(None, found.groups()))) if found else None
+    match = CHIP.search(words)
+    chip = chips.get("-".join(filter(None, match.groups()))) if match else None
     rest = SCREEN_OR_YEAR.sub(" ", DISK.sub(" ", OF_CPU.sub(" ", CHIP.sub(" ", words, count=1))))
-    counts = [int(one) for one in CORES.findall(rest)]
+    counts = [int(digits) for digits in CORES.findall(rest)]
     rest = CORES.sub(" ", rest)
-    memories = [one[0] for one in MEMORY.finditer(rest)]
+    memories = [size[0] for size in MEMORY.finditer(rest)]
     others = set(MEMORY.sub(" ", rest).split()) - OF_PRODUCTS
     if chip is None or len(memories) > 1 or len(counts) > 1 or others:
         raise UnknownName("chip", text, machine_names(), f"{AS_WRITTEN} mpsprobe chips list shows them all.")

@@ -97,7 +97,9 @@ def _accepted_since(operator: str, argument: str, dtype: str) -> str | None:
 
     def accepts(release: str) -> bool:
         refusals = load_facts(release).refusals.get(operator, ())
-        meant = (one for one in refusals if one.argument == argument or (of_all and one.argument != CAST))
+        meant = (
+            refusal for refusal in refusals if refusal.argument == argument or (of_all and refusal.argument != CAST)
+        )
         return not any(dtype in refusal.dtypes for refusal in meant)
 
     return since_without_gap(facts_releases(), accepts)

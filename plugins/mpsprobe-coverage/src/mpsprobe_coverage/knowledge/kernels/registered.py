@@ -117,14 +117,14 @@ class RegisteredFamily:
 
     def listed(self, release: str) -> Any:
         """What releases register, as ``kernels list --format json`` has it."""
-        documents = [{"backend": self.name, **self.table(one)} for one in self.resolve(release)]
+        documents = [{"backend": self.name, **self.table(part)} for part in self.resolve(release)]
         return documents if release == ALL or len(documents) > 1 else documents[0]
 
     def shown(self, operators: Iterable[str], release: str) -> list[dict[str, Any]]:
         return [
-            {"operator": name, "backend": self.name, "release": one, "registrations": self.of(name, one)}
+            {"operator": name, "backend": self.name, "release": part, "registrations": self.of(name, part)}
             for name in self.named(operators)
-            for one in self.resolve(release)
+            for part in self.resolve(release)
         ]
 
     def since(self, operators: Iterable[str]) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ def cost(operator: str, inputs: Specs, outputs: Specs) -> Cost:
     name = _name(operator)
     if operator.endswith("out") and outputs and inputs[-len(outputs) :] == outputs:
         inputs = inputs[: -len(outputs)]  # what it writes into
-    moved = float(sum(_moved(one) for one in inputs) + sum(_moved(one) for one in outputs))
+    moved = float(sum(_moved(spec) for spec in inputs) + sum(_moved(output) for output in outputs))
     dtype = _dtype(inputs or outputs)
     if _is_host(name, inputs, outputs):
         return Cost(HOST, 0.0, 0.0, dtype, 0)
@@ -49,9 +49,9 @@ def cost(operator: str, inputs: Specs, outputs: Specs) -> Cost:
         return Cost("optimizer", 0.0, _optimizer_bytes(name, inputs, moved), dtype, _slices(inputs))
     kind = CLASSES.get(name) or _named_kind(name, inputs, outputs)
     if kind in ("gather", "scatter"):
-        index = sum(one.nbytes for one in inputs if one.dtype in (torch.int64, torch.int32))
-        written = sum(one.nbytes for one in outputs)
-        source = min((one.nbytes for one in inputs if one.numel), default=0)
+        index = sum(spec.nbytes for spec in inputs if spec.dtype in (torch.int64, torch.int32))
+        written = sum(output.nbytes for output in outputs)
+        source = min((spec.nbytes for spec in inputs if spec.numel), default=0)
         moved = float(index + (2 * written if kind == "gather" else max(written, source) * 2))
     return Cost(kind, 0.0, moved, dtype)
 
@@ -71,19 +71,19 @@ def _moved(spec: TensorSpec) -> int:
 
 
 def _dtype(specs: Specs) -> str:
-    kinds = {one.dtype for one in specs}
+    kinds = {spec.dtype for spec in specs}
     return next((name for dtype, name in _HALF.items() if dtype in kinds), "float32")
 
 
 def _is_host(name: str, inputs: Specs, outputs: Specs) -> bool:
     if name in HOST_ONLY or name.startswith(("empty", "new_empty")):
         return True
-    return bool(outputs) and not any(one.numel for one in outputs)
+    return bool(outputs) and not any(output.numel for output in outputs)
 
 
 def _matmul(name: str, inputs: Specs, outputs: Specs) -> tuple[str, float] | None:
     """Products: every element of the result takes two operations for each element of the summed dimension."""
-    matrices = [one for one in inputs if len(one.shape) > 1] or list(inputs)
+    matrices = [spec for spec in inputs if len(spec.shape) > 1] or list(inputs)
     if len(matrices) < 2 or not outputs:
         return None
     left, right = matrices[-2:] if name in ("addmm", "baddbmm", "addbmm") else matrices[:2]
@@ -105,7 +105,7 @@ def _linear_backward(name: str, inputs: Specs, outputs: Specs) -> tuple[str, flo
     if len(inputs) < 3:
         return None
     grad, weight = inputs[1], inputs[2]
-    return "matmul", 2.0 * grad.numel * weight.shape[-1] * sum(len(one.shape) > 1 for one in outputs)
+    return "matmul", 2.0 * grad.numel * weight.shape[-1] * sum(len(output.shape) > 1 for output in outputs)
 
 
 def _convolution(name: str, inputs: Specs, outputs: Specs) -> tuple[str, float] | None:
@@ -116,11 +116,11 @@ def _convolution(name: str, inputs: Specs, outputs: Specs) -> tuple[str, float] 
 
 def _convolution_backward(name: str, inputs: Specs, outputs: Specs) -> tuple[str, float] | None:
     """Each of the two gradients takes as much as the forward pass."""
-    weight = next((one for one in inputs[2:] if len(one.shape) == len(inputs[0].shape)), None)
+    weight = next((spec for spec in inputs[2:] if len(spec.shape) == len(inputs[0].shape)), None)
     if weight is None:
         return None
     grad = inputs[0] if name.startswith("convolution") else inputs[1]
-    gradients = sum(len(one.shape) > 1 for one in outputs) or 1
+    gradients = sum(len(output.shape) > 1 for output in outputs) or 1
     flops = 2.0 * grad.numel * weight.numel / max(weight.shape[0], 1) * gradients * _padded(weight)
     strided = CHANNELS_LAST if any(map(is_channels_last, inputs[:2])) else ""
     return _window("convolution_backward", weight) + strided, flops
@@ -150,7 +150,7 @@ def _attention(name: str, inputs: Specs, outputs: Specs) -> tuple[str, float] | 
 
 def _lstm(name: str, inputs: Specs, outputs: Specs) -> tuple[str, float] | None:
     steps = prod(inputs[0].shape[:-1])
-    weights = sum(one.numel for one in inputs if len(one.shape) == 2)
+    weights = sum(spec.numel for spec in inputs if len(spec.shape) == 2)
     return "matmul", 2.0 * steps * weights * (3 if "backward" in name else 1)
 
 
@@ -164,7 +164,7 @@ def _reduction(name: str, inputs: Specs, outputs: Specs) -> tuple[str, float] | 
 
 def _batch_norm(name: str, inputs: Specs, outputs: Specs) -> tuple[str, float] | None:
     """With the statistics of the batch, and its gradient; with kept ones it is elementwise."""
-    of_batch = "backward" in name or any(one.numel for one in outputs[1:])
+    of_batch = "backward" in name or any(output.numel for output in outputs[1:])
     return ("batch_norm" if of_batch else "normalisation"), 0.0
 
 

@@ -193,11 +193,13 @@ def estimate(calls: Iterable[Call], chip: Chip, gpu_cores: int | None, release: 
     None where there is nothing that the GPU or the CPU would compute.
     """
     calls = list(calls)
-    if not any(one.cost.kind != HOST for one in calls):
+    if not any(call.cost.kind != HOST for call in calls):
         return None
     known = numbers()
     counts = chip.gpu_cores if gpu_cores is None else (gpu_cores,)
-    each = sorted((on_cores(calls, chip, cores, release, known) for cores in counts), key=lambda one: one.step)
+    each = sorted(
+        (on_cores(calls, chip, cores, release, known) for cores in counts), key=lambda estimate_: estimate_.step
+    )
     fastest, slowest = each[0], each[-1]
     why = [*_why_wide(slowest, chip, release, known["range"])]
     low, high = known["range"]["far" if why else "near"]
@@ -205,7 +207,7 @@ def estimate(calls: Iterable[Call], chip: Chip, gpu_cores: int | None, release: 
         gpu_cores=tuple(counts),
         step_ms=Range(fastest.step * low, (slowest.step * fastest.step) ** 0.5, slowest.step * high),
         bound_by=slowest.bound,
-        by_class=dict(sorted(slowest.by_class.items(), key=lambda one: -one[1])),
+        by_class=dict(sorted(slowest.by_class.items(), key=lambda share: -share[1])),
         launch_ms=slowest.launches,
         why_wide="; ".join(why),
     )

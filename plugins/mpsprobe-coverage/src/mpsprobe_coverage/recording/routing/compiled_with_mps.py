@@ -76,10 +76,10 @@ def scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
         )
         return result[0]  # type: ignore[no-any-return]
-    batch = torch.broadcast_shapes(*(one.shape[:-3] for one in (query, key, value)))
-    if any(one.shape[:-3] != batch for one in (query, key, value)):
+    batch = torch.broadcast_shapes(*(tensor.shape[:-3] for tensor in (query, key, value)))
+    if any(tensor.shape[:-3] != batch for tensor in (query, key, value)):
         if release.at_least("2.15") or dispatch.sizes_of_cpu:
-            query, key, value = (one.expand(*batch, *one.shape[-3:]) for one in (query, key, value))
+            query, key, value = (tensor.expand(*batch, *tensor.shape[-3:]) for tensor in (query, key, value))
         elif batch != query.shape[:-3]:
             dispatch.other_sizes = OF_THE_QUERY
     operator = _aten._scaled_dot_product_attention_math_for_mps

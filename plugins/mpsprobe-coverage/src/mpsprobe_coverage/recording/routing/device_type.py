@@ -127,10 +127,10 @@ def tensordot(
 ) -> torch.Tensor:
     pairs = [(one % first.dim(), other % second.dim()) for one, other in zip(dims_first, dims_second, strict=True)]
     left, right = first, second
-    for one, other in pairs:
+    for dim, other in pairs:
         if second.shape[other] == 1:
-            left = left.sum([one], True, dtype=left.dtype)
-        elif first.shape[one] == 1:
+            left = left.sum([dim], True, dtype=left.dtype)
+        elif first.shape[dim] == 1:
             right = right.sum([other], True, dtype=right.dtype)
     contracted = [one for one, _ in pairs], [other for _, other in pairs]
     kept = [[at for at in range(t.dim()) if at not in c] for t, c in zip((first, second), contracted, strict=True)]

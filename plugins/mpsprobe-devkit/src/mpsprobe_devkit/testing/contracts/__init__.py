@@ -166,8 +166,8 @@ def broken_clauses(
     if contract is None:
         raise TypeError(f"there is no contract for {an(type(declaration).__name__)}")
     more = {"reports": reports} if contract is exporter_contract else {}
-    found: list[BrokenClause] = contract(declaration, without=without, **more).broken()
-    return found
+    broken: list[BrokenClause] = contract(declaration, without=without, **more).broken()
+    return broken
 
 
 CONTRACTS: Mapping[Any, Callable[..., type]] = {
@@ -182,16 +182,16 @@ CONTRACTS: Mapping[Any, Callable[..., type]] = {
 
 
 def _suite(
-    contract: type[Contract], kind: Any, one: Any, fields: Mapping[str, Any], without: Reasons | None, **more: Any
+    contract: type[Contract], kind: Any, suite: Any, fields: Mapping[str, Any], without: Reasons | None, **more: Any
 ) -> type:
     """The contract of a declaration, or of a class or an object, for which one with ``fields`` is made up."""
-    if isinstance(one, kind):
-        return contract.of(one, without, made=partial(made_by, one.target), **more)
-    declaration = kind(_name_of(one), "under:test", "under test", **fields)
-    return contract.of(declaration, without, made=one if isinstance(one, type) else lambda: one, **more)
+    if isinstance(suite, kind):
+        return contract.of(suite, without, made=partial(made_by, suite.target), **more)
+    declaration = kind(_name_of(suite), "under:test", "under test", **fields)
+    return contract.of(declaration, without, made=suite if isinstance(suite, type) else lambda: suite, **more)
 
 
-def _name_of(one: Any) -> str:
+def _name_of(declaration: Any) -> str:
     """What to call a class or an object that has no declaration."""
-    name = getattr(one, "name", None)
-    return name if isinstance(name, str) else str(getattr(one, "__name__", type(one).__name__))
+    name = getattr(declaration, "name", None)
+    return name if isinstance(name, str) else str(getattr(declaration, "__name__", type(declaration).__name__))

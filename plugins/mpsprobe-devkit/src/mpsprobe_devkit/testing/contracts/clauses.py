@@ -83,8 +83,8 @@ class Contract:
     @classmethod
     def clauses(cls) -> dict[str, Callable[[Any], None]]:
         """Its own, then those that it shares with other kinds, by name."""
-        names = dict.fromkeys(one for parent in cls.__mro__ for one in vars(parent) if one.startswith(PREFIX))
-        return {one.removeprefix(PREFIX): clause for one in names if (clause := getattr(cls, one)) is not None}
+        names = dict.fromkeys(name for parent in cls.__mro__ for name in vars(parent) if name.startswith(PREFIX))
+        return {name.removeprefix(PREFIX): clause for name in names if (clause := getattr(cls, name)) is not None}
 
     @classmethod
     def broken(cls) -> list[BrokenClause]:
@@ -122,8 +122,8 @@ def restored() -> Iterator[None]:
     try:
         yield
     finally:
-        found = changed(before, process_state())
-        put_back(before, [name for name in found if name not in IMPORT_STAYS and not name.startswith(VARIABLE)])
+        changes = changed(before, process_state())
+        put_back(before, [name for name in changes if name not in IMPORT_STAYS and not name.startswith(VARIABLE)])
 
 
 def want(holds: object, problem: str) -> None:
@@ -134,7 +134,7 @@ def want(holds: object, problem: str) -> None:
 
 def want_all(made: Any, protocol: type, name: str, *members: str) -> None:
     """``made`` has the ``members`` of its protocol, and the declared ``name``; raises ``Broken`` otherwise."""
-    missing = [one for one in members if not hasattr(made, one)]
+    missing = [member for member in members if not hasattr(made, member)]
     want(isinstance(made, protocol), f"it is {an(type(made).__name__)}, which has no {listed(missing)}")
     named = getattr(made, "name", name)
     want(named == name or "name" not in members, f"its name is {named!r}, and it declares {name!r}")
@@ -160,10 +160,10 @@ def want_no_traces(what: str, action: Callable[[], object], *, random_numbers: b
     threads, before, printed = set(threading.enumerate()), process_state(random_numbers=random_numbers), io.StringIO()
     with redirect_stdout(printed):
         action()
-    found = changed(before, process_state(random_numbers=random_numbers))
-    put_back(before, found)
+    changes = changed(before, process_state(random_numbers=random_numbers))
+    put_back(before, changes)
     want_no_threads(what, threads)
-    want(not found, f"{what} changes {listed(found)}")
+    want(not changes, f"{what} changes {listed(changes)}")
     want(not printed.getvalue(), f"{what} prints {printed.getvalue()[:60]!r} to standard output")
 
 
@@ -178,8 +178,8 @@ def want_no_threads(what: str, before: set[threading.Thread]) -> None:
 def made_by(target: str, *arguments: Any) -> Any:
     """What a declaration names, made as mpsprobe makes it: a class is called, the rest is ready."""
     with doing(f"importing '{target}'"):
-        found = resolve(target)
-    return found(*arguments) if isinstance(found, type) or arguments else found
+        target_ = resolve(target)
+    return target_(*arguments) if isinstance(target_, type) or arguments else target_
 
 
 def described(error: BaseException) -> str:

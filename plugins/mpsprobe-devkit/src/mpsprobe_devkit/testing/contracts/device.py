@@ -75,10 +75,10 @@ class _StepsContract(Contract):
         for phase in self.phases():
             with self.opened(phase) as opened:
                 for steps, _ in opened:
-                    found = steps.phases()
-                    has = isinstance(found, Mapping) and "forward" in found
-                    want(has, f"phases() gives {found!r}, without 'forward'")
-                    wrong = [one for one in found.values() if type(one) is not int or one < 0]
+                    phases = steps.phases()
+                    has = isinstance(phases, Mapping) and "forward" in phases
+                    want(has, f"phases() gives {phases!r}, without 'forward'")
+                    wrong = [duration for duration in phases.values() if type(duration) is not int or duration < 0]
                     want(not wrong, f"phases() says {wrong}: ns, a whole number")
 
     def test_closes_more_than_once(self) -> None:

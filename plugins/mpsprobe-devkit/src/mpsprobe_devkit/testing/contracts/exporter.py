@@ -60,10 +60,10 @@ def want_no_control_characters(text: str, what: str, *, returns: bool = True) ->
     Args:
         returns: a carriage return without a line feed is one of them; CSV may have it in a quoted field.
     """
-    for found in text.replace("\r\n", "\n"):
-        if unicodedata.category(found) == "Cc" and found not in ("\t\n" if returns else "\t\n\r"):
-            near = text[max(0, text.index(found) - 20) :][:60]
-            raise Broken(f"{what} has the control character U+{ord(found):04X}: {near!r}; {CLEANED}")
+    for character in text.replace("\r\n", "\n"):
+        if unicodedata.category(character) == "Cc" and character not in ("\t\n" if returns else "\t\n\r"):
+            near = text[max(0, text.index(character) - 20) :][:60]
+            raise Broken(f"{what} has the control character U+{ord(character):04X}: {near!r}; {CLEANED}")
 
 
 CLEANED = "mpsprobe.suggestions.printable(text) replaces them"
@@ -128,7 +128,9 @@ Files = dict[str, Any]  # text or bytes of a folder by path, or one file under t
 
 
 def _samples() -> dict[str, Report]:
-    samples: dict[str, Report] = {f"the sample report of the kind '{k}'": one for k, one in sample_reports().items()}
+    samples: dict[str, Report] = {
+        f"the sample report of the kind '{k}'": report for k, report in sample_reports().items()
+    }
     return {**samples, "the sample comparison of coverage": sample_coverage_comparison()}
 
 
@@ -145,7 +147,7 @@ class ExporterContract(Contract):
     @cached_property
     def read(self) -> dict[str, Report]:
         """Reports of the kinds that it reads, by what they are in a sentence."""
-        every = {**_samples(), **{f"your report {number}": one for number, one in enumerate(self.reports, 1)}}
+        every = {**_samples(), **{f"your report {number}": report for number, report in enumerate(self.reports, 1)}}
         return {what: report for what, report in every.items() if report.kind in self.declaration.kinds}
 
     @cached_property
@@ -193,7 +195,7 @@ class ExporterContract(Contract):
 
     def test_reads_kinds_that_there_are(self) -> None:
         """It declares at least one kind of report, and each is one that mpsprobe knows or a report was given of."""
-        unknown = [one for one in self.declaration.kinds if one not in {*KINDS, *(own.kind for own in self.reports)}]
+        unknown = [kind for kind in self.declaration.kinds if kind not in {*KINDS, *(own.kind for own in self.reports)}]
         want(self.declaration.kinds, "it declares no kind of report that it reads")
         own = "of one of your own, exporter_contract wants reports=[…]"
         want(not unknown, f"it declares the kind {listed(unknown)}, and mpsprobe knows {listed([*KINDS])}: {own}")
@@ -219,7 +221,7 @@ class ExporterContract(Contract):
 
     def test_renders_empty_reports(self) -> None:
         """A report with nothing in it (no operators, no cells) is rendered, or refused with a ``ReportError``."""
-        self._renders_or_refuses((f"{what} with nothing in it", emptied(one)) for what, one in self.read.items())
+        self._renders_or_refuses((f"{what} with nothing in it", emptied(report)) for what, report in self.read.items())
 
     def test_renders_any_number(self) -> None:
         """Zero everywhere, and 2**53 everywhere, is rendered: a duration of 0 ns divides nothing."""
@@ -236,12 +238,16 @@ class ExporterContract(Contract):
     def test_says_what_it_cannot_read(self) -> None:
         """A report of another kind is rendered, or refused with a ``ReportError``; no other exception is raised."""
         samples = _samples().items()
-        self._renders_or_refuses((what, one) for what, one in samples if one.kind not in self.declaration.kinds)
+        self._renders_or_refuses(
+            (what, report) for what, report in samples if report.kind not in self.declaration.kinds
+        )
 
     def test_says_what_is_too_new(self) -> None:
         """A report of its kind in a version that is yet to come is rendered, or refused with a ``ReportError``."""
         later = {kind: UnknownReport(kind=kind, schema_version=99) for kind in self.declaration.kinds}
-        self._renders_or_refuses((f"a report of the kind '{kind}' in version 99", one) for kind, one in later.items())
+        self._renders_or_refuses(
+            (f"a report of the kind '{kind}' in version 99", report) for kind, report in later.items()
+        )
 
     def test_ends_with_one_line_end(self) -> None:
         r"""Text ends with one ``\n``, so that files and terminals look right."""
@@ -284,8 +290,8 @@ class ExporterContract(Contract):
     def test_stays_well_formed(self) -> None:
         """Output that is JSON, HTML, XML or CSV by its extension is that, and text of the report stays text in it."""
         files = {what: self.rendered(what, report) for what, report in self.read.items()}
-        for what, one in {**files, **self.hostile_files}.items():
-            self._well_formed(what, one)
+        for what, text in {**files, **self.hostile_files}.items():
+            self._well_formed(what, text)
 
     def _renders_or_refuses(self, reports: Iterable[tuple[str, Report]]) -> None:
         for what, report in reports:

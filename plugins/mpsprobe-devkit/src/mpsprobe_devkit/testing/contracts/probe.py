@@ -60,8 +60,8 @@ class ProbeContract(Contract):
         for _ in range(STEPS):
             steps.step()
             probe.sample()
-        found: Mapping[str, Any] = probe.stop()
-        return found
+        readings: Mapping[str, Any] = probe.stop()
+        return readings
 
     def test_is_what_it_declares(self) -> None:
         """The target is a probe of the declared name, or a class of them; ``disturbs`` is True or False."""
@@ -85,7 +85,9 @@ class ProbeContract(Contract):
                 measured = session.measure(steps, ProfileRequest(steps=STEPS, warmup=1), FakeProgress())
                 if measured.error is not None:
                     raise Broken(f"with it running, a step raised {described(measured.error)}") from measured.error
-                problems = [f"it said that it can measure, and then: {one.reason}" for one in measured.unavailable]
+                problems = [
+                    f"it said that it can measure, and then: {reason.reason}" for reason in measured.unavailable
+                ]
                 want(not problems, " ".join(problems))
                 want(measured.found, "it found nothing at all: say in unavailable() why it cannot measure")
 
@@ -108,8 +110,8 @@ class ProbeContract(Contract):
                 probe.start(device, steps)
                 for what in ("without a sample, stop()", "a second stop()"):
                     with suppress(MpsprobeError):
-                        found = probe.stop()
-                        want(isinstance(found, Mapping), f"{what} gave {an(type(found).__name__)}, not a mapping")
+                        readings = probe.stop()
+                        want(isinstance(readings, Mapping), f"{what} gave {an(type(readings).__name__)}, not a mapping")
         clauses.want_no_threads("a second stop()", before)
 
     def test_cleans_up_after_a_failed_start(self) -> None:

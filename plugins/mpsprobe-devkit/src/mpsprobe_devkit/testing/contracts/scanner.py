@@ -57,19 +57,23 @@ class ScannerContract(Contract):
 
     def test_makes_a_report(self) -> None:
         """For each framework and phase it gives a report that names the workload and reads back from JSON."""
-        for workload, phase in [(one, phase) for one in self.each() for phase in ("inference", "training")]:
+        for workload, phase in [(scanned, phase) for scanned in self.each() for phase in ("inference", "training")]:
             report = self.scan(workload, phase=phase)
             want(isinstance(report, Record), f"scan() gives {an(type(report).__name__)}, not a report")
             same = parse_report(report.model_dump_json())
             want(same == report, "its report is not the same when it is read back from JSON")
             if isinstance(report, CoverageReport):
-                info, calls = report.workload, sum(one.calls for one in report.operators)
+                info, calls = report.workload, sum(operator.calls for operator in report.operators)
                 about = f"its report is on {info.name!r} for {info.phase}, and it was asked for"
                 right = (info.name, info.phase) == (workload.name, phase)
                 want(right, f"{about} {workload.name!r} for {phase}")
                 counted = report.summary.calls
                 want(counted == calls, f"its summary counts {counted} calls, its operators {calls}")
-                wrong = [one.operator for one in report.operators if sum(one.phases.values()) != one.calls]
+                wrong = [
+                    operator.operator
+                    for operator in report.operators
+                    if sum(operator.phases.values()) != operator.calls
+                ]
                 want(not wrong, f"the calls of {listed(wrong)} are not those of its phases")
 
     def test_is_the_same_twice(self) -> None:
@@ -94,7 +98,7 @@ class ScannerContract(Contract):
         """A release that it does not know is refused with a ``UsageError`` that names it, and so is none at all."""
         for releases in ([UNKNOWN_RELEASE], []):
             refusal = self._refusal(next(self.each()), releases)
-            named = isinstance(refusal, MpsprobeError) and all(one in str(refusal) for one in releases)
+            named = isinstance(refusal, MpsprobeError) and all(release in str(refusal) for release in releases)
             want(named, f"asked for the releases {listed(releases)}, it gives {refusal!r}")
 
     def test_passes_errors_on(self) -> None:

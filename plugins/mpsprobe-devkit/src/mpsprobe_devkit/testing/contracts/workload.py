@@ -131,7 +131,7 @@ class WorkloadContract(Contract):
             with torch.device("meta"):
                 run = self.made().build(self.options(phase=phase))
             tensors = [*run.model.parameters(), *run.model.buffers(), *_inputs(run)]
-            real = sum(one.numel() * one.element_size() for one in tensors if not one.is_meta)
+            real = sum(tensor.numel() * tensor.element_size() for tensor in tensors if not tensor.is_meta)
             says = f"built for {phase} on the device meta, {real / 1e6:.0f} MB are elsewhere: name no device in build()"
             want(real <= REAL_BYTES, says)
 
@@ -140,12 +140,12 @@ class WorkloadContract(Contract):
         for dtype in ("float32", "float16", "bfloat16"):
             if (run := self.built_or_refused(dtype=dtype)) is None:
                 continue
-            floats = [one for one in run.model.parameters() if one.is_floating_point()]
-            every = sum(one.numel() for one in floats)
-            others = sum(one.numel() for one in floats if str(one.dtype) != f"torch.{dtype}")
+            floats = [parameter for parameter in run.model.parameters() if parameter.is_floating_point()]
+            every = sum(tensor.numel() for tensor in floats)
+            others = sum(tensor.numel() for tensor in floats if str(tensor.dtype) != f"torch.{dtype}")
             # Some models keep a few layers in float32, as their checkpoints are loaded.
             want(2 * others <= every, f"asked for {dtype}, {others} of {every} parameters are of another")
-            inputs = {str(one.dtype) for one in _inputs(run) if one.is_floating_point()} - {f"torch.{dtype}"}
+            inputs = {str(tensor.dtype) for tensor in _inputs(run) if tensor.is_floating_point()} - {f"torch.{dtype}"}
             want(not inputs, f"asked for {dtype}, inputs are of {listed(sorted(inputs))}")
 
     def test_honours_the_batch_size(self) -> None:
@@ -153,7 +153,7 @@ class WorkloadContract(Contract):
         asked = 3 if self.built().batch_size != 3 else 2
         if (run := self.built_or_refused(batch_size=asked)) is not None:
             want(run.batch_size == asked, f"asked for {asked} samples, it says that it has {run.batch_size}")
-            has = not _inputs(run) or any(asked in one.shape for one in _inputs(run))
+            has = not _inputs(run) or any(asked in tensor.shape for tensor in _inputs(run))
             want(has, f"asked for {asked} samples, no input has a dimension of {asked}")
 
     def test_honours_the_sequence_length(self) -> None:
@@ -177,7 +177,7 @@ class WorkloadContract(Contract):
 
         def take(run: TorchRun, output: Any) -> None:
             loss_of(run, output).backward()
-            has = any(one.grad is not None for one in run.model.parameters())
+            has = any(parameter.grad is not None for parameter in run.model.parameters())
             want(has, "its loss gives no parameter a gradient")
 
         self._take_step("training", take)
@@ -195,7 +195,7 @@ class WorkloadContract(Contract):
                     raise
             else:
                 return
-            if sum(one.numel() for one in run.model.parameters()) > RUN_FOR_REAL:
+            if sum(parameter.numel() for parameter in run.model.parameters()) > RUN_FOR_REAL:
                 return
 
     def test_leaves_the_process_alone(self) -> None:
@@ -210,4 +210,4 @@ def _inputs(run: TorchRun) -> list[Any]:
     import torch
     from torch.utils._pytree import tree_leaves
 
-    return [one for one in tree_leaves((run.args, dict(run.kwargs))) if isinstance(one, torch.Tensor)]
+    return [leaf for leaf in tree_leaves((run.args, dict(run.kwargs))) if isinstance(leaf, torch.Tensor)]

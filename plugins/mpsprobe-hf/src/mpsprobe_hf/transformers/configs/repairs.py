@@ -140,7 +140,7 @@ def _with_image_token(config: Any) -> None:
     if not isinstance(getattr(text, "vocab_size", None), int):
         return
     for names in TOKENS:
-        name = next((one for one in names if hasattr(config, one)), None)
+        name = next((name for name in names if hasattr(config, name)), None)
         if name is None:
             continue
         if getattr(config, name) is None:

@@ -86,7 +86,7 @@ def small(values: Mapping[str, Any]) -> dict[str, Any]:
 def _inside(key: str, value: Any, depth: int) -> Any:
     """``value`` with none but ``depth`` layers of another part, where it names some; in a part without layers too."""
     if key.endswith("config") and isinstance(value, Mapping) and not _depths(key, value):
-        return {name: _inside(str(name), one, depth) for name, one in value.items()}
+        return {name: _inside(str(name), inner, depth) for name, inner in value.items()}
     return _within(value, depth) if OUTSIDE.search(key) else value
 
 
@@ -100,7 +100,7 @@ def _depths(key: str, part: Any) -> list[int]:
 def _within(value: Any, depth: int) -> Any:
     """``value`` with the nearest of ``depth`` layers where it names one that is not there."""
     if isinstance(value, (list, tuple)):
-        return [_within(one, depth) for one in value]
+        return [_within(part, depth) for part in value]
     return max(min(value, depth - 1), -depth) if type(value) is int else value
 
 
@@ -112,7 +112,7 @@ def _is_count(key: str, value: Any) -> bool:
 def _are_depths(key: str, value: Any) -> bool:
     """Whether ``value`` has the number of layers of each stage."""
     return (
-        DEPTHS.search(key) is not None and isinstance(value, (list, tuple)) and all(type(one) is int for one in value)
+        DEPTHS.search(key) is not None and isinstance(value, (list, tuple)) and all(type(part) is int for part in value)
     )
 
 
@@ -129,7 +129,7 @@ def _kept(count: int, values: Mapping[str, Any]) -> list[int]:
     for key, value in values.items():
         if PICKED.search(key) and _are_layers(value, count):
             # Hidden states have the embeddings in front: the last of them is that of the last layer.
-            chosen |= {min(one % (count + 1) if one >= 0 else count + one, count - 1) for one in value}
+            chosen |= {min(part % (count + 1) if part >= 0 else count + part, count - 1) for part in value}
         elif key in EVERY and isinstance(value, int) and 1 < value <= count:
             chosen |= set(range(value))
         elif PATTERN.search(key) and isinstance(value, (list, tuple)) and len(value) < count:
@@ -141,7 +141,7 @@ def _labels(count: int, values: Mapping[str, Any]) -> Iterator[list[Any]]:
     """For each thing that the configuration says about its layers, the word for each of them."""
     for key, value in values.items():
         if isinstance(value, (list, tuple)) and len(value) == count:
-            words = [str(one) for one in value]
+            words = [str(part) for part in value]
             if len(set(words)) <= KINDS:
                 yield words
         elif SOME.search(key) and not PICKED.search(key) and _are_layers(value, count):
@@ -158,7 +158,7 @@ def _are_layers(value: Any, count: int) -> bool:
     """Whether ``value`` lists numbers of layers, from the front or from the end."""
     if not isinstance(value, (list, tuple)) or not value:
         return False
-    return all(isinstance(one, int) and not isinstance(one, bool) and -count <= one <= count for one in value)
+    return all(isinstance(part, int) and not isinstance(part, bool) and -count <= part <= count for part in value)
 
 
 def _numbers(value: Any, count: int) -> bool:
@@ -167,7 +167,7 @@ def _numbers(value: Any, count: int) -> bool:
 
 
 def _by_number(value: Mapping[Any, Any], kept: list[int]) -> dict[Any, Any]:
-    return {type(one)(kept.index(int(one))): what for one, what in value.items() if int(one) in kept}
+    return {type(layer)(kept.index(int(layer))): what for layer, what in value.items() if int(layer) in kept}
 
 
 def _list(key: str, value: list[Any], counts: Mapping[str, int], kept: Mapping[str, list[int]], most: str) -> list[Any]:
@@ -176,12 +176,12 @@ def _list(key: str, value: list[Any], counts: Mapping[str, int], kept: Mapping[s
             stay = [value[layer] for layer in kept[counted]]
             if SOME.search(key) and _are_layers(value, count) and len(set(value)) > KINDS:
                 # Each names a layer, of which it uses something; itself where that does not stay.
-                return [kept[counted].index(one) if one in kept[counted] else at for at, one in enumerate(stay)]
+                return [kept[counted].index(layer) if layer in kept[counted] else at for at, layer in enumerate(stay)]
             return stay
     if _are_depths(key, value):
-        return [min(one, FEW) for one in value]
+        return [min(part, FEW) for part in value]
     if most and (PICKED.search(key) or SOME.search(key)) and _are_layers(value, counts[most]):
-        return [one for one in (_moved(one, counts[most], kept[most]) for one in value) if one is not None]
+        return [moved for moved in (_moved(part, counts[most], kept[most]) for part in value) if moved is not None]
     return value
 
 
@@ -208,7 +208,7 @@ def few_experts(values: Mapping[str, Any]) -> dict[str, int]:
     """The numbers of experts in ``values`` of a configuration that are larger than they need to be, made smaller."""
     mixed = {key: value for key, value in values.items() if EXPERTS.search(key) and type(value) is int}
     of_a_token = [value for key, value in values.items() if OF_A_TOKEN.search(key)]
-    if not mixed or not all(type(one) is int for one in of_a_token):
+    if not mixed or not all(type(size) is int for size in of_a_token):
         return {}
     groups = next((values[key] for key in GROUPS if values.get(key)), 1)
     chosen = values.get(CHOSEN) or 1

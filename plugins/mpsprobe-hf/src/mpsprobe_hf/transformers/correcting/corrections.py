@@ -35,17 +35,17 @@ CACHES = "transformers.cache_utils"
 
 def features(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
     """Another number of tokens that stand for an image, a video or a sound."""
-    found, by_token = FEATURES.search(str(error)), BY_TOKEN.search(str(error))
+    by_feature, by_token = FEATURES.search(str(error)), BY_TOKEN.search(str(error))
     measures = {token: measure for token, _, measure in guess.placeholders()}
     if by_token is not None and int(by_token[3]) in measures:
         measure, features = measures[int(by_token[3])], int(by_token[1])
-    elif found is not None:
-        measure, features = f"{found[1].lower()}_tokens", int(found[3])
+    elif by_feature is not None:
+        measure, features = f"{by_feature[1].lower()}_tokens", int(by_feature[3])
     else:
         return None
-    if found is not None and measure == "multimodal_tokens":  # that of which there are so many
-        counts = {one: _now(guess, one) * sizes["batch"] for one in ("image_tokens", "video_tokens", "audio_tokens")}
-        measure = next((one for one, count in counts.items() if count == int(found[2])), "image_tokens")
+    if by_feature is not None and measure == "multimodal_tokens":  # that of which there are so many
+        counts = {word: _now(guess, word) * sizes["batch"] for word in ("image_tokens", "video_tokens", "audio_tokens")}
+        measure = next((name for name, count in counts.items() if count == int(by_feature[2])), "image_tokens")
     hidden, now = guess.measures["hidden"], _now(guess, measure)
     wanted = features // sizes["batch"]
     if hidden and features % hidden == 0 and features // hidden >= now // 64 and features > 8 * max(now, 1):
@@ -82,10 +82,10 @@ def missing(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -
 
 def length(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
     """As many tokens as the message wants."""
-    found = LENGTH.search(str(error))
-    if found is None or "seq" not in sizes or int(found[1]) > MOST_TOKENS:
+    match = LENGTH.search(str(error))
+    if match is None or "seq" not in sizes or int(match[1]) > MOST_TOKENS:
         return None
-    return replace(guess, length=int(found[1]), learned=(*guess.learned, f"{found[1]} tokens"))
+    return replace(guess, length=int(match[1]), learned=(*guess.learned, f"{match[1]} tokens"))
 
 
 def no_cache(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:

@@ -18,12 +18,12 @@ Place = tuple[FrameType, int]
 
 def passed_through(error: Exception) -> list[Place]:
     """Where the error went through, the innermost place first."""
-    found = []
+    places = []
     traceback = error.__traceback__
     while traceback is not None:
-        found.append((traceback.tb_frame, traceback.tb_lineno))
+        places.append((traceback.tb_frame, traceback.tb_lineno))
         traceback = traceback.tb_next
-    return found[::-1]
+    return places[::-1]
 
 
 def line_of(place: Place) -> str:

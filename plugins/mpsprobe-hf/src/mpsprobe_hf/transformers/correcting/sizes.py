@@ -90,7 +90,7 @@ def _taken_apart(place: Place) -> tuple[list[str], str] | None:
         return None
     if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Tuple):
         return None
-    words = [one.id for one in statement.targets[0].elts if isinstance(one, ast.Name)]
+    words = [node.id for node in statement.targets[0].elts if isinstance(node, ast.Name)]
     value: Any = statement.value
     while isinstance(value, (ast.Attribute, ast.Call)):
         value = value.func if isinstance(value, ast.Call) else value.value
@@ -101,7 +101,7 @@ def _reshaped(guess: Guess, name: str, shape: list[Size | None]) -> Guess | None
     form = guess.form(name) if name else None
     if form is None or None in shape:
         return None
-    return shaped(guess, name, form, [one for one in shape if one is not None])
+    return shaped(guess, name, form, [size for size in shape if size is not None])
 
 
 IMAGE = ("batch", "channels", "height", "width")
@@ -166,9 +166,9 @@ def _resized(
     guess: Guess, got: int, wanted: int, sizes: Sizes, shape: tuple[int, ...] = (), axis: int = -1
 ) -> Guess | None:
     """``guess`` with ``wanted`` where an input has ``got`` elements along one axis, or a share of that."""
-    exact = [one for one in _axes(guess, sizes) if one[2] == got]
+    exact = [axis for axis in _axes(guess, sizes) if axis[2] == got]
     if shape:
-        exact.sort(key=lambda one: (one[3] != shape, one[1] != axis))
+        exact.sort(key=lambda candidate: (candidate[3] != shape, candidate[1] != axis))
     for name, position, _, _ in exact[:1]:
         return _with_size(guess, name, position, wanted)
     for name, position, size, _ in _axes(guess, sizes):
@@ -210,10 +210,10 @@ def numbers(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -
     """Another size, by the numbers in the message."""
     text = str(error)
     for pattern in NUMBERS:
-        found = pattern.search(text)
-        if found is None:
+        match = pattern.search(text)
+        if match is None:
             continue
-        for got, want in ((found["got"], found["want"]), (found["want"], found["got"])):
+        for got, want in ((match["got"], match["want"]), (match["want"], match["got"])):
             better = _resized_exactly(guess, int(got), int(want), sizes)
             if better is not None:
                 return better
@@ -226,10 +226,10 @@ def numbers(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -
 
 def targets(guess: Guess, error: Exception, places: list[Place], sizes: Sizes) -> Guess | None:
     """As many labels as the loss has predictions."""
-    found = next((found for pattern in TARGETS if (found := pattern.search(str(error)))), None)
-    if found is None:
+    match = next((match for pattern in TARGETS if (match := pattern.search(str(error)))), None)
+    if match is None:
         return None
-    got, want = int(found["got"]), int(found["want"])
+    got, want = int(match["got"]), int(match["want"])
     for name, form in label_forms(guess).items():
         for axis, size in enumerate(form.shape):
             now = elements(guess, size, sizes)

@@ -29,9 +29,9 @@ def complete(config: Any, class_name: str) -> None:
     """Give ``config`` what the head of ``class_name`` needs and nobody has said."""
     head = head_of(class_name)
     for name, value in head.config.items() if head else ():
-        for one in {id(one): one for one in (config, config.get_text_config())}.values():
-            if getattr(one, name, value) is None:
-                setattr(one, name, value)
+        for part in {id(one): one for one in (config, config.get_text_config())}.values():
+            if getattr(part, name, value) is None:
+                setattr(part, name, value)
 
 
 def label_forms(guess: Guess) -> Mapping[str, Argument]:
@@ -51,8 +51,8 @@ def computes_loss(guess: Guess) -> bool:
 
 def label_fields(guess: Guess, inputs: Iterable[Field]) -> tuple[Field, ...]:
     """What makes the model compute a loss of its own; empty if it has none or its form is not known."""
-    masks = [dict(one.settings) for one in inputs if one.name == "attention_mask" and len(one.shape) == 2]
-    given = {one.name for one in inputs}
+    masks = [dict(spec.settings) for spec in inputs if spec.name == "attention_mask" and len(spec.shape) == 2]
+    given = {spec.name for spec in inputs}
     fields = []
     for name, form in label_forms(guess).items():
         if name in given or (form.high == "vocabulary" and not guess.measures["vocabulary"]):
@@ -97,7 +97,7 @@ def derive(name: str, guess: Guess, phase: str, hint: str = OWN_FUNCTION) -> Der
     Raises WorkloadError: the class and its configuration do not show what ``forward`` needs.
     """
     signature = guess.signature
-    fields = [guess.field(one) for one in guess.given()]
+    fields = [guess.field(name) for name in guess.given()]
     labels: tuple[Field, ...] = ()
     if phase == "training" and fields:
         labels = label_fields(guess, fields)

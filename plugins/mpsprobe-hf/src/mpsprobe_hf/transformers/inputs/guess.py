@@ -69,12 +69,12 @@ class Guess:
 
     def placeholders(self) -> tuple[tuple[int, str, str], ...]:
         """The id of each token that stands for an argument, that argument, and the measure of how many there are."""
-        found = []
+        guesses = []
         for name, (tokens, measure) in PLACEHOLDERS.items():
             token = first([self.signature.config, *self.measures.parts("vision")], *tokens)
             if name in self.given() and isinstance(token, int) and 0 <= token < self.measures["vocabulary"]:
-                found.append((token, name, measure))
-        return tuple(found)
+                guesses.append((token, name, measure))
+        return tuple(guesses)
 
     def tokens_of(self, name: str, measure: str) -> int:
         """How many tokens of the text stand for the argument ``name``."""
@@ -102,7 +102,7 @@ class Guess:
         separator = first(self.measures.parts("text"), "sep_token_id", "eos_token_id")
         if "separators" in settings and isinstance(separator, int) and separator != settings.get("pad"):
             settings["separator"] = separator
-        shape = tuple(self.dimension(one) for one in form.shape)
+        shape = tuple(self.dimension(size) for size in form.shape)
         return Field(name, form.kind, shape, self._number(form.high), settings)
 
     def dimension(self, size: Size) -> Dimension:

@@ -34,7 +34,7 @@ def pair(value: Any) -> tuple[int, int] | None:
         return None
     if isinstance(value, int):
         return value, value
-    if isinstance(value, (list, tuple)) and len(value) >= 2 and all(isinstance(one, int) for one in value[:2]):
+    if isinstance(value, (list, tuple)) and len(value) >= 2 and all(isinstance(size, int) for size in value[:2]):
         return value[-2], value[-1]
     if isinstance(value, (list, tuple)) and len(value) == 1:
         return pair(value[0])
@@ -80,8 +80,8 @@ class Measures:
     def parts(self, part: str) -> list[Any]:
         """The configurations that may hold sizes of ``part``, the most specific first."""
         found = [getattr(self.config, name, None) for name in PARTS[part]]
-        inside = [getattr(one, name, None) for one in found if one is not None for name in PARTS[part]]
-        return [one for one in (*inside, *found, self.config) if one is not None]
+        inside = [getattr(outer, name, None) for outer in found if outer is not None for name in PARTS[part]]
+        return [config for config in (*inside, *found, self.config) if config is not None]
 
     def side(self, axis: int) -> int:
         """Height (0) or width (1) of an image, in pixels."""

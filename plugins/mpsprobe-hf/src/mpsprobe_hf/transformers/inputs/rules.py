@@ -30,7 +30,7 @@ def _table(file: str) -> dict[str, Any]:
 
 
 def _forms(said: Table, rule: str) -> dict[str, Argument]:
-    return {name: form_of(one, f"{name} in {rule}") for name, one in said.items()}
+    return {name: form_of(form, f"{name} in {rule}") for name, form in said.items()}
 
 
 def _family(name: str) -> Family:
@@ -42,7 +42,7 @@ def _family(name: str) -> Family:
 
 def _made(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _made(one) for key, one in value.items()}
+        return {key: _made(inner) for key, inner in value.items()}
     return MADE[value]() if isinstance(value, str) and value in MADE else value
 
 
@@ -62,30 +62,31 @@ MADE = {"$chameleon_codes": _chameleon_codes, "$emu3_codes": _emu3_codes}
 
 _arguments, _families, _measures = _table("arguments.toml"), _table("families.toml")["family"], _table("measures.toml")
 ARGUMENTS: Mapping[str, tuple[Argument, ...]] = {
-    name: tuple(form_of(one, f"{name} in arguments.toml") for one in (said if isinstance(said, list) else [said]))
+    name: tuple(form_of(form, f"{name} in arguments.toml") for form in (said if isinstance(said, list) else [said]))
     for name, said in _arguments["argument"].items()
 }
 """Name → its forms, the special ones first."""
 PLACEHOLDERS: Mapping[str, tuple[tuple[str, ...], str]] = {
-    name: (tuple(one["tokens"]), one["measure"]) for name, one in _arguments["placeholder"].items()
+    name: (tuple(argument["tokens"]), argument["measure"]) for name, argument in _arguments["placeholder"].items()
 }
 """Argument → what configurations call the token that stands for it in a text, and the measure of how many there are."""
 FAMILIES: dict[str, Family] = {name: _family(name) for name in _families}
 """Model type → what it needs in addition."""
 HEADS: tuple[Head, ...] = tuple(
     Head(
-        one["ending"],
-        _forms(one.get("labels", {}), f"heads.toml [{one['ending']}]"),
-        _forms(one.get("inputs", {}), f"heads.toml [{one['ending']}]"),
-        one.get("config", {}),
-        one.get("computes", False),
+        head["ending"],
+        _forms(head.get("labels", {}), f"heads.toml [{head['ending']}]"),
+        _forms(head.get("inputs", {}), f"heads.toml [{head['ending']}]"),
+        head.get("config", {}),
+        head.get("computes", False),
     )
-    for one in _table("heads.toml")["head"]
+    for head in _table("heads.toml")["head"]
 )
 """The first whose ending fits is taken."""
-PARTS: Mapping[str, tuple[str, ...]] = {name: tuple(one) for name, one in _measures["part"].items()}
+PARTS: Mapping[str, tuple[str, ...]] = {name: tuple(measure) for name, measure in _measures["part"].items()}
 """Attributes of a configuration that hold the configurations of its parts."""
 MEASURES: Mapping[str, tuple[str, tuple[str, ...], int]] = {
-    name: (one["part"], tuple(one["names"]), one.get("otherwise", 0)) for name, one in _measures["measure"].items()
+    name: (measure["part"], tuple(measure["names"]), measure.get("otherwise", 0))
+    for name, measure in _measures["measure"].items()
 }
 """Measure → the part that has it, its names there, and what is taken where none says it."""

@@ -22,11 +22,11 @@ class Signature:
     @classmethod
     def of(cls, model_class: type[Any], config: Any) -> Signature:
         """Read ``model_class.forward``."""
-        found = _arguments(model_class.forward)
-        required = frozenset(one.name for one in found if one.default is one.empty)
-        names = [one.name for one in found]
+        arguments = _arguments(model_class.forward)
+        required = frozenset(argument.name for argument in arguments if argument.default is argument.empty)
+        names = [argument.name for argument in arguments]
         for shared in _heads_shared(model_class):
-            names += [one.name for one in _arguments(shared) if one.name not in names]
+            names += [argument.name for argument in _arguments(shared) if argument.name not in names]
         return cls(model_class, config, tuple(names), required)
 
     @property
@@ -51,18 +51,22 @@ class Signature:
         """Tokens that positions are stored for; 0 for no limit."""
         names = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "context_length")
         parts = Measures(self.config).parts("text")
-        found = [value for value in (first([config], *names) for config in parts) if isinstance(value, int)]
-        return max(found[0], 0) if found else 0
+        values = [value for value in (first([config], *names) for config in parts) if isinstance(value, int)]
+        return max(values[0], 0) if values else 0
 
 
 def _arguments(function: Any) -> list[inspect.Parameter]:
     """The arguments of a method that can be given by name."""
-    found = inspect.signature(function).parameters.values()
-    return [one for one in found if one.name != "self" and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    parameters = inspect.signature(function).parameters.values()
+    return [
+        parameter
+        for parameter in parameters
+        if parameter.name != "self" and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
 
 
 def _heads_shared(model_class: type[Any]) -> Iterator[Any]:
     """The ``forward`` that all heads of a kind share, where the class has one that passes on what it does not name."""
-    own, *shared = [vars(one)["forward"] for one in model_class.__mro__ if "forward" in vars(one)]
-    if any(one.kind is one.VAR_KEYWORD for one in inspect.signature(own).parameters.values()):
-        yield from (one for one in shared if one.__module__ == "transformers.modeling_layers")
+    own, *shared = [vars(class_)["forward"] for class_ in model_class.__mro__ if "forward" in vars(class_)]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in inspect.signature(own).parameters.values()):
+        yield from (class_ for class_ in shared if class_.__module__ == "transformers.modeling_layers")
