@@ -26,7 +26,7 @@ HELD = {"inference": 3, "training": 8}
 """What a step with values takes of this machine's memory: times the bytes of its parameters, and ``ALWAYS``.
 
 Measured as the peak over the memory before (torch 2.13.0, gpt2, bert and t5 at small size): 3.1 to 3.3 times in
-inference (gpt2 with all its layers: 2.0), 8.0, 7.7 and 20 in training, where t5 has 1.5 GB of outputs and copies.
+inference (gpt2 with all its layers: 2.0), 8.0, 7.7 and 20 in training (8.5), where t5 has 1.5 GB of outputs and copies.
 """
 ALWAYS = 3 * 2**29
 """Bytes: what outputs and the copies that are compared take, whatever the parameters."""
