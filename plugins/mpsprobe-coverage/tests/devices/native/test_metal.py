@@ -189,6 +189,27 @@ def lanes_wait_at_a_barrier_and_a_race_shows_in_another_order() -> None:
             assert same == orders
 
 
+ALIKE = """
+float threadgroup_welford_sum(threadgroup float* data, unsigned size) {
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+  float sum = 0;
+  for (unsigned at = 0; at < size; ++at) sum += data[at];
+  threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+  return sum;
+}
+kernel void f(device float* out, constant float* a, uint i [[thread_position_in_grid]]) {
+  threadgroup float all[64];
+  all[i % 64] = a[i];
+  out[i] = threadgroup_welford_sum(all, 64);
+}"""
+
+
+def what_all_lanes_compute_alike_is_computed_once() -> None:
+    given, out = torch.arange(128.0), torch.zeros(128)
+    Library(ALIKE, print, most_steps=2 * 64).f(out, given, threads=128, group_size=64)
+    assert out.tolist() == [float(given[:64].sum())] * 64 + [float(given[64:].sum())] * 64
+
+
 def a_kernel_that_never_ends_is_stopped() -> None:
     faults: list[Fault] = []
     out = torch.zeros(4)
@@ -223,7 +244,7 @@ ASKED = [
     random_numbers_are_those_of_the_headers,
     an_index_outside_its_tensor_is_found, an_atomic_outside_its_tensor_is_found,
     lanes_wait_at_a_barrier_and_a_race_shows_in_another_order, a_kernel_that_never_ends_is_stopped,
-    what_is_not_known_is_named_with_its_line,
+    what_all_lanes_compute_alike_is_computed_once, what_is_not_known_is_named_with_its_line,
 ]  # fmt: skip
 
 
