@@ -53,7 +53,7 @@ def compare_processes(old: Sequence[float], new: Sequence[float]) -> Outcome:
         return Outcome(*means, ratio, ratio, ratio, p_value, smallest, "Mann-Whitney")
     freedom = (first + second) ** 2 / (first**2 / (len(olds) - 1) + second**2 / (len(news) - 1))
     half = student_quantile(1 - LEVEL / 2, freedom) * error
-    ratio, low, high = (math.exp(shift_) for shift_ in (shift, shift - half, shift + half))
+    ratio, low, high = (math.exp(bound) for bound in (shift, shift - half, shift + half))
     p_value = min(1.0, 2 * student_tail(abs(shift) / error, freedom))
     return Outcome(*means, ratio, low, high, p_value, smallest=0.0, test="Welch")
 

@@ -170,7 +170,7 @@ def facts_of(programs: Sequence[Program], settings: Mapping[str, str]) -> Facts:
                 facts.devices.update(filter(None, map(last_name, _device_arguments(node))))
                 facts.early = facts.early or _forks(node)
                 facts.processes.update(
-                    filter(None, (last_name(keyword_.value) for keyword_ in node.keywords if keyword_.arg == "nprocs"))
+                    filter(None, (last_name(argument.value) for argument in node.keywords if argument.arg == "nprocs"))
                 )
                 facts.placed = facts.placed or getattr(node.func, "attr", "") == "cuda"
                 facts.made.add(program.qualified(node.func))
@@ -377,7 +377,7 @@ def _on_device(programs: Sequence[Program]) -> set[_Key]:
                 )
                 if called in {"cuda", "prepare"} or any(devices):
                     waiting |= file.parts(node)
-                given = [(keyword_.arg, keyword_.value) for keyword_ in node.keywords]
+                given = [(argument.arg, argument.value) for argument in node.keywords]
                 for number, names in parameters.get(file.names.get(called, called), ()):
                     for name, value in [*zip(names, node.args, strict=False), *given]:
                         made_of[number, name or ""] |= file.parts(value)

@@ -161,9 +161,9 @@ def _calls(path: str, codes: Iterable[tuple[str, str]]) -> tuple[Places, Places,
                 full = program.qualified(node.func)
                 calls[full].append(place)
                 kind = full.rpartition(".")[2]
-                for keyword_ in node.keywords:
-                    if keyword_.arg in gone.get(kind, {}):
-                        settings[f"{kind}({keyword_.arg}=…): {gone[kind][keyword_.arg]}"].append(place)
+                for argument in node.keywords:
+                    if argument.arg in gone.get(kind, {}):
+                        settings[f"{kind}({argument.arg}=…): {gone[kind][argument.arg]}"].append(place)
                 first = node.args[:1] if kind in {"set_start_method", "get_context"} else []
                 given = [keyword.value for keyword in node.keywords if keyword.arg == "multiprocessing_context"]
                 calls["fork"] += [place for argument in (*first, *given) if ast.unparse(argument) == "'fork'"]
@@ -256,7 +256,7 @@ def required(folder: Path) -> Iterator[Required]:
             continue
         try:
             text = content(file).decode("utf-8").replace("\r\n", "\n")
-            asked = [text_ for text_ in islice(read(text), MOST) if isinstance(text_, str)]
+            asked = [entry for entry in islice(read(text), MOST) if isinstance(entry, str)]
         except (OSError, ValueError, configparser.Error, AttributeError, TypeError, RecursionError):
             continue
         lines = text.splitlines()

@@ -52,14 +52,14 @@ class OwnFiles(Generic[T]):
         known = self.releases()
         if release not in known:
             raise UnknownName(f"torch release with {self._what}", release, known)
-        for before, release_ in zip((None, *known), known[: known.index(release) + 1], strict=False):
-            if release_ not in self._read:
-                name = self.name.format(release_)
+        for before, earlier in zip((None, *known), known[: known.index(release) + 1], strict=False):
+            if earlier not in self._read:
+                name = self.name.format(earlier)
                 try:
                     data = (DATA / name).read_bytes()
                 except OSError as error:
                     raise TableError(f"the data file {name} cannot be read: {error}", REINSTALL) from error
-                self._read[release_] = self._decode(data, name, None if before is None else self._read[before])
+                self._read[earlier] = self._decode(data, name, None if before is None else self._read[before])
         return self._read[release]
 
 

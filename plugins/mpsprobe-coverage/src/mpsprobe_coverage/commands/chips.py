@@ -108,7 +108,7 @@ def compare(name: str, format_name: str, at_least: str | None, within: str | Non
             "torch": judged,
             "predicted": True,
             "smallest": enough and enough.document(),
-            "chips": [choice_.document() for choice_ in choice],
+            "chips": [machine.document() for machine in choice],
         }
 
     write(format_name, document, "chips_output:print_compared", info, judged, choice, enough)

@@ -312,8 +312,8 @@ def _below_cuda(replace: Replace, chip: str | None) -> None:
 
     def statistics(device: int) -> dict[str, Any]:
         pools: dict[str, Any] = {metric: {"all": figures(metric)} for metric in _METRICS}
-        for figures_ in pools.values():
-            figures_ |= {pool: dict.fromkeys(_FIGURES, 0) for pool in _POOLS[1:]}
+        for counts in pools.values():
+            counts |= {pool: dict.fromkeys(_FIGURES, 0) for pool in _POOLS[1:]}
         pools |= {f"oversize_{name}": dict.fromkeys(_FIGURES, 0) for name in ("allocations", "segments")}
         return {**pools, "num_alloc_retries": 0, "num_ooms": 0, "num_sync_all_streams": 0, "max_split_size": -1}
 

@@ -259,7 +259,7 @@ def in_dtype(values: Any, dtype: torch.dtype) -> Any:
 def keep_in_float32(model: torch.nn.Module, dtype: torch.dtype, keep: dict[str, bool]) -> None:
     """Put a float32 model into dtype, but for the modules in keep; True: what one puts out is beyond that range."""
     kept = {name: model.get_submodule(name) for name in keep}
-    inside = {id(module_) for module in kept.values() for module_ in module.modules()}
+    inside = {id(part) for module in kept.values() for part in module.modules()}
     wide = {id(tensor) for module in kept.values() for tensor in (*module.parameters(), *module.buffers())}
     for parameter in (*model.parameters(), *model.buffers()):
         if parameter.is_floating_point() and id(parameter) not in wide:

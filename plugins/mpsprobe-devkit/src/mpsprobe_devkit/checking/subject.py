@@ -113,7 +113,7 @@ def found_subject(target: str | Path) -> Iterator[Subject]:
         else:
             raise UsageError(f"'{printable(text)}' is neither a folder nor a .py file nor a wheel")
     except OSError as error:
-        names = [path_.name for path_ in path.parent.iterdir()] if path.parent.is_dir() else []
+        names = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
         near = nearest(path.name, names, count=1) if path.name not in names else ()
         hint = f"There is '{printable(near[0])}'." if near else "A new project: mpsprobe plugins new NAME"
         raise UsageError(f"'{printable(error.filename or text)}' cannot be read: {error.strerror}", hint) from error

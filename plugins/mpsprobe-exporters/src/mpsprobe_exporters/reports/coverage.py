@@ -182,11 +182,7 @@ def figures(summary: schemas.CoverageSummary) -> Iterator[Block]:
         ]
     )
     calls = summary.calls_by_verdict
-    known = [
-        (verdict, calls[verdict])
-        for verdict in sorted(calls, key=lambda verdict_: SEVERITY[verdict_])
-        if calls[verdict]
-    ]
+    known = [(verdict, calls[verdict]) for verdict in sorted(calls, key=SEVERITY.__getitem__) if calls[verdict]]
     if len(known) > 1:
         total = sum(count for _, count in known)
         parts = [Part(count / total, verdict, f"{verdict}: {number(count)}") for verdict, count in known]

@@ -84,7 +84,7 @@ def source(name: str) -> str:
     sources = _sources()
     body = sources[name].split(":\n", 1)[1]
     called = [one for one in sources if one != name and re.search(rf"(?<![\w.]){one}\(", body)]
-    return "\n\n\n".join(sources[name_] for name_ in [*called, name])
+    return "\n\n\n".join(sources[needed] for needed in [*called, name])
 
 
 def operators_of(function: str) -> frozenset[str]:

@@ -281,9 +281,9 @@ def _default(node: cst.BaseExpression, place: Place, whole: bool = False) -> cst
     if (
         isinstance(node, (cst.List, cst.Tuple))
         and node.elements
-        and all(cuda_text(element_.value) for element_ in node.elements)
+        and all(cuda_text(device.value) for device in node.elements)
     ):
-        devices = [expression(place.device(str(cuda_text(element_.value)))) for element_ in node.elements]
+        devices = [expression(place.device(str(cuda_text(device.value)))) for device in node.elements]
         return node.with_changes(
             elements=[old.with_changes(value=new) for old, new in zip(node.elements, devices, strict=True)]
         )
@@ -315,7 +315,7 @@ def _listed(node: cst.List | cst.Tuple, place: Place) -> cst.CSTNode | None:
     chosen = isinstance(argument, cst.Arg) and argument.keyword is not None and argument.keyword.value == "choices"
     if not chosen and not (isinstance(argument, cst.Arg) and isinstance(call, cst.Call) and called(call) == "Choice"):
         return None
-    elements = _with_mps(node.elements, [element_.value for element_ in node.elements])
+    elements = _with_mps(node.elements, [device.value for device in node.elements])
     return node.with_changes(elements=elements) if elements else None
 
 

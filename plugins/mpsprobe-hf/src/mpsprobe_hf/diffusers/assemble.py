@@ -38,8 +38,8 @@ def make_tokenizer(config: Any) -> Any:
     if "t5" in getattr(text, "model_type", ""):
         ids.pop("bos", None)
     ids.setdefault("pad", ids.get("eos", 0))
-    names = {key: next(other for other, number in ids.items() if number == id_) for key, id_ in ids.items()}
-    vocabulary = {f"<{names[key]}>": id_ for key, id_ in ids.items()} | {"<word>": WORD}
+    names = {key: next(other for other, number in ids.items() if number == token) for key, token in ids.items()}
+    vocabulary = {f"<{names[key]}>": token for key, token in ids.items()} | {"<word>": WORD}
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<word>"))
     backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()])
     first = f"<{names['bos']}> " if "bos" in ids else ""

@@ -43,14 +43,14 @@ def named_class(name: str, who: str) -> type[Any]:
     places = [importlib.import_module(module)] if colon else [diffusers, transformers]
     for place in places:
         try:
-            attribute_ = getattr(place, attribute, None)
+            loaded = getattr(place, attribute, None)
         except ImportError as error:  # lazy modules import what the class is in
             raise WorkloadError(
                 f"{who} needs {attribute}, which cannot be imported: {error}", "Reinstall the package that it names."
             ) from error
-        if isinstance(attribute_, type):
-            check_backends(attribute_, who)
-            return attribute_
+        if isinstance(loaded, type):
+            check_backends(loaded, who)
+            return loaded
     check_version("diffusers", "mpsprobe-hf", who)
     check_version("transformers", "mpsprobe-hf", who)
     raise WorkloadError(

@@ -121,7 +121,7 @@ def mutes() -> list[Mute]:
     kept = []
     for name, floor in (("transformers", logging.ERROR), ("huggingface_hub", logging.CRITICAL)):
         for handler in logging.getLogger(name).handlers:
-            mute = next((filter_ for filter_ in handler.filters if isinstance(filter_, Mute)), None)
+            mute = next((present for present in handler.filters if isinstance(present, Mute)), None)
             if mute is None:
                 mute = Mute(floor)
                 handler.addFilter(mute)

@@ -303,14 +303,12 @@ def tasks_for(
     dtypes: Sequence[str], releases: Sequence[str], lists: Sequence[Lists], only: Sequence[str] = ()
 ) -> list[Task]:
     """The work in pieces, each with entries from all over the database, so that they take about as long."""
-    tasks_made = []
+    queued = []
     for dtype in dtypes:
         keys = [key for key in entries_to_run(dtype, releases) if not only or key in only]
         pieces = -(-len(keys) // CHUNK)
-        tasks_made += [
-            Task(dtype, tuple(keys[first::pieces]), tuple(releases), tuple(lists)) for first in range(pieces)
-        ]
-    return tasks_made
+        queued += [Task(dtype, tuple(keys[first::pieces]), tuple(releases), tuple(lists)) for first in range(pieces)]
+    return queued
 
 
 def in_processes(function: Callable[[P], R], pieces: Sequence[P], jobs: int) -> Iterator[R]:

@@ -101,7 +101,7 @@ def read_module_marks(wheel: Wheel) -> ModuleMarks:
     Raises CannotBeImported: its test modules do not run with the torch that is installed.
     """
     found = _said(wheel)["modules"]
-    marked = {name: [mark for marked_ in marks for mark in _mark(*marked_)] for name, marks in found["entries"].items()}
+    marked = {name: [mark for raw in marks for mark in _mark(*raw)] for name, marks in found["entries"].items()}
     modules = {name: "; ".join(marks) or UNMARKED for name, marks in marked.items()}
     dtypes = tuple(dtype for dtype in found["dtypes"] if dtype in HALF_OR_SINGLE)
     return ModuleMarks(wheel.release, wheel.path.name, wheel.sha256, dtypes, modules)

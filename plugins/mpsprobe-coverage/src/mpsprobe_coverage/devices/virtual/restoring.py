@@ -57,7 +57,7 @@ def _caches(kinds: Iterable[type]) -> Iterator[Any]:
         # Types alone are asked: a global may be a module that is loaded when an attribute of it is.
         function = attribute.__func__ if type(attribute) in (staticmethod, classmethod) else attribute
         around = _closure(function) if type(function) is FunctionType else ()
-        yield from (function_ for function_ in (function, *around) if type(function_) is _Cache)
+        yield from (candidate for candidate in (function, *around) if type(candidate) is _Cache)
 
 
 def _closure(function: FunctionType) -> Iterator[Any]:

@@ -197,9 +197,7 @@ def estimate(calls: Iterable[Call], chip: Chip, gpu_cores: int | None, release: 
         return None
     known = numbers()
     counts = chip.gpu_cores if gpu_cores is None else (gpu_cores,)
-    each = sorted(
-        (on_cores(calls, chip, cores, release, known) for cores in counts), key=lambda estimate_: estimate_.step
-    )
+    each = sorted((on_cores(calls, chip, cores, release, known) for cores in counts), key=lambda guess: guess.step)
     fastest, slowest = each[0], each[-1]
     why = [*_why_wide(slowest, chip, release, known["range"])]
     low, high = known["range"]["far" if why else "near"]

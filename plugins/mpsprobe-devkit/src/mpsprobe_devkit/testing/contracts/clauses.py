@@ -178,8 +178,8 @@ def want_no_threads(what: str, before: set[threading.Thread]) -> None:
 def made_by(target: str, *arguments: Any) -> Any:
     """What a declaration names, made as mpsprobe makes it: a class is called, the rest is ready."""
     with doing(f"importing '{target}'"):
-        target_ = resolve(target)
-    return target_(*arguments) if isinstance(target_, type) or arguments else target_
+        loaded = resolve(target)
+    return loaded(*arguments) if isinstance(loaded, type) or arguments else loaded
 
 
 def described(error: BaseException) -> str:
