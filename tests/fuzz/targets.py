@@ -393,6 +393,23 @@ def settings(folder: Path) -> Attack:
     return attack
 
 
+def advisories(folder: Path) -> Attack:
+    """A user's own file of advisories, made of shipped ones: read, and each entry checked."""
+    from mpsprobe_coverage.knowledge.advisories import store
+
+    entries = [part.text for part in store._texts()]
+    tokens = (*TEXTS, *"[]{}=\n.", '"', "[[advisory]]", "nan", "self.dims", "divides", "tensors[*]", "aten::add.Tensor")
+    path = folder / "advisories.toml"
+
+    def attack(random: Random) -> None:
+        text = "\n".join(random.sample(entries, random.choice((1, 1, 2)))).encode()
+        path.write_bytes(_with_tokens(bytes_changed(text, random), tokens, random, most=2))
+        with patch.object(store, "advisory_files", lambda: [str(path)]), suppress(MpsprobeError):
+            [*store._own(set())]
+
+    return attack
+
+
 def workloads(folder: Path) -> Attack:
     """``--workloads FILE``: names and patterns, each looked up among the workloads."""
     from mpsprobe.plugins.registry import get_registry
@@ -557,6 +574,7 @@ TARGETS: dict[str, Callable[[Path], Attack]] = {
         vanishing,
         expectations,
         settings,
+        advisories,
         workloads,
         programs,
         atlases,

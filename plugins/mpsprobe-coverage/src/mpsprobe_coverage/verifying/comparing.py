@@ -73,7 +73,9 @@ class Wrong(NamedTuple):
     why: str = ""
 
     def fields(self) -> dict[str, Any]:
-        return {name: finite(one) if isinstance(one, float) else one for name, one in self._asdict().items()}
+        return {
+            name: finite(figure) if isinstance(figure, float) else figure for name, figure in self._asdict().items()
+        }
 
 
 def compared(
@@ -141,7 +143,7 @@ def _pieces(value: torch.Tensor, right: torch.Tensor) -> Iterator[tuple[torch.Te
     """Both on the CPU, a piece at a time; what is of ``value`` may be written, and is gone with the next one."""
     if not alike(value, right):
         value, right = to_device(value, "cpu").contiguous(), right.contiguous()
-    flat, judge = (one.detach().as_strided((one.numel(),), (1,)) for one in (value, right))
+    flat, judge = (tensor.detach().as_strided((tensor.numel(),), (1,)) for tensor in (value, right))
     yield from zip(fetched(flat), judge.split(PIECE), strict=True) if flat.numel() else ()
 
 
@@ -174,11 +176,11 @@ def _worst(excess: torch.Tensor, got: torch.Tensor, exact: torch.Tensor, cpu_err
     if not (count := int(wrong.sum())):
         return None
     flat = int(excess.argmax())
-    at = tuple(int(one) for one in torch.unravel_index(torch.tensor(flat), excess.shape)) if excess.dim() else ()
-    device, judge = (one.to(torch.complex128 if got.is_complex() else torch.float64) for one in (got, exact))
+    at = tuple(int(index) for index in torch.unravel_index(torch.tensor(flat), excess.shape)) if excess.dim() else ()
+    device, judge = (tensor.to(torch.complex128 if got.is_complex() else torch.float64) for tensor in (got, exact))
     error = float((device - judge).abs()[wrong].nan_to_num(nan=math.inf, posinf=math.inf).max())
-    numbers = (one.reshape(-1)[flat] for one in (got, exact))
-    there, right = (float(one.abs() if one.is_complex() else one) for one in numbers)
+    numbers = (tensor.reshape(-1)[flat] for tensor in (got, exact))
+    there, right = (float(number.abs() if number.is_complex() else number) for number in numbers)
     return Wrong(float(excess.max()), error, cpu_error, count, got.numel(), at, there, right)
 
 

@@ -39,14 +39,14 @@ def there(registry: Registry, name: str, otherwise: str | None) -> str:
     """
     if name in (CPU, VIRTUAL):
         return name
-    asked = [one for one in registry.devices() if one != CPU] if name == AUTO else [name]
-    why = {one: registry.device(one).unavailable() for one in asked}
-    found = next((one for one in asked if why[one] is None), otherwise if name == AUTO else None)
+    asked = [device for device in registry.devices() if device != CPU] if name == AUTO else [name]
+    why = {name: registry.device(name).unavailable() for name in asked}
+    found = next((device for device in asked if why[device] is None), otherwise if name == AUTO else None)
     if found is not None:
         return found
     if name != AUTO:
         raise UsageError(f"{name} cannot be used here: {why[name]}", WITHOUT)
-    reasons = "; ".join(f"{one}: {reason}" for one, reason in why.items()) or "mpsprobe-devices is not installed"
+    reasons = "; ".join(f"{device}: {reason}" for device, reason in why.items()) or "mpsprobe-devices is not installed"
     raise UsageError(NONE.format(why=reasons), WITHOUT)
 
 

@@ -144,7 +144,7 @@ def settled(model: torch.nn.Module, note: Callable[[str], None]) -> Iterator[Non
         for module in model.modules()
         if isinstance(module, torch.nn.RNNBase) and module.dropout and module.training
     ]
-    rates = [one.dropout for one in recurrent]
+    rates = [layer.dropout for layer in recurrent]
     for layer in recurrent:
         layer.dropout = 0.0
     if recurrent:

@@ -253,7 +253,9 @@ def _loss_scale(run: TorchRun, options: RunOptions) -> float | None:
 
 
 def in_dtype(values: Any, dtype: torch.dtype) -> Any:
-    return tree_map(lambda one: one.to(dtype) if torch.is_tensor(one) and one.is_floating_point() else one, values)
+    return tree_map(
+        lambda value: value.to(dtype) if torch.is_tensor(value) and value.is_floating_point() else value, values
+    )
 
 
 def keep_in_float32(model: torch.nn.Module, dtype: torch.dtype, keep: dict[str, bool]) -> None:

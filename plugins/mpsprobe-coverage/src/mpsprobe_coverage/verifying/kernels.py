@@ -59,9 +59,9 @@ class _Library:
         def launch(*args: Any, **sizes: Any) -> None:
             number = launched.phases.total() % (len(kernel.places) or 1)
             launched.add(args)
-            tensors = [one for one in args if isinstance(one, torch.Tensor)]
-            shapes = (number, *(tuple(one.shape) for one in tensors))
-            if not kernel.places or shapes in seen or any(one.nbytes > LARGEST for one in tensors):
+            tensors = [argument for argument in args if isinstance(argument, torch.Tensor)]
+            shapes = (number, *(tuple(tensor.shape) for tensor in tensors))
+            if not kernel.places or shapes in seen or any(tensor.nbytes > LARGEST for tensor in tensors):
                 run(*args, **sizes)
                 return
             seen.add(shapes)
@@ -74,11 +74,15 @@ class _Library:
 
 
 def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args: Any, sizes: Any) -> None:
-    tensors, numbers = [_here(one) for one in args[: len(place.inputs)]], args[len(place.inputs) :]
-    written, read = tensors[: len(place.outputs)], {one.data_ptr() for one in tensors[len(place.outputs) :]}
-    fresh = [not over and one.data_ptr() not in read for one, (_, over) in zip(written, place.outputs, strict=True)]
-    changing = [any(_share(one, other) for other in written) for one in tensors]
-    before, again = ([_kept(one) if of else one for one, of in zip(tensors, changing, strict=True)] for _ in range(2))
+    tensors, numbers = [_here(argument) for argument in args[: len(place.inputs)]], args[len(place.inputs) :]
+    written, read = tensors[: len(place.outputs)], {tensor.data_ptr() for tensor in tensors[len(place.outputs) :]}
+    fresh = [
+        not over and tensor.data_ptr() not in read for tensor, (_, over) in zip(written, place.outputs, strict=True)
+    ]
+    changing = [any(_share(tensor, other) for other in written) for tensor in tensors]
+    before, again = (
+        [_kept(tensor) if of else tensor for tensor, of in zip(tensors, changing, strict=True)] for _ in range(2)
+    )
     for one, other, is_fresh in zip(written, again, fresh, strict=False):
         if is_fresh:
             _fill(one)
@@ -104,7 +108,10 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
         part.know(drawn)
     for number, node in enumerate(nodes):
         got, name = written[number], run.parameters[number].name
-        allowed = max((tolerance_of(one, got.dtype) for one in kernel.operators or ("",)), key=lambda one: one.rtol)
+        allowed = max(
+            (tolerance_of(operator, got.dtype) for operator in kernel.operators or ("",)),
+            key=lambda allowed: allowed.rtol,
+        )
         if (wrong := _off(again[number], got, lambda: None, allowed)) is not None:
             launched.faults.append(f"{name} has other numbers when threads run in the opposite order{_at(wrong)}")
         elif node not in drawn:
@@ -153,7 +160,9 @@ def _kept(tensor: torch.Tensor) -> torch.Tensor:
 
 def _share(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether any of their memory is the same."""
-    (first, length), (second, other_length) = ((one.data_ptr(), _memory(one).nbytes) for one in (tensor, other))
+    (first, length), (second, other_length) = (
+        (memory.data_ptr(), _memory(memory).nbytes) for memory in (tensor, other)
+    )
     return first < second + other_length and second < first + length
 
 

@@ -90,11 +90,11 @@ class Checking(Drawing):
             self.skipped[name] = NOT_COMPARED[name]
             return func(*args, **kwargs)
         results = [self._checked(func, origin, part) for part in _parts(func, (args, kwargs))]
-        return results[0] if len(results) == 1 else [one for part in results for one in part or ()] or None
+        return results[0] if len(results) == 1 else [result for part in results for result in part or ()] or None
 
     def concerns(self, args: Any, kwargs: Any) -> bool:
         """Whether a call is one on the device."""
-        if any(one.device.type == self._device for one in tensors_in((args, kwargs))):
+        if any(tensor.device.type == self._device for tensor in tensors_in((args, kwargs))):
             return True
         return (asked := kwargs.get("device")) is not None and torch.device(asked).type == self._device
 
@@ -103,11 +103,11 @@ class Checking(Drawing):
         written = _written(func, given)
         for one in written:
             self.copies.drop(place(one))
-        kept = {id(one): to_device(one, "cpu") for one in written}
+        kept = {id(tensor): to_device(tensor, "cpu") for tensor in written}
 
         def inputs(copy: Callable[[torch.Tensor], torch.Tensor]) -> Any:
             """Copies of the arguments, as they were before."""
-            return copied(given, "cpu", lambda one: kept[id(one)] if id(one) in kept else copy(one))
+            return copied(given, "cpu", lambda tensor: kept[id(tensor)] if id(tensor) in kept else copy(tensor))
 
         before = inputs(self.copies.of)
         result = func(*given[0], **given[1])
@@ -177,7 +177,7 @@ class Checking(Drawing):
             "module": None if origin.module is None else origin.module or ROOT,
             "call_site": None if origin.file is None else site(origin.file, origin.line),
             "inputs": [repr(spec) for spec in call.inputs],
-            "layouts": [f"{one!r} strides {list(one.stride)}" for one in call.inputs if not is_contiguous(one)],
+            "layouts": [f"{spec!r} strides {list(spec.stride)}" for spec in call.inputs if not is_contiguous(spec)],
             "example": example(call),
         }
 
@@ -190,15 +190,15 @@ class Checking(Drawing):
         )
 
     def _nonfinite(self, func: Any, origin: Origin, before: Any, got: Any, exact: Any, by_cpu: Results) -> None:
-        strange = [one for one in got if not all_finite(one)]
+        strange = [tensor for tensor in got if not all_finite(tensor)]
         if not strange or not all(map(all_finite, tensors_in(before))):
             return
-        nan = any(bool(one.isnan().any()) for one in strange)
+        nan = any(bool(tensor.isnan().any()) for tensor in strange)
         if not nan and not all(map(all_finite, exact)):
             return  # infinite, as it should be
         args, kwargs = before
         place = self._place(Call(func, args, kwargs, specs_in(before), specs_in(got)), origin)
-        known = {(one.operator, one.phase, one.module, one.call_site) for one in self.begins}
+        known = {(origin.operator, origin.phase, origin.module, origin.call_site) for origin in self.begins}
         if (place["operator"], self.phase, place["module"], place["call_site"]) not in known:
             cpu_too = not all(map(all_finite, by_cpu()))
             self.begins.append(NonfiniteOrigin(what="NaN" if nan else "infinity", cpu_too=cpu_too, **place))
@@ -241,7 +241,9 @@ def _computed(func: Any, before: Any, change: Any = None) -> list[Any]:
     """Its results on the CPU, and what it wrote; of inputs that ``change`` made, if there is one."""
     args, kwargs = given = before if change is None else tree_map(change, before)
     if written := set(map(id, _written(func, given))):
-        args, kwargs = copied(given, "cpu", lambda one: to_device(one, "cpu") if id(one) in written else one)
+        args, kwargs = copied(
+            given, "cpu", lambda tensor: to_device(tensor, "cpu") if id(tensor) in written else tensor
+        )
     instead = ELSEWHERE.get(func._schema.name)
     result = func(*args, **kwargs) if instead is None else instead(*args, **kwargs)
     return _results(func, (args, kwargs), result)
@@ -277,12 +279,14 @@ def _parts(func: Any, given: Any) -> list[Any]:
     An optimizer's update of a whole model would need the model four times.
     """
     args, kwargs = given
-    if not func._schema.name.startswith(LISTS) or sum(one.nbytes for one in tensors_in(given)) <= TOGETHER:
+    if not func._schema.name.startswith(LISTS) or sum(tensor.nbytes for tensor in tensors_in(given)) <= TOGETHER:
         return [given]
     size = len(args[0])
     lists = [one for one in (*args, *kwargs.values()) if isinstance(one, (list, tuple)) and len(one) == size]
     ends, held = [0], 0
-    for number, needed in enumerate(sum(one.nbytes for one in tensors_in(row)) for row in zip(*lists, strict=True)):
+    for number, needed in enumerate(
+        sum(tensor.nbytes for tensor in tensors_in(row)) for row in zip(*lists, strict=True)
+    ):
         if held and held + needed > TOGETHER:
             ends.append(number)
             held = 0
@@ -292,7 +296,7 @@ def _parts(func: Any, given: Any) -> list[Any]:
         def cut(one: Any) -> Any:
             return one[start:end] if isinstance(one, (list, tuple)) and len(one) == size else one
 
-        return tuple(map(cut, args)), {name: cut(one) for name, one in kwargs.items()}
+        return tuple(map(cut, args)), {name: cut(value) for name, value in kwargs.items()}
 
     return [part(*ends) for ends in pairwise([*ends, size])]
 
@@ -300,22 +304,22 @@ def _parts(func: Any, given: Any) -> list[Any]:
 def _pieces(func: Any, before: Any, made: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
     """The inputs and results of a call; of one large tensor's update in pieces, as one element has none of another."""
     tensors = tensors_in((before, made))
-    size = max((one.numel() for one in tensors), default=0)
-    large = [one for one in tensors if one.numel() == size]
-    alone = func._schema.name.startswith(LISTS) and sum(one.nbytes for one in tensors_in(before)) > TOGETHER
-    if not alone or len(tensors_in(made)) == 1 or not all(one.is_contiguous() for one in large):
+    size = max((tensor.numel() for tensor in tensors), default=0)
+    large = [tensor for tensor in tensors if tensor.numel() == size]
+    alone = func._schema.name.startswith(LISTS) and sum(tensor.nbytes for tensor in tensors_in(before)) > TOGETHER
+    if not alone or len(tensors_in(made)) == 1 or not all(tensor.is_contiguous() for tensor in large):
         yield before, made
         return
     for start in range(0, size, 4 * PIECE):
-        pieces = {id(one): one.view(-1)[start : start + 4 * PIECE] for one in large}
-        yield tree_map(lambda one, pieces=pieces: pieces.get(id(one), one), (before, made))
+        pieces = {id(tensor): tensor.view(-1)[start : start + 4 * PIECE] for tensor in large}
+        yield tree_map(lambda leaf, pieces=pieces: pieces.get(id(leaf), leaf), (before, made))
 
 
 def _written(func: Any, given: Any) -> list[torch.Tensor]:
     """The tensors that a call writes, and those that share memory with them."""
     written = tensors_in(given if UNDECLARED in func._schema.name else _declared(func, given))
     places = set(map(place, written))
-    return [one for one in tensors_in(given) if place(one) in places] if places else []
+    return [tensor for tensor in tensors_in(given) if place(tensor) in places] if places else []
 
 
 def _declared(func: Any, given: Any) -> list[Any]:
@@ -328,8 +332,12 @@ def _declared(func: Any, given: Any) -> list[Any]:
 def _writes(func: Any) -> tuple[list[tuple[int, str]], bool]:
     """Position and name of the arguments that an operator writes, and whether it returns them."""
     of, returned = func._schema.arguments, func._schema.returns
-    writes = [(n, one.name) for n, one in enumerate(of) if one.alias_info is not None and one.alias_info.is_write]
-    return writes, any(one.alias_info is not None and one.alias_info.is_write for one in returned)
+    writes = [
+        (n, argument.name)
+        for n, argument in enumerate(of)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    return writes, any(argument.alias_info is not None and argument.alias_info.is_write for argument in returned)
 
 
 def _results(func: Any, given: Any, result: Any) -> list[Any]:
@@ -392,10 +400,10 @@ def _unsure(func: Any, before: Any, exact: torch.Tensor, number: int) -> list[to
     bounds = [] if near is None else [NOISE * (near - exact).abs().max()]
     if torch.Tag.pointwise not in func.tags:
         summed = _nth(partial(_or_none, func, before, _magnitudes), number)
-        count = max((one.numel() for one in tensors_in(before)), default=1)
+        count = max((tensor.numel() for tensor in tensors_in(before)), default=1)
         unit = torch.finfo(torch.float32).eps / 2
         bounds += [] if summed is None else [summed.abs() * (unit * math.log2(max(2, count)))]
-    return [one for one in bounds if one.shape in ((), exact.shape)]
+    return [bound for bound in bounds if bound.shape in ((), exact.shape)]
 
 
 def _nth(results: Results, number: int) -> torch.Tensor | None:

@@ -76,7 +76,7 @@ class Following(TorchStep):
 
     def forward(self) -> Any:
         output = super().forward()
-        self.seen.result = [one.detach() for one in floats(output)]
+        self.seen.result = [tensor.detach() for tensor in floats(output)]
         return output
 
     def loss(self) -> Any:
@@ -120,7 +120,7 @@ class Following(TorchStep):
 def floats(values: Any) -> list[torch.Tensor]:
     """The floating-point tensors of an output; those of transformers are dicts, though registered as other things."""
     values = dict(values) if isinstance(values, dict) else values
-    return [one for one in tree_leaves(values) if isinstance(one, torch.Tensor) and one.is_floating_point()]
+    return [value for value in tree_leaves(values) if isinstance(value, torch.Tensor) and value.is_floating_point()]
 
 
 def placed(run: TorchRun, device: str, *, wide: bool = False, copied: bool = True) -> TorchRun:
@@ -152,18 +152,18 @@ def built(workload: Any, options: RunOptions) -> TorchRun:
         WorkloadError: it is none of torch, or its inputs have no values.
     """
     run = stepping.built(workload, options)
-    tensors = [one for one in tree_leaves((run.args, dict(run.kwargs))) if isinstance(one, torch.Tensor)]
-    if any(one.is_meta for one in (*tensors, *run.model.parameters())):
+    tensors = [value for value in tree_leaves((run.args, dict(run.kwargs))) if isinstance(value, torch.Tensor)]
+    if any(tensor.is_meta for tensor in (*tensors, *run.model.parameters())):
         why = f"'{workload.name}' has tensors without values (on the device 'meta')"
         raise WorkloadError(why, "Hand over a model and inputs on the CPU, with values.")
     with as_before(run.model.modules()):  # what it keeps for its next call would stay on the CPU
-        return stepping.settled(run, options, "cpu", partial(tree_map, lambda one: one))
+        return stepping.settled(run, options, "cpu", partial(tree_map, lambda value: value))
 
 
 def all_equal(model: torch.nn.Module) -> bool:
     """Whether every weight of more than one dimension is one number everywhere: then no error of a kernel shows."""
-    weights = [one for one in model.parameters() if one.dim() > 1 and one.numel() > 1]
-    return bool(weights) and all(bool((one == one.flatten()[0]).all()) for one in weights)
+    weights = [weight for weight in model.parameters() if weight.dim() > 1 and weight.numel() > 1]
+    return bool(weights) and all(bool((weight == weight.flatten()[0]).all()) for weight in weights)
 
 
 def parted(device: Seen, cpu: Seen) -> str | None:
@@ -180,4 +180,6 @@ def parted(device: Seen, cpu: Seen) -> str | None:
 
 
 def narrowest(model: torch.nn.Module) -> torch.dtype:
-    return next((one.dtype for one in model.parameters() if one.dtype.is_floating_point), torch.float32)
+    return next(
+        (parameter.dtype for parameter in model.parameters() if parameter.dtype.is_floating_point), torch.float32
+    )

@@ -123,14 +123,14 @@ class Verification:
             self._progress.start(None, "on the CPU")
             start = time.monotonic()
             self._cpu = self._begin(self._run)
-            kept = sum(one.nbytes for one in self._right.values())
+            kept = sum(tensor.nbytes for tensor in self._right.values())
             self._say(f"verify: the CPU took {time.monotonic() - start:.1f} s, its outputs {kept >> 20} MiB")
             self._progress.stop()
         windows = [] if whole else list(fitting(self._run.model, (free or 0) // 2))
         if windows:
             counted = f"{len(windows)} window{'s' if len(windows) > 1 else ''}"
             self._note(IN_PARTS.format(windows=counted))
-            most = max(_bytes(self._run.model.get_submodule(one)) for one in windows) * COPIES
+            most = max(_bytes(self._run.model.get_submodule(window)) for window in windows) * COPIES
             self._say(f"verify: that is more than there is: {counted} of at most {most >> 20} MiB and activations")
         self._progress.start(None, f"on {self._device.name}, operator by operator")
         self._on_device(windows)
@@ -162,7 +162,7 @@ class Verification:
         seen, sizes = self._there.compared, Counter[Any]()
         for key, one in seen.items():
             sizes[_together(key)] = max(one.size, sizes[_together(key)])
-        differ = {key: one.both for key, one in seen.items() if one.both is not None}
+        differ = {key: apart.both for key, apart in seen.items() if apart.both is not None}
         suspect = self.checking.wrong or self.checking.begins or self.checking.skipped
         beyond = (
             seen[key].nonfinite or seen[key].away > self._near * sizes[_together(key)]
@@ -269,7 +269,7 @@ def reported(
         environment=collect_environment(),
         calls=checking.calls,
         operators=dict(checking.operators),
-        wrong=[_with_advisories(one, release) for one in checking.wrong.values()],
+        wrong=[_with_advisories(found, release) for found in checking.wrong.values()],
         nonfinite=checking.begins,
         skipped=checking.skipped,
         **more,
@@ -326,7 +326,7 @@ def _together(key: Key) -> Any:
 
 
 def _bytes(module: torch.nn.Module) -> int:
-    return sum(one.nbytes for one in module.parameters())
+    return sum(parameter.nbytes for parameter in module.parameters())
 
 
 def fitting(module: torch.nn.Module, free: int, name: str = "") -> Iterator[str]:
