@@ -230,7 +230,7 @@ class Checking(Drawing):
 
 
 def _or_none(func: Any, before: Any, change: Any = None) -> list[Any]:
-    """None where the CPU has no kernel for the dtype: float64 alone judges."""
+    """Nothing where the CPU has no kernel for the dtype: float64 alone judges."""
     try:
         return _computed(func, before, change)
     except UNCOMPUTED:
