@@ -100,12 +100,19 @@ class Affected(BaseModel):
 
     @model_validator(mode="after")
     def _has_the_same_code(self) -> Self:
-        """A release whose kernels have the code of those that were seen to have it, has it too."""
-        affected = self.torch
-        if affected.seen:
-            since = None if affected.since else same_code(self.operators, affected.seen[0])[0]
-            until = None if affected.fixed or affected.open else same_code(self.operators, affected.seen[-1])[1]
-            found = {"same_code_since": since, "same_code_until": until}
+        """A release whose kernels have the code of those that were seen to have it, has it too.
+
+        Not where a release without it has the same code as well: then the code does not show it.
+        """
+        affected, newest = self.torch, torch_releases()[-1]
+        if not affected.seen:
+            return self
+        first, last = (same_code(self.operators, affected.seen[end])[end] for end in (0, -1))
+        ended = affected.fixed is not None or affected.open or newest in affected.seen
+        without = affected.fixed if ended else newest
+        if without is None or Version(last) < Version(without):
+            found = {"same_code_since": first if affected.since is None else None}
+            found["same_code_until"] = None if ended else last
             named = {name: release for name, release in found.items() if release not in (None, *affected.seen)}
             object.__setattr__(self, "torch", affected.model_copy(update=named))
         return self
