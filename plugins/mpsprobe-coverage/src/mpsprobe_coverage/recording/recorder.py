@@ -298,8 +298,12 @@ class Watching:
         matching = None if outcome is None else self._known.get(key)
         if matching is None:
             by_condition = dict(zip(plan.asks, answers, strict=True))
-            found = ((watcher.id, matches(watcher, call, phase, by_condition)) for watcher in plan.watchers)
-            matching = tuple((name, answer is None) for name, answer in found if answer is not False)
+            found = ((watcher, matches(watcher, call, phase, by_condition)) for watcher in plan.watchers)
+            matching = tuple(
+                (watcher.id, answer is None)
+                for watcher, answer in found
+                if answer or (answer is None and any(watcher.is_sourced(table.release) for table in self._tables))
+            )
             if outcome is not None:
                 self._known[key] = matching
         return matching

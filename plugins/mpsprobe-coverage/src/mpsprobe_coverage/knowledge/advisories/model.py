@@ -128,6 +128,10 @@ class Affected(BaseModel):
             return False
         return _within(self.torch, release) and _some_macos(self.macos, macos_minimum, macos)
 
+    def is_sourced(self, release: str) -> bool:
+        """Whether sources place it on a torch release, and not the code of its kernels alone."""
+        return _within(self.torch.model_copy(update={"same_code_since": None, "same_code_until": None}), release)
+
     def concerns(self, chip: str) -> bool:
         """Whether that chip, as ``machine_named`` takes it, may have it."""
         asked = machine_named(chip).chip
