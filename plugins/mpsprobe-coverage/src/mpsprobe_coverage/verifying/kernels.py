@@ -8,7 +8,7 @@ so that what it leaves out, or reads too early, is seen. Then its lanes run once
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -61,14 +61,17 @@ class _Library:
             launched.add(args)
             tensors = [argument for argument in args if isinstance(argument, torch.Tensor)]
             shapes = (number, *(tuple(tensor.shape) for tensor in tensors))
-            if not kernel.places or shapes in seen or any(tensor.nbytes > LARGEST for tensor in tensors):
+            if not kernel.places:
                 run(*args, **sizes)
                 return
-            seen.add(shapes)
-            device = native_device_now()
+            device, place = native_device_now(), kernel.places[number]
             assert device is not None, "its kernels are launched while it is open"
             with device.apart(), torch.no_grad(), _disable_current_modes():  # this is none of the program's
-                _check(run, kernel, kernel.places[number], launched, args, sizes)
+                if shapes in seen or any(tensor.nbytes > LARGEST for tensor in tensors):
+                    run(*_as_begun(args, len(place.outputs)), **sizes)
+                else:
+                    seen.add(shapes)
+                    _check(run, kernel, place, launched, args, sizes)
 
         return launch
 
@@ -80,14 +83,12 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
         not over and tensor.data_ptr() not in read for tensor, (_, over) in zip(written, place.outputs, strict=True)
     ]
     changing = [any(_share(tensor, other) for other in written) for tensor in tensors]
-    before, again = (
-        [_kept(tensor) if of else tensor for tensor, of in zip(tensors, changing, strict=True)] for _ in range(2)
-    )
+    before, again = _kept(tensors, changing), _kept(tensors, changing)
     for one, other, is_fresh in zip(written, again, fresh, strict=False):
         if is_fresh:
             _fill(one)
             _fill(other)
-    run(*args, **sizes)
+    run(*_as_begun([*tensors, *numbers], len(written)), **sizes)
     run(*again, *numbers, backwards=True, **sizes)
     known = {
         node: value
@@ -112,8 +113,9 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
             (tolerance_of(operator, got.dtype) for operator in kernel.operators or ("",)),
             key=lambda allowed: allowed.rtol,
         )
-        if (wrong := _off(again[number], got, lambda: None, allowed)) is not None:
-            launched.faults.append(f"{name} has other numbers when threads run in the opposite order{_at(wrong)}")
+        if (other := _off(again[number], got, lambda: None, allowed)) is not None:
+            numbers = f"{other.got:g} or {other.expected:g} at {list(other.at)}"
+            launched.faults.append(f"{name} depends on the order in which threads run: {other.why or numbers}")
         elif node not in drawn:
             wrong = _off(got, values[0].of(node), partial(values[1].or_none, node), allowed)
             if wrong is not None:
@@ -154,8 +156,30 @@ def _here(tensor: torch.Tensor) -> torch.Tensor:
     return _memory(tensor).as_strided(tensor.shape, tensor.stride())
 
 
-def _kept(tensor: torch.Tensor) -> torch.Tensor:
-    return _memory(tensor).clone().as_strided(tensor.shape, tensor.stride())
+def _as_begun(args: Sequence[Any], outputs: int) -> list[Any]:
+    """The arguments of a launch, with copies of what it reads where it writes.
+
+    The threads of a GPU run together: most read what was there before the first has written.
+    """
+    written = {argument.data_ptr() for argument in args[:outputs]}
+
+    def begun(argument: Any) -> Any:
+        reads = isinstance(argument, torch.Tensor) and argument.data_ptr() in written
+        return _memory(argument).clone().as_strided(argument.shape, argument.stride()) if reads else argument
+
+    return [*args[:outputs], *map(begun, args[outputs:])]
+
+
+def _kept(tensors: Sequence[torch.Tensor], changing: Sequence[bool]) -> list[torch.Tensor]:
+    """``tensors``, with copies of those that change: one of memory that is several tensors'."""
+    memories = [_memory(tensor) for tensor in tensors]
+    places = [(memory.data_ptr(), memory.dtype) if of else None for memory, of in zip(memories, changing, strict=True)]
+    longest = dict(sorted(zip(places, memories, strict=True), key=lambda pair: pair[1].numel()))
+    copies = {place: memory if place is None else memory.clone() for place, memory in longest.items()}
+    return [
+        tensor if place is None else copies[place].as_strided(tensor.shape, tensor.stride())
+        for tensor, place in zip(tensors, places, strict=True)
+    ]
 
 
 def _share(tensor: torch.Tensor, other: torch.Tensor) -> bool:
