@@ -24,6 +24,7 @@ from mpsprobe_coverage.devices.native.inductor import Generated, Kernel, Place
 from mpsprobe_coverage.reporting.compiled import Launched
 from mpsprobe_coverage.verifying.comparing import Tolerance, Wrong, compared, tolerance_of
 from mpsprobe_coverage.verifying.copying import widened, wider
+from mpsprobe_coverage.verifying.operators import magnitudes, off_by_rounding, rounded
 
 MOST_NODES = 300
 """Of a graph, behind one result: what needs more was not computed by this kernel alone."""
@@ -98,7 +99,8 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
     for (node, over), value in zip(place.outputs, before, strict=False):
         if over and node is not None and isinstance(base := node.args[0], torch.fx.Node) and _is_value(base, value):
             known[base] = value
-    values = [_Values(known, dict(zip(place.sizes, numbers, strict=False)), wide=wide) for wide in (True, False)]
+    given = dict(zip(place.sizes, numbers, strict=False))
+    values = [_Values(known, given, change) for change in (widened, None, rounded, magnitudes)]
     # A node that is written into a part of a buffer has other sizes, and is not what the kernel's output is.
     nodes = [
         node if node is not None and _is_value(node, one) else None
@@ -117,7 +119,9 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
             numbers = f"{other.got:g} or {other.expected:g} at {list(other.at)}"
             launched.faults.append(f"{name} depends on the order in which threads run: {other.why or numbers}")
         elif node not in drawn:
-            wrong = _off(got, values[0].of(node), partial(values[1].or_none, node), allowed)
+            exact, count = values[0].of(node), max(tensor.numel() for tensor in tensors)
+            unsure = partial(_unsure, exact, values[2:], node, count)
+            wrong = _off(got, exact, partial(values[1].or_none, node), allowed, unsure)
             if wrong is not None:
                 launched.faults.append(
                     f"{name} is wrong in {wrong.elements} of {wrong.of_elements} numbers{_at(wrong)}"
@@ -125,10 +129,19 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
     launched.compared += any(node not in drawn for node in nodes)
 
 
+def _unsure(exact: torch.Tensor, changed: Sequence[_Values], node: Any, count: int) -> list[torch.Tensor]:
+    near, sums = (part.or_none(node) for part in changed)
+    return off_by_rounding(exact, near, sums, count)
+
+
 def _off(
-    got: torch.Tensor, exact: torch.Tensor, same: Callable[[], torch.Tensor | None], allowed: Tolerance
+    got: torch.Tensor,
+    exact: torch.Tensor,
+    same: Callable[[], torch.Tensor | None],
+    allowed: Tolerance,
+    unsure: Callable[[], list[torch.Tensor]] = list,
 ) -> Wrong | None:
-    wrong = compared(got, exact, same, allowed)
+    wrong = compared(got, exact, same, allowed, unsure)
     if wrong is None or got.is_floating_point() or got.is_complex() or wrong.why:
         return wrong
     by_cpu = same()
@@ -205,10 +218,15 @@ class _NotKnown(Exception):
 
 
 class _Values:
-    """Nodes of a graph from the values of some, on the CPU; ``wide``: floats as float64."""
+    """Nodes of a graph from the values of some, on the CPU; in float64, of what ``change`` makes of them, if given."""
 
-    def __init__(self, known: Mapping[torch.fx.Node, torch.Tensor], sizes: Mapping[str, Any], *, wide: bool) -> None:
-        self._wide, self._computed = wide, 0
+    def __init__(
+        self,
+        known: Mapping[torch.fx.Node, torch.Tensor],
+        sizes: Mapping[str, Any],
+        change: Callable[[torch.Tensor], Any] | None,
+    ) -> None:
+        self._change, self._computed = change, 0
         self._known: dict[torch.fx.Node, Any] = {}
         self.know(known)
         self._sizes = {**sizes}
@@ -243,7 +261,7 @@ class _Values:
     def know(self, values: Mapping[Any, torch.Tensor]) -> None:
         for node, value in values.items():
             if node is not None:
-                self._known[node] = widened(value) if self._wide else value
+                self._known[node] = value if self._change is None else self._change(value)
 
     def or_none(self, node: torch.fx.Node | None) -> Any:
         self._computed = 0
@@ -259,7 +277,7 @@ class _Values:
             return torch.device("cpu")
         if isinstance(value, torch.Tensor):
             raise _NotKnown  # of the device
-        return wider(value) if self._wide else value
+        return value if self._change is None else wider(value)
 
 
 def _is_random(func: Any) -> bool:
