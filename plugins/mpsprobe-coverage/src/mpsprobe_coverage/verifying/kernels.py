@@ -115,9 +115,9 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
             (tolerance_of(operator, got.dtype) for operator in kernel.operators or ("",)),
             key=lambda allowed: allowed.rtol,
         )
-        if (other := _off(again[number], got, lambda: None, allowed)) is not None:
-            numbers = f"{other.got:g} or {other.expected:g} at {list(other.at)}"
-            launched.faults.append(f"{name} depends on the order in which threads run: {other.why or numbers}")
+        if (race := _off(again[number], got, lambda: None, allowed)) is not None:
+            these = f"{race.got:g} or {race.expected:g} at {list(race.at)}"
+            launched.faults.append(f"{name} depends on the order in which threads run: {race.why or these}")
         elif node not in drawn:
             exact, count = values[0].of(node), max(tensor.numel() for tensor in tensors)
             unsure = partial(_unsure, exact, values[2:], node, count)
