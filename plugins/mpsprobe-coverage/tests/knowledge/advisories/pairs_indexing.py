@@ -78,12 +78,21 @@ def _counted(scaled: bool) -> Function:
     return run
 
 
+def _chosen(transposed: bool) -> Function:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        flags = x.new_zeros(2, 2, dtype=torch.bool)
+        return torch.where(flags.T if transposed else flags, x.new_zeros(2, 2), 0)
+
+    return run
+
+
 PAIRS = {
     "masked-fill-many-bytes": Pair("2.6.0", _filled(2**15 + 1), _filled(2**15)),
     "masked-scatter-source": Pair("2.10.0", _scattered(2, 2), _scattered(4)),
     "isin-macos-13": Pair(
         "2.6.0", lambda x: torch.isin(x.new_zeros(4), x.new_zeros(2)), lambda x: x.new_zeros(4) == x.new_zeros(1)
     ),
+    "where-strided-condition-macos-13": Pair("2.6.0", _chosen(transposed=True), _chosen(transposed=False)),
     "repeat-interleave-offset": Pair(
         "2.9.1",
         lambda x: torch.repeat_interleave(torch.tensor([1, 2, 2], device=x.device)[1:]),
