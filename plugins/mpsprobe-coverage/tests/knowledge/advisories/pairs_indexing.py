@@ -120,7 +120,7 @@ PAIRS = {
         "2.2.2",
         *(lambda x, shape=shape: x.new_zeros(shape)[x.new_ones(shape, dtype=torch.bool)] for shape in ((2, 3), 6)),
     ),
-    "scatter-strided-macos-13": Pair("2.2.0", _into(transposed=True), _into(transposed=False)),
+    "scatter-permuted-macos-14": Pair("2.2.0", _into(transposed=True), _into(transposed=False)),
     "nonzero-large": Pair("2.4.0", *(_of(torch.nonzero, (count,)) for count in (2**24 + 1, 2**24))),
     "embedding-bag-last-offset": Pair("2.13.0", *(_bags(end) for end in (2, 3))),
     "embedding-bag-frequency": Pair("2.13.0", *(_counted(scaled) for scaled in (True, False)), "training"),
