@@ -94,6 +94,10 @@ PAIRS = {
         lambda x: torch.zeros_like(x.new_zeros(3, 2, 2).permute(2, 0, 1)),
         lambda x: torch.zeros_like(x.new_zeros(3, 2, 2)),
     ),
+    "fill-cpu-number-1-12": Pair(
+        "1.12.1",
+        *(lambda x, device=device: x.new_zeros(3).fill_(torch.ones((), device=device)) for device in ("cpu", "mps")),
+    ),
     "fill-zero-overrun": Pair(
         "2.1.1", lambda x: x.new_zeros(1, 10)[:, 9].fill_(0), lambda x: x.new_zeros(1, 10)[:, 9].fill_(1)
     ),
