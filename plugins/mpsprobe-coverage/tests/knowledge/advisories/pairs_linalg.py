@@ -25,6 +25,10 @@ def _factored(*shape: int) -> Function:
     return _of(torch.linalg.lu_factor, shape)
 
 
+def _triangular(*batch: int) -> Function:
+    return lambda x: torch.linalg.solve_triangular(x.new_ones(*batch, 4, 4), x.new_ones(*batch, 4, 2), upper=True)
+
+
 PAIRS = {
     "inverse-large": Pair("2.7.0", _inverse(1025), _inverse(1024)),
     "householder-above-32": Pair(
@@ -37,5 +41,6 @@ PAIRS = {
     ),
     "solve-gradient": Pair("2.10.0", _solved(gradient=True), _solved(gradient=False), "training"),
     "lu-factor-batch": Pair("2.6.0", _factored(2, 256, 256), _factored(2, 255, 255)),
+    "solve-triangular-many-batches": Pair("2.6.0", _triangular(2, 3), _triangular(6)),
     "lu-factor-strided": Pair("2.6.0", *_strided(torch.linalg.lu_factor)),
 }

@@ -40,6 +40,9 @@ PAIRS = {
     "std-unbiased": Pair(
         "1.12.0", *(lambda x, unbiased=unbiased: x.std(unbiased=unbiased) for unbiased in (True, False))
     ),
+    "norm-no-dimensions": Pair(
+        "2.0.0", *(lambda x, dim=dim: torch.norm(x.new_zeros(2, 3), 2, dim=dim) for dim in ([], [0, 1]))
+    ),
     "argmax-integers-intel": Pair(
         "2.1.0", *(_full(1.0, "argmax", 3, 3, dtype=dtype, dim=1) for dtype in (torch.int32, torch.float32))
     ),
