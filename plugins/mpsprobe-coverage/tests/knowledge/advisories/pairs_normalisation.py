@@ -67,6 +67,9 @@ PAIRS = {
     "batch-norm-channels-last-gradient": Pair(
         "2.7.0", _norm(torch.channels_last), _norm(torch.contiguous_format), "training"
     ),
+    "batch-norm-backward-cl-macos-14": Pair(
+        "2.11.0", _norm(torch.channels_last), _norm(torch.contiguous_format), "training", macos="14.0"
+    ),
     "batch-norm-frozen-backward": Pair(
         "2.0.0", *(_batch_norm(2, 3, 4, 4, trained=trained) for trained in (False, True)), "training"
     ),
