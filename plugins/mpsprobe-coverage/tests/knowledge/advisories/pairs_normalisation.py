@@ -76,7 +76,7 @@ PAIRS = {
         "2.7.0", _norm(torch.channels_last), _norm(torch.contiguous_format), "training"
     ),
     "batch-norm-cl-gradient-macos-14": Pair(
-        "2.4.0", _norm(torch.channels_last), _norm(torch.contiguous_format), "training"
+        "2.4.0", _norm(torch.channels_last), _norm(torch.contiguous_format), "training", macos="14.0"
     ),
     "batch-norm-unweighted-1-12": Pair("1.12.1", _tracked(weighted=False), _tracked(weighted=True)),
     "batch-norm-frozen-backward": Pair(

@@ -56,5 +56,6 @@ PAIRS = {
         "2.14.0", *(lambda x, edges=edges: torch.histogram(x, x.new_zeros(edges)) for edges in (8193, 8181))
     ),
     "mean-empty": Pair("2.5.1", *(lambda x, rows=rows: x.new_zeros(rows).mean() for rows in (0, 1))),
+    "mean-of-a-slice": Pair("1.13.1", *(_of(lambda x, row=row: x[row][:2].mean(0), (3, 5, 2)) for row in (1, 2))),
     "var-default": Pair("1.13.1", lambda x: x.var(), lambda x: x.var(unbiased=True)),
 }
